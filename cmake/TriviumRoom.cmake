@@ -1,0 +1,44 @@
+# One folder is one room is one target.
+#
+#   trivium_room(NAME SOURCES a.cpp b.cpp DEPS base ir LIBS Some::lib)
+#
+# makes the static library trivium_NAME (alias Trivium::NAME) from the sources of the current folder.
+# DEPS are the rooms it may include, LIBS outside libraries its public headers need, PRIVATE_LIBS those
+# that only its sources need. The property TRIVIUM_ROOM_DEPS is what tests/layers checks includes against.
+
+add_library(trivium_flags INTERFACE)
+target_compile_features(trivium_flags INTERFACE cxx_std_20)
+target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  -Wno-sign-conversion>)
+if(TRIVIUM_WERROR)
+  target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
+endif()
+if(TRIVIUM_CONTRACTS)
+  target_compile_definitions(trivium_flags INTERFACE TRIVIUM_CONTRACTS)
+endif()
+if(TRIVIUM_SANITIZE)
+  target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-fsanitize=address,undefined -fno-omit-frame-pointer
+    -fno-sanitize-recover=undefined>)
+  target_link_options(trivium_flags INTERFACE -fsanitize=address,undefined)
+endif()
+
+set_property(GLOBAL PROPERTY TRIVIUM_ROOMS "")
+
+function(trivium_room name)
+  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  set(target trivium_${name})
+  add_library(${target} STATIC ${ROOM_SOURCES})
+  add_library(Trivium::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/trivium>)
+  target_link_libraries(${target} PUBLIC trivium_flags ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS})
+  foreach(dep IN LISTS ROOM_DEPS)
+    target_link_libraries(${target} PUBLIC trivium_${dep})
+  endforeach()
+  file(RELATIVE_PATH folder "${PROJECT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  set_property(GLOBAL APPEND PROPERTY TRIVIUM_ROOMS ${name})
+  set_property(GLOBAL PROPERTY TRIVIUM_ROOM_FOLDER_${name} "${folder}")
+  set_property(GLOBAL PROPERTY TRIVIUM_ROOM_DEPS_${name} "${ROOM_DEPS}")
+endfunction()

@@ -1,0 +1,84 @@
+#pragma once
+// Errors and contracts.
+//
+// Three kinds of failure, told apart by type:
+//   UserError      the input is wrong (config, file content, command line): exit status 2
+//   IoError        the machine refused (missing file, full disk, failed write): exit status 1
+//   InternalError  a bug in Trivium: exit status 1
+// Every message names place, problem, reason and remedy.
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace trivium {
+
+/// Concatenates its arguments with operator<<.
+template <class... Args>
+std::string str(const Args&... args)
+{
+    std::ostringstream out;
+    (out << ... << args);
+    return out.str();
+}
+
+/// The four parts of a message for a person. `reason` and `remedy` may be empty.
+struct Complaint {
+    std::string place;   ///< file, key, tensor or rank the message is about
+    std::string problem; ///< what is wrong
+    std::string reason;  ///< why it is wrong
+    std::string remedy;  ///< what to do about it
+};
+
+std::string format(const Complaint& complaint);
+
+class Error : public std::runtime_error {
+public:
+    Error(const std::string& what, int exit_status)
+        : std::runtime_error(what), exit_status_(exit_status)
+    {
+    }
+    int exit_status() const { return exit_status_; }
+
+private:
+    int exit_status_;
+};
+
+class UserError : public Error {
+public:
+    explicit UserError(const Complaint& complaint) : Error(format(complaint), 2) {}
+};
+
+class IoError : public Error {
+public:
+    explicit IoError(const Complaint& complaint) : Error(format(complaint), 1) {}
+};
+
+class InternalError : public Error {
+public:
+    InternalError(const char* file, int line, const std::string& what);
+};
+
+/// True where contracts that cost time are on (the `debug` preset).
+#ifdef TRIVIUM_CONTRACTS
+inline constexpr bool contracts_on = true;
+#else
+inline constexpr bool contracts_on = false;
+#endif
+
+} // namespace trivium
+
+/// Always on: throws InternalError when `condition` is false.
+#define TRV_CHECK(condition, ...)                                                                  \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            throw ::trivium::InternalError(__FILE__, __LINE__,                                     \
+                                           ::trivium::str("'" #condition "' is false: ",           \
+                                                          __VA_ARGS__));                           \
+    } while (false)
+
+/// On where `contracts_on`: preconditions on hot paths.
+#define TRV_EXPECT(condition, ...)                                                                 \
+    do {                                                                                           \
+        if constexpr (::trivium::contracts_on)                                                     \
+            TRV_CHECK(condition, __VA_ARGS__);                                                     \
+    } while (false)

@@ -1,0 +1,24 @@
+#pragma once
+// What the program says while it runs: one line at a time, to stderr; results go to stdout.
+#include <string>
+
+namespace trivium {
+
+enum class LogLevel { quiet, warning, info, debug };
+
+/// Lines above `level` are dropped. Ranks other than 0 set `warning`.
+void set_log_level(LogLevel level);
+/// Put in front of each line, e.g. "[rank 3] "; empty by default.
+void set_log_prefix(const std::string& prefix);
+
+void log_info(const std::string& line);
+void log_warning(const std::string& line);
+void log_debug(const std::string& line);
+
+/// A line that replaces itself on a terminal and is dropped elsewhere. Empty clears it.
+void log_progress(const std::string& line);
+
+/// True where stderr is a terminal.
+bool log_on_terminal();
+
+} // namespace trivium

@@ -1,0 +1,73 @@
+#include "base/rng.hpp"
+
+#include <cmath>
+#include <numbers>
+
+namespace trivium {
+
+namespace {
+
+std::uint64_t mix(std::uint64_t x) // the finaliser of SplitMix64
+{
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+double to_unit(std::uint32_t high, std::uint32_t low)
+{
+    const std::uint64_t bits = (static_cast<std::uint64_t>(high) << 32 | low) >> 11;
+    return static_cast<double>(bits) * 0x1p-53;
+}
+
+PhiloxBlock counter_of(std::uint64_t index)
+{
+    return {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0};
+}
+
+} // namespace
+
+PhiloxBlock philox(std::uint64_t key, const PhiloxBlock& counter)
+{
+    auto k0 = static_cast<std::uint32_t>(key), k1 = static_cast<std::uint32_t>(key >> 32);
+    PhiloxBlock c = counter;
+    for (int round = 0; round < 10; ++round) {
+        const std::uint64_t p0 = 0xD2511F53ull * c[0], p1 = 0xCD9E8D57ull * c[2];
+        c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
+             static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return c;
+}
+
+RandomStream::RandomStream(std::uint64_t seed, std::string_view name) : key_(stable_hash(name, seed)) {}
+
+std::uint64_t RandomStream::bits_at(std::uint64_t index) const
+{
+    const PhiloxBlock block = philox(key_, counter_of(index));
+    return static_cast<std::uint64_t>(block[0]) << 32 | block[1];
+}
+
+double RandomStream::uniform_at(std::uint64_t index) const
+{
+    const PhiloxBlock block = philox(key_, counter_of(index));
+    return to_unit(block[0], block[1]);
+}
+
+double RandomStream::normal_at(std::uint64_t index) const
+{
+    const PhiloxBlock block = philox(key_, counter_of(index));
+    const double radius = std::sqrt(-2 * std::log(1 - to_unit(block[0], block[1])));
+    return radius * std::cos(2 * std::numbers::pi * to_unit(block[2], block[3]));
+}
+
+std::uint64_t stable_hash(std::string_view text, std::uint64_t seed)
+{
+    std::uint64_t hash = 0xcbf29ce484222325ull ^ mix(seed + 0x9e3779b97f4a7c15ull);
+    for (const char c : text)
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    return mix(hash);
+}
+
+} // namespace trivium

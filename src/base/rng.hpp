@@ -1,0 +1,35 @@
+#pragma once
+// Counter-based random numbers: the number at (seed, name, index) is the same on any grid,
+// in any order and from any thread. Philox4x32-10 of Salmon et al., "Parallel random numbers:
+// as easy as 1, 2, 3" (SC11).
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace trivium {
+
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+/// Ten Philox rounds of `counter` under `key`.
+PhiloxBlock philox(std::uint64_t key, const PhiloxBlock& counter);
+
+/// One stream of numbers, addressed by index.
+class RandomStream {
+public:
+    /// `name` sets the streams of one seed apart, e.g. a parameter's global name.
+    RandomStream(std::uint64_t seed, std::string_view name);
+
+    std::uint64_t bits_at(std::uint64_t index) const;
+    /// Uniform in [0, 1), 53 bits.
+    double uniform_at(std::uint64_t index) const;
+    /// Standard normal (Box-Muller).
+    double normal_at(std::uint64_t index) const;
+
+private:
+    std::uint64_t key_;
+};
+
+/// 64-bit FNV-1a with a final mix: a stable hash, the same on every platform.
+std::uint64_t stable_hash(std::string_view text, std::uint64_t seed = 0);
+
+} // namespace trivium

@@ -1,0 +1,31 @@
+#pragma once
+// Units in types, and how they print.
+#include <cstdint>
+#include <string>
+
+namespace trivium {
+
+using i64 = std::int64_t;
+using u64 = std::uint64_t;
+
+/// A number of bytes. Arithmetic is that of integers; only the name differs.
+using Bytes = std::int64_t;
+/// Floating-point operations (a multiply-add counts as two).
+using Flops = double;
+/// Wall-clock seconds.
+using Seconds = double;
+
+/// "1.50 GiB", exact below 1 KiB ("512 B").
+std::string format_bytes(Bytes bytes);
+/// "12345678" as "12,345,678".
+std::string format_count(i64 count);
+/// A count with a decimal suffix: "124.4 M".
+std::string format_si(double value);
+/// "1:02:03", "4:05" or "0.123 s".
+std::string format_seconds(Seconds seconds);
+
+/// Least multiple of `unit` that is not less than `value`. \pre unit > 0
+constexpr i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
+constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
+
+} // namespace trivium
