@@ -1,0 +1,111 @@
+#include "config/model_config.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trivium {
+
+namespace {
+
+void require(bool holds, const char* key, const std::string& problem, const std::string& remedy)
+{
+    if (!holds)
+        throw UserError({str("model.", key), problem, "", remedy});
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b)
+{
+    std::vector<std::size_t> row(b.size() + 1);
+    std::iota(row.begin(), row.end(), std::size_t{0});
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (std::size_t j = 0; j < b.size(); ++j) {
+            const std::size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+            diagonal = row[j + 1];
+            row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
+        }
+    }
+    return row[b.size()];
+}
+
+} // namespace
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& known)
+{
+    std::string best;
+    std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2 + 1);
+    for (const std::string& candidate : known) {
+        const std::size_t distance = edit_distance(word, candidate);
+        if (distance < best_distance) {
+            best_distance = distance;
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+std::string one_of(const std::vector<std::string>& words)
+{
+    std::string text;
+    for (std::size_t i = 0; i < words.size(); ++i)
+        text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + words[i];
+    return text;
+}
+
+void resolve(ModelConfig& config)
+{
+    if (config.kv_heads == 0)
+        config.kv_heads = config.heads;
+    if (config.ffn_dim == 0)
+        config.ffn_dim = config.family == Family::gpt2 ? 4 * config.dim : round_up(ceil_div(8 * config.dim, 3), 64);
+}
+
+void validate(const ModelConfig& c)
+{
+    const auto positive = [](const char* key, i64 value) {
+        require(value > 0, key, str("must be positive, is ", value), "give a positive whole number");
+        require(value <= (i64{1} << 31) - 1, key, str("is too large: ", value), "stay below 2^31");
+    };
+    positive("layers", c.layers);
+    positive("dim", c.dim);
+    positive("heads", c.heads);
+    positive("kv_heads", c.kv_heads);
+    positive("ffn_dim", c.ffn_dim);
+    positive("vocab", c.vocab);
+    positive("seq", c.seq);
+    require(c.dim % c.heads == 0, "heads", str(c.heads, " heads do not divide dim = ", c.dim),
+            "choose heads that divide model.dim");
+    require(c.heads % c.kv_heads == 0, "kv_heads", str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
+            "choose kv_heads that divide model.heads");
+    require(c.norm_eps > 0, "norm_eps", str("must be positive, is ", c.norm_eps), "1e-5 is usual");
+    if (c.family == Family::llama) {
+        require(c.head_dim() % 2 == 0, "heads",
+                str("rotary embeddings need an even head size, dim / heads is ", c.head_dim()),
+                "choose model.heads so that dim / heads is even");
+        require(c.rope_theta > 1, "rope_theta", str("must be above 1, is ", c.rope_theta), "10000 or 500000 are usual");
+        const RopeScaling& s = c.rope_scaling;
+        require(s.factor >= 1, "rope_scaling", str("factor must be at least 1, is ", s.factor), "Llama 3.1 uses 8");
+        require(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0, "rope_scaling",
+                "high_freq_factor must be above low_freq_factor, and both positive", "Llama 3.1 uses 1 and 4");
+        require(s.original_seq > 0, "rope_scaling", "original_seq must be positive", "Llama 3.1 uses 8192");
+    } else {
+        require(c.rope_scaling == RopeScaling{}, "rope_scaling", "gpt2 has learned positions, no rotary ones",
+                "remove the key or set model.family = \"llama\"");
+    }
+}
+
+i64 parameter_count(const ModelConfig& c)
+{
+    const i64 kv_dim = c.kv_heads * c.head_dim();
+    const i64 attention = 2 * c.dim * c.dim + 2 * c.dim * kv_dim;
+    const i64 tables = (c.tied_embeddings ? 1 : 2) * c.vocab * c.dim;
+    if (c.family == Family::llama)
+        return c.layers * (attention + 3 * c.dim * c.ffn_dim + 2 * c.dim) + c.dim + tables;
+    const i64 biases = c.dim + 2 * kv_dim + c.dim + c.ffn_dim + c.dim;
+    return c.layers * (attention + 2 * c.dim * c.ffn_dim + biases + 4 * c.dim) + 2 * c.dim + c.seq * c.dim + tables;
+}
+
+} // namespace trivium

@@ -1,0 +1,73 @@
+#pragma once
+// [model]: the shape of a transformer.
+#include "base/units.hpp"
+#include "config/keys.hpp"
+
+namespace trivium {
+
+enum class Family { llama, gpt2 };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<Family>{"llama", "gpt2"};
+
+/// Llama 3's frequency scaling of rotary embeddings; factor 1 means none.
+struct RopeScaling {
+    double factor = 1;
+    double low_freq_factor = 1;
+    double high_freq_factor = 4;
+    i64 original_seq = 8192; ///< context length the frequencies were trained for
+
+    bool operator==(const RopeScaling&) const = default;
+};
+
+struct ModelConfig {
+    std::string preset;
+    Family family = Family::llama;
+    i64 layers = 2;
+    i64 dim = 64;
+    i64 heads = 4;
+    i64 kv_heads = 0; ///< 0: as many as heads
+    i64 ffn_dim = 0;  ///< 0: 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)
+    i64 vocab = 0;    ///< 0: the tokenizer's
+    i64 seq = 128;
+    bool tied_embeddings = false;
+    double rope_theta = 500000;
+    RopeScaling rope_scaling;
+    double norm_eps = 1e-5;
+
+    i64 head_dim() const { return dim / heads; }
+
+    template <class Self, class Visit>
+    static void keys(Self& self, Visit&& visit)
+    {
+        visit("preset", self.preset, "a named shape to start from; every other key overrides it");
+        visit("family", self.family, "llama (RMSNorm, RoPE, SwiGLU) or gpt2 (LayerNorm, learned positions, GELU)");
+        visit("layers", self.layers, "number of transformer blocks");
+        visit("dim", self.dim, "width of the residual stream");
+        visit("heads", self.heads, "query heads; dim must be a multiple");
+        visit("kv_heads", self.kv_heads, "key and value heads (grouped-query attention); 0 = heads");
+        visit("ffn_dim", self.ffn_dim, "hidden width of the feed-forward block; 0 = the family's rule");
+        visit("vocab", self.vocab, "words; 0 = the tokenizer's");
+        visit("seq", self.seq, "tokens per sequence");
+        visit("tied_embeddings", self.tied_embeddings, "use the token embedding as output head too");
+        visit("rope_theta", self.rope_theta, "base of the rotary frequencies (llama)");
+        visit("rope_scaling", self.rope_scaling,
+              "Llama 3's frequency scaling: \"none\", \"llama3\", or [factor, low_freq_factor, "
+              "high_freq_factor, original_seq]");
+        visit("norm_eps", self.norm_eps, "added to the variance in norms");
+    }
+};
+
+/// Names of all presets, smallest first.
+std::vector<std::string> preset_names();
+/// The preset called `name`. Throws UserError that names the nearest one.
+ModelConfig preset(const std::string& name);
+
+/// Fills in the zeros that stand for a rule (kv_heads, ffn_dim; vocab stays).
+void resolve(ModelConfig& config);
+/// Throws UserError on the first key that makes no model. \pre resolved
+void validate(const ModelConfig& config);
+
+/// Number of trained values; a tied table counts once. \pre resolved, vocab > 0
+i64 parameter_count(const ModelConfig& config);
+
+} // namespace trivium

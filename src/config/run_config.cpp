@@ -1,0 +1,105 @@
+#include "config/run_config.hpp"
+
+#include "base/check.hpp"
+
+#include <charconv>
+#include <cmath>
+
+namespace trivium {
+
+namespace {
+
+void require(bool holds, const char* key, const std::string& problem, const std::string& remedy,
+             const std::string& reason = "")
+{
+    if (!holds)
+        throw UserError({key, problem, reason, remedy});
+}
+
+void at_least(i64 least, const char* key, i64 value)
+{
+    require(value >= least, key, str("must be at least ", least, ", is ", value),
+            str("give a whole number from ", least, " on"));
+}
+
+void unit_interval(const char* key, double value)
+{
+    require(value >= 0 && value < 1, key, str("must be in [0, 1), is ", value), "0.9 to 0.999 are usual");
+}
+
+void validate_train(const TrainConfig& c)
+{
+    at_least(1, "train.steps", c.steps);
+    at_least(1, "train.global_batch", c.global_batch);
+    at_least(0, "train.micro_batch", c.micro_batch);
+    at_least(0, "train.warmup", c.warmup);
+    at_least(0, "train.eval_every", c.eval_every);
+    at_least(0, "train.eval_batches", c.eval_batches);
+    unit_interval("train.beta1", c.beta1);
+    unit_interval("train.beta2", c.beta2);
+    const auto finite_from = [](const char* key, double value, double least, bool inclusive) {
+        require(std::isfinite(value) && (inclusive ? value >= least : value > least), key,
+                str("must be a finite number ", inclusive ? "from " : "above ", least, inclusive ? " on" : "", ", is ", value),
+                "check the value");
+    };
+    finite_from("train.lr", c.lr, 0, true);
+    finite_from("train.min_lr", c.min_lr, 0, true);
+    finite_from("train.weight_decay", c.weight_decay, 0, true);
+    finite_from("train.eps", c.eps, 0, false);
+    finite_from("train.grad_clip", c.grad_clip, 0, true);
+    require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
+            "give a min_lr of at most lr");
+}
+
+void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
+{
+    at_least(1, "parallel.data", c.data);
+    at_least(1, "parallel.tensor", c.tensor);
+    at_least(1, "parallel.pipeline", c.pipeline);
+    at_least(1, "parallel.chunks", c.chunks);
+    at_least(0, "parallel.threads", c.threads);
+    at_least(0, "parallel.memory_limit", c.memory_limit);
+    require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero), "1 is usual");
+    i64 bytes = 0;
+    const char* end = c.bucket.data() + c.bucket.size();
+    const auto parsed = std::from_chars(c.bucket.data(), end, bytes);
+    require(c.bucket == "auto" || c.bucket == "block" || c.bucket == "none" ||
+                (parsed.ec == std::errc{} && parsed.ptr == end && bytes > 0),
+            "parallel.bucket", str("does not know '", c.bucket, "'"), "give \"auto\", \"block\", \"none\" or a number of bytes");
+    require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy", str("does not know '", c.strategy, "'"),
+            "give \"auto\", or remove the key and give data, tensor and pipeline");
+    require(train.global_batch % c.data == 0, "train.global_batch",
+            str(train.global_batch, " sequences do not divide over ", c.data, " data ranks"),
+            "make global_batch a multiple of parallel.data");
+}
+
+} // namespace
+
+i64 micro_batch(const RunConfig& config)
+{
+    const i64 share = config.train.global_batch / config.parallel.data;
+    return config.train.micro_batch == 0 ? share : config.train.micro_batch;
+}
+
+i64 microbatch_count(const RunConfig& config)
+{
+    return config.train.global_batch / config.parallel.data / micro_batch(config);
+}
+
+void resolve_and_validate(RunConfig& config)
+{
+    resolve(config.model);
+    validate(config.model);
+    validate_train(config.train);
+    validate_parallel(config.parallel, config.train);
+    const i64 share = config.train.global_batch / config.parallel.data;
+    require(share % micro_batch(config) == 0, "train.micro_batch",
+            str(share, " sequences per data rank do not divide into microbatches of ", micro_batch(config)),
+            "make global_batch a multiple of parallel.data * train.micro_batch",
+            str("global_batch = ", config.train.global_batch, ", parallel.data = ", config.parallel.data));
+    at_least(0, "checkpoint.every", config.checkpoint.every);
+    at_least(0, "checkpoint.keep", config.checkpoint.keep);
+    at_least(1, "log.every", config.log.every);
+}
+
+} // namespace trivium
