@@ -31,8 +31,6 @@ if(TRIVIUM_RUNTIME)
   trivium_need(MPI_C_FOUND "MPI >= 3.1 (OpenMPI or MPICH)" "libopenmpi-dev openmpi-bin" openmpi)
 
   set(HDF5_PREFER_PARALLEL ON)
-  # FindHDF5 runs its own compiler wrapper, which is a C one.
-  enable_language(C)
   find_package(HDF5 1.10.8 QUIET COMPONENTS C)
   trivium_need(HDF5_FOUND "parallel HDF5 >= 1.10.8" libhdf5-openmpi-dev "hdf5+mpi")
   trivium_need(HDF5_IS_PARALLEL "an HDF5 that was built with MPI (the one found was not)" libhdf5-openmpi-dev "hdf5+mpi")
@@ -60,8 +58,13 @@ if(TRIVIUM_RUNTIME)
     endforeach()
   endif()
 
-  find_package(dnnl QUIET CONFIG)
-  trivium_need(dnnl_FOUND "oneDNN (matrix products on the CPU)" libdnnl-dev onednn)
+  # Not by its CMake package: Debian's demands OpenCL's headers, which no product here uses.
+  find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+  find_library(DNNL_LIBRARY dnnl)
+  trivium_need(DNNL_LIBRARY "oneDNN >= 2.6 (matrix products on the CPU)" libdnnl-dev onednn)
+  add_library(Trivium_dnnl INTERFACE)
+  target_include_directories(Trivium_dnnl INTERFACE $<BUILD_INTERFACE:${DNNL_INCLUDE_DIR}>)
+  target_link_libraries(Trivium_dnnl INTERFACE ${DNNL_LIBRARY})
   find_package(OpenMP QUIET COMPONENTS CXX)
   trivium_need(OpenMP_CXX_FOUND "OpenMP (threads of a rank)" "g++ (or libomp-dev with clang)" "a compiler with OpenMP")
 
