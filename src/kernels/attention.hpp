@@ -1,0 +1,45 @@
+#pragma once
+// Causal attention with grouped queries, block by block with a running softmax: FlashAttention-2
+// (Dao 2023). Scores are never stored whole.
+//
+// Shapes: q, o, dq, dout [batch, q_len, kv_heads, q_per_kv, head_dim]; k, v, dk, dv [batch, kv_len, kv_heads,
+// head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query of a
+// group, e element of a head.
+#include "kernels/exec.hpp"
+
+namespace trivium::kernels {
+
+struct AttentionShape {
+    i64 batch = 0, q_len = 0, kv_len = 0;
+    i64 kv_heads = 0, q_per_kv = 1, head_dim = 0;
+    double scale = 0; ///< of the scores; 0 means 1 / sqrt(head_dim)
+};
+
+/// Scratch for attention() with that many threads.
+template <class T>
+Bytes attention_scratch(const AttentionShape& shape, int threads);
+/// Scratch for attention_grad() with that many threads.
+template <class T>
+Bytes attention_grad_scratch(const AttentionShape& shape, int threads);
+
+/// Query i sees the keys t <= *start + i (start null: 0), so keys past the cache's filled part cost nothing.
+/// lse is the log-sum-exp of a query's scaled scores. With less scratch than asked for it uses fewer threads.
+/// \pre *start + q_len <= kv_len
+/// \throws InternalError where the scratch does not do for one thread
+template <class T>
+void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge, const T* v_btge,
+               const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch);
+
+/// What attention_grad reads (from the forward call) and writes.
+template <class T>
+struct AttentionGrad {
+    const T *dout_bsgre, *q_bsgre, *k_btge, *v_btge, *o_bsgre;
+    const Acc<T>* lse_bgrs;
+    T *dq_bsgre, *dk_btge, *dv_btge;
+};
+
+/// The gradient for start = 0. \pre q_len <= kv_len
+template <class T>
+void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args, Scratch scratch);
+
+} // namespace trivium::kernels

@@ -1,0 +1,16 @@
+#pragma once
+// The key/value cache of generation.
+#include "kernels/exec.hpp"
+
+namespace trivium::kernels {
+
+struct CacheShape {
+    i64 batch = 0, capacity = 0, seq = 0;
+    i64 width = 0; ///< kv_heads * head_dim
+};
+
+/// cache[b, *start + s, :] = x[b, s, :]. \pre 0 <= *start and *start + seq <= capacity
+template <class T>
+void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start, T* cache_btw);
+
+} // namespace trivium::kernels

@@ -1,0 +1,38 @@
+#pragma once
+// One element in, one element out. Every output may alias an input of the same type exactly.
+#include "kernels/exec.hpp"
+
+namespace trivium::kernels {
+
+/// y = silu(gate) * up, silu(g) = g / (1 + exp(-g)) (Shazeer 2020).
+template <class T>
+void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y);
+template <class T>
+void swiglu_grad(const Exec& exec, i64 n, const T* dy, const T* gate, const T* up, T* dgate, T* dup);
+
+/// The tanh form of GELU (Hendrycks & Gimpel 2016) that GPT-2 uses.
+template <class T>
+void gelu(const Exec& exec, i64 n, const T* x, T* y);
+template <class T>
+void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx);
+
+/// z = x + y.
+template <class T>
+void add(const Exec& exec, i64 n, const T* x, const T* y, T* z);
+/// y[r, :] = x[r, :] + b.
+template <class T>
+void bias_add(const Exec& exec, i64 rows, i64 columns, const T* x_rn, const T* b_n, T* y_rn);
+/// y = factor * x.
+template <class T>
+void scale(const Exec& exec, i64 n, double factor, const T* x, T* y);
+/// y = value everywhere.
+template <class T>
+void fill(const Exec& exec, i64 n, double value, T* y);
+/// y = x in another type, rounded to nearest. Aliasing only where the types are the same.
+template <class From, class To>
+void cast(const Exec& exec, i64 n, const From* x, To* y);
+/// acc (+)= x.
+template <class T>
+void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite);
+
+} // namespace trivium::kernels

@@ -1,0 +1,60 @@
+#pragma once
+// What every kernel takes first, and the names shared by all kernel headers.
+//
+// Conventions of this room:
+//   - tensors are row-major and contiguous; a suffix names the shape: x_rd is [rows, dim];
+//   - T is the storage type, double, float or bf16; arithmetic and statistics are Acc<T>;
+//   - a "gradient accumulator" is Acc<T>*; `overwrite` stores the sum, otherwise it is added;
+//   - the caller owns every buffer; no kernel allocates; sizes are i64, token ids int32;
+//   - results are the same bits for any number of threads, and in every run;
+//   - a violated precondition throws InternalError (always for sizes and scratch).
+#include "base/bf16.hpp"
+#include "base/units.hpp"
+
+namespace trivium::kernels {
+
+/// Where a kernel runs. On the host: that many OpenMP threads; it returns when the work is done.
+/// On a device: enqueued on the execution space instance that `stream` points to (null: the default one).
+struct Exec {
+    int threads = 1;
+    void* stream = nullptr;
+};
+
+/// Working memory lent for one call; its content is garbage before and after.
+/// \pre data is aligned to 64 bytes
+struct Scratch {
+    void* data = nullptr;
+    Bytes size = 0;
+};
+
+/// Number types of tensors.
+enum class DType { f64, f32, bf16 };
+
+constexpr Bytes size_of(DType type)
+{
+    return type == DType::f64 ? 8 : type == DType::f32 ? 4 : 2;
+}
+
+template <class T>
+inline constexpr DType dtype_of = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+
+namespace detail {
+template <class T>
+struct AccOf {
+    using type = float;
+};
+template <>
+struct AccOf<double> {
+    using type = double;
+};
+} // namespace detail
+
+/// The type that arithmetic on T is done in.
+template <class T>
+using Acc = typename detail::AccOf<T>::type;
+
+} // namespace trivium::kernels

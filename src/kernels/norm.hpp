@@ -1,0 +1,44 @@
+#pragma once
+// RMSNorm (Zhang & Sennrich 2019), LayerNorm (Ba et al. 2016) and sums over rows.
+// The input gradient may alias dy exactly.
+#include "kernels/exec.hpp"
+
+namespace trivium::kernels {
+
+struct NormShape {
+    i64 rows = 0, dim = 0;
+    double eps = 1e-5;
+};
+
+/// y = x * rstd * w with rstd = 1 / sqrt(mean(x^2) + eps), per row. y may alias x.
+template <class T>
+void rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* w_d, T* y_rd, Acc<T>* rstd_r);
+
+template <class T>
+void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
+                     const Acc<T>* rstd_r, T* dx_rd);
+
+/// dw (+)= sum over rows of dy * x * rstd.
+template <class T>
+void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const Acc<T>* rstd_r,
+                     Acc<T>* dw_d, bool overwrite);
+
+/// y = (x - mean) * rstd * w + b with the biased variance, per row. y may alias x. b may be null.
+template <class T>
+void layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* w_d, const T* b_d, T* y_rd,
+                Acc<T>* mean_r, Acc<T>* rstd_r);
+
+template <class T>
+void layer_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
+                       const Acc<T>* mean_r, const Acc<T>* rstd_r, T* dx_rd);
+
+/// dw (+)= sum over rows of dy * (x - mean) * rstd. The bias gradient is column_sum(dy).
+template <class T>
+void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const Acc<T>* mean_r,
+                       const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite);
+
+/// sum_n (+)= sum over rows of x_rn: the gradient of a bias.
+template <class T>
+void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* sum_n, bool overwrite);
+
+} // namespace trivium::kernels

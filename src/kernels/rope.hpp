@@ -1,0 +1,22 @@
+#pragma once
+// Rotary position embedding (Su et al. 2021), pairing element i with i + e/2 as Llama does in
+// Hugging Face's layout.
+#include "kernels/exec.hpp"
+
+namespace trivium::kernels {
+
+/// x [batch, seq, heads, head_dim]; `heads` is the product of any dimensions between seq and head_dim.
+/// \pre head_dim is even
+struct RopeShape {
+    i64 batch = 0, seq = 0, heads = 0, head_dim = 0;
+    i64 max_pos = 0; ///< rows of the table
+};
+
+/// y = x rotated by the angles of its position; `inverse` rotates back, which is also the gradient.
+/// table holds (cos, sin) for each position and each of the head_dim/2 frequencies (see rope_table.hpp).
+/// y may alias x. \pre 0 <= pos < max_pos
+template <class T>
+void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::int32_t* pos_bs,
+          const Acc<T>* table_pf2, bool inverse, T* y_bshe);
+
+} // namespace trivium::kernels

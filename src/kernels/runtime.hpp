@@ -1,0 +1,18 @@
+#pragma once
+// The life of the libraries behind the kernels.
+
+namespace trivium::kernels {
+
+/// Initialises Kokkos and sets the threads of OpenMP and oneDNN; finalises what it initialised.
+/// Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one in the same
+/// process, while or after the first lives, is harmless: Kokkos is finalised at the end of the process.
+class Runtime {
+public:
+    /// \pre threads >= 1
+    explicit Runtime(int threads = 1);
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+    ~Runtime();
+};
+
+} // namespace trivium::kernels
