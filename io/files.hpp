@@ -1,0 +1,55 @@
+#pragma once
+// Files as a whole: read, and written so that a reader sees the old content or the new, never half of it.
+#include "base/units.hpp"
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace trivium {
+
+/// The whole content. UserError where `path` is missing or a folder, IoError where reading fails.
+/// `what` names the file's role in messages ("config file").
+std::string read_file(const std::string& path, std::string_view what = "file");
+
+/// Bytes of the file. Errors as read_file.
+Bytes file_size(const std::string& path, std::string_view what = "file");
+
+/// Makes `folder` and its parents. IoError where the machine refuses.
+void make_folders(const std::string& folder);
+
+/// Writes through a temporary name beside `path`: calls `write(temporary)`, which makes the file; then
+/// fsync, rename, fsync of the folder. When anything throws, the temporary file goes and `path` stays.
+void replace_file(const std::string& path, const std::function<void(const std::string& temporary)>& write);
+
+/// replace_file with this content.
+void write_file(const std::string& path, std::string_view content);
+
+/// Waits until a file's or a folder's content is on the disk. IoError.
+void sync_path(const std::string& path);
+
+/// Throws IoError about `path` from errno: "cannot write …: No space left on device".
+[[noreturn]] void throw_errno(const std::string& path, std::string_view action);
+
+/// A file being written front to back through a buffer; every failure is an IoError.
+class FileWriter {
+public:
+    /// Creates or truncates `path`.
+    explicit FileWriter(const std::string& path);
+    FileWriter(const FileWriter&) = delete;
+    FileWriter& operator=(const FileWriter&) = delete;
+    ~FileWriter(); ///< closes; what was not flushed is lost
+
+    void write(const void* data, Bytes bytes);
+    /// Flushes and closes.
+    void close();
+    Bytes bytes() const { return bytes_; }
+
+private:
+    void flush();
+    std::string path_, buffer_;
+    Bytes bytes_ = 0;
+    int descriptor_ = -1;
+};
+
+} // namespace trivium

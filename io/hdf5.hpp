@@ -1,0 +1,92 @@
+#pragma once
+// The few things that Trivium wants of HDF5: contiguous datasets, attributes, groups by path.
+// Every library call is checked; a failure is an IoError with HDF5's own innermost message. HDF5 is not
+// thread-safe: one thread at a time may be inside these functions.
+#include "base/units.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trivium::h5 {
+
+enum class Type { u8, u16, u32, i32, i64, u64, f32, f64 };
+
+Bytes size_of(Type type);
+/// "f32" …
+const char* name_of(Type type);
+
+/// Owns one HDF5 identifier; closes it with the right call. Move-only.
+class Handle {
+public:
+    using Id = std::int64_t; ///< hid_t
+    using Close = int (*)(Id);
+    Handle() = default;
+    Handle(Id id, Close close) : id_(id), close_(close) {}
+    Handle(Handle&& other) noexcept;
+    Handle& operator=(Handle&& other) noexcept;
+    ~Handle() { reset(); }
+    Id get() const { return id_; }
+    /// Closes now; the library's answer (negative: failed).
+    int reset();
+
+private:
+    Id id_ = -1;
+    Close close_ = nullptr;
+};
+
+/// One dataset of an open File; must not outlive it.
+class Dataset {
+public:
+    const std::vector<i64>& shape() const { return shape_; }
+    i64 count() const; ///< elements
+    Type type() const { return type_; }
+    /// Where the contiguous data lies in the file, in bytes. IoError where it is not contiguous or not there.
+    Bytes file_offset() const;
+    /// Elements [begin, begin + count) of the flattened data, converted from/to `type`.
+    void write(i64 begin, i64 count, Type type, const void* data);
+    void read(i64 begin, i64 count, Type type, void* data) const;
+
+private:
+    friend class File;
+    std::string place_;
+    Handle id_;
+    std::vector<i64> shape_;
+    Type type_ = Type::u8;
+};
+
+class File {
+public:
+    /// Creates or truncates. `alignment`: file offset of large datasets is a multiple of it.
+    static File create(const std::string& path, Bytes alignment = 4096);
+    /// Read only. UserError where `path` is missing or no HDF5 file, or a truncated one.
+    static File open(const std::string& path);
+
+    /// Flushes and closes, with errors; the destructor closes without.
+    void close();
+
+    void set(const std::string& attribute, i64 value);
+    void set(const std::string& attribute, const std::string& value);
+    /// UserError (a file of another kind, or a damaged one) where it is missing or of another type.
+    i64 get_integer(const std::string& attribute) const;
+    std::string get_string(const std::string& attribute) const;
+    bool has_attribute(const std::string& attribute) const;
+
+    /// Contiguous, no fill. `name` may contain '/': groups are made.
+    Dataset create_dataset(const std::string& name, Type type, const std::vector<i64>& shape);
+    Dataset dataset(const std::string& name) const;
+    bool has_dataset(const std::string& name) const;
+    /// Full names ("group/name") of all datasets, sorted.
+    std::vector<std::string> dataset_names() const;
+
+    /// Text or bytes as a one-dimensional u8 dataset.
+    void write_bytes(const std::string& name, const std::string& bytes);
+    std::string read_bytes(const std::string& name) const;
+
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+    Handle id_;
+};
+
+} // namespace trivium::h5

@@ -1,0 +1,48 @@
+#pragma once
+// metrics.jsonl: one JSON object a step, in the order of steps, each step once.
+#include "base/units.hpp"
+
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trivium {
+
+/// Numbers of one step by name, in the order in which they are written.
+struct MetricsRecord {
+    i64 step = 0;
+    std::vector<std::pair<std::string, double>> values;
+
+    bool has(const std::string& name) const;
+    /// NaN where it is absent, or was not finite.
+    double value(const std::string& name) const;
+    void set(const std::string& name, double value);
+};
+
+/// Appends to dir/metrics.jsonl, one write() a line, so that lines of a killed run are whole.
+class MetricsWriter {
+public:
+    /// Makes `dir`. Lines past `resume_step`, and a torn last one, move to dir/metrics.superseded.jsonl. The first
+    /// record after a resume (resume_step > 0) gets "restarted_at": resume_step. IoError.
+    MetricsWriter(const std::string& dir, i64 resume_step);
+    MetricsWriter(const MetricsWriter&) = delete;
+    MetricsWriter& operator=(const MetricsWriter&) = delete;
+    ~MetricsWriter();
+
+    /// Whole numbers are written as such; what is not finite as null. IoError.
+    void write(const MetricsRecord& record);
+
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+    int descriptor_ = -1;
+    i64 restarted_at_ = 0; ///< 0: said already, or no restart
+};
+
+/// All records of a metrics.jsonl (or of dir/metrics.jsonl, given the folder). A torn last line is left out.
+/// Values other than numbers, booleans and null are left out. UserError: missing file, bad line (file:line).
+std::vector<MetricsRecord> read_metrics(const std::string& path);
+
+} // namespace trivium

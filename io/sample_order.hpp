@@ -1,0 +1,27 @@
+#pragma once
+// Which window of the data is sample number i of the run: a function of (i, seed) and nothing else,
+// so that a restart or another grid trains on the same samples.
+#include "base/units.hpp"
+
+namespace trivium {
+
+/// Non-overlapping windows of seq + 1 tokens (inputs and their successors) in `tokens` tokens: window w is
+/// tokens [w * seq, w * seq + seq + 1). 0 where not even one fits.
+constexpr i64 window_count(i64 tokens, i64 seq) { return tokens > seq ? (tokens - 1) / seq : 0; }
+
+/// Each epoch visits every window once, in an order of its own.
+class SampleOrder {
+public:
+    /// \pre samples > 0
+    SampleOrder(i64 samples, u64 seed);
+
+    /// The window of the run's sample `index`; the epoch is index / samples. \pre index >= 0
+    i64 at(i64 index) const;
+
+private:
+    i64 samples_;
+    u64 seed_;
+    int half_bits_;
+};
+
+} // namespace trivium

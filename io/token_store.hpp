@@ -1,0 +1,75 @@
+#pragma once
+// Token stores: an HDF5 file of tokenized documents.
+//
+//   tokens            u16 (vocab <= 65536) or u32, contiguous; each document is followed by eos
+//   document_offsets  i64, documents + 1: document d is tokens [d, d + 1)
+//   tokenizer_model   u8: the SentencePiece model, or "bytes"
+//   attributes        format, version, vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), tokens_xxh64
+#include "base/units.hpp"
+#include "io/tokenizer.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace trivium {
+
+/// Writes a store front to back with bounded memory. Nothing stands at `path` before finish().
+class TokenStoreWriter {
+public:
+    TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer);
+    TokenStoreWriter(TokenStoreWriter&&) noexcept;
+    ~TokenStoreWriter(); ///< without finish(): removes the temporary files
+
+    /// One document's ids, without eos. `text_bytes`: what it had as text, for bytes per token.
+    void add(std::span<const i32> ids, Bytes text_bytes);
+    /// Completes the file at `path`, atomically. UserError without any document, IoError where writing fails.
+    void finish();
+
+    i64 tokens() const;    ///< eos included
+    i64 documents() const;
+    Bytes text_bytes() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// A store, read only; the tokens are mapped, not loaded. Movable. Threads may read at once.
+class TokenStore {
+public:
+    /// UserError where the file is missing, of another kind or version, truncated or inconsistent.
+    static TokenStore open(const std::string& path);
+    TokenStore(TokenStore&&) noexcept;
+    TokenStore& operator=(TokenStore&&) noexcept;
+    ~TokenStore();
+
+    i64 size() const;      ///< tokens, eos included
+    i64 vocab() const;
+    i64 documents() const;
+    Bytes text_bytes() const; ///< of all documents as text
+    Bytes file_bytes() const;
+    i32 eos() const;
+    /// First token of document d; d == documents() gives size(). \pre 0 <= d <= documents()
+    i64 document_begin(i64 d) const;
+
+    /// \pre 0 <= at < size()
+    i32 token(i64 at) const;
+    /// Tokens [begin, begin + count). UserError where one is no word of the vocabulary (damaged file).
+    /// \pre 0 <= begin, begin + count <= size()
+    void read(i64 begin, i64 count, i32* out) const;
+
+    const std::string& path() const;
+    const std::string& fingerprint() const; ///< of the tokenizer
+    std::unique_ptr<Tokenizer> tokenizer() const;
+
+    /// Reads all tokens; UserError where they are not the ones that were written.
+    void verify() const;
+
+private:
+    struct Impl;
+    explicit TokenStore(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace trivium

@@ -1,0 +1,53 @@
+#pragma once
+// Text <-> token ids.
+#include "base/units.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trivium {
+
+using i32 = std::int32_t;
+
+class Tokenizer {
+public:
+    virtual ~Tokenizer() = default;
+    /// Ids are 0 … vocab_size() - 1.
+    virtual i64 vocab_size() const = 0;
+    /// Ids of UTF-8 text, without bos and eos. Text that spells a control word stays text.
+    virtual std::vector<i32> encode(std::string_view text) const = 0;
+    /// Text of any ids; bos and eos give nothing, ids outside the vocabulary U+FFFD.
+    /// decode(encode(text)) == text for "bytes" and for tokenizers that train_tokenizer made.
+    virtual std::string decode(std::span<const i32> ids) const = 0;
+    virtual i32 bos() const = 0;
+    virtual i32 eos() const = 0;
+    /// For people: "bytes", "sentencepiece, 4096 words".
+    virtual std::string name() const = 0;
+    /// Equal exactly where the ids mean the same: "bytes" or "sentencepiece:<hash of the model>".
+    virtual std::string fingerprint() const = 0;
+    /// What tokenizer_from_model takes: the bytes of the SentencePiece model, or "bytes".
+    virtual const std::string& model() const = 0;
+};
+
+/// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model.
+/// UserError where the file is missing or no such model.
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec);
+
+/// From Tokenizer::model(); `place` stands for the file in messages.
+std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place);
+
+struct TokenizerTraining {
+    std::vector<std::string> inputs; ///< files, folders, JSONL, as TextSource takes them
+    std::string key = "text";        ///< the field of a JSONL line
+    i64 vocab = 0;                   ///< ids in all, 259 of them unknown, bos, eos and the 256 bytes
+    Bytes sample = Bytes{64} << 20;  ///< at most about this much text is looked at, spread over the inputs
+};
+
+/// Trains a byte-pair encoding with byte fallback; returns the model's bytes. Deterministic and quiet.
+/// UserError where the corpus is empty or not UTF-8, or `vocab` does not fit it.
+std::string train_tokenizer(const TokenizerTraining& training);
+
+} // namespace trivium
