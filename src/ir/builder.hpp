@@ -1,0 +1,55 @@
+#pragma once
+// Builds a Graph op by op; types are inferred, names are made unique.
+#include "ir/graph.hpp"
+#include "ir/op_table.hpp"
+
+namespace trivium {
+
+class Builder {
+public:
+    /// Appends to `graph`, which must outlive the builder.
+    explicit Builder(Graph& graph) : graph_(graph) {}
+
+    /// Where the next ops go and what they belong to.
+    struct Where {
+        Region region = Region::microbatch;
+        Phase phase = Phase::forward;
+        int block = 0;
+        std::string scope;
+    };
+    Where where;
+
+    Graph& graph() { return graph_; }
+
+    /// A value that no op computes. Its lifetime follows from the role.
+    ValueId value(const std::string& name, TensorType type, Role role, Init init = {});
+
+    /// Appends an op and returns its results. `names` are hints for the results' names.
+    std::vector<ValueId> op(OpKind kind, std::vector<ValueId> operands, Attrs attrs = {},
+                            const std::vector<std::string>& names = {});
+    /// The same for an op with one result.
+    ValueId op1(OpKind kind, std::vector<ValueId> operands, Attrs attrs = {}, const std::string& name = "");
+
+    // The structural ops, which passes make without knowing any other op.
+    ValueId sum_of(ValueId a, ValueId b);                  ///< a + b, same type
+    ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
+    ValueId filled_like(ValueId x, double value);          ///< x's shape, filled
+    ValueId squares_of(ValueId x);                         ///< f64[]: sum of squares
+    /// Adds `x` into the accumulator `into` and returns its next content. Where the op that computes `x` can
+    /// add by itself and nothing else reads `x`, that op does it and no other is made.
+    ValueId add_into(ValueId into, ValueId x);
+    /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `squares` per parameter.
+    ValueId norm_of(ValueId tokens, const std::vector<ValueId>& squares, double clip);
+    /// The optimizer's update of one parameter, in place; results in the order of `states`.
+    std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor, ValueId hyper,
+                                double weight_decay);
+
+private:
+    std::string unique(const std::string& hint);
+
+    Graph& graph_;
+    std::vector<std::pair<std::string, int>> used_; // hint and how often, sorted by hint
+    std::size_t seen_ = 0;                          // values already in used_
+};
+
+} // namespace trivium

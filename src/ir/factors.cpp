@@ -1,0 +1,220 @@
+#include "ir/factors.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace trivium {
+
+namespace {
+
+struct Pattern {
+    std::vector<std::string> names; ///< "*" at most once
+    std::string combine = "sum";
+};
+
+struct ParsedRule {
+    std::vector<Pattern> operands, results;
+    std::vector<std::string> replicated, indexed;
+};
+
+std::vector<std::string> split(std::string_view text, char separator)
+{
+    std::vector<std::string> parts;
+    std::string part;
+    std::istringstream in{std::string(text)};
+    while (std::getline(in, part, separator))
+        parts.push_back(part);
+    return parts;
+}
+
+std::vector<std::string> words(std::string_view text)
+{
+    std::vector<std::string> out;
+    std::string word;
+    std::istringstream in{std::string(text)};
+    while (in >> word)
+        out.push_back(word);
+    return out;
+}
+
+Pattern parse_pattern(const std::string& text)
+{
+    Pattern pattern;
+    for (std::string word : words(text)) {
+        if (const auto colon = word.find(':'); colon != std::string::npos) {
+            pattern.combine = word.substr(colon + 1);
+            word.resize(colon);
+        }
+        if (word != ".")
+            pattern.names.push_back(word);
+    }
+    return pattern;
+}
+
+[[noreturn]] void fail(const std::string& place, const std::string& problem, std::string_view rule)
+{
+    throw UserError({place, problem, str("its rule is '", rule, "'"), "give operands that fit the rule"});
+}
+
+ParsedRule parse(std::string_view text, const std::string& place)
+{
+    ParsedRule rule;
+    const auto arrow = text.find("->");
+    if (arrow == std::string_view::npos)
+        fail(place, "the rule has no '->'", text);
+    std::string_view right = text.substr(arrow + 2);
+    if (const auto bar = right.find('|'); bar != std::string_view::npos) {
+        for (std::string word : words(right.substr(bar + 1))) {
+            const bool indexed = word.back() == '?';
+            if (indexed)
+                word.pop_back();
+            (indexed ? rule.indexed : rule.replicated).push_back(word);
+        }
+        right = right.substr(0, bar);
+    }
+    for (const std::string& part : split(text.substr(0, arrow), ','))
+        rule.operands.push_back(parse_pattern(part));
+    for (const std::string& part : split(right, ','))
+        rule.results.push_back(parse_pattern(part));
+    return rule;
+}
+
+class Matcher {
+public:
+    Matcher(std::string_view text, const std::string& place) : text_(text), place_(place) {}
+
+    FactorList match(const Pattern& pattern, const Shape& shape, std::size_t operand)
+    {
+        const std::size_t named = pattern.names.size();
+        const bool has_star = std::find(pattern.names.begin(), pattern.names.end(), "*") != pattern.names.end();
+        const std::size_t fixed = named - (has_star ? 1 : 0);
+        if (has_star ? shape.size() < fixed : shape.size() != fixed)
+            fail(place_, str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
+                             has_star ? " or more" : ""), text_);
+        const std::size_t stars = shape.size() - fixed;
+        if (has_star && star_known_ && stars != star_count_)
+            fail(place_, str("operand ", operand, " has ", stars, " free dimensions where another has ", star_count_), text_);
+        if (has_star) {
+            star_known_ = true;
+            star_count_ = stars;
+        }
+        FactorList dims = expand(pattern);
+        for (std::size_t i = 0; i < dims.size(); ++i) {
+            Factor& factor = rule.factors[static_cast<std::size_t>(dims[i])];
+            if (factor.size == 0)
+                factor.size = shape[i];
+            else if (factor.size != shape[i])
+                fail(place_, str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
+                                 "' is ", factor.size), text_);
+        }
+        return dims;
+    }
+
+    FactorList expand(const Pattern& pattern)
+    {
+        FactorList dims;
+        for (const std::string& name : pattern.names) {
+            if (name != "*") {
+                dims.push_back(factor(name));
+                continue;
+            }
+            for (std::size_t i = 0; i < star_count_; ++i)
+                dims.push_back(factor(str("*", i)));
+        }
+        return dims;
+    }
+
+    FactorRule rule;
+
+private:
+    int factor(const std::string& name)
+    {
+        const int found = rule.find(name);
+        if (found >= 0)
+            return found;
+        rule.factors.push_back({name, FactorKind::parallel, 0});
+        return static_cast<int>(rule.factors.size()) - 1;
+    }
+
+    std::string_view text_;
+    const std::string& place_;
+    bool star_known_ = false;
+    std::size_t star_count_ = 0;
+};
+
+} // namespace
+
+Shape FactorRule::shape_of(const FactorList& dims) const
+{
+    Shape shape;
+    for (const int f : dims)
+        shape.push_back(factors[static_cast<std::size_t>(f)].size);
+    return shape;
+}
+
+int FactorRule::find(std::string_view name) const
+{
+    for (std::size_t i = 0; i < factors.size(); ++i)
+        if (factors[i].name == name)
+            return static_cast<int>(i);
+    return -1;
+}
+
+FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, const FactorSizes& sizes,
+                     const std::string& place, bool variadic)
+{
+    ParsedRule parsed = parse(text, place);
+    if (variadic)
+        while (parsed.operands.size() < operands.size())
+            parsed.operands.push_back(parsed.operands.back());
+    if (parsed.operands.size() != operands.size())
+        fail(place, str("has ", operands.size(), " operands, the rule wants ", parsed.operands.size()), text);
+    Matcher matcher(text, place);
+    FactorRule& rule = matcher.rule;
+    for (std::size_t i = 0; i < operands.size(); ++i)
+        rule.operands.push_back(matcher.match(parsed.operands[i], operands[i], i));
+    for (const Pattern& pattern : parsed.results) {
+        rule.results.push_back(matcher.expand(pattern));
+        rule.combine.push_back(pattern.combine);
+    }
+    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
+        Factor& factor = rule.factors[f];
+        for (const auto& [name, size] : sizes)
+            if (name == factor.name && factor.size == 0)
+                factor.size = size;
+        if (factor.size <= 0)
+            fail(place, str("nothing gives the size of '", factor.name, "'"), text);
+        const auto has = [&](const FactorList& dims) { return std::find(dims.begin(), dims.end(), f) != dims.end(); };
+        if (std::none_of(rule.results.begin(), rule.results.end(), has))
+            factor.kind = FactorKind::reduced;
+        const auto listed = [&](const std::vector<std::string>& names) {
+            const bool star = factor.name[0] == '*';
+            return std::find(names.begin(), names.end(), star ? "*" : factor.name) != names.end();
+        };
+        if (listed(parsed.indexed))
+            factor.kind = FactorKind::indexed;
+        if (listed(parsed.replicated))
+            factor.kind = FactorKind::replicated;
+    }
+    return rule;
+}
+
+std::string product_gradient_rule(std::string_view text, int which)
+{
+    const auto arrow = text.find("->"), comma = text.find(',');
+    TRV_CHECK(arrow != std::string_view::npos && comma < arrow, "not the rule of a product: ", text);
+    const auto trim = [](std::string_view part) {
+        while (!part.empty() && part.front() == ' ')
+            part.remove_prefix(1);
+        while (!part.empty() && part.back() == ' ')
+            part.remove_suffix(1);
+        return part;
+    };
+    const auto a = trim(text.substr(0, comma)), b = trim(text.substr(comma + 1, arrow - comma - 1)),
+               c = trim(text.substr(arrow + 2));
+    return which == 0 ? str(c, ", ", b, " -> ", a) : str(a, ", ", c, " -> ", b);
+}
+
+} // namespace trivium

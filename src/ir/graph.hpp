@@ -1,0 +1,114 @@
+#pragma once
+// The Graph: ops over values in static single assignment, in two regions.
+//
+// The microbatch region runs once per microbatch, the step region once per optimizer step: its ops before the
+// microbatches (the prologue, e.g. casts of parameters) and after them (the epilogue, e.g. norm and update).
+// What outlives an iteration is a Carry: an accumulator over microbatches, or a state over steps; a carry's
+// output lives in the same buffer as its input. An accumulator starts at zero: the first op that adds into it
+// in microbatch 0 writes instead of adding.
+#include "base/id.hpp"
+#include "ir/mesh.hpp"
+#include "ir/type.hpp"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trivium {
+
+using ValueId = Id<struct ValueTag>;
+using OpId = Id<struct OpTag>;
+
+enum class Region { prologue, microbatch, epilogue };
+enum class Phase { forward, backward, update };
+
+/// How long a value's bytes must stay: the whole run, one step, or one microbatch.
+enum class Lifetime { run, step, microbatch };
+
+/// Where a value comes from.
+enum class Role {
+    computed,  ///< an op's result
+    input,     ///< fed by the host for each microbatch (tokens, targets, positions)
+    hyper,     ///< fed by the host for each step (learning rate, cache position)
+    parameter, ///< trained; kept over the run
+    state,     ///< kept over the run beside a parameter (moments), or a KV cache
+    constant,  ///< computed once at the start
+    carry,     ///< an accumulator over microbatches; starts at zero
+};
+
+std::string_view name_of(Region region);
+std::string_view name_of(Role role);
+std::string_view name_of(Phase phase);
+
+using Attr = std::variant<i64, double, std::string>;
+/// Named attributes, in the order in which they print.
+using Attrs = std::vector<std::pair<std::string, Attr>>;
+
+/// How a run-lifetime value gets its first content: "normal" (std), "fill" (value), "rope_table" (…).
+struct Init {
+    std::string kind;
+    Attrs attrs;
+    bool operator==(const Init&) const = default;
+};
+
+struct Value {
+    std::string name; ///< unique; a parameter's is its global name
+    TensorType type;
+    Role role = Role::computed;
+    Lifetime lifetime = Lifetime::microbatch;
+    OpId producer;        ///< valid where role is computed
+    Init init;            ///< for parameter, state and constant
+    bool decay = false;   ///< a parameter that weight decay applies to
+    Sharding sharding;
+};
+
+/// What an op computes; op_table.hpp has a row for each.
+enum class OpKind {
+    matmul, embedding, embedding_grad, rms_norm, rms_norm_grad_x, rms_norm_grad_w, layer_norm, layer_norm_grad_x,
+    layer_norm_grad_w, rope, rope_grad, attention, attention_cached, attention_grad, cache_write, swiglu, swiglu_grad,
+    gelu, gelu_grad, add, bias_add, reduce_sum, accumulate, cast, fill, select_row, xent_stats, xent_stats_grad,
+    token_loss, token_loss_grad, sum, count_valid, sum_squares, global_norm, adamw,
+    count_of_kinds
+};
+
+struct Op {
+    OpKind kind{};
+    std::vector<ValueId> operands;
+    std::vector<ValueId> results;
+    Attrs attrs;
+    Region region = Region::microbatch;
+    Phase phase = Phase::forward;
+    bool accumulate = false; ///< the last operand is an accumulator: result 0 is its buffer, added into
+    int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
+    std::string scope;       ///< where in the model it stands, e.g. "layers.3.attn"
+};
+
+/// `out` is the content of `in`'s buffer in the next iteration of its region.
+struct Carry {
+    ValueId in, out;
+};
+
+struct Graph {
+    std::string name;
+    Mesh mesh;
+    std::vector<Value> values;
+    std::vector<Op> ops; ///< prologue, then microbatch, then epilogue; each in an executable order
+    std::vector<Carry> carries;
+    std::vector<ValueId> outputs; ///< what the host reads, by name
+
+    const Value& operator[](ValueId id) const { return values[id.index()]; }
+    Value& operator[](ValueId id) { return values[id.index()]; }
+    const Op& operator[](OpId id) const { return ops[id.index()]; }
+
+    /// The value called `name`, or an invalid id.
+    ValueId find(std::string_view name) const;
+    std::vector<ValueId> with_role(Role role) const; ///< in order of creation
+};
+
+/// The attribute `name`. Throws InternalError where it is missing or of another type.
+i64 int_attr(const Attrs& attrs, std::string_view name);
+double real_attr(const Attrs& attrs, std::string_view name);
+const std::string& text_attr(const Attrs& attrs, std::string_view name);
+bool has_attr(const Attrs& attrs, std::string_view name);
+
+} // namespace trivium

@@ -1,0 +1,177 @@
+#include "ir/op_table.hpp"
+
+#include "base/check.hpp"
+#include "ir/gradients.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+Flops all_factors(const FactorRule& rule) // a product: a multiply-add for each point of the factors' box
+{
+    Flops product = 2;
+    for (const Factor& f : rule.factors)
+        product *= static_cast<Flops>(f.size);
+    return product;
+}
+
+/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half and the diagonal.
+Flops causal_attention(const FactorRule& rule)
+{
+    const auto size = [&](const char* name) { return static_cast<Flops>(rule.factors[static_cast<std::size_t>(rule.find(name))].size); };
+    const Flops s = size("s"), t = size("t");
+    const Flops pairs = s * (t - s) + s * (s + 1) / 2;
+    return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, s);
+}
+
+/// dV, dP, dQ, dK: the model's share; recomputing Q K' is the kernel's own business.
+Flops causal_attention_grad(const FactorRule& rule) { return 2 * causal_attention(rule); }
+
+using K = OpKind;
+using S = ScratchKind;
+
+const std::vector<OpInfo>& table()
+{
+    static const std::vector<OpInfo> rows{
+        {K::matmul, "matmul", "", "0", gradients::matmul, all_factors, {}, S::product, true},
+        {K::embedding, "embedding", "v d, * -> * d | v?", "0", gradients::embedding},
+        {K::embedding_grad, "embedding_grad", "* d, * -> v d | v?", "a", nullptr, nullptr, {}, S::none, true},
+        {K::rms_norm, "rms_norm", "* d, d -> * d, * | d", "0a", gradients::rms_norm},
+        {K::rms_norm_grad_x, "rms_norm_grad_x", "* d, * d, d, * -> * d | d", "0", nullptr, nullptr, {{0, 0}}},
+        {K::rms_norm_grad_w, "rms_norm_grad_w", "* d, * d, * -> d", "a", nullptr, nullptr, {}, S::none, true},
+        {K::layer_norm, "layer_norm", "* d, d, d -> * d, *, * | d", "0aa", gradients::layer_norm},
+        {K::layer_norm_grad_x, "layer_norm_grad_x", "* d, * d, d, *, * -> * d | d", "0", nullptr, nullptr, {{0, 0}}},
+        {K::layer_norm_grad_w, "layer_norm_grad_w", "* d, * d, *, * -> d", "a", nullptr, nullptr, {}, S::none, true},
+        {K::rope, "rope", "b s * e, b s, p c t -> b s * e | e p c t", "0", gradients::rope, nullptr, {{0, 0}}},
+        {K::rope_grad, "rope_grad", "b s * e, b s, p c t -> b s * e | e p c t", "0", nullptr, nullptr, {{0, 0}}},
+        {K::attention, "attention", "b s g r e, b t g e, b t g e -> b s g r e, b g r s | s t e", "0a",
+         gradients::attention, causal_attention, {}, S::attention},
+        {K::attention_cached, "attention_cached", "b s g r e, b t g e, b t g e, . -> b s g r e, b g r s | s t e", "0a",
+         nullptr, causal_attention, {}, S::attention},
+        {K::attention_grad, "attention_grad",
+         "b s g r e, b s g r e, b t g e, b t g e, b s g r e, b g r s -> b s g r e, b t g e, b t g e | s t e", "000",
+         nullptr, causal_attention_grad, {}, S::attention},
+        {K::cache_write, "cache_write", "b t g e, b s g e, . -> b t g e | t s", "0", nullptr, nullptr, {{0, 0, true}}},
+        {K::swiglu, "swiglu", "*, * -> *", "0", gradients::swiglu, nullptr, {{0, 0}, {0, 1}}},
+        {K::swiglu_grad, "swiglu_grad", "*, *, * -> *, *", "00", nullptr, nullptr, {{0, 1}, {1, 2}}},
+        {K::gelu, "gelu", "* -> *", "0", gradients::gelu, nullptr, {{0, 0}}},
+        {K::gelu_grad, "gelu_grad", "*, * -> *", "0", nullptr, nullptr, {{0, 0}, {0, 1}}},
+        {K::add, "add", "*, * -> *", "0", gradients::add, nullptr, {{0, 0}, {0, 1}}},
+        {K::bias_add, "bias_add", "", "0", gradients::bias_add, nullptr, {{0, 0}}},
+        {K::reduce_sum, "reduce_sum", "", "a", nullptr, nullptr, {}, S::none, true},
+        {K::accumulate, "accumulate", "* -> *", "a", nullptr, nullptr, {}, S::none, true},
+        {K::cast, "cast", "* -> *", "?", gradients::cast},
+        {K::fill, "fill", "* -> *", "0"},
+        {K::select_row, "select_row", "b s d, . -> b d | s", "0"},
+        {K::xent_stats, "xent_stats", "* v, * -> *:lse, * | v?", "aa", gradients::xent_stats},
+        {K::xent_stats_grad, "xent_stats_grad", "* v, *, *, *, * -> * v | v?", "0", nullptr, nullptr, {{0, 0}}},
+        {K::token_loss, "token_loss", "*, *, * -> *", "0", gradients::token_loss, nullptr, {{0, 0}, {0, 1}}},
+        {K::token_loss_grad, "token_loss_grad", "*, * -> *, *", "00"},
+        {K::sum, "sum", "* -> .", "d", nullptr, nullptr, {}, S::none, true},
+        {K::count_valid, "count_valid", "* -> .", "d", nullptr, nullptr, {}, S::none, true},
+        {K::sum_squares, "sum_squares", "* -> .", "d", nullptr, nullptr, {}, S::reduction},
+        {K::global_norm, "global_norm", "., . -> w", "d", nullptr, nullptr, {}, S::none, false, true},
+        {K::adamw, "adamw", "*, *, *, *, w, h -> *, *, * | w h", "012", nullptr, nullptr,
+         {{0, 0, true}, {1, 1, true}, {2, 2, true}}},
+    };
+    return rows;
+}
+
+} // namespace
+
+const OpInfo& info(OpKind kind)
+{
+    const OpInfo& row = table()[static_cast<std::size_t>(kind)];
+    TRV_CHECK(row.kind == kind, "the op table is out of order at ", row.name);
+    return row;
+}
+
+const OpInfo* find_op(std::string_view name)
+{
+    for (const OpInfo& row : table())
+        if (name == row.name)
+            return &row;
+    return nullptr;
+}
+
+std::vector<std::string> op_names()
+{
+    std::vector<std::string> names;
+    for (const OpInfo& row : table())
+        names.emplace_back(row.name);
+    return names;
+}
+
+FactorRule rule_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i)
+        shapes.push_back(graph[op.operands[i]].type.shape);
+    FactorSizes sizes;
+    for (const auto& [name, value] : op.attrs)
+        if (const i64* size = std::get_if<i64>(&value))
+            sizes.emplace_back(name, *size);
+    const std::string_view text = *row.rule ? std::string_view(row.rule) : text_attr(op.attrs, "rule");
+    return make_rule(text, shapes, sizes, op.scope.empty() ? row.name : op.scope + "." + row.name, row.variadic);
+}
+
+std::vector<TensorType> infer(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    const FactorRule rule = rule_of(graph, op);
+    std::vector<TensorType> types;
+    for (std::size_t i = 0; i < rule.results.size(); ++i) {
+        const char code = row.dtypes[i];
+        DType dtype{};
+        if (i == 0 && op.accumulate)
+            dtype = graph[op.operands.back()].type.dtype;
+        else if (code == 'a')
+            dtype = accumulator_of(graph[op.operands[0]].type.dtype);
+        else if (code == 'd')
+            dtype = DType::f64;
+        else if (code == '?')
+            dtype = dtype_of(text_attr(op.attrs, "dtype"));
+        else
+            dtype = graph[op.operands[static_cast<std::size_t>(code - '0')]].type.dtype;
+        types.push_back({dtype, rule.shape_of(rule.results[i])});
+    }
+    return types;
+}
+
+ValueId aliased_operand(const Op& op, std::size_t result)
+{
+    if (op.accumulate && result == 0)
+        return op.operands.back();
+    for (const Alias& alias : info(op).aliases)
+        if (alias.must && static_cast<std::size_t>(alias.result) == result)
+            return op.operands[static_cast<std::size_t>(alias.operand)];
+    return {};
+}
+
+Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result)
+{
+    if (const ValueId operand = aliased_operand(op, result))
+        return graph[operand].lifetime;
+    return op.region == Region::microbatch ? Lifetime::microbatch : Lifetime::step;
+}
+
+Flops flops_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    return row.flops ? row.flops(rule_of(graph, op)) : 0;
+}
+
+Bytes bytes_of(const Graph& graph, const Op& op)
+{
+    Bytes bytes = 0;
+    for (const ValueId id : op.operands)
+        bytes += graph[id].type.bytes();
+    for (const ValueId id : op.results)
+        bytes += graph[id].type.bytes();
+    return bytes;
+}
+
+} // namespace trivium

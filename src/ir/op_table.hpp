@@ -1,0 +1,75 @@
+#pragma once
+// The op table: everything that the passes, the planner and the printer know about an op, one row each.
+// A new op is one row here, one kernel, one line in runtime/dispatch, and two tests.
+#include "ir/factors.hpp"
+#include "ir/graph.hpp"
+
+#include <optional>
+
+namespace trivium {
+
+class Builder;
+
+/// Result `result` lives in operand `operand`'s buffer: always (`must`), or where the operand dies there.
+struct Alias {
+    int result = 0;
+    int operand = 0;
+    bool must = false;
+};
+
+/// Library or kernel scratch that an op may use; the machine file states the bytes of each kind.
+enum class ScratchKind { none, product, attention, reduction };
+
+/// What a gradient rule sees of the op that it differentiates.
+class Tape {
+public:
+    virtual ~Tape() = default;
+    virtual const Op& op() const = 0;
+    virtual Builder& build() = 0;
+    ValueId operand(int i) const { return op().operands[static_cast<std::size_t>(i)]; }
+    ValueId result(int i) const { return op().results[static_cast<std::size_t>(i)]; }
+    /// Gradient of result i; invalid where nothing depends on it.
+    virtual ValueId grad(int i) const = 0;
+    /// Whether the gradient of operand i is needed.
+    virtual bool wanted(int i) const = 0;
+    /// Hands over one contribution to operand i's gradient.
+    virtual void give(int i, ValueId gradient) = 0;
+};
+
+struct OpInfo {
+    OpKind kind{};
+    const char* name = "";
+    /// Factor rule (factors.hpp); empty: the op's attribute "rule".
+    const char* rule = "";
+    /// Element type of each result: '0'..'9' as that operand, 'a' accumulator of operand 0, 'd' f64,
+    /// '?' the attribute "dtype".
+    const char* dtypes = "0";
+    void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
+    /// Model flops; null: none worth counting.
+    Flops (*flops)(const FactorRule&) = nullptr;
+    std::vector<Alias> aliases{};
+    ScratchKind scratch = ScratchKind::none;
+    bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
+    bool variadic = false;    ///< the last operand's pattern repeats
+};
+
+const OpInfo& info(OpKind kind);
+inline const OpInfo& info(const Op& op) { return info(op.kind); }
+/// The row called `name`, or null.
+const OpInfo* find_op(std::string_view name);
+std::vector<std::string> op_names();
+
+/// The op's factors. \pre operands exist in `graph`. Throws UserError where they do not fit.
+FactorRule rule_of(const Graph& graph, const Op& op);
+/// The types that the op's results must have.
+std::vector<TensorType> infer(const Graph& graph, const Op& op);
+/// The operand whose buffer result `result` must live in, or an invalid id.
+ValueId aliased_operand(const Op& op, std::size_t result);
+/// How long that result stays: as long as what it aliases, else as its region says.
+Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
+/// Model flops of one execution.
+Flops flops_of(const Graph& graph, const Op& op);
+/// Bytes of all operands and results, each once: a lower bound of the traffic.
+Bytes bytes_of(const Graph& graph, const Op& op);
+
+} // namespace trivium

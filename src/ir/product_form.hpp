@@ -1,0 +1,19 @@
+#pragma once
+// A product's rule as one matrix product: which factors are rows, columns, contracted and batch.
+#include "ir/factors.hpp"
+
+namespace trivium {
+
+/// C[batch, m, n] = op(A)[batch, m, k] op(B)[batch, k, n], all row-major and dense.
+struct ProductForm {
+    i64 batch = 1, m = 1, n = 1, k = 1;
+    bool trans_a = false; ///< A lies as [k, m]
+    bool trans_b = false; ///< B lies as [n, k]
+    bool swapped = false; ///< C lies as [n, m] in the rule's order: operands 1 and 0 are A and B here
+};
+
+/// Throws UserError, placed at `place`, for a rule that is no single product: a group of factors that is not
+/// contiguous and in the same order wherever it stands, or a factor in only one operand.
+ProductForm product_form(const FactorRule& rule, const std::string& place);
+
+} // namespace trivium

@@ -1,0 +1,28 @@
+#pragma once
+// A graph as text, and back. What prints, parses to the same graph.
+//
+//   graph tiny
+//   mesh data=1 pipeline=1 tensor=1
+//   input %tokens : i32[2,8]
+//   parameter %table : f32[16,4] init normal(std=0.02) decay
+//   carry %grad : f32[16,4]
+//   microbatch {
+//     @ forward block 0 embed
+//     %x = embedding(%table, %tokens) : f32[2,8,4]
+//     @ backward block 0 embed
+//     %grad' = embedding_grad(%x, %tokens) += %grad {v=16} : f32[16,4]
+//   }
+//   carried %grad -> %grad'
+//   output %grad'
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+std::string to_text(const Graph& graph);
+/// The line of op `id`, without indentation.
+std::string to_text(const Graph& graph, OpId id);
+
+/// Parses and leaves verification to `verify`. Throws UserError with file, line and column.
+Graph parse_graph(std::string_view text, const std::string& file);
+
+} // namespace trivium

@@ -1,0 +1,318 @@
+#include "base/check.hpp"
+#include "ir/op_table.hpp"
+#include "ir/text.hpp"
+
+#include <charconv>
+#include <unordered_map>
+
+namespace trivium {
+
+namespace {
+
+/// A line of the text with a cursor.
+class Cursor {
+public:
+    Cursor(std::string_view line, const std::string& file, int number) : line_(line), file_(file), number_(number) {}
+
+    [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
+    {
+        throw UserError({str(file_, ":", number_, ":", at_ + 1), problem, "", remedy});
+    }
+
+    void skip()
+    {
+        while (at_ < line_.size() && (line_[at_] == ' ' || line_[at_] == '\t' || line_[at_] == '\r'))
+            ++at_;
+    }
+
+    bool done()
+    {
+        skip();
+        return at_ >= line_.size() || line_[at_] == '#';
+    }
+
+    bool take(std::string_view token)
+    {
+        skip();
+        if (line_.substr(at_, token.size()) != token)
+            return false;
+        at_ += token.size();
+        return true;
+    }
+
+    void want(std::string_view token)
+    {
+        if (!take(token))
+            fail(str("expected '", token, "'"), "see src/ir/text.hpp for the grammar");
+    }
+
+    std::string word()
+    {
+        skip();
+        const std::size_t begin = at_;
+        while (at_ < line_.size() && std::string_view(" \t\r,(){}=:[]\"%").find(line_[at_]) == std::string_view::npos)
+            ++at_;
+        if (begin == at_)
+            fail("expected a word", "see src/ir/text.hpp for the grammar");
+        return std::string(line_.substr(begin, at_ - begin));
+    }
+    std::string name()
+    {
+        want("%");
+        return word();
+    }
+
+    i64 whole()
+    {
+        const std::string text = word();
+        i64 value = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+        if (error != std::errc{} || end != text.data() + text.size())
+            fail(str("'", text, "' is not a whole number"), "give a whole number");
+        return value;
+    }
+
+    Attr attr()
+    {
+        skip();
+        if (take("\"")) {
+            const std::size_t end = line_.find('"', at_);
+            if (end == std::string_view::npos)
+                fail("the text has no closing quote", "close it");
+            const std::string text(line_.substr(at_, end - at_));
+            at_ = end + 1;
+            return text;
+        }
+        const std::string text = word();
+        const char *begin = text.data(), *end = begin + text.size();
+        i64 value = 0;
+        if (const auto r = std::from_chars(begin, end, value); r.ec == std::errc{} && r.ptr == end)
+            return value;
+        double real = 0;
+        if (const auto r = std::from_chars(begin, end, real); r.ec == std::errc{} && r.ptr == end)
+            return real;
+        fail(str("'", text, "' is no number"), "give a number, or a text in quotes");
+    }
+
+    Attrs attrs(std::string_view open, std::string_view close)
+    {
+        Attrs list;
+        if (!take(open))
+            return list;
+        while (!take(close)) {
+            if (!list.empty())
+                want(",");
+            const std::string key = word();
+            want("=");
+            list.emplace_back(key, attr());
+        }
+        return list;
+    }
+
+    TensorType type()
+    {
+        TensorType made;
+        made.dtype = dtype_of(word());
+        want("[");
+        while (!take("]")) {
+            if (!made.shape.empty())
+                want(",");
+            made.shape.push_back(whole());
+        }
+        return made;
+    }
+
+private:
+    std::string_view line_;
+    const std::string& file_;
+    int number_;
+    std::size_t at_ = 0;
+};
+
+class Parser {
+public:
+    Parser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+    Graph run()
+    {
+        int number = 0;
+        for (std::size_t begin = 0; begin < text_.size(); ++number) {
+            const std::size_t end = std::min(text_.find('\n', begin), text_.size());
+            Cursor cursor(text_.substr(begin, end - begin), file_, number + 1);
+            if (!cursor.done())
+                line(cursor);
+            begin = end + 1;
+        }
+        if (graph_.name.empty())
+            throw UserError({file_, "is no graph", "it has no line 'graph NAME'", "write the graph with `trivium explain`"});
+        return std::move(graph_);
+    }
+
+private:
+    void line(Cursor& c)
+    {
+        if (in_region_)
+            return c.take("}") ? leave() : c.take("@") ? context(c) : op(c);
+        const std::string key = c.word();
+        if (key == "graph")
+            graph_.name = c.word();
+        else if (key == "mesh")
+            mesh(c);
+        else if (key == "carried")
+            carried(c);
+        else if (key == "output")
+            graph_.outputs.push_back(known(c));
+        else if (!enter(c, key))
+            given(c, key);
+        if (!c.done())
+            c.fail("the line goes on after its end", "remove the rest");
+    }
+
+    void leave() { in_region_ = false; }
+
+    bool enter(Cursor& c, const std::string& key)
+    {
+        for (const Region region : {Region::prologue, Region::microbatch, Region::epilogue})
+            if (key == name_of(region)) {
+                c.want("{");
+                region_ = region;
+                return in_region_ = true;
+            }
+        return false;
+    }
+
+    void mesh(Cursor& c)
+    {
+        while (!c.done()) {
+            const std::string axis = c.word();
+            c.want("=");
+            graph_.mesh.axes.push_back({axis, c.whole()});
+        }
+    }
+
+    ValueId known(Cursor& c)
+    {
+        const std::string name = c.name();
+        const auto found = ids_.find(name);
+        if (found == ids_.end())
+            c.fail(str("%", name, " is not defined above"), "define a value before it is used");
+        return found->second;
+    }
+
+    ValueId define(Cursor& c, Value value)
+    {
+        const ValueId id(graph_.values.size());
+        if (!ids_.emplace(value.name, id).second)
+            c.fail(str("%", value.name, " is defined twice"), "rename one of the two");
+        graph_.values.push_back(std::move(value));
+        return id;
+    }
+
+    void given(Cursor& c, const std::string& key)
+    {
+        static constexpr std::pair<Role, Lifetime> roles[] = {
+            {Role::input, Lifetime::microbatch}, {Role::hyper, Lifetime::step},   {Role::parameter, Lifetime::run},
+            {Role::state, Lifetime::run},        {Role::constant, Lifetime::run}, {Role::carry, Lifetime::step}};
+        for (const auto& [role, lifetime] : roles)
+            if (key == name_of(role)) {
+                Value v;
+                v.role = role;
+                v.lifetime = lifetime;
+                v.name = c.name();
+                c.want(":");
+                v.type = c.type();
+                if (c.take("init")) {
+                    v.init.kind = c.word();
+                    v.init.attrs = c.attrs("(", ")");
+                }
+                v.decay = c.take("decay");
+                define(c, std::move(v));
+                return;
+            }
+        c.fail(str("does not know '", key, "'"),
+               "a line starts with graph, mesh, input, hyper, parameter, state, constant, carry, a region, carried or output");
+    }
+
+    void carried(Cursor& c)
+    {
+        const ValueId in = known(c);
+        c.want("->");
+        graph_.carries.push_back({in, known(c)});
+    }
+
+    void context(Cursor& c)
+    {
+        const std::string phase = c.word();
+        bool found = false;
+        for (const Phase p : {Phase::forward, Phase::backward, Phase::update})
+            if (phase == name_of(p)) {
+                phase_ = p;
+                found = true;
+            }
+        if (!found)
+            c.fail(str("there is no phase '", phase, "'"), "use forward, backward or update");
+        c.want("block");
+        block_ = static_cast<int>(c.whole());
+        scope_ = c.done() ? "" : c.word();
+    }
+
+    void op(Cursor& c)
+    {
+        Op made;
+        std::vector<std::string> results;
+        do
+            results.push_back(c.name());
+        while (c.take(","));
+        c.want("=");
+        const std::string kind = c.word();
+        const OpInfo* row = find_op(kind);
+        if (!row)
+            c.fail(str("there is no op '", kind, "'"), "see docs/ops.md for the ops");
+        made.kind = row->kind;
+        c.want("(");
+        while (!c.take(")")) {
+            if (!made.operands.empty())
+                c.want(",");
+            made.operands.push_back(known(c));
+        }
+        if (c.take("+=")) {
+            made.accumulate = true;
+            made.operands.push_back(known(c));
+        }
+        made.attrs = c.attrs("{", "}");
+        made.region = region_;
+        made.phase = phase_;
+        made.block = block_;
+        made.scope = scope_;
+        c.want(":");
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            if (i)
+                c.want(",");
+            Value v;
+            v.name = results[i];
+            v.type = c.type();
+            v.producer = OpId(graph_.ops.size());
+            v.lifetime = result_lifetime(graph_, made, i);
+            made.results.push_back(define(c, std::move(v)));
+        }
+        if (!c.done())
+            c.fail("the line goes on after its end", "remove the rest");
+        graph_.ops.push_back(std::move(made));
+    }
+
+    std::string_view text_;
+    const std::string& file_;
+    Graph graph_;
+    std::unordered_map<std::string, ValueId> ids_;
+    bool in_region_ = false;
+    Region region_ = Region::prologue;
+    Phase phase_ = Phase::forward;
+    int block_ = 0;
+    std::string scope_;
+};
+
+} // namespace
+
+Graph parse_graph(std::string_view text, const std::string& file) { return Parser(text, file).run(); }
+
+} // namespace trivium

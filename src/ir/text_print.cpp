@@ -1,0 +1,100 @@
+#include "base/check.hpp"
+#include "ir/op_table.hpp"
+#include "ir/text.hpp"
+
+#include <charconv>
+
+namespace trivium {
+
+namespace {
+
+std::string print_real(double value)
+{
+    char text[40];
+    const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+    std::string out(text, end);
+    // A real number must not read back as a whole one.
+    return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
+}
+
+std::string print_attrs(const Attrs& attrs, char open, char close)
+{
+    std::string text(1, open);
+    for (std::size_t i = 0; i < attrs.size(); ++i) {
+        text += (i ? ", " : "") + attrs[i].first + "=";
+        if (const i64* whole = std::get_if<i64>(&attrs[i].second))
+            text += std::to_string(*whole);
+        else if (const double* real = std::get_if<double>(&attrs[i].second))
+            text += print_real(*real);
+        else
+            text += '"' + std::get<std::string>(attrs[i].second) + '"';
+    }
+    return text + close;
+}
+
+std::string print_given(const Value& v)
+{
+    std::string line = str(name_of(v.role), " %", v.name, " : ", v.type);
+    if (!v.init.kind.empty())
+        line += " init " + v.init.kind + (v.init.attrs.empty() ? "" : print_attrs(v.init.attrs, '(', ')'));
+    return line + (v.decay ? " decay" : "") + "\n";
+}
+
+} // namespace
+
+std::string to_text(const Graph& graph, OpId id)
+{
+    const Op& op = graph[id];
+    std::string line, types;
+    for (std::size_t i = 0; i < op.results.size(); ++i) {
+        line += (i ? ", %" : "%") + graph[op.results[i]].name;
+        types += (i ? ", " : "") + to_string(graph[op.results[i]].type);
+    }
+    line += str(" = ", info(op).name, "(");
+    const std::size_t plain = op.operands.size() - (op.accumulate ? 1 : 0);
+    for (std::size_t i = 0; i < plain; ++i)
+        line += (i ? ", %" : "%") + graph[op.operands[i]].name;
+    line += ")";
+    if (op.accumulate)
+        line += " += %" + graph[op.operands.back()].name;
+    if (!op.attrs.empty())
+        line += " " + print_attrs(op.attrs, '{', '}');
+    return line + " : " + types;
+}
+
+std::string to_text(const Graph& graph)
+{
+    std::string text = "graph " + graph.name + "\n";
+    if (!graph.mesh.axes.empty()) {
+        text += "mesh";
+        for (const MeshAxis& axis : graph.mesh.axes)
+            text += str(" ", axis.name, "=", axis.size);
+        text += "\n";
+    }
+    for (const Value& v : graph.values)
+        if (v.role != Role::computed)
+            text += print_given(v);
+    for (const Region region : {Region::prologue, Region::microbatch, Region::epilogue}) {
+        std::string body, context;
+        for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+            const Op& op = graph.ops[i];
+            if (op.region != region)
+                continue;
+            const std::string at = str("  @ ", name_of(op.phase), " block ", op.block,
+                                       op.scope.empty() ? "" : " " + op.scope, "\n");
+            if (at != context)
+                body += at;
+            context = at;
+            body += "  " + to_text(graph, OpId(i)) + "\n";
+        }
+        if (!body.empty())
+            text += str(name_of(region), " {\n", body, "}\n");
+    }
+    for (const Carry& carry : graph.carries)
+        text += str("carried %", graph[carry.in].name, " -> %", graph[carry.out].name, "\n");
+    for (const ValueId id : graph.outputs)
+        text += str("output %", graph[id].name, "\n");
+    return text;
+}
+
+} // namespace trivium
