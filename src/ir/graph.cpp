@@ -2,6 +2,9 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 namespace trivium {
 
 namespace {
@@ -57,6 +60,57 @@ std::vector<ValueId> Graph::with_role(Role role) const
         if (values[i].role == role)
             found.emplace_back(i);
     return found;
+}
+
+void sort_regions(Graph& graph)
+{
+    std::vector<std::size_t> order(graph.ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
+    std::vector<Op> ops;
+    ops.reserve(order.size());
+    for (const std::size_t from : order) {
+        for (const ValueId v : graph.ops[from].results)
+            graph[v].producer = OpId(ops.size());
+        ops.push_back(std::move(graph.ops[from]));
+    }
+    graph.ops = std::move(ops);
+}
+
+void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values)
+{
+    std::vector<ValueId> renumbered(graph.values.size());
+    std::vector<Value> kept_values;
+    for (std::size_t i = 0; i < values.size(); ++i)
+        if (values[i]) {
+            renumbered[i] = ValueId(kept_values.size());
+            kept_values.push_back(std::move(graph.values[i]));
+        }
+    const auto renumber = [&](ValueId& id) {
+        id = renumbered[id.index()];
+        TRV_CHECK(id, "a dropped value is still needed");
+    };
+    std::vector<Op> kept_ops;
+    for (std::size_t i = 0; i < ops.size(); ++i)
+        if (ops[i]) {
+            Op op = std::move(graph.ops[i]);
+            for (ValueId& id : op.operands)
+                renumber(id);
+            for (ValueId& id : op.results) {
+                renumber(id);
+                kept_values[id.index()].producer = OpId(kept_ops.size());
+            }
+            kept_ops.push_back(std::move(op));
+        }
+    graph.values = std::move(kept_values);
+    graph.ops = std::move(kept_ops);
+    for (Carry& carry : graph.carries) {
+        renumber(carry.in);
+        renumber(carry.out);
+    }
+    for (ValueId& id : graph.outputs)
+        renumber(id);
 }
 
 i64 int_attr(const Attrs& attrs, std::string_view name) { return typed_attr<i64>(attrs, name); }

@@ -105,6 +105,11 @@ struct Graph {
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
 
+/// Sorts the ops by region, keeping their order otherwise: for builders that go back and forth.
+void sort_regions(Graph& graph);
+/// Keeps the ops and values for which the flags say so, and renumbers. \pre no kept op needs a dropped value
+void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values);
+
 /// The attribute `name`. Throws InternalError where it is missing or of another type.
 i64 int_attr(const Attrs& attrs, std::string_view name);
 double real_attr(const Attrs& attrs, std::string_view name);

@@ -146,7 +146,8 @@ ValueId aliased_operand(const Op& op, std::size_t result)
     if (op.accumulate && result == 0)
         return op.operands.back();
     for (const Alias& alias : info(op).aliases)
-        if (alias.must && static_cast<std::size_t>(alias.result) == result)
+        if (alias.must && static_cast<std::size_t>(alias.result) == result &&
+            static_cast<std::size_t>(alias.operand) < op.operands.size())
             return op.operands[static_cast<std::size_t>(alias.operand)];
     return {};
 }

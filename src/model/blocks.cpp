@@ -1,0 +1,195 @@
+#include "model/blocks.hpp"
+
+#include "base/check.hpp"
+
+#include <cmath>
+
+namespace trivium {
+
+namespace {
+
+// GPT-2's initial standard deviation; products that write into the residual stream get it divided by
+// sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
+constexpr double init_std = 0.02;
+
+Init normal(double std) { return {"normal", {{"std", std}}}; }
+Init filled(double value) { return {"fill", {{"value", value}}}; }
+
+} // namespace
+
+ModelBuilder::ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config)
+    : b_(graph), m_(model), c_(config)
+{
+}
+
+void ModelBuilder::enter(int block, const std::string& scope)
+{
+    b_.where.block = block;
+    b_.where.scope = scope;
+}
+
+ValueId ModelBuilder::used(ValueId parameter)
+{
+    const Value& v = b_.graph()[parameter];
+    if (v.type.dtype == c_.compute)
+        return parameter;
+    const std::string name = v.name + "." + std::string(name_of(c_.compute));
+    if (const ValueId cast = b_.graph().find(name))
+        return cast;
+    b_.where.region = Region::prologue;
+    const ValueId cast = b_.cast_to(parameter, c_.compute, name);
+    b_.where.region = Region::microbatch;
+    return cast;
+}
+
+ValueId ModelBuilder::weight(const std::string& name, Shape shape, double std, bool decay)
+{
+    const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name, {c_.master, std::move(shape)},
+                                Role::parameter, normal(std));
+    b_.graph()[id].decay = decay;
+    return used(id);
+}
+
+ValueId ModelBuilder::vector(const std::string& name, Shape shape, double fill)
+{
+    return used(b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, filled(fill)));
+}
+
+void ModelBuilder::inputs(i64 batch, i64 seq)
+{
+    batch_ = batch;
+    seq_ = seq;
+    tokens_ = b_.value("tokens", {DType::i32, {batch, seq}}, Role::input);
+    positions_ = b_.value("positions", {DType::i32, {batch, seq}}, Role::input);
+}
+
+ValueId ModelBuilder::embed()
+{
+    enter(0, "embed");
+    embed_ = weight("weight", {m_.vocab, m_.dim}, init_std, true);
+    ValueId x = b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out");
+    if (m_.family == Family::gpt2) {
+        enter(0, "positions");
+        const ValueId table = weight("weight", {m_.seq, m_.dim}, init_std, true);
+        x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
+    }
+    return x;
+}
+
+ValueId ModelBuilder::norm(const std::string& name, ValueId x)
+{
+    const std::string outer = b_.where.scope;
+    b_.where.scope = outer.empty() ? name : outer + "." + name;
+    const ValueId w = vector("weight", {m_.dim}, 1);
+    const Attrs eps{{"eps", m_.norm_eps}};
+    ValueId y;
+    if (m_.family == Family::llama)
+        y = b_.op(OpKind::rms_norm, {x, w}, eps, {b_.where.scope + ".out", b_.where.scope + ".rstd"})[0];
+    else
+        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {m_.dim}, 0)}, eps,
+                  {b_.where.scope + ".out", b_.where.scope + ".mean", b_.where.scope + ".rstd"})[0];
+    b_.where.scope = outer;
+    return y;
+}
+
+ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::string& rule, Shape shape, double std)
+{
+    const std::string outer = b_.where.scope;
+    b_.where.scope = outer + "." + name;
+    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", std::move(shape), std, true)}, {{"rule", rule}}, b_.where.scope + ".out");
+    if (m_.family == Family::gpt2) {
+        const std::string out = rule.substr(rule.find("->") + 3); // "b s …": the bias has all but b and s
+        const Shape& y_shape = b_.graph()[y].type.shape;
+        const ValueId bias = vector("bias", Shape(y_shape.begin() + 2, y_shape.end()), 0);
+        y = b_.op1(OpKind::bias_add, {y, bias}, {{"rule", out + ", " + out.substr(4) + " -> " + out}}, b_.where.scope + ".biased");
+    }
+    b_.where.scope = outer;
+    return y;
+}
+
+ValueId ModelBuilder::rope_table()
+{
+    if (!rope_table_) {
+        const RopeScaling& s = m_.rope_scaling;
+        const i64 length = std::max(m_.seq, cache_capacity);
+        rope_table_ = b_.value("rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}}, Role::constant,
+                               {"rope_table",
+                                {{"theta", m_.rope_theta}, {"factor", s.factor}, {"low_freq_factor", s.low_freq_factor},
+                                 {"high_freq_factor", s.high_freq_factor}, {"original_seq", s.original_seq}}});
+    }
+    return rope_table_;
+}
+
+ValueId ModelBuilder::attention(i64 layer, ValueId x)
+{
+    const i64 d = m_.dim, g = m_.kv_heads, r = m_.heads / m_.kv_heads, e = m_.head_dim();
+    const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
+    ValueId q = linear("q", x, "b s d, d g r e -> b s g r e", {d, g, r, e}, init_std);
+    ValueId k = linear("k", x, "b s d, d g e -> b s g e", {d, g, e}, init_std);
+    ValueId v = linear("v", x, "b s d, d g e -> b s g e", {d, g, e}, init_std);
+    if (m_.family == Family::llama) {
+        q = b_.op1(OpKind::rope, {q, positions_, rope_table()});
+        k = b_.op1(OpKind::rope, {k, positions_, rope_table()});
+    }
+    const Attrs scale{{"scale", 1 / std::sqrt(static_cast<double>(e))}};
+    std::vector<ValueId> o;
+    if (cache_capacity == 0) {
+        o = b_.op(OpKind::attention, {q, k, v}, scale);
+    } else {
+        const auto cached = [&](const char* name, ValueId rows) {
+            const ValueId cache = b_.value(str("layers.", layer, ".attn.", name), {c_.compute, {batch_, cache_capacity, g, e}},
+                                           Role::state, filled(0));
+            const ValueId next = b_.op1(OpKind::cache_write, {cache, rows, start});
+            b_.graph().carries.push_back({cache, next});
+            return next;
+        };
+        k = cached("k_cache", k);
+        v = cached("v_cache", v);
+        o = b_.op(OpKind::attention_cached, {q, k, v, start}, scale);
+    }
+    return linear("o", o[0], "b s g r e, g r e d -> b s d", {g, r, e, d}, residual_std);
+}
+
+ValueId ModelBuilder::feed_forward(ValueId x)
+{
+    const i64 d = m_.dim, f = m_.ffn_dim;
+    const double residual_std = init_std / std::sqrt(2.0 * static_cast<double>(m_.layers));
+    ValueId h;
+    if (m_.family == Family::llama) {
+        const ValueId gate = linear("gate", x, "b s d, d f -> b s f", {d, f}, init_std);
+        const ValueId up = linear("up", x, "b s d, d f -> b s f", {d, f}, init_std);
+        h = b_.op1(OpKind::swiglu, {gate, up});
+    } else {
+        h = b_.op1(OpKind::gelu, {linear("up", x, "b s d, d f -> b s f", {d, f}, init_std)});
+    }
+    return linear("down", h, "b s f, f d -> b s d", {f, d}, residual_std);
+}
+
+ValueId ModelBuilder::block(i64 layer, ValueId x)
+{
+    const int unit = static_cast<int>(layer) + 1;
+    const std::string scope = str("layers.", layer);
+    enter(unit, scope);
+    ValueId h = norm("attn_norm", x);
+    enter(unit, scope + ".attn");
+    x = b_.sum_of(x, attention(layer, h));
+    enter(unit, scope);
+    h = norm("ffn_norm", x);
+    enter(unit, scope + ".ffn");
+    return b_.sum_of(x, feed_forward(h));
+}
+
+ValueId ModelBuilder::final_norm(ValueId x)
+{
+    enter(static_cast<int>(m_.layers) + 1, "");
+    return norm("final_norm", x);
+}
+
+ValueId ModelBuilder::head(ValueId x, const std::string& rule)
+{
+    enter(static_cast<int>(m_.layers) + 1, "head");
+    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", {m_.vocab, m_.dim}, init_std, true);
+    return b_.op1(OpKind::matmul, {x, table}, {{"rule", rule}}, "logits");
+}
+
+} // namespace trivium

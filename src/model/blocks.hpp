@@ -1,0 +1,44 @@
+#pragma once
+// The pieces that both families are made of.
+#include "model/model.hpp"
+
+namespace trivium {
+
+/// Builds one forward graph; holds what every block needs.
+class ModelBuilder {
+public:
+    ModelBuilder(Graph& graph, const ModelConfig& model, const GraphConfig& config);
+
+    /// In decode graphs: length of the KV cache; 0 in training.
+    i64 cache_capacity = 0;
+
+    void inputs(i64 batch, i64 seq); ///< declares tokens and positions
+    ValueId embed();                 ///< x_bsd
+    ValueId block(i64 layer, ValueId x_bsd);
+    ValueId final_norm(ValueId x);   ///< over the last dimension
+    ValueId head(ValueId x, const std::string& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
+
+    Builder& build() { return b_; }
+    ValueId start; ///< hyper i32[], in decode graphs
+
+private:
+    void enter(int block, const std::string& scope);
+    /// The parameter `scope.name`, in the compute type.
+    ValueId weight(const std::string& name, Shape shape, double std, bool decay);
+    ValueId vector(const std::string& name, Shape shape, double fill);
+    ValueId used(ValueId parameter);
+    ValueId norm(const std::string& name, ValueId x);
+    /// x W (+ bias where the family has biases).
+    ValueId linear(const std::string& name, ValueId x, const std::string& rule, Shape shape, double std);
+    ValueId attention(i64 layer, ValueId x_bsd);
+    ValueId feed_forward(ValueId x_bsd);
+    ValueId rope_table();
+
+    Builder b_;
+    const ModelConfig& m_;
+    GraphConfig c_;
+    ValueId tokens_, positions_, rope_table_, embed_;
+    i64 batch_ = 0, seq_ = 0;
+};
+
+} // namespace trivium

@@ -1,0 +1,53 @@
+#include "model/model.hpp"
+
+#include "model/blocks.hpp"
+
+namespace trivium {
+
+Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
+{
+    Graph graph;
+    graph.name = "loss";
+    ModelBuilder m(graph, model, config);
+    Builder& b = m.build();
+    m.inputs(config.batch, model.seq);
+    const ValueId targets = b.value("targets", {DType::i32, {config.batch, model.seq}}, Role::input);
+    ValueId x = m.embed();
+    for (i64 layer = 0; layer < model.layers; ++layer)
+        x = m.block(layer, x);
+    const ValueId logits = m.head(m.final_norm(x), "b s d, v d -> b s v");
+    b.where.scope = "loss";
+    const std::vector<ValueId> stats = b.op(OpKind::xent_stats, {logits, targets}, {}, {"loss.lse", "loss.picked"});
+    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, {}, "loss");
+    for (const auto& [name, kind, of] : {std::tuple{"loss_sum", OpKind::sum, loss}, {"token_count", OpKind::count_valid, targets}}) {
+        const ValueId in = b.value(std::string(name) + ".before", {DType::f64, {}}, Role::carry);
+        const ValueId out = b.add_into(in, b.op1(kind, {of}, {}, name));
+        graph.carries.push_back({in, out});
+        graph.outputs.push_back(out);
+    }
+    sort_regions(graph);
+    return graph;
+}
+
+Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity)
+{
+    Graph graph;
+    graph.name = queries == 1 ? "decode" : "prefill";
+    GraphConfig kept = config;
+    kept.master = config.compute; // nothing is updated: keep the parameters as they are used
+    ModelBuilder m(graph, model, kept);
+    Builder& b = m.build();
+    m.cache_capacity = capacity;
+    m.inputs(config.batch, queries);
+    m.start = b.value("start", {DType::i32, {}}, Role::hyper);
+    const ValueId last = b.value("last", {DType::i32, {}}, Role::hyper);
+    ValueId x = m.embed();
+    for (i64 layer = 0; layer < model.layers; ++layer)
+        x = m.block(layer, x);
+    b.where.scope = "";
+    x = b.op1(OpKind::select_row, {x, last}, {}, "last_row");
+    graph.outputs.push_back(m.head(m.final_norm(x), "b d, v d -> b v"));
+    return graph;
+}
+
+} // namespace trivium

@@ -1,0 +1,33 @@
+#pragma once
+// A ModelConfig as a forward graph, with the loss or with a KV cache.
+//
+// Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
+// e head size, f feed-forward width, v words. Parameters by global name (all row-major):
+//
+//   embed.weight [v,d]                      head.weight [v,d] (untied)       final_norm.weight [d]
+//   layers.N.attn_norm.weight [d]           layers.N.attn.q.weight [d,g,r,e] layers.N.attn.k.weight, .v. [d,g,e]
+//   layers.N.attn.o.weight [g,r,e,d]        layers.N.ffn_norm.weight [d]
+//   llama: layers.N.ffn.gate.weight, .up. [d,f], .down. [f,d]
+//   gpt2:  layers.N.ffn.up.weight [d,f], .down. [f,d], positions.weight [seq,d], a .bias beside each norm and product
+#include "config/model_config.hpp"
+#include "ir/builder.hpp"
+
+namespace trivium {
+
+/// How a graph computes, beside the model's shape.
+struct GraphConfig {
+    i64 batch = 1;                 ///< sequences per microbatch
+    DType compute = DType::f32;    ///< activations and products
+    DType master = DType::f32;     ///< parameters as they are kept
+};
+
+/// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored.
+/// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
+Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
+
+/// Next-token logits with a KV cache of `capacity` tokens: input `tokens`, `positions` (i32[b,q]), hyper `start`
+/// (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are wanted).
+/// Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e].
+Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity);
+
+} // namespace trivium

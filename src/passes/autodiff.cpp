@@ -1,0 +1,141 @@
+#include "passes/autodiff.hpp"
+
+#include "base/check.hpp"
+#include "ir/builder.hpp"
+
+namespace trivium {
+
+namespace {
+
+/// One run of differentiation: gradients so far, by value.
+class Reverse {
+public:
+    explicit Reverse(Graph& graph) : graph_(graph), builder_(graph), forward_ops_(graph.ops.size())
+    {
+        find_leaves();
+        needs_ = leaf_ok_;
+        for (std::size_t i = 0; i < forward_ops_; ++i) {
+            const Op& op = graph_.ops[i];
+            if (op.region != Region::microbatch)
+                continue;
+            for (const ValueId v : op.operands)
+                if (needs_[v.index()])
+                    for (const ValueId r : op.results)
+                        needs_[r.index()] = true;
+        }
+        gradients_.resize(graph_.values.size());
+    }
+
+    void run(ValueId loss)
+    {
+        builder_.where = {Region::microbatch, Phase::backward, graph_[graph_[loss].producer].block, "loss"};
+        add(loss, builder_.filled_like(loss, 1));
+        for (std::size_t i = forward_ops_; i-- > 0;)
+            if (graph_.ops[i].region == Region::microbatch)
+                differentiate(graph_.ops[i]); // a copy: the vector of ops grows
+        close_carries();
+    }
+
+private:
+    class OpTape : public Tape {
+    public:
+        OpTape(Reverse& reverse, const Op& op) : reverse_(reverse), op_(op) {}
+        const Op& op() const override { return op_; }
+        Builder& build() override { return reverse_.builder_; }
+        ValueId grad(int i) const override { return reverse_.gradients_[result(i).index()]; }
+        bool wanted(int i) const override { return reverse_.needs_[operand(i).index()]; }
+        void give(int i, ValueId gradient) override { reverse_.add(operand(i), gradient); }
+
+    private:
+        Reverse& reverse_;
+        const Op& op_;
+    };
+
+    /// A leaf is a parameter, or what the prologue makes of one (its cast to the compute type).
+    void find_leaves()
+    {
+        leaf_ok_.assign(graph_.values.size(), false);
+        parameter_.assign(graph_.values.size(), ValueId{});
+        for (const ValueId p : graph_.with_role(Role::parameter)) {
+            leaf_ok_[p.index()] = true;
+            parameter_[p.index()] = p;
+        }
+        for (const Op& op : graph_.ops)
+            if (op.region == Region::prologue && op.operands.size() == 1 && parameter_[op.operands[0].index()]) {
+                leaf_ok_[op.results[0].index()] = true;
+                parameter_[op.results[0].index()] = parameter_[op.operands[0].index()];
+            }
+        carries_.resize(graph_.values.size());
+    }
+
+    void differentiate(Op op)
+    {
+        bool reached = false;
+        for (const ValueId r : op.results)
+            reached = reached || gradients_[r.index()];
+        bool needed = false;
+        for (const ValueId v : op.operands)
+            needed = needed || needs_[v.index()];
+        if (!reached || !needed)
+            return;
+        if (!info(op).gradient)
+            throw UserError({str("graph '", graph_.name, "', ", op.scope), str("the loss depends on a parameter through '", info(op).name, "'"),
+                             "that op has no gradient", "build the model of differentiable ops"});
+        builder_.where.block = op.block;
+        builder_.where.scope = op.scope;
+        OpTape tape(*this, op);
+        info(op).gradient(tape);
+    }
+
+    void add(ValueId v, ValueId contribution)
+    {
+        const ValueId parameter = v.index() < parameter_.size() ? parameter_[v.index()] : ValueId{};
+        if (parameter)
+            return accumulate(parameter, accumulator_of(graph_[v].type.dtype), contribution);
+        ValueId& gradient = gradients_[v.index()];
+        gradient = gradient ? builder_.sum_of(gradient, contribution) : contribution;
+        gradients_.resize(graph_.values.size());
+    }
+
+    void accumulate(ValueId parameter, DType dtype, ValueId contribution)
+    {
+        Carry& carry = carries_[parameter.index()];
+        const std::string name = "grad." + graph_[parameter].name;
+        if (!carry.in)
+            carry = {builder_.value(name + ".before", {dtype, graph_[parameter].type.shape}, Role::carry), {}};
+        carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution);
+        gradients_.resize(graph_.values.size());
+    }
+
+    void close_carries()
+    {
+        for (const ValueId p : graph_.with_role(Role::parameter)) {
+            if (p.index() >= carries_.size() || !carries_[p.index()].in)
+                continue;
+            graph_[carries_[p.index()].out].name = "grad." + graph_[p].name;
+            graph_.carries.push_back(carries_[p.index()]);
+        }
+    }
+
+    Graph& graph_;
+    Builder builder_;
+    std::size_t forward_ops_;
+    std::vector<bool> leaf_ok_, needs_;
+    std::vector<ValueId> parameter_; ///< by value: the parameter it stands for
+    std::vector<ValueId> gradients_; ///< by value
+    std::vector<Carry> carries_;     ///< by parameter
+};
+
+} // namespace
+
+Graph autodiff(Graph graph, const AutodiffConfig& config)
+{
+    const ValueId loss = graph.find(config.loss);
+    if (!loss || !graph[loss].producer)
+        throw UserError({str("graph '", graph.name, "'"), str("computes no value '", config.loss, "'"), "", "name the loss"});
+    Reverse(graph).run(loss);
+    sort_regions(graph);
+    return graph;
+}
+
+} // namespace trivium

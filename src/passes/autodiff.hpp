@@ -1,0 +1,16 @@
+#pragma once
+// Reverse-mode differentiation of the microbatch region. Global graph in and out.
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+struct AutodiffConfig {
+    std::string loss = "loss"; ///< the value whose sum is differentiated
+};
+
+/// Appends the backward ops. For each parameter P that the loss depends on, its gradient (of the loss summed over
+/// tokens and microbatches) is carried as `grad.P`, in the accumulator type of P's compute type.
+/// Throws UserError where the loss depends on a parameter through an op without gradient.
+Graph autodiff(Graph graph, const AutodiffConfig& config);
+
+} // namespace trivium

@@ -1,0 +1,53 @@
+#include "passes/runner.hpp"
+
+#include "base/check.hpp"
+#include "ir/text.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+namespace trivium {
+
+namespace {
+
+void dump(const std::string& dir, std::size_t number, const std::string& name, const std::string& text)
+{
+    std::filesystem::create_directories(dir);
+    const std::string file = str(dir, "/", number < 10 ? "0" : "", number, "-", name, ".graph");
+    std::ofstream out(file);
+    out << text;
+    if (!out.flush())
+        throw IoError({file, "cannot be written", "", "check the folder's permissions and free space"});
+}
+
+} // namespace
+
+Graph PassRunner::run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass)
+{
+    PassRecord record;
+    record.name = name;
+    record.skipped = std::find(config_.skip.begin(), config_.skip.end(), name) != config_.skip.end();
+    if (!record.skipped) {
+        const auto begin = std::chrono::steady_clock::now();
+        graph = pass(std::move(graph));
+        record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        try {
+            verify(graph, level);
+        } catch (const UserError& error) {
+            throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
+        }
+        if (!config_.dump_dir.empty()) {
+            std::string text = to_text(graph);
+            record.changed = text != last_text_;
+            if (record.changed)
+                dump(config_.dump_dir, records_.size(), name, text);
+            last_text_ = std::move(text);
+        }
+    }
+    records_.push_back(record);
+    return graph;
+}
+
+} // namespace trivium

@@ -1,0 +1,39 @@
+#pragma once
+// One runner wraps every pass: skips it by name, times it, verifies its result, keeps its text where it changed.
+#include "ir/verify.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+struct RunnerConfig {
+    std::vector<std::string> skip; ///< passes not to run, by name
+    std::string dump_dir;          ///< folder for NN-pass.graph files, one per pass that changed the graph; empty: none
+};
+
+struct PassRecord {
+    std::string name;
+    Seconds seconds = 0;
+    bool skipped = false;
+    bool changed = false;
+};
+
+class PassRunner {
+public:
+    explicit PassRunner(RunnerConfig config = {}) : config_(std::move(config)) {}
+
+    /// `pass` takes the graph and gives the new one, which must verify at `level`. Throws InternalError where it
+    /// does not: a pass that breaks a graph is a bug.
+    Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
+
+    const std::vector<PassRecord>& records() const { return records_; }
+
+private:
+    RunnerConfig config_;
+    std::vector<PassRecord> records_;
+    std::string last_text_;
+};
+
+} // namespace trivium

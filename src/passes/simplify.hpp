@@ -1,0 +1,10 @@
+#pragma once
+// Removes ops whose results nothing needs. Any level in, the same level out.
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+/// Keeps what the outputs and carries depend on, and every value that is given.
+Graph simplify(Graph graph);
+
+} // namespace trivium
