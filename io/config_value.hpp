@@ -1,0 +1,76 @@
+#pragma once
+// One value of a config file: TOML node -> the C++ type of the key, and back to TOML. Private to config_file.
+#include "config/run_config.hpp"
+
+#include <string>
+#include <type_traits>
+
+#include <toml++/toml.h>
+
+namespace trivium {
+
+struct ConfigValue {
+    const toml::node& node;
+    std::string place; ///< "run.toml:3:1" or "override 'train.lr=1'"
+    std::string key;   ///< "train.lr"
+    std::string text;  ///< as an override spelt it; empty in a file
+};
+
+/// Throws UserError: the key wants `expected`, the value is something else.
+[[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy = "");
+
+/// The word that stands for an enum value. UserError where it is none of `words`.
+std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>& words);
+
+void assign(i64& target, const ConfigValue& value);
+void assign(double& target, const ConfigValue& value);
+void assign(bool& target, const ConfigValue& value);
+void assign(std::string& target, const ConfigValue& value);
+void assign(RopeScaling& target, const ConfigValue& value);
+
+std::string print_value(i64 value);
+std::string print_value(double value);
+std::string print_value(bool value);
+std::string print_value(const std::string& value);
+std::string print_value(const RopeScaling& value);
+
+template <class Enum>
+std::vector<std::string> words_of()
+{
+    return {names_of_enum<Enum>.begin(), names_of_enum<Enum>.end()};
+}
+
+template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
+void assign(Enum& target, const ConfigValue& value)
+{
+    target = static_cast<Enum>(parse_word(value, words_of<Enum>()));
+}
+
+template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
+std::string print_value(Enum value)
+{
+    return print_value(std::string(name_of(value)));
+}
+
+/// For the reference: "whole number", "`f32` or `bf16`" …
+template <class T>
+std::string type_name(const T&)
+{
+    if constexpr (std::is_same_v<T, bool>)
+        return "true or false";
+    else if constexpr (std::is_integral_v<T>)
+        return "whole number";
+    else if constexpr (std::is_floating_point_v<T>)
+        return "number";
+    else if constexpr (std::is_enum_v<T>) {
+        std::vector<std::string> words = words_of<T>();
+        for (std::string& word : words)
+            word = print_value(word);
+        return one_of(words);
+    } else if constexpr (std::is_same_v<T, RopeScaling>)
+        return "scaling";
+    else
+        return "text";
+}
+
+} // namespace trivium

@@ -1,0 +1,186 @@
+#include "io/files.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace trivium {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t buffer_size = std::size_t{1} << 20;
+
+struct Descriptor {
+    int number;
+    ~Descriptor() { ::close(number); }
+};
+
+/// Opens for reading what must be a plain file that the user named.
+int open_to_read(const std::string& path, std::string_view what)
+{
+    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (number < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            throw UserError({path, str("there is no such ", what), "", "check the path; it is relative to the working folder"});
+        if (errno == EACCES)
+            throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno), "check its permissions"});
+        throw_errno(path, "open");
+    }
+    struct stat info {};
+    if (::fstat(number, &info) == 0 && S_ISDIR(info.st_mode)) {
+        ::close(number);
+        throw UserError({path, str("is a folder, not a ", what), "", "name a file in it"});
+    }
+    return number;
+}
+
+std::string folder_of(const std::string& path)
+{
+    const std::string folder = fs::path(path).parent_path().string();
+    return folder.empty() ? "." : folder;
+}
+
+} // namespace
+
+void throw_errno(const std::string& path, std::string_view action)
+{
+    const int error = errno;
+    std::string remedy = "check the path and its permissions";
+    if (error == ENOSPC || error == EDQUOT)
+        remedy = "free space on that disk, or choose another folder";
+    else if (error == EIO)
+        remedy = "the disk or the network file system failed; see the system's log";
+    throw IoError({path, str("cannot ", action), std::strerror(error), remedy});
+}
+
+std::string read_file(const std::string& path, std::string_view what)
+{
+    const Descriptor file{open_to_read(path, what)};
+    struct stat info {};
+    if (::fstat(file.number, &info) != 0)
+        throw_errno(path, "read");
+    std::string content(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)), '\0');
+    std::size_t size = 0;
+    while (true) {
+        if (size == content.size())
+            content.resize(size + 4096); // it grew, or has no size to tell, like a pipe
+        const ssize_t got = ::read(file.number, content.data() + size, content.size() - size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw_errno(path, "read");
+        if (got == 0)
+            break;
+        size += static_cast<std::size_t>(got);
+    }
+    content.resize(size);
+    return content;
+}
+
+Bytes file_size(const std::string& path, std::string_view what)
+{
+    const Descriptor file{open_to_read(path, what)};
+    struct stat info {};
+    if (::fstat(file.number, &info) != 0)
+        throw_errno(path, "read");
+    return info.st_size;
+}
+
+void make_folders(const std::string& folder)
+{
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error)
+        throw IoError({folder, "cannot make this folder", error.message(), "check the path and its permissions"});
+}
+
+void sync_path(const std::string& path)
+{
+    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (number < 0)
+        throw_errno(path, "open");
+    const Descriptor file{number};
+    // Some file systems refuse fsync of a folder; what they promise for it cannot be improved.
+    if (::fsync(number) != 0 && errno != EINVAL)
+        throw_errno(path, "write");
+}
+
+void replace_file(const std::string& path, const std::function<void(const std::string&)>& write)
+{
+    const std::string temporary = str(path, ".tmp-", ::getpid());
+    make_folders(folder_of(path));
+    try {
+        write(temporary);
+        sync_path(temporary);
+        if (std::rename(temporary.c_str(), path.c_str()) != 0)
+            throw_errno(path, "write");
+    } catch (...) {
+        ::unlink(temporary.c_str());
+        throw;
+    }
+    sync_path(folder_of(path));
+}
+
+void write_file(const std::string& path, std::string_view content)
+{
+    replace_file(path, [&](const std::string& temporary) {
+        FileWriter file(temporary);
+        file.write(content.data(), static_cast<Bytes>(content.size()));
+        file.close();
+    });
+}
+
+FileWriter::FileWriter(const std::string& path) : path_(path)
+{
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0)
+        throw_errno(path, "write");
+    buffer_.reserve(buffer_size);
+}
+
+FileWriter::~FileWriter()
+{
+    if (descriptor_ >= 0)
+        ::close(descriptor_);
+}
+
+void FileWriter::write(const void* data, Bytes bytes)
+{
+    buffer_.append(static_cast<const char*>(data), static_cast<std::size_t>(bytes));
+    bytes_ += bytes;
+    if (buffer_.size() >= buffer_size)
+        flush();
+}
+
+void FileWriter::flush()
+{
+    for (std::size_t done = 0; done < buffer_.size();) {
+        const ssize_t put = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            throw_errno(path_, "write");
+        done += static_cast<std::size_t>(put);
+    }
+    buffer_.clear();
+}
+
+void FileWriter::close()
+{
+    flush();
+    const int number = std::exchange(descriptor_, -1);
+    if (::close(number) != 0)
+        throw_errno(path_, "write");
+}
+
+} // namespace trivium

@@ -1,0 +1,157 @@
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/config_file.hpp"
+#include "io/temporary_folder.hpp"
+
+#include <algorithm>
+
+using namespace trivium;
+
+namespace {
+
+std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {})
+{
+    const std::string message = message_of<UserError>([&] { parse_config(text, "run.toml", overrides); });
+    INFO(message);
+    CHECK(!message.empty());
+    return message;
+}
+
+} // namespace
+
+TEST_CASE("a file and overrides give a config; what is absent keeps its default")
+{
+    const TemporaryFolder folder;
+    put(folder / "run.toml", "# a run\n[model]\nlayers = 3\nrope_theta = 10000\n[train]\nlr = 1\nsteps = 1e3\n"
+                             "precision = \"bf16\"\n[parallel]\nbucket = 4096\noverlap = false\n");
+    const RunConfig c = read_config(folder / "run.toml", {"train.steps=7", "parallel.schedule=gpipe", "data.train=/a/b c.h5",
+                                                          "train.lr=2e-3", "log.dir=2026-01-02", "data.valid=\"quoted\"",
+                                                          "parallel.recompute=auto", "log.trace="});
+    CHECK(c.model.layers == 3);
+    CHECK(c.model.dim == 64);
+    CHECK(c.model.rope_theta == 10000);
+    CHECK(c.train.lr == 2e-3);
+    CHECK(c.train.steps == 7);
+    CHECK(c.train.precision == Precision::bf16);
+    CHECK(c.parallel.bucket == "4096");
+    CHECK_FALSE(c.parallel.overlap);
+    CHECK(c.parallel.schedule == ScheduleKind::gpipe);
+    CHECK(c.parallel.recompute == Recompute::automatic);
+    CHECK(c.data.train == "/a/b c.h5");
+    CHECK(c.data.valid == "quoted");
+    CHECK(c.log.dir == "2026-01-02");
+    CHECK(c.log.trace.empty());
+    CHECK(read_config("", {"parallel.schedule=1f1b"}).parallel.schedule == ScheduleKind::one_f_one_b);
+    CHECK(parse_config("[train]\nsteps = 1e3\n", "t").train.steps == 1000);
+}
+
+TEST_CASE("a preset comes first, wherever it stands; other keys override it")
+{
+    const std::string text = "[model]\nlayers = 5\npreset = \"llama3-8b\"\n";
+    const RunConfig of_file = parse_config(text, "t");
+    CHECK(of_file.model.dim == 4096);
+    CHECK(of_file.model.layers == 5);
+    CHECK(of_file.model.preset == "llama3-8b");
+    const RunConfig of_override = parse_config(text, "t", {"model.heads=16", "model.preset=gpt2-124m"});
+    CHECK(of_override.model.family == Family::gpt2);
+    CHECK(of_override.model.dim == 768);
+    CHECK(of_override.model.layers == 5);
+    CHECK(of_override.model.heads == 16);
+    CHECK(says(complaint("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
+}
+
+TEST_CASE("rope_scaling has five ways to be written")
+{
+    const auto scaling = [](const std::string& value) {
+        return parse_config("[model]\nrope_scaling = " + value + "\n", "t").model.rope_scaling;
+    };
+    CHECK(scaling("\"none\"") == RopeScaling{});
+    CHECK(scaling("\"llama3\"") == RopeScaling{8, 1, 4, 8192});
+    CHECK(scaling("32") == RopeScaling{32, 1, 4, 8192});
+    CHECK(scaling("[2.5, 1, 3, 4096]") == RopeScaling{2.5, 1, 3, 4096});
+    CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") == RopeScaling{16, 1, 4, 1024});
+    CHECK(scaling("{factor = 16, low_freq_factor = 2, high_freq_factor = 8, original_seq = 512}") == RopeScaling{16, 2, 8, 512});
+    CHECK(parse_config("", "t", {"model.rope_scaling=llama3"}).model.rope_scaling.factor == 8);
+    CHECK(says(complaint("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\""));
+    CHECK(says(complaint("[model]\nrope_scaling = [1, 2]\n"), "run.toml:2:16", "an array"));
+    CHECK(says(complaint("[model]\nrope_scaling = {facto = 2}\n"), "run.toml:2:16", "did you mean 'factor'?"));
+    CHECK(says(complaint("[model]\nrope_scaling = [1, 2, 3, \"x\"]\n"), "original_seq", "the string \"x\""));
+}
+
+TEST_CASE("unknown tables and keys are errors that name the nearest known one")
+{
+    CHECK(says(complaint("[train]\nlr = 1\nstesp = 3\n"), "run.toml:3:9", "'train.stesp'", "did you mean 'steps'?"));
+    CHECK(says(complaint("[model]\nlr = 1\n"), "run.toml:2:6", "'lr' belongs to [train]"));
+    CHECK(says(complaint("[modle]\ndim = 1\n"), "run.toml:1:1", "unknown table 'modle'", "did you mean [model]?"));
+    CHECK(says(complaint("lr = 1\n"), "run.toml:1:6", "belongs to [train]", "train.lr"));
+    CHECK(says(complaint("train = 1\n"), "run.toml:1:9", "[train]"));
+    CHECK(says(complaint("", {"train.sed=1"}), "override 'train.sed=1'", "did you mean 'seed'?"));
+    CHECK(says(complaint("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]"));
+    CHECK(says(complaint("", {"lr=1"}), "override 'lr=1'", "train.lr"));
+    CHECK(says(complaint("", {"trian.lr=1"}), "did you mean [train]?"));
+    CHECK(says(complaint("", {"train.lr"}), "override 'train.lr'", "has no '='"));
+    CHECK(says(complaint("[train]\nqqqqqqqqqqqqqqq = 1\n"), "the keys of [train] are"));
+    CHECK(says(complaint("[data.train]\nx = 1\n"), "a table", "text"));
+}
+
+TEST_CASE("a wrong type says what was found and what is expected")
+{
+    CHECK(says(complaint("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"", "a whole number", "without quotes"));
+    CHECK(says(complaint("[train]\nsteps = 1.5\n"), "the number 1.5", "a whole number"));
+    CHECK(says(complaint("[train]\nlr = true\n"), "true", "a number"));
+    CHECK(says(complaint("[train]\nlr = \"1\"\n"), "the string \"1\"", "a number"));
+    CHECK(says(complaint("[parallel]\noverlap = 1\n"), "the whole number 1", "true or false"));
+    CHECK(says(complaint("[data]\ntrain = 5\n"), "the whole number 5", "double quotes"));
+    CHECK(says(complaint("[train]\nprecision = \"bf17\"\n"), "bf17", "did you mean \"bf16\"?"));
+    CHECK(says(complaint("[train]\nprecision = 16\n"), "the whole number 16", "\"f32\""));
+    CHECK(says(complaint("[train]\nsteps = 2026-01-01\n"), "a date"));
+    CHECK(says(complaint("", {"train.steps=ten"}), "override 'train.steps=ten'", "the string \"ten\""));
+    CHECK(says(complaint("", {"train.steps=1\ntrain=2"}), "override"));
+}
+
+TEST_CASE("wrong syntax has line and column; a missing file is the user's mistake")
+{
+    CHECK(says(complaint("[train]\nlr = \n"), "run.toml:2:", "TOML"));
+    CHECK(says(complaint("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
+    CHECK(says(complaint("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML"));
+    const TemporaryFolder folder;
+    CHECK(says(message_of<UserError>([&] { read_config(folder / "none.toml"); }), "none.toml", "no such config file"));
+    CHECK(says(message_of<UserError>([&] { read_config(folder.path()); }), "is a folder"));
+}
+
+TEST_CASE("what to_toml prints reads back as the same config")
+{
+    RunConfig c = parse_config("[model]\npreset = \"llama3.1-8b\"\n", "t");
+    c.train.lr = 0.1 + 0.2;
+    c.train.eps = 1e-300;
+    c.train.weight_decay = 3;
+    c.train.seed = -5;
+    c.model.rope_scaling = {3.3, 1.1, 7, 11};
+    c.data.train = "a \"quoted\"\\ path\n\twith \x01 \xc3\xa9";
+    c.parallel.recompute = Recompute::selective;
+    resolve_and_validate(c);
+    const std::string text = to_toml(c);
+    const RunConfig again = parse_config(text, "t");
+    CHECK(to_toml(again) == text);
+    CHECK(again.train.lr == c.train.lr);
+    CHECK(again.train.eps == c.train.eps);
+    CHECK(again.train.seed == -5);
+    CHECK(again.data.train == c.data.train);
+    CHECK(again.model.rope_scaling == c.model.rope_scaling);
+    CHECK(again.model.preset == c.model.preset);
+    CHECK(to_toml(parse_config(to_toml(RunConfig{}), "t")) == to_toml(RunConfig{}));
+}
+
+TEST_CASE("the reference lists every key once")
+{
+    const std::string text = config_reference();
+    CHECK(has(text, "## [parallel]"));
+    CHECK(has(text, "| `zero` | whole number | `0` |"));
+    CHECK(has(text, "| `precision` | \"f32\", \"bf16\" or \"f64\" | `\"f32\"` |"));
+    int keys = 0;
+    const RunConfig config;
+    RunConfig::tables(config, [&](const char*, const auto& table) {
+        table.keys(table, [&](const char*, const auto&, const char*) { ++keys; });
+    });
+    CHECK(std::count(text.begin(), text.end(), '\n') == keys + 6 * 4 + 5);
+}

@@ -1,0 +1,89 @@
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/metrics.hpp"
+#include "io/temporary_folder.hpp"
+
+#include <cmath>
+
+using namespace trivium;
+
+namespace {
+
+MetricsRecord record(i64 step, double loss)
+{
+    MetricsRecord r;
+    r.step = step;
+    r.set("loss", loss);
+    r.set("tokens", 16384);
+    return r;
+}
+
+} // namespace
+
+TEST_CASE("metrics are one JSON object a line")
+{
+    const TemporaryFolder folder;
+    MetricsWriter writer(folder / "logs/a", 0);
+    writer.write(record(1, 5.25));
+    writer.write(record(2, NAN));
+    CHECK(get(folder / "logs/a/metrics.jsonl") ==
+          "{\"step\":1,\"loss\":5.25,\"tokens\":16384}\n{\"step\":2,\"loss\":null,\"tokens\":16384}\n");
+    const auto records = read_metrics(folder / "logs/a");
+    REQUIRE(records.size() == 2);
+    CHECK(records[0].step == 1);
+    CHECK(records[0].value("loss") == 5.25);
+    CHECK(records[1].has("loss"));
+    CHECK(std::isnan(records[1].value("loss")));
+    CHECK_FALSE(records[1].has("x"));
+    CHECK(std::isnan(records[1].value("x")));
+}
+
+TEST_CASE("after a resume no step stands twice")
+{
+    const TemporaryFolder folder;
+    {
+        MetricsWriter writer(folder.path(), 0);
+        for (i64 step = 1; step <= 5; ++step)
+            writer.write(record(step, double(step)));
+    }
+    const std::string before = get(folder / "metrics.jsonl");
+    std::ofstream(folder / "metrics.jsonl", std::ios::app) << "{\"step\":6,\"lo";
+    {
+        MetricsWriter writer(folder.path(), 3);
+        writer.write(record(4, 40));
+        writer.write(record(5, 50));
+    }
+    const auto records = read_metrics(folder / "metrics.jsonl");
+    REQUIRE(records.size() == 5);
+    for (i64 step = 1; step <= 5; ++step)
+        CHECK(records[std::size_t(step - 1)].step == step);
+    CHECK(records[3].value("loss") == 40);
+    CHECK(records[3].value("restarted_at") == 3);
+    CHECK_FALSE(records[4].has("restarted_at"));
+    CHECK(get(folder / "metrics.superseded.jsonl") ==
+          "{\"step\":4,\"loss\":4,\"tokens\":16384}\n{\"step\":5,\"loss\":5,\"tokens\":16384}\n{\"step\":6,\"lo\n");
+    // A second resume appends to the side file; a resume at the end moves nothing.
+    { MetricsWriter writer(folder.path(), 4); }
+    CHECK(has(get(folder / "metrics.superseded.jsonl"), "\"loss\":50"));
+    const std::string side = get(folder / "metrics.superseded.jsonl");
+    { MetricsWriter writer(folder.path(), 4); }
+    CHECK(get(folder / "metrics.superseded.jsonl") == side);
+    // A new run in an old folder starts over.
+    { MetricsWriter writer(folder.path(), 0); }
+    CHECK(get(folder / "metrics.jsonl").empty());
+}
+
+TEST_CASE("a bad line of a metrics file is named, a torn last one is not read")
+{
+    const TemporaryFolder folder;
+    put(folder / "m.jsonl", "{\"step\":1,\"loss\":1,\"note\":\"x\",\"skipped\":true}\n{\"step\":2,\"lo");
+    const auto records = read_metrics(folder / "m.jsonl");
+    REQUIRE(records.size() == 1);
+    CHECK(records[0].value("skipped") == 1);
+    CHECK_FALSE(records[0].has("note"));
+    put(folder / "m.jsonl", "{\"step\":1}\nwhat\n{\"step\":2}\n");
+    CHECK(says(message_of<UserError>([&] { read_metrics(folder / "m.jsonl"); }), "m.jsonl:2", "no record"));
+    CHECK(says(message_of<UserError>([&] { read_metrics(folder / "none.jsonl"); }), "no such metrics file"));
+    put(folder / "file", "");
+    CHECK(says(message_of<IoError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs", "cannot make"));
+}

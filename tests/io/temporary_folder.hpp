@@ -1,0 +1,69 @@
+#pragma once
+// A folder that is there for one test.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace trivium {
+
+class TemporaryFolder {
+public:
+    TemporaryFolder()
+    {
+        std::string pattern = (std::filesystem::temp_directory_path() / "trivium-io-XXXXXX").string();
+        path_ = ::mkdtemp(pattern.data());
+    }
+    ~TemporaryFolder()
+    {
+        std::error_code ignored;
+        std::filesystem::remove_all(path_, ignored);
+    }
+    TemporaryFolder(const TemporaryFolder&) = delete;
+    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+    std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+/// Writes and reads by other means than the code under test.
+inline void put(const std::string& path, const std::string& content)
+{
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::ofstream(path, std::ios::binary) << content;
+}
+
+inline std::string get(const std::string& path)
+{
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The message of the Error of type `Type` that `call` throws; "" where it throws none, "other: …" for another type.
+template <class Type, class Call>
+std::string message_of(Call&& call)
+{
+    try {
+        call();
+    } catch (const Type& error) {
+        return error.what();
+    } catch (const std::exception& error) {
+        return std::string("other: ") + error.what();
+    }
+    return "";
+}
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// `message` has each of the parts, and a remedy.
+template <class... Parts>
+bool says(const std::string& message, const Parts&... parts)
+{
+    return has(message, "remedy: ") && !message.starts_with("other: ") && (has(message, parts) && ...);
+}
+
+} // namespace trivium
