@@ -32,7 +32,7 @@ public:
     ~Product();
 
     /// c = op(a)·op(b), or c += where not `overwrite`. a, b, c do not overlap.
-    /// \pre exec.threads is at most the `threads` the product was made for
+    /// Runs on the threads that it was made for, whatever exec.threads says.
     /// \throws InternalError where scratch.size < scratch_bytes()
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch) const;
 

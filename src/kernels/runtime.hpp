@@ -4,8 +4,8 @@
 namespace trivium::kernels {
 
 /// Initialises Kokkos and sets the threads of OpenMP and oneDNN; finalises what it initialised.
-/// Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one in the same
-/// process, while or after the first lives, is harmless: Kokkos is finalised at the end of the process.
+/// Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one
+/// while the first lives is harmless; after the first is gone there can be none, as Kokkos starts only once.
 class Runtime {
 public:
     /// \pre threads >= 1
@@ -13,6 +13,9 @@ public:
     Runtime(const Runtime&) = delete;
     Runtime& operator=(const Runtime&) = delete;
     ~Runtime();
+
+private:
+    bool owner_ = false;
 };
 
 } // namespace trivium::kernels

@@ -1,0 +1,244 @@
+#pragma once
+// Internal: the tiles of blockwise attention.
+//
+// A task works on one (batch, kv head), its "group". The queries of a group are one list of rows, row i being
+// query i / q_per_kv of the head i % q_per_kv, cut into blocks of `rows`. Tiles of scores are [key, query]: the
+// queries run along registers, so that maxima and sums over keys need no shuffles, and keys and values are
+// used as they lie in memory. Suffixes: s row of the block, t key, e element of a head.
+#include "kernels/attention.hpp"
+#include "kernels/math.hpp"
+#include "tile_product.hpp"
+
+namespace trivium::kernels {
+
+struct AttentionTiles {
+    AttentionTiles(const AttentionShape& shape, i64 lanes_per_vector)
+        : q_len(shape.q_len), kv_len(shape.kv_len), kv_heads(shape.kv_heads), q_per_kv(shape.q_per_kv),
+          dim(shape.head_dim), groups(shape.batch * shape.kv_heads), lanes(lanes_per_vector),
+          total_rows(shape.q_len * shape.q_per_kv),
+          rows(round_up(std::max<i64>(1, std::min<i64>(64, total_rows)), lanes)),
+          query_blocks(ceil_div(total_rows, rows)), width(round_up(dim, lanes)),
+          scale(shape.scale != 0 ? shape.scale : 1 / square_root(static_cast<double>(shape.head_dim)))
+    {
+        TRV_CHECK(dim > 0 && q_per_kv > 0, "attention: head_dim ", dim, ", q_per_kv ", q_per_kv);
+    }
+
+    static constexpr i64 keys = 64; ///< of a tile
+
+    i64 q_len, kv_len, kv_heads, q_per_kv, dim;
+    i64 groups;       ///< batch * kv_heads
+    i64 lanes;        ///< columns of a tile are padded to a multiple of this
+    i64 total_rows;   ///< queries of a group
+    i64 rows;         ///< queries of a tile, padded
+    i64 query_blocks; ///< tiles of queries
+    i64 width;        ///< dim, padded
+    double scale;
+
+    /// Rows of the block that starts at row i0, without and with padding.
+    TRV_HOST_DEVICE i64 rows_of(i64 i0) const { return total_rows - i0 < rows ? total_rows - i0 : rows; }
+    TRV_HOST_DEVICE i64 lanes_of(i64 i0) const { return (rows_of(i0) + lanes - 1) / lanes * lanes; }
+    /// Keys that some row of the block sees.
+    TRV_HOST_DEVICE i64 seen(i64 i0, i64 start) const
+    {
+        const i64 end = start + (i0 + rows_of(i0) - 1) / q_per_kv + 1;
+        return end < kv_len ? end : kv_len;
+    }
+    /// Where row i of a group starts in q_bsgre.
+    TRV_HOST_DEVICE i64 query_at(i64 group, i64 i) const
+    {
+        const i64 b = group / kv_heads, g = group % kv_heads;
+        return (((b * q_len + i / q_per_kv) * kv_heads + g) * q_per_kv + i % q_per_kv) * dim;
+    }
+    /// Where key t of a group starts in k_btge.
+    TRV_HOST_DEVICE i64 key_at(i64 group, i64 t) const
+    {
+        const i64 b = group / kv_heads, g = group % kv_heads;
+        return ((b * kv_len + t) * kv_heads + g) * dim;
+    }
+    TRV_HOST_DEVICE i64 lse_at(i64 group, i64 i) const
+    {
+        return (group * q_per_kv + i % q_per_kv) * q_len + i / q_per_kv;
+    }
+};
+
+/// Cuts arrays from a worker's scratch; with null memory it only counts.
+template <class A>
+class Cutter {
+public:
+    TRV_HOST_DEVICE explicit Cutter(char* memory) : memory_(memory) {}
+    TRV_HOST_DEVICE A* take(i64 count)
+    {
+        A* const result = memory_ ? reinterpret_cast<A*>(memory_ + used_) : nullptr;
+        used_ += (count * static_cast<i64>(sizeof(A)) + 63) / 64 * 64;
+        return result;
+    }
+    TRV_HOST_DEVICE Bytes used() const { return used_; }
+
+private:
+    char* memory_;
+    Bytes used_ = 0;
+};
+
+template <class A>
+struct ForwardTiles {
+    TRV_HOST_DEVICE ForwardTiles(char* memory, const AttentionTiles& at) : ForwardTiles(Cutter<A>(memory), at) {}
+    static Bytes bytes(const AttentionTiles& at) { return ForwardTiles(nullptr, at).size; }
+
+    A *q_es, *k_te, *v_te, *p_ts, *o_es, *top_s, *total_s, *shrink_s;
+    Bytes size;
+
+private:
+    TRV_HOST_DEVICE ForwardTiles(Cutter<A> cut, const AttentionTiles& at)
+        : q_es(cut.take(at.dim * at.rows)), k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.width)),
+          p_ts(cut.take(at.keys * at.rows)), o_es(cut.take(at.dim * at.rows)), top_s(cut.take(at.rows)),
+          total_s(cut.take(at.rows)), shrink_s(cut.take(at.rows)), size(cut.used())
+    {
+    }
+};
+
+template <class A>
+struct BackwardTiles {
+    TRV_HOST_DEVICE BackwardTiles(char* memory, const AttentionTiles& at) : BackwardTiles(Cutter<A>(memory), at) {}
+    static Bytes bytes(const AttentionTiles& at) { return BackwardTiles(nullptr, at).size; }
+
+    A *q_es, *do_es, *q_se, *do_se, *k_te, *v_te, *p_ts, *ds_ts, *dq_es, *lse_s, *delta_s, *dk_te, *dv_te;
+    Bytes size;
+
+private:
+    TRV_HOST_DEVICE BackwardTiles(Cutter<A> cut, const AttentionTiles& at)
+        : q_es(cut.take(at.dim * at.rows)), do_es(cut.take(at.dim * at.rows)), q_se(cut.take(at.rows * at.width)),
+          do_se(cut.take(at.rows * at.width)), k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.width)),
+          p_ts(cut.take(at.keys * at.rows)), ds_ts(cut.take(at.keys * at.rows)), dq_es(cut.take(at.dim * at.rows)),
+          lse_s(cut.take(at.rows)), delta_s(cut.take(at.rows)), dk_te(cut.take(at.kv_len * at.width)),
+          dv_te(cut.take(at.kv_len * at.width)), size(cut.used())
+    {
+    }
+};
+
+/// to_es[e, i] = factor * row i0 + i of the group; rows past the end are 0.
+template <class T, class A>
+KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0, const T* from_bsgre,
+                                  A factor, A* to_es)
+{
+    const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
+    for (i64 i = 0; i < n; ++i) {
+        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0);
+        const A f = i < count ? factor : A(0);
+        row.each(at.dim, [=](i64 e) { to_es[e * at.rows + i] = f * A(from[e]); });
+    }
+    row.sync();
+}
+
+/// The same, row by row: to_se[i, e].
+template <class T, class A>
+KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i64 group, i64 i0, const T* from_bsgre,
+                                     A factor, A* to_se)
+{
+    const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
+    for (i64 i = 0; i < n; ++i) {
+        const T* from = from_bsgre + at.query_at(group, i < count ? i0 + i : i0);
+        const A f = i < count ? factor : A(0);
+        A* to = to_se + i * at.width;
+        row.each(at.dim, [=](i64 e) { to[e] = f * A(from[e]); });
+        row.each(at.width - at.dim, [=](i64 e) { to[at.dim + e] = A(0); });
+    }
+    row.sync();
+}
+
+/// Row i0 + i of the group = factor_s[i] * from_es[:, i].
+template <class T, class A>
+KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0, const A* from_es,
+                                   const A* factor_s, T* to_bsgre)
+{
+    const i64 count = at.rows_of(i0);
+    for (i64 i = 0; i < count; ++i) {
+        T* to = to_bsgre + at.query_at(group, i0 + i);
+        row.each(at.dim, [=](i64 e) { to[e] = T(factor_s[i] * from_es[e * at.rows + i]); });
+    }
+}
+
+/// Keys (or values) [j0, j0 + keys) of a group, rows `width` apart.
+template <class T, class A>
+KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 group, i64 j0, i64 keys,
+                               const T* from_btge, A* to_te)
+{
+    for (i64 c = 0; c < keys; ++c) {
+        const T* from = from_btge + at.key_at(group, j0 + c);
+        A* to = to_te + c * at.width;
+        row.each(at.dim, [=](i64 e) { to[e] = A(from[e]); });
+    }
+    row.sync();
+}
+
+template <class T, class A>
+KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 group, const A* from_te, T* to_btge)
+{
+    for (i64 t = 0; t < at.kv_len; ++t) {
+        const A* from = from_te + t * at.width;
+        T* to = to_btge + at.key_at(group, t);
+        row.each(at.dim, [=](i64 e) { to[e] = T(from[e]); });
+    }
+}
+
+/// Sets the scores of keys that a query may not see. Padded rows see everything.
+template <class A>
+KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start, A* score_ts,
+                          A hidden)
+{
+    if (j0 + keys - 1 <= start + i0 / at.q_per_kv)
+        return;
+    const i64 count = at.rows_of(i0);
+    for (i64 c = 0; c < keys; ++c) {
+        // Key j0 + c is hidden from queries below j0 + c - start, that is from the rows before `first`.
+        const i64 first = (j0 + c - start) * at.q_per_kv - i0;
+        A* score = score_ts + c * at.rows;
+        row.each(first < 0 ? 0 : first < count ? first : count, [=](i64 i) { score[i] = hidden; });
+    }
+    row.sync();
+}
+
+/// Scores become exp(score - new top); top and total go along, shrink = exp(old top - new top).
+template <class A>
+KOKKOS_FUNCTION void running_softmax(const Row& row, const AttentionTiles& at, i64 n, i64 keys,
+                                     const ForwardTiles<A>& tile)
+{
+    A *top = tile.top_s, *total = tile.total_s, *shrink = tile.shrink_s;
+    row.each(n, [=](i64 i) { shrink[i] = top[i]; });
+    for (i64 c = 0; c < keys; ++c) {
+        const A* score = tile.p_ts + c * at.rows;
+        row.each(n, [=](i64 i) { top[i] = score[i] > top[i] ? score[i] : top[i]; });
+    }
+    row.each(n, [=](i64 i) {
+        shrink[i] = fast_exp(shrink[i] - top[i]);
+        total[i] *= shrink[i];
+    });
+    for (i64 c = 0; c < keys; ++c) {
+        A* score = tile.p_ts + c * at.rows;
+        row.each(n, [=](i64 i) {
+            score[i] = fast_exp(score[i] - top[i]);
+            total[i] += score[i];
+        });
+    }
+    row.sync();
+}
+
+/// lse of the rows, and delta = sum over e of dout * o: the row sums of p * dp.
+template <class T, class A>
+KOKKOS_FUNCTION void load_statistics(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
+                                     const AttentionGrad<T>& args, const BackwardTiles<A>& tile)
+{
+    const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
+    for (i64 i = 0; i < n; ++i) {
+        const i64 from = at.query_at(group, i < count ? i0 + i : i0);
+        const T *dout = args.dout_bsgre + from, *o = args.o_bsgre + from;
+        const A delta = row.sum<A>(i < count ? at.dim : 0, [=](i64 e) { return A(dout[e]) * A(o[e]); });
+        const A lse = i < count ? args.lse_bgrs[at.lse_at(group, i0 + i)] : A(0);
+        row.single([=] {
+            tile.delta_s[i] = delta;
+            tile.lse_s[i] = lse;
+        });
+    }
+    row.sync();
+}
+
+} // namespace trivium::kernels

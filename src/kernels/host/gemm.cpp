@@ -1,0 +1,191 @@
+// Products on the host: oneDNN for f32 and bf16, product_f64 for double.
+#include "kernels/gemm.hpp"
+
+#include "base/check.hpp"
+#include "product_f64.hpp"
+
+#include <array>
+#include <cstring>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <omp.h>
+
+namespace trivium::kernels {
+
+namespace {
+
+/// The one check for calls of oneDNN.
+template <class F>
+auto checked(const char* what, F f)
+{
+    try {
+        return f();
+    } catch (const dnnl::error& error) {
+        throw InternalError(__FILE__, __LINE__, str("oneDNN: ", what, ": ", error.what(), " (status ", error.status, ")"));
+    }
+}
+
+/// Sets OpenMP's threads for a scope: oneDNN asks for them when making and when running a primitive.
+class ThreadScope {
+public:
+    explicit ThreadScope(int threads) : before_(omp_get_max_threads())
+    {
+        if (threads != before_)
+            omp_set_num_threads(threads);
+    }
+    ThreadScope(const ThreadScope&) = delete;
+    ThreadScope& operator=(const ThreadScope&) = delete;
+    ~ThreadScope()
+    {
+        if (omp_get_max_threads() != before_)
+            omp_set_num_threads(before_);
+    }
+
+private:
+    int before_;
+};
+
+const dnnl::engine& engine()
+{
+    static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+    return cpu;
+}
+
+dnnl::memory::data_type type_of(DType type)
+{
+    return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+/// [batch, rows, columns], each matrix row-major, or column-major where `transposed`.
+dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 columns, bool transposed)
+{
+    const i64 row = transposed ? 1 : columns, column = transposed ? rows : 1;
+    if (batch == 1)
+        return {{rows, columns}, type_of(type), dnnl::memory::dims{row, column}};
+    // A shared operand broadcasts: its batch is 1.
+    return {{stride == 0 ? 1 : batch, rows, columns},
+            type_of(type),
+            dnnl::memory::dims{stride == 0 ? rows * columns : stride, row, column}};
+}
+
+/// Threads that leave the order of sums alone. Where A is transposed, k long and n in few blocks of 64,
+/// oneDNN splits the sum over k among threads beyond the blocks of n, and the result changes with their number.
+int stable_threads(const ProductShape& shape, int threads)
+{
+    if (!shape.transpose_a || shape.k <= 1024)
+        return threads;
+    return static_cast<int>(std::min<i64>(threads, ceil_div(shape.n, 64)));
+}
+
+/// A batch that shares B and lies densely in A and C is one taller product.
+ProductShape folded(ProductShape shape)
+{
+    if (shape.batch > 1 && shape.stride_b == 0 && !shape.transpose_a && shape.stride_a == shape.m * shape.k &&
+        shape.stride_c == shape.m * shape.n) {
+        shape.m *= shape.batch;
+        shape.batch = 1;
+    }
+    return shape;
+}
+
+} // namespace
+
+struct Product::Impl {
+    ProductShape asked, shape;
+    int threads = 1;
+    Bytes scratch = 0;
+    dnnl::memory::desc a, b, c;
+    std::array<dnnl::matmul, 2> primitive;             // [overwrite]
+    std::array<dnnl::memory::desc, 2> scratchpad_desc; // [overwrite]
+
+    bool empty() const { return shape.m * shape.n * shape.batch == 0; }
+
+    void make()
+    {
+        a = matrix(shape.in, shape.batch, shape.stride_a, shape.m, shape.k, shape.transpose_a);
+        b = matrix(shape.in, shape.batch, shape.stride_b, shape.k, shape.n, shape.transpose_b);
+        c = matrix(shape.out, shape.batch, shape.stride_c, shape.m, shape.n, false);
+        const ThreadScope scope(threads);
+        for (const bool overwrite : {false, true}) {
+            dnnl::primitive_attr attributes;
+            attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+            if (!overwrite) {
+                dnnl::post_ops after;
+                after.append_sum(1.0f);
+                attributes.set_post_ops(after);
+            }
+            const dnnl::matmul::primitive_desc desc({a, b, c}, attributes, engine());
+            primitive[overwrite] = dnnl::matmul(desc);
+            scratchpad_desc[overwrite] = desc.scratchpad_desc();
+            scratch = std::max(scratch, static_cast<Bytes>(scratchpad_desc[overwrite].get_size()));
+        }
+    }
+};
+
+Product::Product(const ProductShape& shape, int threads) : impl_(std::make_unique<Impl>())
+{
+    TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m, ", n ",
+              shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
+    TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
+              "no product with these types");
+    impl_->asked = shape;
+    impl_->shape = folded(shape);
+    impl_->threads = stable_threads(impl_->shape, threads);
+    if (impl_->empty() || impl_->shape.k == 0)
+        return;
+    if (shape.in == DType::f64)
+        impl_->scratch = product_f64_scratch(impl_->shape, threads);
+    else
+        checked("making a product", [&] { impl_->make(); });
+}
+
+Product::Product(Product&&) noexcept = default;
+Product& Product::operator=(Product&&) noexcept = default;
+Product::~Product() = default;
+
+Bytes Product::scratch_bytes() const
+{
+    return impl_->scratch;
+}
+
+const ProductShape& Product::shape() const
+{
+    return impl_->asked;
+}
+
+void Product::run(const Exec&, const void* a, const void* b, void* c, bool overwrite, Scratch scratch) const
+{
+    const ProductShape& shape = impl_->shape;
+    TRV_CHECK(scratch.size >= impl_->scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " needs ",
+              impl_->scratch, " B of scratch and got ", scratch.size);
+    if (impl_->empty())
+        return;
+    if (shape.k == 0) {
+        for (i64 i = 0; overwrite && i < shape.batch; ++i)
+            std::memset(static_cast<char*>(c) + i * shape.stride_c * size_of(shape.out), 0,
+                        static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)));
+        return;
+    }
+    if (shape.in == DType::f64)
+        return product_f64({.threads = impl_->threads}, shape, static_cast<const double*>(a),
+                           static_cast<const double*>(b), static_cast<double*>(c), overwrite, scratch);
+    checked("running a product", [&] {
+        const ThreadScope scope(impl_->threads);
+        dnnl::stream stream(engine());
+        const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {
+            return dnnl::memory(desc, engine(), const_cast<void*>(data));
+        };
+        impl_->primitive[overwrite].execute(
+            stream, {{DNNL_ARG_SRC, memory(impl_->a, a)},
+                     {DNNL_ARG_WEIGHTS, memory(impl_->b, b)},
+                     {DNNL_ARG_DST, memory(impl_->c, c)},
+                     {DNNL_ARG_SCRATCHPAD, memory(impl_->scratchpad_desc[overwrite], scratch.data)}});
+        stream.wait();
+    });
+}
+
+Bytes product_scratch(const ProductShape& shape, int threads)
+{
+    return Product(shape, threads).scratch_bytes();
+}
+
+} // namespace trivium::kernels

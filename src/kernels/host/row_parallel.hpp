@@ -1,0 +1,190 @@
+#pragma once
+// How kernels run on the host: OpenMP threads over rows, plain vectorised loops inside a row.
+// (Debian's Kokkos has only its Serial space, and a rank uses several threads; so the host does not go
+// through Kokkos policies.) device/row_parallel.hpp has the same names on Kokkos teams.
+//
+// The partition never changes a result: each row is computed by one thread, in a fixed order.
+#include "base/check.hpp"
+#include "kernels/exec.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <omp.h>
+
+// Loops of kernels may write where they read, at the same index only: no dependency between iterations.
+#ifdef __clang__
+#define TRV_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TRV_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace trivium::kernels {
+
+/// One row in the hands of one thread.
+class Row {
+public:
+    /// f(i) for i in [0, n), independent of each other.
+    template <class F>
+    void each(i64 n, F f) const
+    {
+        TRV_INDEPENDENT
+        for (i64 i = 0; i < n; ++i)
+            f(i);
+    }
+
+    /// Sum of f(i): `lanes` running sums, then a tree, so that the order does not hang on the vector width.
+    template <class A, class F>
+    A sum(i64 n, F f) const
+    {
+        A lane[lanes] = {};
+        const i64 whole = n / lanes * lanes;
+        for (i64 i = 0; i < whole; i += lanes)
+            for (i64 j = 0; j < lanes; ++j)
+                lane[j] += f(i + j);
+        for (i64 j = 0; j < n - whole; ++j)
+            lane[j] += f(whole + j);
+        for (int width = lanes / 2; width > 0; width /= 2)
+            for (int j = 0; j < width; ++j)
+                lane[j] += lane[j + width];
+        return lane[0];
+    }
+
+    /// Maximum of f(i); -inf for n = 0.
+    template <class A, class F>
+    A max(i64 n, F f) const
+    {
+        A lane[lanes];
+        for (int j = 0; j < lanes; ++j)
+            lane[j] = -std::numeric_limits<A>::infinity();
+        const i64 whole = n / lanes * lanes;
+        for (i64 i = 0; i < whole; i += lanes)
+            for (i64 j = 0; j < lanes; ++j) {
+                const A value = f(i + j);
+                lane[j] = value > lane[j] ? value : lane[j];
+            }
+        for (i64 j = 0; j < n - whole; ++j)
+            lane[j] = std::max(lane[j], A(f(whole + j)));
+        return *std::max_element(lane, lane + lanes);
+    }
+
+    /// Once per row.
+    template <class F>
+    void single(F f) const
+    {
+        f();
+    }
+
+    /// What the row has written is seen by the whole row.
+    void sync() const {}
+
+private:
+    static constexpr int lanes = 32;
+};
+
+/// A region for Kokkos tools; costs a test where none is loaded.
+class Region {
+public:
+    explicit Region(const char* label) : on_(Kokkos::Profiling::profileLibraryLoaded())
+    {
+        if (on_)
+            Kokkos::Profiling::pushRegion(label);
+    }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+    ~Region()
+    {
+        if (on_)
+            Kokkos::Profiling::popRegion();
+    }
+
+private:
+    bool on_;
+};
+
+/// f(begin, end) on each thread's part of [0, n), cut at multiples of `grain`.
+template <class F>
+void for_parts(const Exec& exec, i64 n, i64 grain, F f)
+{
+    const i64 grains = ceil_div(n, grain);
+    const int threads = static_cast<int>(std::min<i64>(exec.threads, grains));
+    if (threads <= 1)
+        return f(i64{0}, n);
+#pragma omp parallel num_threads(threads)
+    {
+        const i64 count = omp_get_num_threads(), self = omp_get_thread_num();
+        const i64 begin = grains * self / count * grain, end = std::min(grains * (self + 1) / count * grain, n);
+        if (begin < end)
+            f(begin, end);
+    }
+}
+
+/// f(row, r) for r in [0, rows).
+template <class F>
+void for_rows(const Exec& exec, const char* label, i64 rows, F f)
+{
+    const Region region(label);
+    for_parts(exec, rows, 1, [&](i64 begin, i64 end) {
+        for (i64 r = begin; r < end; ++r)
+            f(Row(), r);
+    });
+}
+
+/// f(i) for i in [0, n), independent of each other.
+template <class F>
+void for_each_index(const Exec& exec, const char* label, i64 n, F f)
+{
+    const Region region(label);
+    for_parts(exec, n, 1024, [&](i64 begin, i64 end) {
+        const F local = f;
+        TRV_INDEPENDENT
+        for (i64 i = begin; i < end; ++i)
+            local(i);
+    });
+}
+
+/// store(c, sum over r of value(r, c)) for c in [0, columns): sums of 64 rows each, then the sum of those.
+template <class A, class Value, class Store>
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, Value value, Store store)
+{
+    constexpr i64 width = 128, depth = 64;
+    const Region region(label);
+    for_parts(exec, ceil_div(columns, width), 1, [&](i64 begin, i64 end) {
+        for (i64 block = begin; block < end; ++block) {
+            const i64 c0 = block * width, n = std::min(width, columns - c0);
+            A total[width] = {}, part[width];
+            for (i64 r0 = 0; r0 < rows; r0 += depth) {
+                std::fill_n(part, width, A(0));
+                for (i64 r = r0; r < std::min(rows, r0 + depth); ++r)
+                    for (i64 c = 0; c < n; ++c)
+                        part[c] += value(r, c0 + c);
+                for (i64 c = 0; c < n; ++c)
+                    total[c] += part[c];
+            }
+            for (i64 c = 0; c < n; ++c)
+                store(c0 + c, total[c]);
+        }
+    });
+}
+
+/// Workers that for_tasks uses: each has scratch of its own.
+inline i64 task_workers(int threads, i64 tasks)
+{
+    return std::max<i64>(1, std::min<i64>(threads, tasks));
+}
+
+/// f(row, task, worker) for task in [0, tasks), handed out as workers get free; worker < workers.
+template <class F>
+void for_tasks(const Exec&, const char* label, i64 tasks, i64 workers, F f)
+{
+    const Region region(label);
+    if (workers <= 1) {
+        for (i64 task = 0; task < tasks; ++task)
+            f(Row(), task, i64{0});
+        return;
+    }
+#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast<int>(workers))
+    for (i64 task = 0; task < tasks; ++task)
+        f(Row(), task, static_cast<i64>(omp_get_thread_num()));
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,27 @@
+#include "kernels/runtime.hpp"
+
+#include "base/check.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <omp.h>
+
+namespace trivium::kernels {
+
+Runtime::Runtime(int threads)
+{
+    TRV_CHECK(threads >= 1, "threads = ", threads);
+    omp_set_dynamic(0);
+    omp_set_num_threads(threads); // oneDNN follows OpenMP
+    if (!Kokkos::is_initialized()) {
+        Kokkos::initialize();
+        owner_ = true;
+    }
+}
+
+Runtime::~Runtime()
+{
+    if (owner_)
+        Kokkos::finalize();
+}
+
+} // namespace trivium::kernels

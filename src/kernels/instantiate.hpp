@@ -1,0 +1,4 @@
+#pragma once
+// TRV_FOR_STORAGE(X) writes X(T) for each storage type, TRV_FOR_REAL(X) for each accumulator type.
+#define TRV_FOR_STORAGE(X) X(double) X(float) X(bf16)
+#define TRV_FOR_REAL(X) X(double) X(float)

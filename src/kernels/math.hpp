@@ -1,0 +1,67 @@
+#pragma once
+// Functions of one number for kernels. libm's exp does not vectorise, so float has its own.
+#include "base/bf16.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <math.h>
+
+namespace trivium::kernels {
+
+TRV_HOST_DEVICE inline double fast_exp(double x)
+{
+    return ::exp(x);
+}
+
+/// exp with a relative error below 1e-6; 0 below -87.3 (where the result would be subnormal), +inf above
+/// 88.73, NaN for NaN. Range reduction by Cody & Waite, then a polynomial on |r| <= ln(2)/2.
+TRV_HOST_DEVICE inline float fast_exp(float x)
+{
+    const float clamped = x > 89.0f ? 89.0f : x < -88.0f ? -88.0f : x;
+    const float n = ::rintf(clamped * 1.44269504f);
+#ifdef FP_FAST_FMAF
+    const float r = ::fmaf(n, -1.42860677e-6f, ::fmaf(n, -0.693145752f, clamped));
+#else // two roundings, and a compiler that may reassociate: reduce in double
+    const float r = static_cast<float>(clamped - n * 0.69314718055994531);
+#endif
+    float p = 1.98412698e-4f;
+    p = p * r + 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    // 2^n in two factors: n can be 128.
+    const auto whole = static_cast<std::int32_t>(n);
+    const std::int32_t half = whole >> 1;
+    const float result = p * __builtin_bit_cast(float, (half + 127) << 23) *
+                         __builtin_bit_cast(float, (whole - half + 127) << 23);
+    return x < -87.3f ? 0.0f : result;
+}
+
+/// 1 / (1 + exp(-x)) without overflow on either side.
+template <class A>
+TRV_HOST_DEVICE inline A sigmoid(A x)
+{
+    return A(1) / (A(1) + fast_exp(-x));
+}
+
+TRV_HOST_DEVICE inline float square_root(float x)
+{
+    return ::sqrtf(x);
+}
+TRV_HOST_DEVICE inline double square_root(double x)
+{
+    return ::sqrt(x);
+}
+TRV_HOST_DEVICE inline float logarithm(float x)
+{
+    return ::logf(x);
+}
+TRV_HOST_DEVICE inline double logarithm(double x)
+{
+    return ::log(x);
+}
+
+} // namespace trivium::kernels
