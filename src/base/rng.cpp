@@ -55,11 +55,12 @@ double RandomStream::uniform_at(std::uint64_t index) const
     return to_unit(block[0], block[1]);
 }
 
-double RandomStream::normal_at(std::uint64_t index) const
+std::array<double, 2> RandomStream::normal_pair(std::uint64_t pair) const
 {
-    const PhiloxBlock block = philox(key_, counter_of(index));
+    const PhiloxBlock block = philox(key_, counter_of(pair));
     const double radius = std::sqrt(-2 * std::log(1 - to_unit(block[0], block[1])));
-    return radius * std::cos(2 * std::numbers::pi * to_unit(block[2], block[3]));
+    const double angle = 2 * std::numbers::pi * to_unit(block[2], block[3]);
+    return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
 std::uint64_t stable_hash(std::string_view text, std::uint64_t seed)

@@ -22,8 +22,9 @@ public:
     std::uint64_t bits_at(std::uint64_t index) const;
     /// Uniform in [0, 1), 53 bits.
     double uniform_at(std::uint64_t index) const;
-    /// Standard normal (Box-Muller).
-    double normal_at(std::uint64_t index) const;
+    /// Standard normals at 2 pair and 2 pair + 1 (Box-Muller).
+    std::array<double, 2> normal_pair(std::uint64_t pair) const;
+    double normal_at(std::uint64_t index) const { return normal_pair(index / 2)[index % 2]; }
 
 private:
     std::uint64_t key_;

@@ -35,6 +35,7 @@ void validate_train(const TrainConfig& c)
     at_least(0, "train.warmup", c.warmup);
     at_least(0, "train.eval_every", c.eval_every);
     at_least(0, "train.eval_batches", c.eval_batches);
+    at_least(0, "train.stop_after", c.stop_after);
     unit_interval("train.beta1", c.beta1);
     unit_interval("train.beta2", c.beta2);
     const auto finite_from = [](const char* key, double value, double least, bool inclusive) {

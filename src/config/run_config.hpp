@@ -51,6 +51,7 @@ struct TrainConfig {
     i64 eval_every = 0;
     i64 eval_batches = 0; ///< 0: the whole validation store
     std::string init_from;
+    i64 stop_after = 0;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -73,6 +74,7 @@ struct TrainConfig {
         visit("eval_every", self.eval_every, "steps between validation losses; 0 = only at the end");
         visit("eval_batches", self.eval_batches, "validation batches of global_batch sequences; 0 = the whole store");
         visit("init_from", self.init_from, "checkpoint whose weights start this run, with a fresh optimizer");
+        visit("stop_after", self.stop_after, "stop this launch after so many steps, with a checkpoint; 0 = run to the end");
     }
 };
 

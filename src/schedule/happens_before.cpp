@@ -1,0 +1,36 @@
+#include "schedule/happens_before.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+HappensBefore::HappensBefore(const Schedule& schedule)
+    : queues_(schedule.queues.size()), queue_(schedule.steps.size()), position_(schedule.steps.size()),
+      clock_(schedule.steps.size() * queues_, 0)
+{
+    std::vector<StepId> last(queues_);
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        std::size_t* clock = &clock_[i * queues_];
+        const auto learn = [&](StepId other) {
+            TRV_CHECK(other.index() < i, "step ", i, " waits for step ", other, ", which comes later");
+            const std::size_t* theirs = &clock_[other.index() * queues_];
+            for (std::size_t q = 0; q < queues_; ++q)
+                clock[q] = std::max(clock[q], theirs[q]);
+            const std::size_t q = queue_[other.index()];
+            clock[q] = std::max(clock[q], position_[other.index()] + 1);
+        };
+        queue_[i] = static_cast<std::size_t>(step.queue);
+        const StepId previous = last[queue_[i]];
+        position_[i] = previous ? position_[previous.index()] + 1 : 0;
+        if (previous)
+            learn(previous);
+        for (const StepId wait : step.waits)
+            learn(wait);
+        last[queue_[i]] = StepId(i);
+    }
+}
+
+} // namespace trivium

@@ -1,0 +1,230 @@
+#include "schedule/memory.hpp"
+
+#include "base/check.hpp"
+#include "schedule/happens_before.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace trivium {
+
+namespace {
+
+/// A stretch of time in which a buffer's content matters: from its first Step to its last one on each queue.
+struct Interval {
+    StepId first;
+    std::vector<StepId> last; ///< per queue that touches it
+    i64 microbatch = -1;
+};
+
+struct Placed {
+    std::vector<Interval> intervals; ///< in list order, each over before the next begins
+    std::size_t begin = 0, end = 0;  ///< list positions of the first and last touch
+};
+
+bool over_before(const Interval& a, const Interval& b, const HappensBefore& order)
+{
+    return std::all_of(a.last.begin(), a.last.end(), [&](StepId last) { return order.before(last, b.first); });
+}
+
+/// Both lists are ordered, so one walk over them finds any two that may overlap.
+bool may_overlap(const Placed& a, const Placed& b, const HappensBefore& order)
+{
+    for (std::size_t i = 0, j = 0; i < a.intervals.size() && j < b.intervals.size();) {
+        if (over_before(a.intervals[i], b.intervals[j], order))
+            ++i;
+        else if (over_before(b.intervals[j], a.intervals[i], order))
+            ++j;
+        else
+            return true;
+    }
+    return false;
+}
+
+std::vector<Placed> find_intervals(const Schedule& schedule)
+{
+    std::vector<Placed> uses(schedule.buffers.size());
+    const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
+        const Buffer& buffer = schedule[id];
+        Placed& use = uses[id.index()];
+        const bool scratch = buffer.kind == MemoryKind::scratch;
+        const bool fresh = use.intervals.empty() || scratch ||
+                           (buffer.lifetime == Lifetime::microbatch && use.intervals.back().microbatch != microbatch);
+        if (use.intervals.empty())
+            use.begin = step.index();
+        use.end = step.index();
+        if (fresh) {
+            use.intervals.push_back({step, {step}, microbatch});
+            return;
+        }
+        std::vector<StepId>& last = use.intervals.back().last;
+        const int queue = schedule.steps[step.index()].queue;
+        const auto same = std::find_if(last.begin(), last.end(), [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
+        if (same != last.end())
+            *same = step;
+        else
+            last.push_back(step);
+    };
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        for (const BufferId id : step.operands)
+            touch(id, StepId(i), step.microbatch);
+        for (const BufferId id : step.results)
+            touch(id, StepId(i), step.microbatch);
+        if (step.scratch)
+            touch(step.scratch, StepId(i), step.microbatch);
+    }
+    return uses;
+}
+
+/// The list position behind the last Step of an interval.
+std::size_t end_of(const Interval& interval)
+{
+    std::size_t end = 0;
+    for (const StepId last : interval.last)
+        end = std::max(end, last.index() + 1);
+    return end;
+}
+
+/// The smallest gap that fits among the stretches `taken` (sorted by offset), else the end.
+Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
+{
+    Bytes best = -1, best_gap = 0, at = 0;
+    for (const auto& [begin, end] : taken) {
+        const Bytes gap = begin - at;
+        if (gap >= bytes && (best < 0 || gap < best_gap)) {
+            best = at;
+            best_gap = gap;
+        }
+        at = std::max(at, end);
+    }
+    return best < 0 ? at : best;
+}
+
+class Planner {
+public:
+    Planner(Schedule& schedule, const MemoryConfig& config)
+        : s_(schedule), config_(config), order_(schedule), uses_(find_intervals(schedule))
+    {
+    }
+
+    /// Places all but run-lifetime buffers from `base` on.
+    void place(Bytes base)
+    {
+        std::vector<std::size_t> order;
+        for (std::size_t i = 0; i < s_.buffers.size(); ++i)
+            if (s_.buffers[i].lifetime != Lifetime::run)
+                order.push_back(i);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return s_.buffers[a].bytes > s_.buffers[b].bytes; });
+        std::vector<std::size_t> placed; // by offset
+        std::vector<std::pair<Bytes, Bytes>> taken;
+        for (const std::size_t i : order) {
+            taken.clear();
+            for (const std::size_t other : placed)
+                if (conflict(i, other))
+                    taken.emplace_back(s_.buffers[other].offset - base, padded_end(s_.buffers[other]) - base);
+            s_.buffers[i].offset = base + best_fit(taken, padded(s_.buffers[i].bytes));
+            placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
+                                           [&](std::size_t a, std::size_t b) { return s_.buffers[a].offset < s_.buffers[b].offset; }),
+                          i);
+        }
+    }
+
+    Bytes padded(Bytes bytes) const { return round_up(bytes + config_.red_zone, config_.alignment); }
+    Bytes padded_end(const Buffer& b) const { return b.offset + padded(b.bytes); }
+
+    /// The list position at which most bytes are live, and how many, by kind.
+    void peak(MemoryPlan& plan) const
+    {
+        std::vector<Bytes> change(s_.steps.size() + 1, 0);
+        Bytes kept = 0;
+        for (std::size_t i = 0; i < s_.buffers.size(); ++i) {
+            if (s_.buffers[i].lifetime == Lifetime::run)
+                kept += s_.buffers[i].bytes;
+            else
+                for (const Interval& interval : uses_[i].intervals) {
+                    change[interval.first.index()] += s_.buffers[i].bytes;
+                    change[end_of(interval)] -= s_.buffers[i].bytes;
+                }
+        }
+        std::partial_sum(change.begin(), change.end(), change.begin());
+        const auto top = std::max_element(change.begin(), change.end());
+        if (kept + *top <= plan.lower_bound)
+            return;
+        plan.lower_bound = kept + *top;
+        const auto at = static_cast<std::size_t>(top - change.begin());
+        std::fill(std::begin(plan.by_kind), std::end(plan.by_kind), 0);
+        for (std::size_t i = 0; i < s_.buffers.size(); ++i)
+            for (const Interval& interval : uses_[i].intervals)
+                if (s_.buffers[i].lifetime == Lifetime::run || (interval.first.index() <= at && at < end_of(interval))) {
+                    plan.by_kind[static_cast<int>(s_.buffers[i].kind)] += s_.buffers[i].bytes;
+                    break;
+                }
+    }
+
+private:
+    bool conflict(std::size_t a, std::size_t b) const
+    {
+        // A step-lifetime buffer holds its content over the microbatches between its touches; its one interval says so.
+        return may_overlap(uses_[a], uses_[b], order_);
+    }
+
+    Schedule& s_;
+    const MemoryConfig& config_;
+    HappensBefore order_;
+    std::vector<Placed> uses_;
+};
+
+} // namespace
+
+std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule)
+{
+    std::vector<std::vector<BufferId>> dying(schedule.steps.size());
+    const std::vector<Placed> uses = find_intervals(schedule);
+    for (std::size_t i = 0; i < uses.size(); ++i)
+        if (schedule.buffers[i].lifetime != Lifetime::run)
+            for (const Interval& interval : uses[i].intervals)
+                dying[end_of(interval) - 1].emplace_back(i);
+    return dying;
+}
+
+MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config)
+{
+    MemoryPlan plan;
+    Bytes end = 0, highest = 0;
+    std::map<std::string, std::pair<Bytes, Bytes>> kept; // by name: offset, bytes
+    for (Schedule* schedule : schedules)
+        for (Buffer& buffer : schedule->buffers) {
+            if (buffer.lifetime != Lifetime::run)
+                continue;
+            const auto [at, added] = kept.try_emplace(buffer.name, end, buffer.bytes);
+            TRV_CHECK(at->second.second == buffer.bytes, "'", buffer.name, "' has two sizes");
+            buffer.offset = at->second.first;
+            if (added) {
+                highest = end + buffer.bytes;
+                end += round_up(buffer.bytes + config.red_zone, config.alignment);
+            }
+        }
+    plan.kept = highest;
+    plan.arena = highest;
+    for (Schedule* schedule : schedules) {
+        Planner planner(*schedule, config);
+        planner.place(end);
+        planner.peak(plan);
+        for (const Buffer& buffer : schedule->buffers)
+            plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
+    }
+    plan.transient = plan.arena - plan.kept;
+    if (config.limit > 0 && plan.arena > config.limit)
+        throw UserError({"parallel.memory_limit",
+                         str("the plan needs ", format_bytes(plan.arena), " (", plan.arena, " bytes) per rank, the limit is ",
+                             format_bytes(config.limit)),
+                         str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient),
+                             " live within a step"),
+                         "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
+    return plan;
+}
+
+} // namespace trivium

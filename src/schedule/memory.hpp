@@ -1,0 +1,32 @@
+#pragma once
+// Offsets for every buffer of one or more Schedules in one arena.
+#include "schedule/schedule.hpp"
+
+namespace trivium {
+
+struct MemoryConfig {
+    Bytes alignment = 256;
+    Bytes red_zone = 0; ///< bytes behind each buffer that nothing may touch (builds with contracts check them)
+    Bytes limit = 0;    ///< most bytes that the arena may have; 0: no limit
+};
+
+/// What an arena holds. Run-lifetime buffers of the same name are one, whichever Schedule they stand in.
+struct MemoryPlan {
+    Bytes arena = 0;               ///< bytes of the whole arena: the end of the highest buffer
+    Bytes kept = 0;                ///< of that, run-lifetime buffers (the arena's head)
+    Bytes transient = 0;           ///< arena - kept
+    Bytes lower_bound = 0;         ///< most bytes that are live at once, over all Schedules
+    Bytes by_kind[memory_kind_count] = {}; ///< bytes live at that moment, by kind
+    Bytes process = 0;             ///< beside the arena, as the machine file states
+};
+
+/// Sets the offset of every buffer. Buffers whose lifetimes may overlap (over happens-before, not list order) get
+/// disjoint stretches; the transient parts of the Schedules, which never run at once, overlay each other.
+/// Greedy by size, best fit (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference").
+/// Throws UserError where the arena exceeds the limit.
+MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config);
+
+/// Per Step, the transient buffers whose content nothing needs once it is over.
+std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule);
+
+} // namespace trivium

@@ -1,0 +1,65 @@
+#include "schedule/schedule.hpp"
+
+#include "base/check.hpp"
+
+namespace trivium {
+
+std::string_view name_of(MemoryKind kind)
+{
+    static constexpr std::string_view names[memory_kind_count] = {
+        "parameters", "optimizer states", "constants", "KV cache",            "parameter copies", "gradients",
+        "inputs",     "activations",      "backward",  "norm and statistics", "scratch"};
+    return names[static_cast<int>(kind)];
+}
+
+Bytes ScratchBudget::of(ScratchKind kind) const
+{
+    switch (kind) {
+    case ScratchKind::product: return product;
+    case ScratchKind::attention: return attention;
+    case ScratchKind::reduction: return reduction;
+    case ScratchKind::none: break;
+    }
+    return 0;
+}
+
+namespace {
+
+std::string buffers_text(const Schedule& s, const std::vector<BufferId>& ids)
+{
+    std::string text;
+    for (const BufferId id : ids)
+        text += str(text.empty() ? "" : " ", s[id].name, "@", s[id].offset);
+    return text;
+}
+
+} // namespace
+
+std::string to_text(const Schedule& s, const Graph& graph)
+{
+    std::string text = str("schedule of ", graph.name, ": ", s.steps.size(), " steps, ", s.buffers.size(), " buffers, ",
+                           s.microbatches, " microbatches in ", s.slots, " slots\n");
+    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+        const Step& step = s.steps[i];
+        if (i == s.decision && i > 0)
+            text += "-- agree: go on, or skip the rest --\n";
+        text += str(i, " ", s.queues[static_cast<std::size_t>(step.queue)], " ");
+        text += step.microbatch >= 0 ? str("mb", step.microbatch, " ") : std::string("step ");
+        if (step.kind == StepKind::op)
+            text += str(info(graph[step.op]).name, step.overwrite ? " (overwrite)" : "");
+        else
+            text += str(step.kind == StepKind::feed ? "feed %" : "fetch %", graph[step.value].name);
+        text += str(" (", buffers_text(s, step.operands), ") -> (", buffers_text(s, step.results), ")");
+        if (step.scratch)
+            text += str(" scratch ", s[step.scratch].bytes, "@", s[step.scratch].offset);
+        if (!step.waits.empty()) {
+            text += " waits";
+            for (const StepId wait : step.waits)
+                text += str(" ", wait);
+        }
+        text += "\n";
+    }
+    return text;
+}
+
+} // namespace trivium
