@@ -13,4 +13,8 @@ struct CacheShape {
 template <class T>
 void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start, T* cache_btw);
 
+/// y[b, :] = x[b, *row, :] with x [batch, capacity, width]; shape.seq is not used. \pre 0 <= *row < capacity
+template <class T>
+void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const std::int32_t* row, T* y_bw);
+
 } // namespace trivium::kernels

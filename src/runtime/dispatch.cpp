@@ -1,0 +1,208 @@
+#include "runtime/dispatch.hpp"
+
+#include "kernels/attention.hpp"
+#include "kernels/cache.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/embedding.hpp"
+#include "kernels/loss.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/rope.hpp"
+#include "runtime/dtypes.hpp"
+
+namespace trivium {
+
+namespace k = kernels;
+
+namespace {
+
+/// The addresses, shapes and attributes of one op, by short names for the table below.
+struct Args {
+    const Binding& b;
+
+    const TensorType& in_type(int i) const { return (*b.graph)[b.op->operands[static_cast<std::size_t>(i)]].type; }
+    const TensorType& out_type(int i) const { return (*b.graph)[b.op->results[static_cast<std::size_t>(i)]].type; }
+    i64 n(int i) const { return in_type(i).elements(); }
+    i64 last(int i) const { return in_type(i).shape.back(); }
+    i64 rows(int i) const { return n(i) / last(i); }
+    i64 dim(int i, int d) const { return in_type(i).shape[static_cast<std::size_t>(d)]; }
+    template <class T>
+    const T* in(int i) const
+    {
+        return static_cast<const T*>(b.operands[static_cast<std::size_t>(i)]);
+    }
+    const std::int32_t* ids(int i) const { return in<std::int32_t>(i); }
+    template <class T>
+    T* out(int i) const
+    {
+        return static_cast<T*>(b.results[static_cast<std::size_t>(i)]);
+    }
+    double real(const char* name) const { return real_attr(b.op->attrs, name); }
+    bool over() const { return b.overwrite; }
+    k::Scratch scratch() const { return b.scratch; }
+};
+
+k::NormShape norm_shape(const Args& a, int x)
+{
+    return {a.rows(x), a.last(x), has_attr(a.b.op->attrs, "eps") ? a.real("eps") : 0.0};
+}
+
+k::AttentionShape attention_shape(const Args& a, int q, int key)
+{
+    return {a.dim(q, 0), a.dim(q, 1), a.dim(key, 1), a.dim(q, 2), a.dim(q, 3), a.dim(q, 4),
+            has_attr(a.b.op->attrs, "scale") ? a.real("scale") : 0.0};
+}
+
+k::RopeShape rope_shape(const Args& a)
+{
+    const i64 e = a.last(0);
+    return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.dim(2, 0)};
+}
+
+k::AdamwStep adamw_step(const double* hyper, double weight_decay)
+{
+    return {hyper[0], hyper[1], hyper[2], hyper[3], weight_decay, hyper[4], hyper[5]};
+}
+
+/// The call of an op whose storage type is T. What it needs is copied into it: running it allocates nothing.
+template <class T>
+Call bind_typed(const Binding& b)
+{
+    using A = k::Acc<T>;
+    const Args a{b};
+    switch (b.op->kind) {
+    case OpKind::embedding: {
+        const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), 0};
+        return [s, t = a.in<T>(0), ids = a.ids(1), y = a.out<T>(0)](const k::Exec& e) { k::embedding(e, s, t, ids, y); };
+    }
+    case OpKind::embedding_grad: {
+        const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], 0};
+        return [s, dy = a.in<T>(0), ids = a.ids(1), dt = a.out<A>(0), o = a.over()](const k::Exec& e) { k::embedding_grad(e, s, dy, ids, dt, o); };
+    }
+    case OpKind::rms_norm: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, x = a.in<T>(0), w = a.in<T>(1), y = a.out<T>(0), rstd = a.out<A>(1)](const k::Exec& e) { k::rms_norm(e, s, x, w, y, rstd); };
+    }
+    case OpKind::rms_norm_grad_x: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3), dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x(e, s, dy, x, w, rstd, dx); };
+    }
+    case OpKind::rms_norm_grad_w: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), rstd = a.in<A>(2), dw = a.out<A>(0), o = a.over()](const k::Exec& e) { k::rms_norm_grad_w(e, s, dy, x, rstd, dw, o); };
+    }
+    case OpKind::layer_norm: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, x = a.in<T>(0), w = a.in<T>(1), c = a.in<T>(2), y = a.out<T>(0), mean = a.out<A>(1), rstd = a.out<A>(2)](const k::Exec& e) { k::layer_norm(e, s, x, w, c, y, mean, rstd); };
+    }
+    case OpKind::layer_norm_grad_x: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4), dx = a.out<T>(0)](const k::Exec& e) { k::layer_norm_grad_x(e, s, dy, x, w, mean, rstd, dx); };
+    }
+    case OpKind::layer_norm_grad_w: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), mean = a.in<A>(2), rstd = a.in<A>(3), dw = a.out<A>(0), o = a.over()](const k::Exec& e) { k::layer_norm_grad_w(e, s, dy, x, mean, rstd, dw, o); };
+    }
+    case OpKind::rope:
+    case OpKind::rope_grad: {
+        const k::RopeShape s = rope_shape(a);
+        return [s, x = a.in<T>(0), pos = a.ids(1), table = a.in<A>(2), y = a.out<T>(0), inverse = b.op->kind == OpKind::rope_grad](const k::Exec& e) { k::rope(e, s, x, pos, table, inverse, y); };
+    }
+    case OpKind::attention:
+    case OpKind::attention_cached: {
+        const k::AttentionShape s = attention_shape(a, 0, 1);
+        const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
+        return [s, q = a.in<T>(0), key = a.in<T>(1), v = a.in<T>(2), start, y = a.out<T>(0), lse = a.out<A>(1), w = a.scratch()](const k::Exec& e) { k::attention(e, s, q, key, v, start, y, lse, w); };
+    }
+    case OpKind::attention_grad: {
+        const k::AttentionShape s = attention_shape(a, 1, 2);
+        const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1), a.in<T>(2), a.in<T>(3), a.in<T>(4), a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
+        return [s, g, w = a.scratch()](const k::Exec& e) { k::attention_grad(e, s, g, w); };
+    }
+    case OpKind::cache_write: {
+        const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), a.dim(1, 1), a.dim(0, 2) * a.dim(0, 3)};
+        return [s, cache = a.out<T>(0), x = a.in<T>(1), start = a.ids(2)](const k::Exec& e) { k::cache_write(e, s, x, start, cache); };
+    }
+    case OpKind::select_row: {
+        const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), 1, a.dim(0, 2)};
+        return [s, x = a.in<T>(0), row = a.ids(1), y = a.out<T>(0)](const k::Exec& e) { k::select_row(e, s, x, row, y); };
+    }
+    case OpKind::swiglu: return [n = a.n(0), g = a.in<T>(0), u = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) { k::swiglu(e, n, g, u, y); };
+    case OpKind::swiglu_grad:
+        return [n = a.n(0), dy = a.in<T>(0), g = a.in<T>(1), u = a.in<T>(2), dg = a.out<T>(0), du = a.out<T>(1)](const k::Exec& e) { k::swiglu_grad(e, n, dy, g, u, dg, du); };
+    case OpKind::gelu: return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::gelu(e, n, x, y); };
+    case OpKind::gelu_grad: return [n = a.n(0), dy = a.in<T>(0), x = a.in<T>(1), dx = a.out<T>(0)](const k::Exec& e) { k::gelu_grad(e, n, dy, x, dx); };
+    case OpKind::add: return [n = a.n(0), x = a.in<T>(0), y = a.in<T>(1), z = a.out<T>(0)](const k::Exec& e) { k::add(e, n, x, y, z); };
+    case OpKind::bias_add: return [rows = a.n(0) / a.n(1), n = a.n(1), x = a.in<T>(0), c = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) { k::bias_add(e, rows, n, x, c, y); };
+    case OpKind::reduce_sum: {
+        const i64 n = a.out_type(0).elements();
+        return [rows = a.n(0) / n, n, x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) { k::column_sum(e, rows, n, x, y, o); };
+    }
+    case OpKind::accumulate: return [n = a.n(0), x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) { k::accumulate<T>(e, n, y, x, o); };
+    case OpKind::cast:
+        return with_type(a.out_type(0).dtype, [&](auto to) -> Call {
+            using To = decltype(to);
+            return [n = a.n(0), x = a.in<T>(0), y = a.out<To>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
+        });
+    case OpKind::fill: return [n = a.n(0), v = a.real("value"), y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
+    case OpKind::xent_stats: {
+        const k::LossShape s{a.rows(0), a.last(0), 0};
+        return [s, x = a.in<T>(0), t = a.ids(1), lse = a.out<A>(0), picked = a.out<A>(1)](const k::Exec& e) { k::xent_stats(e, s, x, t, lse, picked); };
+    }
+    case OpKind::xent_stats_grad: {
+        const k::LossShape s{a.rows(0), a.last(0), 0};
+        return [s, x = a.in<T>(0), t = a.ids(1), lse = a.in<A>(2), dlse = a.in<A>(3), dpicked = a.in<A>(4), dx = a.out<T>(0)](const k::Exec& e) { k::xent_stats_grad(e, s, x, t, lse, dlse, dpicked, dx); };
+    }
+    default: break;
+    }
+    throw InternalError(__FILE__, __LINE__, str("op '", info(*b.op).name, "' has no kernel for ", a.in_type(0)));
+}
+
+/// Ops on statistics and master values: double or float.
+template <class R>
+Call bind_real(const Binding& b)
+{
+    const Args a{b};
+    switch (b.op->kind) {
+    case OpKind::token_loss: return [n = a.n(0), lse = a.in<R>(0), picked = a.in<R>(1), t = a.ids(2), y = a.out<R>(0)](const k::Exec& e) { k::token_loss(e, n, lse, picked, t, y); };
+    case OpKind::token_loss_grad: return [n = a.n(0), dy = a.in<R>(0), t = a.ids(1), dl = a.out<R>(0), dp = a.out<R>(1)](const k::Exec& e) { k::token_loss_grad(e, n, dy, t, dl, dp); };
+    case OpKind::sum: return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::sum_into(e, n, x, y, o); };
+    case OpKind::sum_squares: return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), w = a.scratch()](const k::Exec& e) { k::sum_squares(e, n, x, y, w); };
+    case OpKind::adamw: {
+        const k::AdamwState<R> s{a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3)};
+        return [n = a.n(0), s, factor = a.in<double>(4) + 1, hyper = a.in<double>(5), decay = a.real("weight_decay")](const k::Exec& e) { k::adamw(e, n, adamw_step(hyper, decay), s, factor); };
+    }
+    default: return {};
+    }
+}
+
+} // namespace
+
+Call Dispatch::bind(const Binding& b)
+{
+    const Args a{b};
+    switch (b.op->kind) {
+    case OpKind::matmul: return bind_product(b);
+    case OpKind::count_valid: return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::count_valid(e, n, t, y, o); };
+    case OpKind::global_norm: {
+        // The sums of squares are scalars of their own; the kernel wants them in a row.
+        std::vector<const double*> parts;
+        for (std::size_t i = 1; i < b.operands.size(); ++i)
+            parts.push_back(static_cast<const double*>(b.operands[i]));
+        std::vector<double> row(parts.size());
+        return [parts, row, tokens = a.in<double>(0), clip = a.real("clip"), y = a.out<double>(0)](const k::Exec& e) mutable {
+            for (std::size_t i = 0; i < parts.size(); ++i)
+                row[i] = *parts[i];
+            k::global_norm(e, static_cast<i64>(row.size()), row.data(), tokens, clip, y);
+        };
+    }
+    default: break;
+    }
+    const DType type = a.in_type(0).dtype;
+    if (type == DType::f64 || type == DType::f32)
+        if (Call call = type == DType::f64 ? bind_real<double>(b) : bind_real<float>(b))
+            return call;
+    return with_type(type, [&](auto t) { return bind_typed<decltype(t)>(b); });
+}
+
+} // namespace trivium

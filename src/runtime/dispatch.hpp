@@ -1,0 +1,40 @@
+#pragma once
+// From an op of the graph to a kernel call: one line an op.
+#include "ir/op_table.hpp"
+#include "kernels/exec.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace trivium {
+
+/// A kernel with its shapes and addresses: what a Step runs.
+using Call = std::function<void(const kernels::Exec&)>;
+
+/// An op's place in memory.
+struct Binding {
+    const Graph* graph = nullptr;
+    const Op* op = nullptr;
+    std::vector<void*> operands, results; ///< addresses in the arena, by position
+    kernels::Scratch scratch;
+    bool overwrite = false; ///< of an accumulating op
+};
+
+/// Makes Calls, and keeps the products that were compiled for them, by shape.
+class Dispatch {
+public:
+    explicit Dispatch(int threads);
+    ~Dispatch();
+
+    /// Throws InternalError for an op without kernel, or one whose kernel wants more scratch than it is given.
+    Call bind(const Binding& binding);
+
+private:
+    struct Products;
+    Call bind_product(const Binding& binding);
+
+    int threads_;
+    std::unique_ptr<Products> products_;
+};
+
+} // namespace trivium

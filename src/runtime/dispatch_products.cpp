@@ -1,0 +1,52 @@
+// Products: the rule becomes one matrix product, compiled once per shape.
+#include "base/check.hpp"
+#include "ir/product_form.hpp"
+#include "kernels/gemm.hpp"
+#include "runtime/dispatch.hpp"
+#include "runtime/dtypes.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace trivium {
+
+struct Dispatch::Products {
+    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType>;
+    std::map<Key, std::unique_ptr<kernels::Product>> made;
+};
+
+Dispatch::Dispatch(int threads) : threads_(threads), products_(std::make_unique<Products>()) {}
+Dispatch::~Dispatch() = default;
+
+Call Dispatch::bind_product(const Binding& binding)
+{
+    const Graph& graph = *binding.graph;
+    const Op& op = *binding.op;
+    const std::string place = op.scope + "." + info(op).name;
+    const ProductForm form = product_form(rule_of(graph, op), place);
+    const DType in = graph[op.operands[0]].type.dtype, out = graph[op.results[0]].type.dtype;
+    std::unique_ptr<kernels::Product>& product =
+        products_->made[{form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out}];
+    if (!product) {
+        kernels::ProductShape shape;
+        shape.m = form.m;
+        shape.n = form.n;
+        shape.k = form.k;
+        shape.transpose_a = form.trans_a;
+        shape.transpose_b = form.trans_b;
+        shape.in = kernel_dtype(in);
+        shape.out = kernel_dtype(out);
+        shape.batch = form.batch;
+        shape.stride_a = form.m * form.k;
+        shape.stride_b = form.k * form.n;
+        shape.stride_c = form.m * form.n;
+        product = std::make_unique<kernels::Product>(shape, threads_);
+    }
+    TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " wants ", product->scratch_bytes(),
+              " bytes of scratch, the machine file allows ", binding.scratch.size);
+    const void *a = binding.operands[form.swapped ? 1 : 0], *b = binding.operands[form.swapped ? 0 : 1];
+    return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
+            scratch = binding.scratch](const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch); };
+}
+
+} // namespace trivium

@@ -1,0 +1,152 @@
+#include "runtime/executor.hpp"
+
+#include "base/check.hpp"
+#include "runtime/dtypes.hpp"
+#include "schedule/memory.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+namespace trivium {
+
+namespace {
+
+Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::size_t output_index(const Graph& graph, std::string_view name)
+{
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+        if (graph[graph.outputs[i]].name == name)
+            return i;
+    throw InternalError(__FILE__, __LINE__, str("the graph has no output '", name, "'"));
+}
+
+} // namespace
+
+/// Poisons dead buffers and watches the red zones behind live ones.
+struct Executor::Guard {
+    static constexpr int dead = 0xFF; // NaN in every floating-point type
+    static constexpr int zone = 0xC3;
+
+    std::vector<std::vector<BufferId>> dying;
+    std::vector<bool> live;
+
+    explicit Guard(const Schedule& schedule) : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false) {}
+};
+
+Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config)
+    : graph_(graph), schedule_(schedule), arena_(arena), config_(config), dispatch_(config.threads)
+{
+    exec_.threads = config.threads;
+    const auto address = [&](BufferId id) -> void* {
+        const Buffer& b = schedule_[id];
+        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arena_.size(), "buffer ", b.name, " lies outside the arena");
+        return arena_.at(b.offset);
+    };
+    for (const Step& step : schedule_.steps) {
+        if (step.kind != StepKind::op) {
+            calls_.emplace_back();
+            continue;
+        }
+        Binding binding;
+        binding.graph = &graph_;
+        binding.op = &graph_[step.op];
+        for (const BufferId id : step.operands)
+            binding.operands.push_back(address(id));
+        for (const BufferId id : step.results)
+            binding.results.push_back(address(id));
+        if (step.scratch)
+            binding.scratch = {address(step.scratch), schedule_[step.scratch].bytes};
+        binding.overwrite = !binding.op->accumulate || step.overwrite;
+        calls_.push_back(dispatch_.bind(binding));
+    }
+    for (const ValueId id : graph_.outputs)
+        fetched_.emplace_back(static_cast<std::size_t>(graph_[id].type.bytes()));
+    if constexpr (contracts_on)
+        guard_ = std::make_unique<Guard>(schedule_);
+    timeline_.spans.resize(schedule_.steps.size());
+}
+
+Executor::~Executor() = default;
+
+void Executor::run_until_decision(const Feed& feed) { run_steps(0, schedule_.decision, &feed); }
+void Executor::run_after_decision() { run_steps(schedule_.decision, schedule_.steps.size(), nullptr); }
+
+void Executor::run_steps(std::size_t begin, std::size_t end, const Feed* feed)
+{
+    for (std::size_t i = begin; i < end; ++i) {
+        const Seconds start = config_.trace ? now() : 0;
+        run_step(i, feed);
+        if (config_.trace)
+            timeline_.spans[i] = {start, now()};
+    }
+}
+
+void Executor::touch(const Step& step)
+{
+    const auto each = [&](auto&& visit) {
+        for (const BufferId id : step.operands)
+            visit(id);
+        for (const BufferId id : step.results)
+            visit(id);
+        if (step.scratch)
+            visit(step.scratch);
+    };
+    each([&](BufferId id) { used_ = std::max(used_, schedule_[id].offset + schedule_[id].bytes); });
+    if (!guard_ || config_.red_zone == 0)
+        return;
+    each([&](BufferId id) {
+        const Buffer& b = schedule_[id];
+        if (b.lifetime != Lifetime::run && !guard_->live[id.index()] && b.offset + b.bytes + config_.red_zone <= arena_.size())
+            std::memset(arena_.at(b.offset + b.bytes), Guard::zone, static_cast<std::size_t>(config_.red_zone));
+        guard_->live[id.index()] = true;
+    });
+}
+
+void Executor::run_step(std::size_t i, const Feed* feed)
+{
+    const Step& step = schedule_.steps[i];
+    touch(step);
+    switch (step.kind) {
+    case StepKind::op: calls_[i](exec_); break;
+    case StepKind::feed: (*feed)(graph_[step.value], step.microbatch, arena_.at(schedule_[step.results[0]].offset)); break;
+    case StepKind::fetch: {
+        std::vector<std::byte>& to = fetched_[output_index(graph_, graph_[step.value].name)];
+        std::memcpy(to.data(), arena_.at(schedule_[step.operands[0]].offset), to.size());
+        break;
+    }
+    }
+    if (!guard_)
+        return;
+    for (std::size_t n = 0; n < schedule_.buffers.size(); ++n) {
+        const Buffer& b = schedule_.buffers[n];
+        if (b.lifetime == Lifetime::run || !guard_->live[n] || config_.red_zone == 0 ||
+            b.offset + b.bytes + config_.red_zone > arena_.size())
+            continue;
+        const std::byte* zone = arena_.at(b.offset + b.bytes);
+        TRV_CHECK(std::all_of(zone, zone + config_.red_zone, [](std::byte x) { return x == std::byte{Guard::zone}; }),
+                  "step ", i, " (", step.kind == StepKind::op ? info(graph_[step.op]).name : "copy", ") wrote behind ", b.name);
+    }
+    for (const BufferId id : guard_->dying[i]) {
+        const Buffer& b = schedule_[id];
+        std::memset(arena_.at(b.offset), Guard::dead, static_cast<std::size_t>(b.bytes));
+        guard_->live[id.index()] = false;
+    }
+}
+
+double Executor::fetched(std::string_view name, i64 element) const
+{
+    const std::size_t at = output_index(graph_, name);
+    const TensorType& type = graph_[graph_.outputs[at]].type;
+    TRV_CHECK(element >= 0 && element < type.elements(), "output '", name, "' has ", type.elements(), " elements");
+    return with_type(type.dtype, [&](auto t) {
+        decltype(t) value;
+        std::memcpy(&value, fetched_[at].data() + static_cast<Bytes>(sizeof value) * element, sizeof value);
+        return static_cast<double>(value);
+    });
+}
+
+const std::byte* Executor::fetched_data(std::string_view name) const { return fetched_[output_index(graph_, name)].data(); }
+
+} // namespace trivium

@@ -1,0 +1,58 @@
+#pragma once
+// Runs a Schedule's Steps in an arena. It decides nothing: order, memory and what is fetched are the Schedule's.
+#include "runtime/arena.hpp"
+#include "runtime/dispatch.hpp"
+#include "schedule/timeline.hpp"
+
+namespace trivium {
+
+/// Where the host's values come from: fills `destination` (the value's bytes) for one microbatch (-1: the step).
+using Feed = std::function<void(const Value& value, i64 microbatch, void* destination)>;
+
+struct ExecutorConfig {
+    int threads = 1;
+    bool trace = false; ///< measure each Step
+    Bytes red_zone = 0; ///< as memory was planned
+};
+
+class Executor {
+public:
+    /// Binds every Step; what it refers to must outlive it.
+    Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config);
+    ~Executor();
+
+    /// The Steps before the decision. Afterwards fetched() has their values.
+    void run_until_decision(const Feed& feed);
+    /// The Steps that change run-lifetime values.
+    void run_after_decision();
+
+    /// A fetched scalar or vector element of the output called `name`.
+    double fetched(std::string_view name, i64 element = 0) const;
+    /// The raw content of the output called `name`.
+    const std::byte* fetched_data(std::string_view name) const;
+
+    /// End of the highest byte of the arena that a Step was given so far.
+    Bytes used() const { return used_; }
+    /// With trace: the last run of each Step.
+    const Timeline& timeline() const { return timeline_; }
+
+private:
+    struct Guard;
+    void run_steps(std::size_t begin, std::size_t end, const Feed* feed);
+    void run_step(std::size_t i, const Feed* feed);
+    void touch(const Step& step);
+
+    const Graph& graph_;
+    const Schedule& schedule_;
+    Arena& arena_;
+    ExecutorConfig config_;
+    kernels::Exec exec_;
+    Dispatch dispatch_;
+    std::vector<Call> calls_;                            ///< by Step; empty for feed and fetch
+    std::vector<std::vector<std::byte>> fetched_;        ///< by position in the graph's outputs
+    std::unique_ptr<Guard> guard_;                       ///< with contracts
+    Timeline timeline_;
+    Bytes used_ = 0;
+};
+
+} // namespace trivium

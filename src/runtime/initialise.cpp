@@ -1,0 +1,73 @@
+#include "runtime/initialise.hpp"
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "kernels/rope_table.hpp"
+#include "runtime/dtypes.hpp"
+
+namespace trivium {
+
+namespace {
+
+template <class T>
+void fill_normal(T* data, i64 count, const RandomStream& stream, double std, int threads)
+{
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (i64 pair = 0; pair < (count + 1) / 2; ++pair) {
+        const auto normals = stream.normal_pair(static_cast<std::uint64_t>(pair));
+        for (i64 i = 2 * pair; i < std::min(count, 2 * pair + 2); ++i)
+            data[i] = T(static_cast<kernels::Acc<T>>(std * normals[static_cast<std::size_t>(i % 2)]));
+    }
+}
+
+template <class T>
+void fill_value(const Value& value, T* data, std::uint64_t seed, int threads)
+{
+    const Init& init = value.init;
+    const i64 count = value.type.elements();
+    if (init.kind == "normal") {
+        fill_normal(data, count, RandomStream(seed, value.name), real_attr(init.attrs, "std"), threads);
+    } else if (init.kind == "fill") {
+        std::fill(data, data + count, T(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value"))));
+    } else if (init.kind == "rope_table") {
+        if constexpr (!std::is_same_v<T, bf16>) {
+            kernels::RopeFrequencies f;
+            f.head_dim = 2 * value.type.shape[1];
+            f.theta = real_attr(init.attrs, "theta");
+            f.factor = real_attr(init.attrs, "factor");
+            f.low_freq_factor = real_attr(init.attrs, "low_freq_factor");
+            f.high_freq_factor = real_attr(init.attrs, "high_freq_factor");
+            f.original_seq = int_attr(init.attrs, "original_seq");
+            kernels::fill_rope_table(f, value.type.shape[0], data);
+        }
+    } else {
+        throw InternalError(__FILE__, __LINE__, str("%", value.name, " has an unknown initialiser '", init.kind, "'"));
+    }
+}
+
+} // namespace
+
+const Buffer& kept_buffer(const Schedule& schedule, std::string_view name)
+{
+    for (const Buffer& buffer : schedule.buffers)
+        if (buffer.lifetime == Lifetime::run && buffer.name == name)
+            return buffer;
+    throw InternalError(__FILE__, __LINE__, str("no buffer is called '", name, "'"));
+}
+
+void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std::uint64_t seed, int threads, Role role)
+{
+    for (const ValueId id : graph.with_role(role)) {
+        const Value& value = graph[id];
+        void* data = arena.at(kept_buffer(schedule, value.name).offset);
+        with_type(value.type.dtype, [&](auto t) { fill_value(value, static_cast<decltype(t)*>(data), seed, threads); });
+    }
+}
+
+void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std::uint64_t seed, int threads)
+{
+    for (const Role role : {Role::parameter, Role::state, Role::constant})
+        initialise(graph, schedule, arena, seed, threads, role);
+}
+
+} // namespace trivium
