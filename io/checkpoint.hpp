@@ -14,17 +14,18 @@
 
 namespace trivium {
 
-enum class TensorType { f32, f64 };
+/// Element types in a checkpoint. (TensorType is the name of the graph's types in src/ir/type.hpp.)
+enum class StoredType { f32, f64 };
 template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<TensorType>{"f32", "f64"};
-constexpr Bytes size_of(TensorType type) { return type == TensorType::f32 ? 4 : 8; }
+inline constexpr std::array<std::string_view, 2> names_of_enum<StoredType>{"f32", "f64"};
+constexpr Bytes size_of(StoredType type) { return type == StoredType::f32 ? 4 : 8; }
 
 /// One whole tensor, row-major, owned by the caller. `data` is only read by save_checkpoint and written by
 /// CheckpointReader::read.
 struct TensorView {
     std::string name; ///< "param/blocks.0.wq"
     std::vector<i64> shape;
-    TensorType type = TensorType::f32;
+    StoredType type = StoredType::f32;
     void* data = nullptr;
 
     i64 count() const; ///< elements
@@ -62,7 +63,7 @@ public:
     struct Entry {
         std::string name;
         std::vector<i64> shape;
-        TensorType type;
+        StoredType type;
     };
 
     /// `path`: the checkpoint's own folder. UserError where it is missing, incomplete, of another version,
@@ -80,7 +81,7 @@ public:
     /// Fills into.data; f32 and f64 convert. UserError: no such tensor (names the nearest), another shape.
     void read(const TensorView& into) const;
     /// `count` values from flattened index `begin` of tensor `name` on, as `type`.
-    void read(const std::string& name, i64 begin, i64 count, TensorType type, void* data) const;
+    void read(const std::string& name, i64 begin, i64 count, StoredType type, void* data) const;
 
 private:
     struct Impl;
