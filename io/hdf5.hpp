@@ -73,6 +73,7 @@ public:
 
     /// Contiguous, no fill. `name` may contain '/': groups are made.
     Dataset create_dataset(const std::string& name, Type type, const std::vector<i64>& shape);
+    /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;
     /// Full names ("group/name") of all datasets, sorted.
@@ -87,6 +88,7 @@ public:
 private:
     std::string path_;
     Handle id_;
+    Bytes bytes_ = 0; ///< of the file, where it was opened
 };
 
 } // namespace trivium::h5

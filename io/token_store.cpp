@@ -1,0 +1,281 @@
+#include "io/token_store.hpp"
+
+#include "base/check.hpp"
+#include "io/files.hpp"
+#include "io/hash.hpp"
+#include "io/hdf5.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace trivium {
+
+namespace {
+
+constexpr const char* kind = "trivium token store";
+constexpr i64 version = 1;
+constexpr i64 block_tokens = i64{4} << 20;
+
+constexpr Bytes width_for(i64 vocab) { return vocab <= 65536 ? 2 : 4; }
+constexpr h5::Type type_for(i64 vocab) { return vocab <= 65536 ? h5::Type::u16 : h5::Type::u32; }
+
+} // namespace
+
+// ---- writing
+
+struct TokenStoreWriter::Impl {
+    Impl(std::string path_, const Tokenizer& tokenizer)
+        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())), raw_offsets(str(path, ".offsets-", ::getpid())),
+          vocab(tokenizer.vocab_size()), eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
+          token_file(make_parent(raw_tokens)), offset_file(raw_offsets)
+    {
+    }
+    ~Impl()
+    {
+        ::unlink(raw_tokens.c_str());
+        ::unlink(raw_offsets.c_str());
+    }
+
+    static const std::string& make_parent(const std::string& path)
+    {
+        const std::size_t slash = path.rfind('/');
+        if (slash != std::string::npos && slash > 0)
+            make_folders(path.substr(0, slash));
+        return path;
+    }
+
+    void put(std::span<const i32> ids)
+    {
+        narrow.clear();
+        for (const i32 id : ids) {
+            TRV_CHECK(id >= 0 && id < vocab, "token ", id, " of a vocabulary of ", vocab);
+            narrow.push_back(static_cast<char>(id & 0xff));
+            narrow.push_back(static_cast<char>(id >> 8 & 0xff));
+            if (width_for(vocab) == 4) {
+                narrow.push_back(static_cast<char>(id >> 16 & 0xff));
+                narrow.push_back(static_cast<char>(id >> 24 & 0xff));
+            }
+        }
+        hash.add(narrow.data(), static_cast<Bytes>(narrow.size()));
+        token_file.write(narrow.data(), static_cast<Bytes>(narrow.size()));
+        tokens += static_cast<i64>(ids.size());
+    }
+
+    /// Copies a raw file of `count` elements into a dataset, block by block.
+    static void copy(const std::string& raw, h5::Dataset dataset, i64 count, h5::Type type)
+    {
+        std::ifstream file(raw, std::ios::binary);
+        std::vector<char> block(static_cast<std::size_t>(std::min(count, block_tokens) * h5::size_of(type)));
+        for (i64 begin = 0; begin < count; begin += block_tokens) {
+            const i64 size = std::min(block_tokens, count - begin);
+            if (!file.read(block.data(), static_cast<std::streamsize>(size * h5::size_of(type))))
+                throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use", "run the command again"});
+            dataset.write(begin, size, type, block.data());
+        }
+    }
+
+    std::string path, raw_tokens, raw_offsets;
+    i64 vocab;
+    i32 eos;
+    std::string fingerprint, model;
+    // HDF5's contiguous layout wants the size beforehand, so the tokens wait in raw files beside the store.
+    FileWriter token_file, offset_file;
+    Hash64 hash;
+    std::string narrow;
+    i64 tokens = 0, documents = 0;
+    Bytes text_bytes = 0;
+};
+
+TokenStoreWriter::TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer)
+    : impl_(std::make_unique<Impl>(path, tokenizer))
+{
+}
+TokenStoreWriter::TokenStoreWriter(TokenStoreWriter&&) noexcept = default;
+TokenStoreWriter::~TokenStoreWriter() = default;
+
+void TokenStoreWriter::add(std::span<const i32> ids, Bytes text_bytes)
+{
+    impl_->offset_file.write(&impl_->tokens, sizeof impl_->tokens);
+    impl_->put(ids);
+    impl_->put({&impl_->eos, 1});
+    ++impl_->documents;
+    impl_->text_bytes += text_bytes;
+}
+
+void TokenStoreWriter::finish()
+{
+    Impl& w = *impl_;
+    if (w.documents == 0)
+        throw UserError({w.path, "there is no document to store", "the input has no text", "name files with text"});
+    w.offset_file.write(&w.tokens, sizeof w.tokens);
+    w.token_file.close();
+    w.offset_file.close();
+    replace_file(w.path, [&](const std::string& temporary) {
+        h5::File file = h5::File::create(temporary);
+        file.set("format", std::string(kind));
+        file.set("version", version);
+        file.set("vocab", w.vocab);
+        file.set("eos", static_cast<i64>(w.eos));
+        file.set("tokens", w.tokens);
+        file.set("documents", w.documents);
+        file.set("text_bytes", w.text_bytes);
+        file.set("tokenizer", w.fingerprint);
+        file.set("tokens_xxh64", hex(w.hash.digest()));
+        file.write_bytes("tokenizer_model", w.model);
+        const h5::Type type = type_for(w.vocab);
+        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", h5::Type::i64, {w.documents + 1}), w.documents + 1, h5::Type::i64);
+        Impl::copy(w.raw_tokens, file.create_dataset("tokens", type, {w.tokens}), w.tokens, type);
+        file.close();
+    });
+}
+
+i64 TokenStoreWriter::tokens() const { return impl_->tokens; }
+i64 TokenStoreWriter::documents() const { return impl_->documents; }
+Bytes TokenStoreWriter::text_bytes() const { return impl_->text_bytes; }
+
+// ---- reading
+
+struct TokenStore::Impl {
+    ~Impl()
+    {
+        if (map != nullptr)
+            ::munmap(map, map_bytes);
+    }
+
+    [[noreturn]] void damaged(const std::string& problem) const
+    {
+        throw UserError({path, problem, "the token store is damaged, or was truncated", "copy it again whole, or make it again with `trivium data tokenize`"});
+    }
+
+    void map_file(const h5::Dataset& data, const h5::Dataset& document_offsets)
+    {
+        const Bytes begin = data.file_offset(), end = begin + size * width;
+        const Bytes offsets_end = document_offsets.file_offset() + document_offsets.count() * 8;
+        if (begin < 0 || end > file_bytes || offsets_end > file_bytes)
+            damaged(str("ends after ", file_bytes, " bytes; its tokens reach to ", std::max(end, offsets_end)));
+        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (descriptor < 0)
+            throw_errno(path, "open");
+        map_bytes = static_cast<std::size_t>(end);
+        void* mapped = ::mmap(nullptr, map_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+        ::close(descriptor);
+        if (mapped == MAP_FAILED)
+            throw_errno(path, "map");
+        map = mapped;
+        tokens = static_cast<const unsigned char*>(map) + begin;
+    }
+
+    i32 token(i64 at) const
+    {
+        const unsigned char* bytes = tokens + at * width; // little-endian, of any alignment
+        return width == 2 ? bytes[0] | bytes[1] << 8
+                          : static_cast<i32>(bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<u64>(bytes[3]) << 24);
+    }
+
+    std::string path, fingerprint, model, hash;
+    i64 size = 0, vocab = 0, documents = 0;
+    i32 eos = 0;
+    Bytes text_bytes = 0, file_bytes = 0, width = 2;
+    std::vector<i64> offsets; ///< documents + 1
+    void* map = nullptr;
+    std::size_t map_bytes = 0;
+    const unsigned char* tokens = nullptr; ///< in the map
+};
+
+TokenStore::TokenStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TokenStore::TokenStore(TokenStore&&) noexcept = default;
+TokenStore& TokenStore::operator=(TokenStore&&) noexcept = default;
+TokenStore::~TokenStore() = default;
+
+TokenStore TokenStore::open(const std::string& path)
+{
+    auto impl = std::make_unique<Impl>();
+    Impl& s = *impl;
+    s.path = path;
+    s.file_bytes = file_size(path, "token store");
+    try {
+        const h5::File file = h5::File::open(path);
+        if (!file.has_attribute("format") || file.get_string("format") != kind)
+            throw UserError({path, "is an HDF5 file, but no token store", "", "make one with `trivium data tokenize`"});
+        if (file.get_integer("version") != version)
+            throw UserError({path, str("is a token store of version ", file.get_integer("version")), str("this program reads version ", version),
+                             "make it again with `trivium data tokenize`"});
+        s.vocab = file.get_integer("vocab");
+        s.documents = file.get_integer("documents");
+        s.text_bytes = file.get_integer("text_bytes");
+        s.size = file.get_integer("tokens");
+        const i64 eos = file.get_integer("eos");
+        s.fingerprint = file.get_string("tokenizer");
+        s.hash = file.get_string("tokens_xxh64");
+        s.model = file.read_bytes("tokenizer_model");
+        if (s.vocab <= 0 || s.vocab > (i64{1} << 31) - 1 || eos < 0 || eos >= s.vocab || s.documents <= 0 || s.size < s.documents)
+            s.damaged("has numbers that make no sense");
+        s.eos = static_cast<i32>(eos);
+        s.width = width_for(s.vocab);
+        const h5::Dataset tokens = file.dataset("tokens"), offsets = file.dataset("document_offsets");
+        if (tokens.shape() != std::vector<i64>{s.size} || tokens.type() != type_for(s.vocab) ||
+            offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != h5::Type::i64)
+            s.damaged("its datasets have another size or type than its attributes say");
+        s.map_file(tokens, offsets);
+        s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
+        offsets.read(0, s.documents + 1, h5::Type::i64, s.offsets.data());
+    } catch (const IoError& error) { // HDF5 could not make sense of some bytes of it
+        s.damaged(error.what());
+    }
+    if (s.offsets.front() != 0 || s.offsets.back() != s.size || !std::is_sorted(s.offsets.begin(), s.offsets.end()))
+        s.damaged("its document offsets are out of order");
+    return TokenStore(std::move(impl));
+}
+
+i64 TokenStore::size() const { return impl_->size; }
+i64 TokenStore::vocab() const { return impl_->vocab; }
+i64 TokenStore::documents() const { return impl_->documents; }
+Bytes TokenStore::text_bytes() const { return impl_->text_bytes; }
+Bytes TokenStore::file_bytes() const { return impl_->file_bytes; }
+i32 TokenStore::eos() const { return impl_->eos; }
+const std::string& TokenStore::path() const { return impl_->path; }
+const std::string& TokenStore::fingerprint() const { return impl_->fingerprint; }
+
+i64 TokenStore::document_begin(i64 d) const
+{
+    TRV_CHECK(d >= 0 && d <= documents(), "document ", d, " of ", documents());
+    return impl_->offsets[static_cast<std::size_t>(d)];
+}
+
+i32 TokenStore::token(i64 at) const
+{
+    TRV_EXPECT(at >= 0 && at < size(), "token ", at, " of ", size());
+    return impl_->token(at);
+}
+
+void TokenStore::read(i64 begin, i64 count, i32* out) const
+{
+    TRV_CHECK(begin >= 0 && count >= 0 && count <= size() && begin <= size() - count, "tokens ", begin, " + ", count, " of ", size());
+    const i64 vocab = impl_->vocab;
+    bool all_known = true;
+    for (i64 i = 0; i < count; ++i) {
+        out[i] = impl_->token(begin + i);
+        all_known &= out[i] >= 0 && out[i] < vocab;
+    }
+    if (!all_known) // it would be an index past the embedding table
+        impl_->damaged(str("has a token that is no word of its vocabulary of ", vocab, ", near token ", begin));
+}
+
+std::unique_ptr<Tokenizer> TokenStore::tokenizer() const { return tokenizer_from_model(impl_->model, impl_->path); }
+
+void TokenStore::verify() const
+{
+    Hash64 hash;
+    hash.add(impl_->tokens, impl_->size * impl_->width);
+    if (hex(hash.digest()) != impl_->hash)
+        impl_->damaged(str("its tokens are not the ones that were written: their hash is ", hex(hash.digest()), ", not ", impl_->hash));
+    const std::unique_ptr<Tokenizer> words = tokenizer();
+    if (words->fingerprint() != impl_->fingerprint || words->vocab_size() != impl_->vocab)
+        impl_->damaged("its tokenizer is not the one that was written");
+}
+
+} // namespace trivium

@@ -1,0 +1,230 @@
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/corpus.hpp"
+#include "io/hdf5.hpp"
+#include "io/temporary_folder.hpp"
+#include "io/token_store.hpp"
+
+#include <cstdio>
+
+using namespace trivium;
+
+namespace {
+
+/// A tokenizer with a vocabulary that needs 32 bits.
+class WideTokenizer final : public Tokenizer {
+public:
+    i64 vocab_size() const override { return 70000; }
+    std::vector<i32> encode(std::string_view) const override { return {69999, 0, 65536}; }
+    std::string decode(std::span<const i32>) const override { return ""; }
+    i32 bos() const override { return 1; }
+    i32 eos() const override { return 69998; }
+    std::string name() const override { return "wide"; }
+    std::string fingerprint() const override { return "wide"; }
+    const std::string& model() const override { return model_; }
+
+private:
+    std::string model_ = "wide";
+};
+
+std::vector<i32> numbers(int count, int seed)
+{
+    std::vector<i32> ids;
+    for (int i = 0; i < count; ++i)
+        ids.push_back((i * 37 + seed) % 256);
+    return ids;
+}
+
+void write_store(const std::string& path, int documents)
+{
+    TokenStoreWriter writer(path, *make_tokenizer("bytes"));
+    for (int d = 0; d < documents; ++d)
+        writer.add(numbers(10 * d, d), 10 * d);
+    CHECK_FALSE(std::filesystem::exists(path));
+    writer.finish();
+}
+
+/// Opens and reads all; the message of the UserError, or "" where all went well.
+std::string read_all(const std::string& path, bool verify)
+{
+    return message_of<UserError>([&] {
+        const TokenStore store = TokenStore::open(path);
+        std::vector<i32> ids(std::size_t(store.size()));
+        store.read(0, store.size(), ids.data());
+        if (verify)
+            store.verify();
+    });
+}
+
+std::string run(const std::string& command)
+{
+    std::string output;
+    FILE* pipe = ::popen(command.c_str(), "r");
+    for (int c; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;)
+        output += static_cast<char>(c);
+    if (pipe != nullptr)
+        ::pclose(pipe);
+    return output;
+}
+
+} // namespace
+
+TEST_CASE("a token store gives back what was written")
+{
+    const TemporaryFolder folder;
+    const std::string path = folder / "new/folder/t.h5";
+    write_store(path, 5);
+    const TokenStore store = TokenStore::open(path);
+    CHECK(store.documents() == 5);
+    CHECK(store.size() == 100 + 5);
+    CHECK(store.vocab() == 258);
+    CHECK(store.eos() == 257);
+    CHECK(store.text_bytes() == 100);
+    CHECK(store.fingerprint() == "bytes");
+    CHECK(store.tokenizer()->fingerprint() == "bytes");
+    for (int d = 0; d < 5; ++d) {
+        const i64 begin = store.document_begin(d), count = store.document_begin(d + 1) - begin;
+        std::vector<i32> ids(static_cast<std::size_t>(count));
+        store.read(begin, count, ids.data());
+        std::vector<i32> expected = numbers(10 * d, d);
+        expected.push_back(257);
+        CHECK(ids == expected);
+        CHECK(store.token(begin + count - 1) == 257);
+    }
+    store.verify();
+    // Nothing but the store is left.
+    CHECK(std::distance(std::filesystem::directory_iterator(folder / "new/folder"), {}) == 1);
+    // The raw bytes of the file hold the tokens as u16, found without the code under test.
+    const std::string content = get(path);
+    std::string raw;
+    for (const i32 id : numbers(40, 4)) {
+        raw += static_cast<char>(id);
+        raw += '\0';
+    }
+    CHECK(has(content, raw));
+}
+
+TEST_CASE("HDF5's own tool reads a token store")
+{
+    if (run("h5dump --version 2>/dev/null").empty())
+        return;
+    const TemporaryFolder folder;
+    write_store(folder / "t.h5", 3);
+    const std::string tokens = run("h5dump -d /tokens -y -w 1000 " + folder / "t.h5");
+    CHECK(has(tokens, "H5T_STD_U16LE"));
+    CHECK(has(tokens, "257, 1, 38, 75, 112, 149, 186, 223, 4, 41, 78, 257, 2, 39,"));
+    CHECK(has(run("h5dump -p -H -d /tokens " + folder / "t.h5"), "CONTIGUOUS"));
+    CHECK(has(run("h5dump -d /document_offsets -y " + folder / "t.h5"), "0, 1, 12, 33"));
+    CHECK(has(run("h5dump -a /tokenizer " + folder / "t.h5"), "\"bytes\""));
+}
+
+TEST_CASE("a large vocabulary is stored in 32 bits")
+{
+    const TemporaryFolder folder;
+    TokenStoreWriter writer(folder / "t.h5", WideTokenizer());
+    writer.add(WideTokenizer().encode(""), 3);
+    writer.finish();
+    const TokenStore store = TokenStore::open(folder / "t.h5");
+    std::vector<i32> ids(4);
+    store.read(0, 4, ids.data());
+    CHECK(ids == std::vector<i32>{69999, 0, 65536, 69998});
+    CHECK(store.vocab() == 70000);
+}
+
+TEST_CASE("a store larger than the copy block, and one written over another")
+{
+    const TemporaryFolder folder;
+    write_store(folder / "t.h5", 2);
+    TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
+    const std::vector<i32> ids = numbers(5'000'000, 9);
+    writer.add(ids, 5'000'000);
+    CHECK(TokenStore::open(folder / "t.h5").documents() == 2); // still the old one
+    writer.finish();
+    const TokenStore store = TokenStore::open(folder / "t.h5");
+    std::vector<i32> found(ids.size());
+    store.read(0, i64(ids.size()), found.data());
+    CHECK((found == ids));
+    store.verify();
+}
+
+TEST_CASE("a writer that is given up leaves nothing, one without documents is refused")
+{
+    const TemporaryFolder folder;
+    {
+        TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
+        writer.add(numbers(10, 1), 10);
+    }
+    CHECK(std::filesystem::is_empty(folder.path()));
+    TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
+    CHECK(says(message_of<UserError>([&] { writer.finish(); }), "t.h5", "no document"));
+    put(folder / "file", "x");
+    CHECK(says(message_of<IoError>([&] { TokenStoreWriter(folder / "file/t.h5", *make_tokenizer("bytes")); }), "file"));
+}
+
+TEST_CASE("missing, foreign and empty files are named")
+{
+    const TemporaryFolder folder;
+    const auto complaint = [&](const std::string& name) {
+        return message_of<UserError>([&] { TokenStore::open(folder / name); });
+    };
+    CHECK(says(complaint("none.h5"), "none.h5", "no such token store"));
+    put(folder / "zero.h5", "");
+    CHECK(says(complaint("zero.h5"), "zero.h5", "is empty"));
+    put(folder / "text.h5", sample_text(1000));
+    CHECK(says(complaint("text.h5"), "text.h5", "no readable HDF5 file"));
+    h5::File other = h5::File::create(folder / "other.h5");
+    other.set("format", std::string("something else"));
+    other.close();
+    CHECK(says(complaint("other.h5"), "other.h5", "no token store"));
+    h5::File later = h5::File::create(folder / "later.h5");
+    later.set("format", std::string("trivium token store"));
+    later.set("version", i64{99});
+    later.close();
+    CHECK(says(complaint("later.h5"), "version 99", "version 1"));
+    CHECK(says(complaint(""), "is a folder"));
+}
+
+TEST_CASE("a truncated store is an error at any length, never a crash")
+{
+    const TemporaryFolder folder;
+    write_store(folder / "t.h5", 40);
+    const std::string whole = get(folder / "t.h5");
+    for (std::size_t size = 0; size < whole.size(); size += size < 4096 ? 61 : 997) {
+        put(folder / "cut.h5", whole.substr(0, size));
+        INFO("cut to " << size << " of " << whole.size());
+        CHECK(says(read_all(folder / "cut.h5", false), "cut.h5"));
+    }
+    put(folder / "cut.h5", whole.substr(0, whole.size() - 1));
+    CHECK(says(read_all(folder / "cut.h5", false), "cut.h5", "truncated"));
+}
+
+TEST_CASE("a flipped bit is found by verify, and never crashes a read")
+{
+    const TemporaryFolder folder;
+    write_store(folder / "t.h5", 12);
+    const std::string whole = get(folder / "t.h5");
+    std::string raw;
+    for (const i32 id : numbers(110, 11)) {
+        raw += static_cast<char>(id);
+        raw += '\0';
+    }
+    const std::size_t tokens = whole.find(raw);
+    REQUIRE(tokens != std::string::npos);
+    std::string flipped = whole;
+    flipped[tokens + 20] = static_cast<char>(flipped[tokens + 20] ^ 4);
+    put(folder / "flip.h5", flipped);
+    CHECK(read_all(folder / "flip.h5", false).empty());
+    CHECK(says(read_all(folder / "flip.h5", true), "flip.h5", "not the ones that were written"));
+    flipped[tokens + 21] = 0x40; // a word past the vocabulary
+    put(folder / "flip.h5", flipped);
+    CHECK(says(read_all(folder / "flip.h5", false), "flip.h5", "no word of its vocabulary"));
+    // Anywhere: an error or the right tokens, nothing else.
+    for (std::size_t at = 0; at < whole.size(); at += at < 2048 ? 7 : 131) {
+        flipped = whole;
+        flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
+        put(folder / "flip.h5", flipped);
+        const std::string message = read_all(folder / "flip.h5", true);
+        INFO("byte " << at << ": " << message);
+        CHECK((message.empty() || says(message, "flip.h5")));
+    }
+}
