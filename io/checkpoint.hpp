@@ -14,7 +14,7 @@
 
 namespace trivium {
 
-/// Element types in a checkpoint. (TensorType is the name of the graph's types in src/ir/type.hpp.)
+/// Element types in a checkpoint. (StoredType is the name of the graph's types in src/ir/type.hpp.)
 enum class StoredType { f32, f64 };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<StoredType>{"f32", "f64"};

@@ -1,0 +1,241 @@
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "catch.hpp"
+#include "io/checkpoint.hpp"
+#include "io/config_file.hpp"
+#include "io/temporary_folder.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+using namespace trivium;
+
+namespace {
+
+/// Two tensors with their moments, of values that depend on `base`.
+struct Model {
+    explicit Model(float base = 0) : wq(6 * 4), norm(4), exact(24)
+    {
+        std::iota(wq.begin(), wq.end(), base);
+        std::iota(norm.begin(), norm.end(), base + 100);
+        for (std::size_t i = 0; i < exact.size(); ++i)
+            exact[i] = 0.1 * double(i) + double(base);
+    }
+    std::vector<TensorView> views()
+    {
+        return {{"param/blocks.0.wq", {6, 4}, StoredType::f32, wq.data()},
+                {"param/norm", {4}, StoredType::f32, norm.data()},
+                {"adam_m/blocks.0.wq", {2, 3, 4}, StoredType::f64, exact.data()},
+                {"param/scalar", {}, StoredType::f32, norm.data()}};
+    }
+    bool operator==(const Model&) const = default;
+    std::vector<float> wq, norm;
+    std::vector<double> exact;
+};
+
+RunState state_at(i64 step)
+{
+    return {step, step - 1, step * 8, step * 1024, 7, to_toml(RunConfig{}), "0.1.0 (test)", "bytes"};
+}
+
+std::string save(const std::string& dir, i64 step, i64 keep = 0)
+{
+    Model model(static_cast<float>(step));
+    const auto views = model.views();
+    return save_checkpoint(dir, state_at(step), views, keep);
+}
+
+void load(const std::string& path)
+{
+    Model model;
+    const CheckpointReader reader = CheckpointReader::open(path);
+    for (const TensorView& view : model.views())
+        reader.read(view);
+}
+
+std::string complaint(const std::string& path)
+{
+    return message_of<UserError>([&] { load(path); });
+}
+
+std::vector<std::string> names(const std::string& dir)
+{
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(dir))
+        found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+void flip(const std::string& path, std::size_t at)
+{
+    std::string content = get(path);
+    content[at] = static_cast<char>(content[at] ^ 1);
+    put(path, content);
+}
+
+} // namespace
+
+TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
+{
+    const TemporaryFolder folder;
+    const std::string path = save(folder / "ckpt", 100);
+    CHECK(path == folder / "ckpt/step-00000100");
+    CHECK(names(folder / "ckpt") == std::vector<std::string>{"latest", "step-00000100"});
+    CHECK(names(path) == std::vector<std::string>{"manifest.json", "state.h5"});
+    CHECK(get(folder / "ckpt/latest") == "step-00000100\n");
+    const CheckpointReader reader = CheckpointReader::open(path);
+    CHECK(reader.state() == state_at(100));
+    CHECK(reader.bytes() == i64(std::filesystem::file_size(path + "/state.h5")));
+    REQUIRE(reader.tensors().size() == 4);
+    CHECK(reader.tensors()[0].name == "adam_m/blocks.0.wq");
+    CHECK(reader.tensors()[0].type == StoredType::f64);
+    CHECK(reader.tensors()[1].shape == std::vector<i64>{6, 4});
+    CHECK(reader.has("param/norm"));
+    CHECK_FALSE(reader.has("param/none"));
+    Model loaded;
+    for (const TensorView& view : loaded.views())
+        if (!view.shape.empty())
+            reader.read(view);
+    CHECK(loaded == Model(100));
+    float scalar = 0;
+    reader.read({"param/scalar", {}, StoredType::f32, &scalar});
+    CHECK(scalar == 200);
+}
+
+TEST_CASE("any range of a tensor reads, and types convert")
+{
+    const TemporaryFolder folder;
+    const CheckpointReader reader = CheckpointReader::open(save(folder.path(), 3));
+    const Model model(3);
+    for (i64 begin = 0; begin <= 24; ++begin)
+        for (i64 count = 0; begin + count <= 24; ++count) {
+            std::vector<double> exact(std::size_t(count) + 1, -1);
+            std::vector<float> narrow(std::size_t(count) + 1, -1);
+            reader.read("adam_m/blocks.0.wq", begin, count, StoredType::f64, exact.data());
+            reader.read("adam_m/blocks.0.wq", begin, count, StoredType::f32, narrow.data());
+            for (i64 i = 0; i < count; ++i) {
+                REQUIRE(exact[std::size_t(i)] == model.exact[std::size_t(begin + i)]);
+                REQUIRE(narrow[std::size_t(i)] == float(model.exact[std::size_t(begin + i)]));
+            }
+            REQUIRE(exact.back() == -1); // nothing past the range
+        }
+}
+
+TEST_CASE("old checkpoints go, the new one and foreign files stay")
+{
+    const TemporaryFolder folder;
+    put(folder / "notes.txt", "mine");
+    std::filesystem::create_directories(folder / ".tmp-step-00000001"); // of a killed run
+    for (const i64 step : {10, 20, 30, 40})
+        save(folder.path(), step, 2);
+    CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000040", "step-00000030"});
+    CHECK(names(folder.path()) == std::vector<std::string>{"latest", "notes.txt", "step-00000030", "step-00000040"});
+    save(folder.path(), 40, 2); // the same step again
+    CHECK(list_checkpoints(folder.path()).size() == 2);
+    save(folder.path(), 5, 1); // a run that went back keeps what it just wrote
+    CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000005"});
+    save(folder.path(), 123456789, 0);
+    CHECK(list_checkpoints(folder.path()).front() == "step-123456789");
+    CHECK(list_checkpoints(folder / "none").empty());
+}
+
+TEST_CASE("a checkpoint of another model is named")
+{
+    const TemporaryFolder folder;
+    const CheckpointReader reader = CheckpointReader::open(save(folder.path(), 1));
+    std::vector<float> data(100);
+    const auto of = [&](const std::string& name, const std::vector<i64>& shape) {
+        return message_of<UserError>([&] { reader.read({name, shape, StoredType::f32, data.data()}); });
+    };
+    CHECK(says(of("param/blocks.1.wq", {6, 4}), "step-00000001", "no tensor 'param/blocks.1.wq'", "'param/blocks.0.wq'"));
+    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "wants [4, 6]", "another model"));
+    CHECK(says(of("param/blocks.0.wq", {24}), "wants [24]"));
+}
+
+TEST_CASE("a damaged checkpoint is an error wherever the damage is")
+{
+    const TemporaryFolder folder;
+    const std::string path = save(folder.path(), 1), file = path + "/state.h5", manifest = path + "/manifest.json";
+    const std::string whole = get(file), whole_manifest = get(manifest);
+    for (const std::size_t size : {std::size_t{0}, std::size_t{7}, whole.size() / 3, whole.size() / 2, whole.size() - 1}) {
+        put(file, whole.substr(0, size));
+        CHECK(says(complaint(path), "step-00000001", "truncated"));
+        // Even where the manifest has the shorter size.
+        put(manifest, "{\"format\":\"trivium checkpoint\",\"version\":1,\"step\":1,\"files\":[{\"name\":\"state.h5\",\"bytes\":" +
+                          std::to_string(size) + ",\"xxh64\":\"\"}]}");
+        CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path, false); }), "step-00000001"));
+        put(manifest, whole_manifest);
+    }
+    put(file, whole);
+    for (std::size_t at = 0; at < whole.size(); at += 97) {
+        flip(file, at);
+        CHECK(says(complaint(path), "step-00000001", "hash"));
+        put(file, whole);
+    }
+    for (std::size_t at = 0; at < whole_manifest.size(); ++at) {
+        flip(manifest, at);
+        const std::string message = complaint(path);
+        INFO(at << ": " << message);
+        CHECK((message.empty() || says(message, "step-00000001"))); // spaces and the step may change harmlessly
+        put(manifest, whole_manifest);
+    }
+    for (const std::string& text : {std::string(), whole_manifest.substr(0, 30), std::string("[]"), std::string("{}"),
+                                    std::string("{\"format\":\"trivium checkpoint\",\"version\":1,\"step\":1,\"files\":[]}")}) {
+        put(manifest, text);
+        CHECK(says(complaint(path), "step-00000001", "manifest"));
+    }
+    std::filesystem::remove(manifest);
+    CHECK(says(complaint(path), "no complete checkpoint"));
+    put(manifest, whole_manifest);
+    std::filesystem::remove(file);
+    CHECK(says(complaint(path), "state.h5"));
+    CHECK(says(complaint(folder / "step-00000002"), "no such checkpoint"));
+}
+
+TEST_CASE("resume takes the newest good checkpoint")
+{
+    set_log_level(LogLevel::quiet);
+    const TemporaryFolder folder;
+    const std::string dir = folder / "c";
+    CheckpointConfig config;
+    config.dir = dir;
+    CHECK_FALSE(find_resume(config)); // no folder yet
+    save(dir, 9);
+    save(dir, 10);
+    save(dir, 100000000);
+    CHECK(find_resume(config) == dir + "/step-100000000");
+    flip(dir + "/step-100000000/state.h5", 2000);
+    CHECK(find_resume(config) == dir + "/step-00000010");
+    std::filesystem::remove(dir + "/step-00000010/manifest.json");
+    CHECK(find_resume(config) == dir + "/step-00000009");
+    config.resume = dir + "/step-00000009";
+    CHECK(find_resume(config) == config.resume);
+    config.resume = dir;
+    CHECK(find_resume(config) == dir + "/step-00000009");
+    config.resume = dir + "/step-00000010";
+    CHECK(says(message_of<UserError>([&] { find_resume(config); }), "step-00000010"));
+    config.resume = "/nowhere/at/all";
+    CHECK(says(message_of<UserError>([&] { find_resume(config); }), "/nowhere/at/all", "no such checkpoint"));
+    config.resume = "auto";
+    flip(dir + "/step-00000009/state.h5", 2000);
+    CHECK(says(message_of<UserError>([&] { find_resume(config); }), "every checkpoint in it is bad", "never"));
+    config.resume = "never";
+    CHECK_FALSE(find_resume(config));
+    set_log_level(LogLevel::info);
+}
+
+TEST_CASE("a checkpoint that cannot be written leaves the older ones alone")
+{
+    const TemporaryFolder folder;
+    put(folder / "file", "x");
+    CHECK(says(message_of<IoError>([&] { save(folder / "file/c", 1); }), "file/c"));
+    save(folder.path(), 1);
+    // Two tensors of one name cannot be; it fails in the middle of the writing.
+    Model model;
+    std::vector<TensorView> views = model.views();
+    views.push_back(views[0]);
+    CHECK(says(message_of<IoError>([&] { save_checkpoint(folder.path(), state_at(2), views, 1); }), "param/blocks.0.wq"));
+    CHECK(names(folder.path()) == std::vector<std::string>{"file", "latest", "step-00000001"});
+    CHECK(get(folder / "latest") == "step-00000001\n");
+}
