@@ -1,0 +1,83 @@
+# What `cmake --install` puts where, and what find_package(Trivium) finds there.
+#
+#   bin/trivium                        the program
+#   lib/libtrivium_ROOM.a              one library a room, imported as Trivium::ROOM
+#   include/trivium/ROOM/*.hpp         its headers, included as "ROOM/file.hpp"
+#   lib/cmake/Trivium/                 one export file a room; the components of find_package are the rooms
+#
+# A room is exported together with the packages that its libraries need, so that a project that asks for
+# COMPONENTS model needs neither MPI nor HDF5.
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Trivium")
+get_property(rooms GLOBAL PROPERTY TRIVIUM_ROOMS)
+
+# trivium_packages_of(OUT LIBRARY…): the packages behind the outside libraries, as TriviumConfig.cmake calls them.
+function(trivium_packages_of out)
+  set(packages "")
+  foreach(library IN LISTS ARGN)
+    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" library "${library}")
+    if(library MATCHES "^(CLI11|nlohmann_json|fmt|tomlplusplus|Kokkos|CUDAToolkit|Threads)::")
+      list(APPEND packages ${CMAKE_MATCH_1})
+    elseif(library MATCHES "^MPI::MPI_(C|CXX)$")
+      list(APPEND packages MPI)
+    elseif(library MATCHES "^CUDA::")
+      list(APPEND packages CUDAToolkit)
+    elseif(library MATCHES "^hdf5::")
+      list(APPEND packages HDF5)
+    elseif(library STREQUAL "OpenMP::OpenMP_CXX")
+      list(APPEND packages OpenMP)
+    elseif(library STREQUAL "PkgConfig::SENTENCEPIECE")
+      list(APPEND packages SentencePiece)
+    elseif(library MATCHES "::")
+      message(FATAL_ERROR "cmake/TriviumInstall.cmake knows no package for ${library}: add it here and in "
+        "cmake/TriviumConfig.cmake.in, so that installed rooms can be linked.")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES packages)
+  set(${out} "${packages}" PARENT_SCOPE)
+endfunction()
+
+# Interface targets that rooms link; they need no package.
+set(shared_targets trivium_flags)
+foreach(target IN ITEMS Trivium_dnnl Trivium_xxhash)
+  if(TARGET ${target})
+    list(APPEND shared_targets ${target})
+  endif()
+endforeach()
+set_target_properties(trivium_flags PROPERTIES EXPORT_NAME flags)
+install(TARGETS ${shared_targets} EXPORT TriviumShared COMPONENT Development)
+install(EXPORT TriviumShared NAMESPACE Trivium:: DESTINATION "${package_dir}" COMPONENT Development)
+
+set(TRIVIUM_ROOM_TABLE "")
+foreach(room IN LISTS rooms)
+  get_property(folder GLOBAL PROPERTY TRIVIUM_ROOM_FOLDER_${room})
+  get_property(deps GLOBAL PROPERTY TRIVIUM_ROOM_DEPS_${room})
+  get_target_property(libraries trivium_${room} LINK_LIBRARIES)
+  trivium_packages_of(packages ${libraries})
+  string(APPEND TRIVIUM_ROOM_TABLE "set(trivium_deps_${room} ${deps})\nset(trivium_packages_${room} ${packages})\n")
+
+  install(TARGETS trivium_${room} EXPORT Trivium_${room} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    COMPONENT Development)
+  install(EXPORT Trivium_${room} NAMESPACE Trivium:: DESTINATION "${package_dir}" COMPONENT Development)
+  # Only the folder's own headers: what stands deeper is the room's private affair.
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.hpp")
+  install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trivium/${room}" COMPONENT Development)
+endforeach()
+
+if(TARGET trivium_program)
+  # Libraries that live outside the system's folders (Spack, modules) are found again at run time.
+  set_target_properties(trivium_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS trivium_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT Program)
+endif()
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
+  COMPONENT Program)
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/TriviumConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/package/TriviumConfig.cmake" INSTALL_DESTINATION "${package_dir}"
+  NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may break what stands on it.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/TriviumConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/package/TriviumConfig.cmake"
+  "${PROJECT_BINARY_DIR}/package/TriviumConfigVersion.cmake" DESTINATION "${package_dir}" COMPONENT Development)

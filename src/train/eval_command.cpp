@@ -1,0 +1,102 @@
+// `trivium eval` and `trivium metrics`.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/files.hpp"
+#include "io/loss_curve.hpp"
+#include "kernels/runtime.hpp"
+#include "runtime/initialise.hpp"
+#include "train/evaluator.hpp"
+#include "train/run_commands.hpp"
+#include "train/state.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+struct EvalArguments {
+    ConfigArguments config;
+    std::string checkpoint, data;
+    i64 batches = 0;
+};
+
+int evaluate(const EvalArguments& a)
+{
+    const RunConfig config = load_config(a.config);
+    const std::string path = !a.data.empty() ? a.data : !config.data.valid.empty() ? config.data.valid : config.data.train;
+    if (path.empty())
+        throw UserError({"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
+    const TokenStore store = TokenStore::open(path);
+    if (store.vocab() > config.model.vocab)
+        throw UserError({path, str("has a vocabulary of ", store.vocab(), " words, the model one of ", config.model.vocab), "",
+                         "evaluate on data of the model's tokenizer"});
+    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
+    const int threads = thread_count(config.parallel);
+    const kernels::Runtime runtime(threads);
+    const Compiled compiled = compile_evaluation(config, {});
+    const Program& program = compiled.programs[0];
+    Arena arena(compiled.memory.arena);
+    initialise(program.graph, program.schedule, arena, 0, threads, Role::constant);
+    restore_parameters(checkpoint, program, arena);
+    Evaluator evaluator(program, arena, {threads, false, contracts_on ? Bytes{256} : Bytes{0}});
+    const Evaluation e = evaluator.run(store, a.batches * config.train.global_batch);
+    if (e.tokens == 0)
+        throw UserError({path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
+    if (a.config.json)
+        fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step},
+                                                  {"data", path}, {"tokens", e.tokens}, {"loss", e.loss},
+                                                  {"perplexity", std::exp(e.loss)}, {"arena_bytes", compiled.memory.arena}}
+                               .dump(2));
+    else
+        fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
+                   checkpoint.state().step, path, e.loss, std::exp(e.loss), format_count(e.tokens));
+    return 0;
+}
+
+struct CurveArguments {
+    std::vector<std::string> files;
+    std::string output, title = "Training loss";
+};
+
+int draw_curve(const CurveArguments& a)
+{
+    std::vector<LossSeries> series;
+    for (const std::string& file : a.files)
+        series.push_back({file, read_metrics(file)});
+    LossCurveOptions options;
+    options.title = a.title;
+    write_file(a.output, loss_curve_svg(series, options));
+    log_info("wrote " + a.output);
+    return 0;
+}
+
+} // namespace
+
+void add_eval_command(CLI::App& app, Action& action)
+{
+    CLI::App* command = app.add_subcommand("eval", "validation loss and perplexity of a checkpoint");
+    auto arguments = std::make_shared<EvalArguments>();
+    arguments->config.add_to(*command, true);
+    command->add_option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)");
+    command->add_option("--data", arguments->data, "token store (default: data.valid)");
+    command->add_option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)");
+    command->callback([=, &action] { action = [=] { return evaluate(*arguments); }; });
+}
+
+void add_metrics_command(CLI::App& app, Action& action)
+{
+    CLI::App* command = app.add_subcommand("metrics", "what runs wrote down");
+    command->require_subcommand(1);
+    CLI::App* curve = command->add_subcommand("curve", "draw loss curves as SVG");
+    auto arguments = std::make_shared<CurveArguments>();
+    curve->add_option("files", arguments->files, "metrics.jsonl files, one curve each")->required();
+    curve->add_option("-o,--output", arguments->output, "the SVG to write")->required();
+    curve->add_option("--title", arguments->title, "heading of the picture");
+    curve->callback([=, &action] { action = [=] { return draw_curve(*arguments); }; });
+}
+
+} // namespace trivium

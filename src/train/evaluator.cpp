@@ -1,0 +1,46 @@
+#include "train/evaluator.hpp"
+
+#include "base/check.hpp"
+#include "io/sample_order.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trivium {
+
+void fill_row(const Value& value, i64 row, const TokenStore& store, i64 window, void* destination)
+{
+    const i64 seq = value.type.shape[1];
+    std::int32_t* to = static_cast<std::int32_t*>(destination) + row * seq;
+    if (value.name == "positions")
+        std::iota(to, to + seq, 0);
+    else if (window < 0)
+        std::fill(to, to + seq, value.name == "targets" ? -1 : 0);
+    else
+        store.read(window * seq + (value.name == "targets" ? 1 : 0), seq, to);
+}
+
+Evaluator::Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config)
+    : program_(program), executor_(program.graph, program.schedule, arena, config)
+{
+}
+
+Evaluation Evaluator::run(const TokenStore& store, i64 windows)
+{
+    const Value& tokens = program_.graph[program_.graph.find("tokens")];
+    const i64 batch = tokens.type.shape[0];
+    const i64 all = window_count(store.size(), tokens.type.shape[1]);
+    const i64 count = windows > 0 ? std::min(windows, all) : all;
+    double loss_sum = 0, token_sum = 0;
+    for (i64 first = 0; first < count; first += batch) {
+        executor_.run_until_decision([&](const Value& value, i64, void* destination) {
+            for (i64 row = 0; row < batch; ++row)
+                fill_row(value, row, store, first + row < count ? first + row : -1, destination);
+        });
+        loss_sum += executor_.fetched("loss_sum");
+        token_sum += executor_.fetched("token_count");
+    }
+    return {token_sum > 0 ? loss_sum / token_sum : 0, static_cast<i64>(token_sum)};
+}
+
+} // namespace trivium

@@ -1,0 +1,33 @@
+#pragma once
+// Mean loss over a token store.
+#include "io/token_store.hpp"
+#include "runtime/executor.hpp"
+#include "train/compile.hpp"
+
+namespace trivium {
+
+struct Evaluation {
+    double loss = 0; ///< nats per token
+    i64 tokens = 0;
+};
+
+/// Runs the program `eval` over windows 0, 1, … of a store: the same windows in every run.
+class Evaluator {
+public:
+    Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config);
+
+    /// Over the first `windows` windows of the store (0: all).
+    Evaluation run(const TokenStore& store, i64 windows);
+
+    const Executor& executor() const { return executor_; }
+
+private:
+    const Program& program_;
+    Executor executor_;
+};
+
+/// Writes one window of `store` into row `row` of a value's buffer: tokens, targets or positions, by its name.
+/// A window of -1 is padding: its targets are ignored.
+void fill_row(const Value& value, i64 row, const TokenStore& store, i64 window, void* destination);
+
+} // namespace trivium

@@ -1,0 +1,59 @@
+#include "train/generator.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+Generator::Generator(const Compiled& compiled, Arena& arena, const ExecutorConfig& config)
+    : compiled_(compiled),
+      prefill_(compiled.programs[prefill_program].graph, compiled.programs[prefill_program].schedule, arena, config),
+      decode_(compiled.programs[decode_program].graph, compiled.programs[decode_program].schedule, arena, config)
+{
+    const Graph& graph = compiled.programs[prefill_program].graph;
+    chunk_ = graph[graph.find("tokens")].type.shape[1];
+    capacity_ = graph[graph.with_role(Role::state)[0]].type.shape[1];
+    const ValueId table = graph.find("positions.weight");
+    positions_ = table ? graph[table].type.shape[0] : capacity_;
+    logits_.resize(static_cast<std::size_t>(graph[graph.outputs[0]].type.elements()));
+}
+
+void Generator::run(Executor& executor, const Program& program, std::span<const std::int32_t> tokens)
+{
+    executor.run_until_decision([&](const Value& value, i64, void* destination) {
+        auto* to = static_cast<std::int32_t*>(destination);
+        const i64 count = value.type.elements(), given = static_cast<i64>(tokens.size());
+        if (value.name == "start")
+            *to = static_cast<std::int32_t>(length_);
+        else if (value.name == "last")
+            *to = static_cast<std::int32_t>(given - 1);
+        else
+            for (i64 i = 0; i < count; ++i) // behind the given tokens lies padding, which later calls overwrite
+                to[i] = value.name == "positions" ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
+                        : i < given               ? tokens[static_cast<std::size_t>(i)]
+                                                  : 0;
+    });
+    length_ += static_cast<i64>(tokens.size());
+    for (std::size_t i = 0; i < logits_.size(); ++i)
+        logits_[i] = static_cast<float>(executor.fetched(program.graph[program.graph.outputs[0]].name, static_cast<i64>(i)));
+}
+
+std::span<const float> Generator::append(std::span<const std::int32_t> tokens)
+{
+    TRV_CHECK(!tokens.empty() && length_ + static_cast<i64>(tokens.size()) <= capacity_, "the KV cache holds ", capacity_);
+    while (!tokens.empty()) {
+        // A padded chunk must fit in the cache too.
+        if (tokens.size() > 1 && length_ + chunk_ <= capacity_) {
+            const auto part = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(chunk_)));
+            run(prefill_, compiled_.programs[prefill_program], part);
+            tokens = tokens.subspan(part.size());
+        } else {
+            run(decode_, compiled_.programs[decode_program], tokens.first(1));
+            tokens = tokens.subspan(1);
+        }
+    }
+    return logits_;
+}
+
+} // namespace trivium

@@ -1,0 +1,32 @@
+// The planner build: the commands that need MPI, Kokkos, oneDNN and HDF5 say so.
+#include "base/check.hpp"
+#include "train/command.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace trivium {
+
+void add_runtime_commands(CLI::App& app, Action& action, const std::string&)
+{
+    for (const char* name : {"train", "eval", "generate", "data", "metrics", "checkpoint"}) {
+        CLI::App* command = app.add_subcommand(name, "not in this build (planner only)");
+        command->allow_extras();
+        command->callback([=, &action] {
+            action = [=]() -> int {
+                throw UserError({str("trivium ", name), "is not part of this build",
+                                 "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",
+                                 "build with the preset 'default'"});
+            };
+        });
+    }
+}
+
+i64 vocabulary_of(const DataConfig& data)
+{
+    if (data.tokenizer == "bytes")
+        return 258; // 256 bytes, bos, eos
+    throw UserError({"model.vocab", "is not given", "this build (planner only) cannot read the tokenizer " + data.tokenizer,
+                     "set model.vocab"});
+}
+
+} // namespace trivium

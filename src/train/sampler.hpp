@@ -1,0 +1,33 @@
+#pragma once
+// Picks the next token from logits.
+#include "base/rng.hpp"
+#include "base/units.hpp"
+
+#include <span>
+#include <vector>
+
+namespace trivium {
+
+struct SamplerConfig {
+    double temperature = 0.8; ///< 0: always the likeliest
+    i64 top_k = 0;            ///< keep the k likeliest; 0: all
+    double top_p = 0.95;      ///< keep the likeliest whose probabilities reach p; 1: all
+    std::uint64_t seed = 0;
+};
+
+/// Holtzman et al. 2020, "The curious case of neural text degeneration" (nucleus sampling).
+class Sampler {
+public:
+    explicit Sampler(const SamplerConfig& config) : config_(config), random_(config.seed, "generate") {}
+
+    /// The next token; `logits` of at least one word, of which only the first `words` may be picked.
+    std::int32_t pick(std::span<const float> logits, i64 words);
+
+private:
+    SamplerConfig config_;
+    RandomStream random_;
+    std::uint64_t drawn_ = 0;
+    std::vector<std::pair<float, std::int32_t>> ranked_;
+};
+
+} // namespace trivium

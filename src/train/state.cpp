@@ -1,0 +1,107 @@
+#include "train/state.hpp"
+
+#include "base/check.hpp"
+#include "runtime/dtypes.hpp"
+#include "runtime/initialise.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+std::string saved_name(const Value& value)
+{
+    if (value.role == Role::parameter)
+        return "param/" + value.name;
+    std::string name = value.name; // "adam_m.NAME"
+    name[name.find('.')] = '/';
+    return name;
+}
+
+/// A checkpoint with parameters that this model lacks is one of another model.
+void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<std::string>& known)
+{
+    for (const CheckpointReader::Entry& entry : checkpoint.tensors())
+        if (entry.name.starts_with("param/") && std::find(known.begin(), known.end(), entry.name) == known.end())
+            throw UserError({checkpoint.path(), str("holds '", entry.name, "', which this model has not"),
+                             "it is a checkpoint of another model",
+                             "use the [model] table that it was trained with (it is in the checkpoint), or another checkpoint"});
+}
+
+} // namespace
+
+std::vector<TensorView> saved_tensors(const Program& program, const Arena& arena)
+{
+    std::vector<TensorView> views;
+    for (const Value& value : program.graph.values) {
+        if (value.role != Role::parameter && value.role != Role::state)
+            continue;
+        TensorView view;
+        view.name = saved_name(value);
+        view.shape = value.type.shape;
+        view.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
+        view.data = arena.at(kept_buffer(program.schedule, value.name).offset);
+        views.push_back(std::move(view));
+    }
+    return views;
+}
+
+void restore(const CheckpointReader& checkpoint, const std::vector<TensorView>& tensors)
+{
+    std::vector<std::string> names;
+    for (const TensorView& tensor : tensors)
+        names.push_back(tensor.name);
+    refuse_strangers(checkpoint, names);
+    for (const TensorView& tensor : tensors)
+        checkpoint.read(tensor);
+}
+
+void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena)
+{
+    std::vector<std::string> names;
+    for (const ValueId id : program.graph.with_role(Role::parameter))
+        names.push_back(saved_name(program.graph[id]));
+    refuse_strangers(checkpoint, names);
+    std::vector<float> piece;
+    for (const ValueId id : program.graph.with_role(Role::parameter)) {
+        const Value& value = program.graph[id];
+        TensorView view{saved_name(value), value.type.shape, StoredType::f32,
+                        arena.at(kept_buffer(program.schedule, value.name).offset)};
+        if (value.type.dtype != DType::bf16) {
+            view.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
+            checkpoint.read(view);
+            continue;
+        }
+        const auto entry = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
+                                        [&](const CheckpointReader::Entry& e) { return e.name == view.name; });
+        if (entry == checkpoint.tensors().end() || entry->shape != view.shape) {
+            checkpoint.read(view); // says what is wrong
+            continue;
+        }
+        constexpr i64 at_once = i64{1} << 20;
+        auto* to = static_cast<bf16*>(view.data);
+        for (i64 begin = 0; begin < view.count(); begin += at_once) {
+            const i64 count = std::min(at_once, view.count() - begin);
+            piece.resize(static_cast<std::size_t>(count));
+            checkpoint.read(view.name, begin, count, StoredType::f32, piece.data());
+            std::copy(piece.begin(), piece.end(), to + begin);
+        }
+    }
+}
+
+CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
+{
+    CheckpointConfig wanted = config;
+    if (!path.empty())
+        wanted.resume = path;
+    else if (wanted.resume == "never")
+        wanted.resume = "auto";
+    const std::optional<std::string> found = find_resume(wanted);
+    if (!found)
+        throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
+                         "train first, or name one with --checkpoint"});
+    return CheckpointReader::open(*found);
+}
+
+} // namespace trivium

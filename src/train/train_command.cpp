@@ -1,0 +1,40 @@
+// `trivium train`.
+#include "base/check.hpp"
+#include "kernels/runtime.hpp"
+#include "mpi/session.hpp"
+#include "train/run_commands.hpp"
+#include "train/trainer.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace trivium {
+
+namespace {
+
+int train(const ConfigArguments& arguments, const std::string& build)
+{
+    const Session session;
+    if (session.rank() > 0)
+        set_log_level(LogLevel::quiet);
+    RunConfig config = load_config(arguments);
+    if (rank_count(config.parallel) != session.ranks())
+        throw UserError({"[parallel]",
+                         str("the grid has ", rank_count(config.parallel), " ranks, ", session.ranks(), " were started"),
+                         str("data ", config.parallel.data, " x pipeline ", config.parallel.pipeline, " x tensor ",
+                             config.parallel.tensor),
+                         "start as many ranks as the grid has, or change the grid"});
+    const kernels::Runtime runtime(thread_count(config.parallel));
+    return Trainer(std::move(config), build).run();
+}
+
+} // namespace
+
+void add_train_command(CLI::App& app, Action& action, const std::string& build)
+{
+    CLI::App* command = app.add_subcommand("train", "train a model, or go on from its newest checkpoint");
+    auto arguments = std::make_shared<ConfigArguments>();
+    arguments->add_to(*command, false);
+    command->callback([=, &action] { action = [=] { return train(*arguments, build); }; });
+}
+
+} // namespace trivium

@@ -1,0 +1,273 @@
+#include "train/trainer.hpp"
+
+#include "base/check.hpp"
+#include "io/config_file.hpp"
+#include "passes/optimizer.hpp"
+#include "plan/cost.hpp"
+#include "runtime/initialise.hpp"
+#include "train/command.hpp"
+#include "train/signals.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+#include <numbers>
+#include <sys/resource.h>
+
+namespace trivium {
+
+namespace {
+
+Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+TokenStore open_store(const char* key, const std::string& path, const RunConfig& config)
+{
+    TokenStore store = TokenStore::open(path);
+    if (store.vocab() > config.model.vocab)
+        throw UserError({path, str("has a vocabulary of ", store.vocab(), " words, the model one of ", config.model.vocab),
+                         "token ids would lie outside the model's tables", str("set model.vocab to ", store.vocab(), " or more")});
+    if (window_count(store.size(), config.model.seq) == 0)
+        throw UserError({path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
+                         str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
+    return store;
+}
+
+} // namespace
+
+double learning_rate(const TrainConfig& c, i64 step)
+{
+    if (step <= c.warmup)
+        return c.lr * static_cast<double>(step) / static_cast<double>(c.warmup);
+    const double span = static_cast<double>(std::max<i64>(1, c.steps - c.warmup));
+    const double done = std::min(1.0, static_cast<double>(step - c.warmup) / span);
+    return c.min_lr + 0.5 * (c.lr - c.min_lr) * (1 + std::cos(std::numbers::pi * done));
+}
+
+Trainer::Trainer(RunConfig config, const std::string& build)
+    : config_(std::move(config)), build_(build), threads_(thread_count(config_.parallel))
+{
+    open_data();
+    compiled_ = compile_training(config_, {machine_, {}});
+    arena_.emplace(compiled_.memory.arena);
+    ExecutorConfig executor;
+    executor.threads = threads_;
+    executor.red_zone = contracts_on ? 256 : 0;
+    const Program& train = compiled_.programs[train_program];
+    executor_.emplace(train.graph, train.schedule, *arena_, executor);
+    if (valid_)
+        evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor);
+    flops_ = model_flops(train.graph, microbatch_count(config_));
+    restore_or_initialise();
+    metrics_.emplace(config_.log.dir, state_.step);
+}
+
+void Trainer::open_data()
+{
+    if (config_.data.train.empty())
+        throw UserError({"data.train", "is not given", "training needs a token store",
+                         "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
+    train_.emplace(open_store("data.train", config_.data.train, config_));
+    if (!config_.data.valid.empty())
+        valid_.emplace(open_store("data.valid", config_.data.valid, config_));
+    order_.emplace(window_count(train_->size(), config_.model.seq), static_cast<u64>(config_.train.seed));
+    if (valid_ && valid_->fingerprint() != train_->fingerprint())
+        throw UserError({config_.data.valid, "was made with another tokenizer than " + config_.data.train,
+                         valid_->fingerprint() + " and " + train_->fingerprint(), "tokenize both with the same one"});
+}
+
+void Trainer::restore_or_initialise()
+{
+    const Program& train = compiled_.programs[train_program];
+    const auto seed = static_cast<std::uint64_t>(config_.train.seed);
+    const std::vector<TensorView> saved = saved_tensors(train, *arena_);
+    if (const std::optional<std::string> path = find_resume(config_.checkpoint)) {
+        const CheckpointReader checkpoint = CheckpointReader::open(*path);
+        restore(checkpoint, saved);
+        initialise(train.graph, train.schedule, *arena_, seed, threads_, Role::constant);
+        state_ = checkpoint.state();
+        if (state_.tokenizer != train_->fingerprint())
+            throw UserError({*path, "was trained with another tokenizer than " + config_.data.train,
+                             state_.tokenizer + " and " + train_->fingerprint(), "train on data of the same tokenizer"});
+        saved_step_ = state_.step;
+        log_info(str("resuming from ", *path, " at step ", state_.step));
+    } else {
+        initialise(train.graph, train.schedule, *arena_, seed, threads_);
+        if (!config_.train.init_from.empty()) {
+            const CheckpointReader checkpoint = open_checkpoint(config_.train.init_from, config_.checkpoint);
+            restore_parameters(checkpoint, train, *arena_);
+            log_info("weights from " + checkpoint.path());
+        }
+    }
+    first_step_ = state_.step;
+    state_.seed = config_.train.seed;
+    state_.config = to_toml(config_);
+    state_.build = build_;
+    state_.tokenizer = train_->fingerprint();
+}
+
+Bytes Trainer::used_bytes() const
+{
+    return std::max(executor_->used(), evaluator_ ? evaluator_->executor().used() : Bytes{0});
+}
+
+Flops Trainer::peak_flops() const
+{
+    const double per_thread = config_.train.precision == Precision::bf16  ? machine_.flops_bf16
+                              : config_.train.precision == Precision::f64 ? machine_.flops_f64
+                                                                          : machine_.flops_f32;
+    return per_thread * threads_;
+}
+
+void Trainer::announce() const
+{
+    const ModelConfig& m = config_.model;
+    const i64 samples = window_count(train_->size(), m.seq);
+    log_info(fmt::format("model    {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), vocab {}, seq {}, {}",
+                         format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim, m.heads,
+                         m.kv_heads, m.vocab, m.seq, name_of(config_.train.precision)));
+    log_info(fmt::format("data     {} tokens, {} samples; {} a step; {:.2f} epochs in {} steps", format_count(train_->size()),
+                         format_count(samples), config_.train.global_batch,
+                         static_cast<double>(config_.train.steps * config_.train.global_batch) / static_cast<double>(samples),
+                         config_.train.steps));
+    log_info(fmt::format("memory   arena {} ({} bytes): {} kept over the run, {} within a step",
+                         format_bytes(compiled_.memory.arena), compiled_.memory.arena, format_bytes(compiled_.memory.kept),
+                         format_bytes(compiled_.memory.transient)));
+    log_info(fmt::format("compute  1 rank x {} thread(s), {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
+                         threads_, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
+                         machine_.name));
+}
+
+Trainer::StepResult Trainer::train_step()
+{
+    const Seconds begin = now();
+    const TrainConfig& t = config_.train;
+    const i64 batch = micro_batch(config_);
+    const auto updates = static_cast<double>(state_.updates + 1);
+    const double hyper[hyper_count] = {learning_rate(t, state_.step + 1),       t.beta1, t.beta2, t.eps,
+                                       1 - std::pow(t.beta1, updates), 1 - std::pow(t.beta2, updates)};
+    executor_->run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
+        if (value.role == Role::hyper)
+            std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
+        else
+            for (i64 row = 0; row < batch; ++row)
+                fill_row(value, row, *train_, order_->at(state_.samples + microbatch * batch + row), destination);
+    });
+    StepResult result;
+    const double tokens = executor_->fetched("token_count");
+    result.loss = executor_->fetched("loss_sum") / tokens;
+    result.norm = executor_->fetched("global_norm", 0);
+    result.tokens = static_cast<i64>(tokens);
+    result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.norm);
+    if (!result.skipped)
+        executor_->run_after_decision();
+    state_.step += 1;
+    state_.updates += result.skipped ? 0 : 1;
+    state_.samples += t.global_batch;
+    state_.tokens += result.tokens;
+    result.seconds = now() - begin;
+    return result;
+}
+
+void Trainer::report(const StepResult& r, MetricsRecord& record)
+{
+    const double tokens_per_second = static_cast<double>(r.tokens) / r.seconds;
+    const double mfu = flops_ / r.seconds / peak_flops();
+    const double lr = learning_rate(config_.train, state_.step);
+    record.step = state_.step;
+    record.set("loss", r.loss);
+    record.set("grad_norm", r.norm);
+    record.set("lr", lr);
+    record.set("tokens", static_cast<double>(state_.tokens));
+    record.set("tokens_per_second", tokens_per_second);
+    record.set("step_seconds", r.seconds);
+    record.set("mfu", mfu);
+    record.set("memory_bytes", static_cast<double>(used_bytes()));
+    if (r.skipped) {
+        record.set("skipped", 1);
+        log_warning(fmt::format("step {} skipped: its {} is not finite; parameters stay as they are", state_.step,
+                                std::isfinite(r.loss) ? "gradient norm" : "loss"));
+    }
+    step_seconds_ = step_seconds_ == 0 ? r.seconds : 0.9 * step_seconds_ + 0.1 * r.seconds;
+    train_seconds_ += r.seconds;
+    last_loss_ = r.loss;
+    const int width = static_cast<int>(std::to_string(config_.train.steps).size());
+    const std::string line = fmt::format(
+        "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:>7} tok/s  MFU {:4.1f} %  left {}", state_.step, width,
+        config_.train.steps, r.loss, r.norm, lr, format_si(tokens_per_second), 100 * mfu,
+        format_seconds(step_seconds_ * static_cast<double>(config_.train.steps - state_.step)));
+    if (state_.step % config_.log.every == 0 || state_.step == config_.train.steps)
+        log_info(line);
+    else
+        log_progress(line);
+}
+
+void Trainer::evaluate(MetricsRecord& record)
+{
+    const Evaluation e = evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch);
+    last_valid_loss_ = e.loss;
+    record.set("valid_loss", e.loss);
+    log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", state_.step, e.loss,
+                         std::exp(e.loss), format_count(e.tokens)));
+}
+
+void Trainer::save(MetricsRecord* record)
+{
+    if (saved_step_ == state_.step)
+        return;
+    const Seconds begin = now();
+    const std::string path = save_checkpoint(config_.checkpoint.dir, state_, saved_tensors(compiled_.programs[train_program], *arena_),
+                                             config_.checkpoint.keep);
+    saved_step_ = state_.step;
+    if (record)
+        record->set("checkpoint_seconds", now() - begin);
+    log_info(fmt::format("saved {} in {}", path, format_seconds(now() - begin)));
+}
+
+int Trainer::run()
+{
+    announce();
+    const StopSignals signals;
+    const TrainConfig& t = config_.train;
+    if (state_.step >= t.steps)
+        log_info(str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));
+    const i64 last = t.stop_after > 0 ? std::min(t.steps, state_.step + t.stop_after) : t.steps;
+    while (state_.step < last) {
+        const StepResult result = train_step();
+        MetricsRecord record;
+        report(result, record);
+        const bool stops = signals.received() != 0;
+        if (valid_ && !stops && ((t.eval_every > 0 && state_.step % t.eval_every == 0) || state_.step == t.steps))
+            evaluate(record);
+        if (stops || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+            save(&record);
+        metrics_->write(record);
+        if (stops) {
+            log_info(str("stopped on signal ", signals.received(), " after step ", state_.step, "; start again to go on"));
+            return 75;
+        }
+    }
+    summarise();
+    return 0;
+}
+
+void Trainer::summarise() const
+{
+    const i64 steps = state_.step - first_step_;
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    log_info("");
+    log_info(fmt::format("done     {} of {} steps ({} in this launch), {} tokens", state_.step, config_.train.steps, steps,
+                         format_count(state_.tokens)));
+    if (steps > 0) {
+        const double tokens = static_cast<double>(steps * config_.train.global_batch * config_.model.seq);
+        log_info(fmt::format("loss     {:.4f}{}", last_loss_, last_valid_loss_ >= 0 ? fmt::format(", validation {:.4f}", last_valid_loss_) : ""));
+        log_info(fmt::format("speed    {} tokens/s, {} a step, MFU {:.1f} %", format_si(tokens / train_seconds_),
+                             format_seconds(train_seconds_ / static_cast<double>(steps)),
+                             100 * flops_ * static_cast<double>(steps) / train_seconds_ / peak_flops()));
+    }
+    log_info(fmt::format("memory   arena planned {} bytes, used {} bytes; process peak {}", planned_bytes(), used_bytes(),
+                         format_bytes(Bytes{usage.ru_maxrss} * 1024)));
+    log_info("metrics  " + metrics_->path());
+}
+
+} // namespace trivium

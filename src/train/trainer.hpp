@@ -1,0 +1,67 @@
+#pragma once
+// One training run, from config to summary.
+#include "base/log.hpp"
+#include "io/metrics.hpp"
+#include "io/sample_order.hpp"
+#include "train/evaluator.hpp"
+#include "train/state.hpp"
+
+#include <optional>
+
+namespace trivium {
+
+class Session;
+
+/// Learning rate of step `step` (from 1 on): linear warm-up, then half a cosine down to min_lr.
+double learning_rate(const TrainConfig& config, i64 step);
+
+class Trainer {
+public:
+    /// Opens the data, compiles, allocates, and restores or initialises. Throws UserError, IoError.
+    Trainer(RunConfig config, const std::string& build);
+
+    /// Trains to the end, to train.stop_after or to a signal. Returns the exit status.
+    int run();
+
+    Bytes planned_bytes() const { return compiled_.memory.arena; }
+    Bytes used_bytes() const;
+
+private:
+    struct StepResult {
+        double loss = 0, norm = 0;
+        i64 tokens = 0;
+        Seconds seconds = 0;
+        bool skipped = false;
+    };
+
+    void open_data();
+    void restore_or_initialise();
+    void announce() const;
+    StepResult train_step();
+    void report(const StepResult& result, MetricsRecord& record);
+    void evaluate(MetricsRecord& record);
+    void save(MetricsRecord* record);
+    void summarise() const;
+    Flops peak_flops() const;
+
+    RunConfig config_;
+    std::string build_;
+    Machine machine_;
+    int threads_;
+    std::optional<TokenStore> train_, valid_;
+    std::optional<SampleOrder> order_;
+    Compiled compiled_;
+    std::optional<Arena> arena_;
+    std::optional<Executor> executor_;
+    std::optional<Evaluator> evaluator_;
+    std::optional<MetricsWriter> metrics_;
+    Flops flops_ = 0;
+    RunState state_;
+    i64 first_step_ = 0;      ///< of this launch
+    i64 saved_step_ = -1;
+    Seconds step_seconds_ = 0; ///< smoothed
+    Seconds train_seconds_ = 0;
+    double last_loss_ = 0, last_valid_loss_ = -1;
+};
+
+} // namespace trivium
