@@ -91,3 +91,11 @@ if(TRIVIUM_PERF AND TRIVIUM_RUNTIME)
   find_package(benchmark QUIET CONFIG)
   trivium_need(benchmark_FOUND "Google Benchmark (or -DTRIVIUM_PERF=OFF)" libbenchmark-dev benchmark)
 endif()
+
+# What `trivium --version` prints, one library a line.
+set(TRIVIUM_DEPENDENCY_LINES "CLI11 ${CLI11_VERSION}, fmt ${fmt_VERSION}, nlohmann-json ${nlohmann_json_VERSION}, toml++")
+if(TRIVIUM_RUNTIME)
+  string(APPEND TRIVIUM_DEPENDENCY_LINES "\\nMPI ${MPI_C_VERSION}, HDF5 ${HDF5_VERSION}, Kokkos ${Kokkos_VERSION} (${Kokkos_DEVICES}), oneDNN, SentencePiece ${SENTENCEPIECE_VERSION}, xxHash")
+else()
+  string(APPEND TRIVIUM_DEPENDENCY_LINES "\\nplanner only: no MPI, HDF5, Kokkos, oneDNN")
+endif()
