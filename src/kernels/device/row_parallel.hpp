@@ -7,6 +7,7 @@
 #include <algorithm>
 
 namespace trivium::kernels {
+inline namespace on_teams {
 
 using Space = Kokkos::DefaultExecutionSpace;
 using Team = Kokkos::TeamPolicy<Space>::member_type;
@@ -103,4 +104,5 @@ void for_tasks(const Exec& exec, const char* label, i64 tasks, i64 workers, F f)
     });
 }
 
+} // namespace on_teams
 } // namespace trivium::kernels

@@ -3,6 +3,7 @@
 #include "row_parallel.hpp"
 
 namespace trivium::kernels {
+inline namespace on_teams {
 
 template <class A>
 inline constexpr i64 tile_lanes = 1;
@@ -23,4 +24,5 @@ KOKKOS_FUNCTION void tile_product(const Row& row, i64 m, i64 n, i64 k, const A* 
     row.sync();
 }
 
+} // namespace on_teams
 } // namespace trivium::kernels

@@ -19,6 +19,7 @@
 #endif
 
 namespace trivium::kernels {
+inline namespace on_host { // apart from on_teams: tests link both
 
 /// One row in the hands of one thread.
 class Row {
@@ -101,14 +102,25 @@ private:
     bool on_;
 };
 
+/// Calls f in code of its own. Inlined into loops, the compiler makes several versions of a body (peeled, unrolled,
+/// one per thread count), which it may contract and reassociate differently: bits would hang on the partition.
+template <class F, class... Args>
+[[gnu::noinline]] void call_apart(const F& f, Args... args)
+{
+    f(args...);
+}
+
 /// f(begin, end) on each thread's part of [0, n), cut at multiples of `grain`.
 template <class F>
 void for_parts(const Exec& exec, i64 n, i64 grain, F f)
 {
     const i64 grains = ceil_div(n, grain);
     const int threads = static_cast<int>(std::min<i64>(exec.threads, grains));
-    if (threads <= 1)
-        return f(i64{0}, n);
+    if (threads <= 1) {
+        if (n > 0)
+            f(i64{0}, n);
+        return;
+    }
 #pragma omp parallel num_threads(threads)
     {
         const i64 count = omp_get_num_threads(), self = omp_get_thread_num();
@@ -125,7 +137,7 @@ void for_rows(const Exec& exec, const char* label, i64 rows, F f)
     const Region region(label);
     for_parts(exec, rows, 1, [&](i64 begin, i64 end) {
         for (i64 r = begin; r < end; ++r)
-            f(Row(), r);
+            call_apart(f, Row(), r);
     });
 }
 
@@ -134,12 +146,13 @@ template <class F>
 void for_each_index(const Exec& exec, const char* label, i64 n, F f)
 {
     const Region region(label);
-    for_parts(exec, n, 1024, [&](i64 begin, i64 end) {
+    const auto part = [&](i64 begin, i64 end) {
         const F local = f;
         TRV_INDEPENDENT
         for (i64 i = begin; i < end; ++i)
             local(i);
-    });
+    };
+    for_parts(exec, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
 /// store(c, sum over r of value(r, c)) for c in [0, columns): sums of 64 rows each, then the sum of those.
@@ -148,21 +161,22 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, Val
 {
     constexpr i64 width = 128, depth = 64;
     const Region region(label);
-    for_parts(exec, ceil_div(columns, width), 1, [&](i64 begin, i64 end) {
-        for (i64 block = begin; block < end; ++block) {
-            const i64 c0 = block * width, n = std::min(width, columns - c0);
-            A total[width] = {}, part[width];
-            for (i64 r0 = 0; r0 < rows; r0 += depth) {
-                std::fill_n(part, width, A(0));
-                for (i64 r = r0; r < std::min(rows, r0 + depth); ++r)
-                    for (i64 c = 0; c < n; ++c)
-                        part[c] += value(r, c0 + c);
+    const auto sum_block = [&](i64 c0, i64 n) {
+        A total[width] = {}, part[width];
+        for (i64 r0 = 0; r0 < rows; r0 += depth) {
+            std::fill_n(part, width, A(0));
+            for (i64 r = r0; r < std::min(rows, r0 + depth); ++r)
                 for (i64 c = 0; c < n; ++c)
-                    total[c] += part[c];
-            }
+                    part[c] += value(r, c0 + c);
             for (i64 c = 0; c < n; ++c)
-                store(c0 + c, total[c]);
+                total[c] += part[c];
         }
+        for (i64 c = 0; c < n; ++c)
+            store(c0 + c, total[c]);
+    };
+    for_parts(exec, ceil_div(columns, width), 1, [&](i64 begin, i64 end) {
+        for (i64 block = begin; block < end; ++block)
+            call_apart(sum_block, block * width, std::min(width, columns - block * width));
     });
 }
 
@@ -179,12 +193,13 @@ void for_tasks(const Exec&, const char* label, i64 tasks, i64 workers, F f)
     const Region region(label);
     if (workers <= 1) {
         for (i64 task = 0; task < tasks; ++task)
-            f(Row(), task, i64{0});
+            call_apart(f, Row(), task, i64{0});
         return;
     }
 #pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast<int>(workers))
     for (i64 task = 0; task < tasks; ++task)
-        f(Row(), task, static_cast<i64>(omp_get_thread_num()));
+        call_apart(f, Row(), task, static_cast<i64>(omp_get_thread_num()));
 }
 
+} // namespace on_host
 } // namespace trivium::kernels

@@ -4,6 +4,7 @@
 #include "row_parallel.hpp"
 
 namespace trivium::kernels {
+inline namespace on_host { // apart from on_teams: tests link both
 
 /// What a 64-byte register holds: tiles are padded to a multiple of this many columns.
 template <class A>
@@ -94,4 +95,5 @@ void tile_product(const Row&, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, c
     }
 }
 
+} // namespace on_host
 } // namespace trivium::kernels

@@ -1,0 +1,158 @@
+#include "kernels/elementwise.hpp"
+
+#include "kernels/math.hpp"
+#include "reference.hpp"
+#include "support.hpp"
+
+#include <limits>
+
+using namespace trivium;
+using namespace trivium::kernels;
+
+namespace {
+
+template <class F>
+Doubles mapped(const Doubles& x, F f)
+{
+    Doubles y;
+    for (const double value : x)
+        y.push_back(f(value));
+    return y;
+}
+
+/// f(x + step) - f(x - step) over 2 step.
+template <class F>
+double derivative(F f, double x)
+{
+    return (f(x + 1e-5) - f(x - 1e-5)) / 2e-5;
+}
+
+/// Normal numbers, and the far ends.
+template <class T>
+std::vector<T> inputs(const char* name)
+{
+    auto x = random<T>(3001, name, 3);
+    for (const float extreme : {0.0f, -80.0f, 80.0f, 1e-20f, -300.0f, 300.0f})
+        x.push_back(T(extreme));
+    return x;
+}
+
+} // namespace
+
+TEST_CASE("fast_exp is good to 1e-6 and keeps the ends")
+{
+    double worst = 0;
+    for (float x = -87.6f; x < 88.3f; x += 0.00137f)
+        worst = std::max(worst, std::abs(static_cast<double>(fast_exp(x)) / std::exp(static_cast<double>(x)) - 1));
+    CHECK(worst < 5e-7);
+    const float inf = std::numeric_limits<float>::infinity();
+    CHECK(fast_exp(0.0f) == 1);
+    CHECK(fast_exp(-inf) == 0);
+    CHECK(fast_exp(-1000.0f) == 0);
+    CHECK(fast_exp(inf) == inf);
+    CHECK(fast_exp(100.0f) == inf);
+    CHECK(std::isnan(fast_exp(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEMPLATE_TEST_CASE("gelu and swiglu with their gradients", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    const auto x = inputs<T>("x"), up = inputs<T>("up"), dy = inputs<T>("dy");
+    const i64 n = static_cast<i64>(x.size());
+    const auto [y, dx, z, dgate, dup, y2, dgate2] = stable([&](const Exec& exec) {
+        std::vector<T> a(x.size()), b(a), c(a), d(a), e(a), f = x, g = dy, h(a);
+        gelu(exec, n, x.data(), a.data());
+        gelu_grad(exec, n, dy.data(), x.data(), b.data());
+        swiglu(exec, n, x.data(), up.data(), c.data());
+        swiglu_grad(exec, n, dy.data(), x.data(), up.data(), d.data(), e.data());
+        gelu(exec, n, f.data(), f.data());
+        swiglu_grad(exec, n, g.data(), x.data(), up.data(), g.data(), h.data());
+        return std::tuple(a, b, c, d, e, f, g);
+    });
+    CHECK(same_bits(y, y2));
+    CHECK(same_bits(dgate, dgate2));
+    const double tol = tolerance<T>, tol_grad = std::max(tol, 1e-6);
+    const Doubles wx = wide(x), wu = wide(up), wd = wide(dy);
+    Doubles want_dx, want_z, want_dgate, want_dup;
+    for (std::size_t i = 0; i < wx.size(); ++i) {
+        want_dx.push_back(wd[i] * derivative(reference::gelu, wx[i]));
+        want_z.push_back(reference::swiglu(wx[i], wu[i]));
+        want_dgate.push_back(wd[i] * derivative([&](double at) { return reference::swiglu(at, wu[i]); }, wx[i]));
+        want_dup.push_back(wd[i] * reference::swiglu(wx[i], 1));
+    }
+    require_close(y, mapped(wx, reference::gelu), tol, "gelu");
+    require_close(dx, want_dx, tol_grad, "gelu_grad");
+    require_close(z, want_z, tol, "swiglu");
+    require_close(dgate, want_dgate, tol_grad, "dgate");
+    require_close(dup, want_dup, tol, "dup");
+}
+
+TEMPLATE_TEST_CASE("add, bias_add, scale, fill, accumulate", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    const i64 rows = 67, columns = 31, n = rows * columns;
+    const auto x = random<T>(n, "x"), y = random<T>(n, "y"), b = random<T>(columns, "b");
+    const auto acc = random<Acc<T>>(n, "acc");
+    const auto [sum, biased, scaled, filled, set, added] = stable([&](const Exec& exec) {
+        std::vector<T> s = x, t = x, u(x.size()), v(x.size());
+        std::vector<Acc<T>> first = acc, second = acc;
+        kernels::add(exec, n, s.data(), y.data(), s.data());
+        bias_add(exec, rows, columns, t.data(), b.data(), t.data());
+        scale(exec, n, 0.3, x.data(), u.data());
+        fill(exec, n, 1.25, v.data());
+        accumulate(exec, n, first.data(), x.data(), true);
+        accumulate(exec, n, second.data(), x.data(), false);
+        return std::tuple(s, t, u, v, first, second);
+    });
+    const Doubles wx = wide(x);
+    Doubles want_sum, want_biased, want_added;
+    for (i64 i = 0; i < n; ++i) {
+        want_sum.push_back(wx[i] + wide(y)[i]);
+        want_biased.push_back(wx[i] + wide(b)[i % columns]);
+        want_added.push_back(wx[i] + wide(acc)[i]);
+    }
+    require_close(sum, want_sum, tolerance<T>);
+    require_close(biased, want_biased, tolerance<T>);
+    require_close(scaled, mapped(wx, [](double v) { return 0.3 * v; }), tolerance<T>);
+    require_close(filled, mapped(wx, [](double) { return 1.25; }), 0);
+    require_close(set, wx, 0);
+    require_close(added, want_added, tolerance<Acc<T>>);
+}
+
+TEMPLATE_TEST_CASE("cast", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    const auto x = inputs<T>("x");
+    const i64 n = static_cast<i64>(x.size());
+    const auto [d, f, h] = stable([&](const Exec& exec) {
+        Doubles a(x.size());
+        std::vector<float> b(x.size());
+        std::vector<bf16> c(x.size());
+        cast(exec, n, x.data(), a.data());
+        cast(exec, n, x.data(), b.data());
+        cast(exec, n, x.data(), c.data());
+        return std::tuple(a, b, c);
+    });
+    require_close(d, wide(x), 0);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        REQUIRE(f[i] == static_cast<float>(d[i]));
+        REQUIRE(h[i].bits == bf16(static_cast<float>(d[i])).bits);
+    }
+}
+
+TEST_CASE("NaN and infinity pass through")
+{
+    start_runtime();
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> x(64, 1.0f);
+    x[3] = nan;
+    x[40] = inf;
+    std::vector<bf16> y(64);
+    std::vector<float> z(64);
+    cast({}, 64, x.data(), y.data());
+    gelu({}, 64, x.data(), z.data());
+    CHECK(std::isnan(float(y[3])));
+    CHECK(float(y[40]) == inf);
+    CHECK(std::isnan(z[3]));
+    CHECK(z[40] == inf);
+}

@@ -1,0 +1,131 @@
+#include "kernels/loss.hpp"
+
+#include "reference.hpp"
+#include "support.hpp"
+
+#include <limits>
+
+using namespace trivium;
+using namespace trivium::kernels;
+
+namespace {
+
+struct Sizes {
+    i64 rows, vocab, offset;
+    double scale;
+};
+
+} // namespace
+
+TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    for (const auto& [rows, vocab, offset, scale] :
+         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20}, Sizes{4, 33, 0, 0}}) {
+        const i64 n = rows * vocab;
+        const auto x = random<T>(n, "logits", scale);
+        const Tokens target = random_tokens(rows, "target", offset - 3, offset + vocab + 3);
+        const auto slopes = random<Acc<T>>(2 * rows, "slopes");
+        const LossShape shape{rows, vocab, offset};
+        const auto [lse, picked, dx, in_place] = stable([&, rows = rows, n = n](const Exec& exec) {
+            std::vector<Acc<T>> a(static_cast<std::size_t>(rows)), b(a);
+            std::vector<T> c(static_cast<std::size_t>(n)), d = x;
+            xent_stats(exec, shape, x.data(), target.data(), a.data(), b.data());
+            xent_stats_grad(exec, shape, x.data(), target.data(), a.data(), slopes.data(), slopes.data() + rows,
+                            c.data());
+            xent_stats_grad(exec, shape, d.data(), target.data(), a.data(), slopes.data(), slopes.data() + rows,
+                            d.data());
+            return std::tuple(a, b, c, d);
+        });
+        CHECK(same_bits(dx, in_place));
+        const Doubles wx = wide(x);
+        Doubles want_lse, want_picked, want_dx;
+        for (i64 r = 0; r < rows; ++r) {
+            const double total = reference::log_sum_exp(wx.data() + r * vocab, vocab);
+            const i64 hit = target[r] < 0 ? -1 : target[r] - offset;
+            want_lse.push_back(total);
+            want_picked.push_back(hit >= 0 && hit < vocab ? wx[r * vocab + hit] : 0.0);
+            for (i64 v = 0; v < vocab; ++v)
+                want_dx.push_back(static_cast<double>(slopes[r]) * std::exp(wx[r * vocab + v] - total) +
+                                  (v == hit ? static_cast<double>(slopes[rows + r]) : 0.0));
+        }
+        // The storage type rounds the logits; lse itself is of the accumulator type.
+        require_close(lse, want_lse, tolerance<Acc<T>>, "lse");
+        require_close(picked, want_picked, tolerance<Acc<T>>, "picked");
+        require_close(dx, want_dx, scale > 10 && sizeof(T) == 4 ? 3e-5 : tolerance<T>, "dlogits");
+    }
+}
+
+TEST_CASE("the gradient of the loss agrees with differences")
+{
+    const i64 rows = 3, vocab = 11;
+    const auto x = random<double>(rows * vocab, "x", 2), dloss = random<double>(rows, "dloss");
+    const Tokens target{4, -1, 10};
+    const auto loss_of = [&](const Doubles& at) {
+        double sum = 0;
+        for (i64 r = 0; r < rows; ++r)
+            if (target[r] >= 0)
+                sum += dloss[r] * (reference::log_sum_exp(at.data() + r * vocab, vocab) - at[r * vocab + target[r]]);
+        return sum;
+    };
+    const auto [loss, dx] = stable([&](const Exec& exec) {
+        Doubles lse(rows), picked(rows), out(rows), dlse(rows), dpicked(rows), grad(x.size());
+        xent_stats(exec, {rows, vocab, 0}, x.data(), target.data(), lse.data(), picked.data());
+        token_loss(exec, rows, lse.data(), picked.data(), target.data(), out.data());
+        token_loss_grad(exec, rows, dloss.data(), target.data(), dlse.data(), dpicked.data());
+        xent_stats_grad(exec, {rows, vocab, 0}, x.data(), target.data(), lse.data(), dlse.data(), dpicked.data(),
+                        grad.data());
+        return std::tuple(out, grad);
+    });
+    CHECK(loss[1] == 0);
+    CHECK(dot(loss, dloss) == Approx(loss_of(x)).epsilon(1e-13));
+    require_close(dx, slope(loss_of, x), 1e-6);
+}
+
+TEST_CASE("logits of minus infinity, plus infinity and NaN")
+{
+    start_runtime();
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const i64 vocab = 5000;
+    std::vector<float> x(static_cast<std::size_t>(4 * vocab), -inf);
+    x[4990] = 2; // row 0: one finite logit, in the last block; row 1: none
+    x[2 * vocab + 7] = inf;
+    for (i64 v = 0; v < vocab; ++v)
+        x[3 * vocab + v] = nan;
+    const Tokens target(4, 4990);
+    std::vector<float> lse(4), picked(4), dlse(4, 1.0f), dpicked(4, -1.0f), dx(x.size());
+    xent_stats({}, {4, vocab, 0}, x.data(), target.data(), lse.data(), picked.data());
+    CHECK(lse[0] == 2);
+    CHECK(lse[1] == -inf);
+    CHECK(!std::isfinite(lse[2]));
+    CHECK(std::isnan(lse[3]));
+    xent_stats_grad({}, {4, vocab, 0}, x.data(), target.data(), lse.data(), dlse.data(), dpicked.data(), dx.data());
+    CHECK(dx[4990] == 0);
+    CHECK(dx[0] == 0);
+    CHECK(dx[vocab] == 0);
+    CHECK(dx[vocab + 4990] == -1);
+}
+
+TEMPLATE_TEST_CASE("sums of losses and counts of targets", "", double, float)
+{
+    using T = TestType;
+    const auto x = random<T>(1003, "x");
+    const Tokens target = random_tokens(1003, "target", -2, 3);
+    const auto [sums] = stable([&](const Exec& exec) {
+        Doubles out{1, 1, 1, 1};
+        sum_into(exec, 1003, x.data(), &out[0], true);
+        sum_into(exec, 1003, x.data(), &out[1], false);
+        count_valid(exec, 1003, target.data(), &out[2], true);
+        count_valid(exec, 1003, target.data(), &out[3], false);
+        return std::tuple(out);
+    });
+    double sum = 0, count = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        sum += static_cast<double>(x[i]);
+        count += target[i] >= 0;
+    }
+    CHECK(sums[0] == Approx(sum).epsilon(1e-12));
+    CHECK(sums[1] == Approx(sum + 1).epsilon(1e-12));
+    CHECK(sums[2] == count);
+    CHECK(sums[3] == count + 1);
+}

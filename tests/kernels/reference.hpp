@@ -1,0 +1,132 @@
+#pragma once
+// What the kernels compute, as plain loops in double, written apart from them.
+#include "base/units.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace trivium::reference {
+
+using Doubles = std::vector<double>;
+using Tokens = std::vector<std::int32_t>;
+
+inline std::size_t at(i64 i)
+{
+    return static_cast<std::size_t>(i);
+}
+
+/// [m, n] = op(a) op(b).
+inline Doubles product(i64 m, i64 n, i64 k, bool transpose_a, bool transpose_b, const double* a, const double* b)
+{
+    Doubles c(at(m * n));
+    for (i64 i = 0; i < m; ++i)
+        for (i64 j = 0; j < n; ++j)
+            for (i64 p = 0; p < k; ++p)
+                c[at(i * n + j)] += a[transpose_a ? p * m + i : i * k + p] * b[transpose_b ? j * k + p : p * n + j];
+    return c;
+}
+
+inline Doubles rms_norm(i64 rows, i64 dim, double eps, const Doubles& x, const Doubles& w, Doubles* rstd = nullptr)
+{
+    Doubles y(x.size());
+    for (i64 r = 0; r < rows; ++r) {
+        double square = 0;
+        for (i64 i = 0; i < dim; ++i)
+            square += x[at(r * dim + i)] * x[at(r * dim + i)];
+        const double root = std::sqrt(square / static_cast<double>(dim) + eps);
+        if (rstd)
+            rstd->push_back(1 / root);
+        for (i64 i = 0; i < dim; ++i)
+            y[at(r * dim + i)] = x[at(r * dim + i)] / root * w[at(i)];
+    }
+    return y;
+}
+
+inline Doubles layer_norm(i64 rows, i64 dim, double eps, const Doubles& x, const Doubles& w, const Doubles& b)
+{
+    Doubles y(x.size());
+    const double n = static_cast<double>(dim);
+    for (i64 r = 0; r < rows; ++r) {
+        double mean = 0, variance = 0;
+        for (i64 i = 0; i < dim; ++i)
+            mean += x[at(r * dim + i)] / n;
+        for (i64 i = 0; i < dim; ++i)
+            variance += std::pow(x[at(r * dim + i)] - mean, 2) / n;
+        for (i64 i = 0; i < dim; ++i)
+            y[at(r * dim + i)] = (x[at(r * dim + i)] - mean) / std::sqrt(variance + eps) * w[at(i)] + b[at(i)];
+    }
+    return y;
+}
+
+/// Rotates pairs (i, i + e/2) by pos * theta^(-2i/e).
+inline Doubles rope(i64 rows, i64 heads, i64 e, double theta, const Tokens& pos, const Doubles& x)
+{
+    Doubles y(x.size());
+    for (i64 r = 0; r < rows; ++r)
+        for (i64 h = 0; h < heads; ++h)
+            for (i64 i = 0; i < e / 2; ++i) {
+                const double angle = pos[at(r)] / std::pow(theta, 2.0 * static_cast<double>(i) / static_cast<double>(e));
+                const i64 low = (r * heads + h) * e + i, high = low + e / 2;
+                y[at(low)] = x[at(low)] * std::cos(angle) - x[at(high)] * std::sin(angle);
+                y[at(high)] = x[at(high)] * std::cos(angle) + x[at(low)] * std::sin(angle);
+            }
+    return y;
+}
+
+inline double gelu(double x)
+{
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
+inline double swiglu(double gate, double up)
+{
+    return gate / (1 + std::exp(-gate)) * up;
+}
+
+inline double log_sum_exp(const double* x, i64 n)
+{
+    double top = -INFINITY, sum = 0;
+    for (i64 i = 0; i < n; ++i)
+        top = std::max(top, x[i]);
+    if (top == -INFINITY)
+        return top;
+    for (i64 i = 0; i < n; ++i)
+        sum += std::exp(x[i] - top);
+    return top + std::log(sum);
+}
+
+struct AttentionSizes {
+    i64 batch, q_len, kv_len, kv_heads, q_per_kv, dim, start;
+    double scale;
+};
+
+/// o [b, s, g, r, e] and, where wanted, lse [b, g, r, s].
+inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Doubles& k, const Doubles& v,
+                         Doubles* lse = nullptr)
+{
+    Doubles o(q.size());
+    if (lse)
+        lse->assign(at(z.batch * z.kv_heads * z.q_per_kv * z.q_len), 0);
+    for (i64 b = 0; b < z.batch; ++b)
+        for (i64 s = 0; s < z.q_len; ++s)
+            for (i64 g = 0; g < z.kv_heads; ++g)
+                for (i64 r = 0; r < z.q_per_kv; ++r) {
+                    const i64 to = (((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r) * z.dim;
+                    const i64 seen = std::min(z.kv_len, z.start + s + 1);
+                    Doubles score(at(seen));
+                    for (i64 t = 0; t < seen; ++t)
+                        for (i64 e = 0; e < z.dim; ++e)
+                            score[at(t)] += z.scale * q[at(to + e)] * k[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
+                    const double total = log_sum_exp(score.data(), seen);
+                    if (lse)
+                        (*lse)[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)] = total;
+                    for (i64 t = 0; t < seen; ++t)
+                        for (i64 e = 0; e < z.dim; ++e)
+                            o[at(to + e)] += std::exp(score[at(t)] - total) *
+                                             v[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
+                }
+    return o;
+}
+
+} // namespace trivium::reference

@@ -1,0 +1,164 @@
+#pragma once
+// What the kernel tests share: random tensors, comparisons, runs with several numbers of threads.
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "catch.hpp"
+#include "kernels/exec.hpp"
+#include "kernels/runtime.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace trivium::kernels {
+
+using Doubles = std::vector<double>;
+using Tokens = std::vector<std::int32_t>;
+
+inline void start_runtime()
+{
+    static const Runtime runtime(1);
+}
+
+/// What a result of type T may be off by, relative to the size of the expected values.
+template <class T>
+inline constexpr double tolerance = 1e-5;
+template <>
+inline constexpr double tolerance<double> = 1e-12;
+template <>
+inline constexpr double tolerance<bf16> = 2e-2;
+
+/// n normal numbers times `scale`, rounded to T.
+template <class T>
+std::vector<T> random(i64 n, const std::string& name, double scale = 1)
+{
+    const RandomStream stream(42, name);
+    std::vector<T> result;
+    for (i64 i = 0; i < n; ++i)
+        result.push_back(T(static_cast<Acc<T>>(scale * stream.normal_at(static_cast<u64>(i)))));
+    return result;
+}
+
+/// n tokens in [low, high).
+inline Tokens random_tokens(i64 n, const std::string& name, i64 low, i64 high)
+{
+    const RandomStream stream(43, name);
+    Tokens result;
+    for (i64 i = 0; i < n; ++i)
+        result.push_back(static_cast<std::int32_t>(
+            low + static_cast<i64>(stream.bits_at(static_cast<u64>(i)) % static_cast<u64>(high - low))));
+    return result;
+}
+
+template <class T>
+Doubles wide(const std::vector<T>& x)
+{
+    Doubles result;
+    for (const T& value : x)
+        result.push_back(static_cast<double>(static_cast<Acc<T>>(value)));
+    return result;
+}
+
+template <class T>
+std::vector<T> narrow(const Doubles& x)
+{
+    std::vector<T> result;
+    for (const double value : x)
+        result.push_back(T(static_cast<Acc<T>>(value)));
+    return result;
+}
+
+/// Every element within `tol` of what is expected, relative to its size plus the root mean square of all.
+template <class T>
+void require_close(const std::vector<T>& got, const Doubles& want, double tol, const char* what = "")
+{
+    REQUIRE(got.size() == want.size());
+    double square = 0;
+    for (const double value : want)
+        square += value * value;
+    const double size = want.empty() ? 0 : std::sqrt(square / static_cast<double>(want.size()));
+    for (std::size_t i = 0; i < want.size(); ++i) {
+        const double value = static_cast<double>(static_cast<Acc<T>>(got[i]));
+        if (!(std::abs(value - want[i]) <= tol * (std::abs(want[i]) + size) + 1e-300)) {
+            INFO(what << "[" << i << "] of " << want.size() << ": got " << value << ", want " << want[i]);
+            REQUIRE(false);
+        }
+    }
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b)
+{
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+/// Runs f(exec), which returns a tuple of vectors, with 1, 2 and 3 threads; the results are the same bits.
+template <class F>
+auto stable(F f)
+{
+    start_runtime();
+    const auto first = f(Exec{1});
+    for (const int threads : {2, 3, 1}) {
+        const auto again = f(Exec{threads});
+        const bool same = std::apply(
+            [&](const auto&... a) {
+                return std::apply([&](const auto&... b) { return (same_bits(a, b) && ...); }, again);
+            },
+            first);
+        INFO("threads " << threads);
+        REQUIRE(same);
+    }
+    return first;
+}
+
+/// Aligned scratch of exactly `size` bytes (an address sanitizer sees a step beyond it).
+class TestScratch {
+public:
+    explicit TestScratch(Bytes size)
+        : size_(size), data_(::operator new(static_cast<std::size_t>(size), std::align_val_t(64)))
+    {
+        std::memset(data_, 0xff, static_cast<std::size_t>(size)); // NaN everywhere
+    }
+    TestScratch(const TestScratch&) = delete;
+    TestScratch& operator=(const TestScratch&) = delete;
+    ~TestScratch() { ::operator delete(data_, std::align_val_t(64)); }
+    operator Scratch() const { return {data_, size_}; }
+
+private:
+    Bytes size_;
+    void* data_;
+};
+
+/// Central differences of f at x.
+inline Doubles slope(const std::function<double(const Doubles&)>& f, Doubles x)
+{
+    Doubles result;
+    const double step = 1e-5;
+    for (double& value : x) {
+        const double at = value;
+        value = at + step;
+        const double up = f(x);
+        value = at - step;
+        const double down = f(x);
+        value = at;
+        result.push_back((up - down) / (2 * step));
+    }
+    return result;
+}
+
+inline double dot(const Doubles& a, const Doubles& b)
+{
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        sum += a[i] * b[i];
+    return sum;
+}
+
+} // namespace trivium::kernels
+
+#define TRV_STORAGE_TYPES double, float, trivium::bf16
