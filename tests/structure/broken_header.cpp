@@ -1,0 +1,1 @@
+#include "broken_header.hpp"

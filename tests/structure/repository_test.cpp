@@ -1,0 +1,92 @@
+// The checks, on this repository.
+#include "catch.hpp"
+#include "config/model_config.hpp"
+#include "ir/op_table.hpp"
+#include "layers.hpp"
+#include "names.hpp"
+
+#include <fstream>
+#include <sstream>
+
+using namespace trivium::structure;
+
+namespace {
+
+const std::string root = TRIVIUM_SOURCE_DIR;
+const std::vector<std::string> cpp{".hpp", ".cpp", ".cu", ".h", ".hpp.in"};
+
+std::vector<SourceFile> sources(const std::vector<std::string>& folders, const std::vector<std::string>& endings = cpp)
+{
+    std::vector<SourceFile> all;
+    for (const std::string& folder : folders)
+        for (SourceFile& file : read_sources(root, folder, endings))
+            all.push_back(std::move(file));
+    return all;
+}
+
+Rooms rooms()
+{
+    std::ifstream in(TRIVIUM_ROOMS_FILE);
+    std::ostringstream text;
+    text << in.rdbuf();
+    return parse_rooms(text.str());
+}
+
+void none(const Findings& findings)
+{
+    for (const std::string& finding : findings)
+        UNSCOPED_INFO(finding);
+    CHECK(findings.empty());
+}
+
+} // namespace
+
+TEST_CASE("the rooms are those of the design")
+{
+    REQUIRE(rooms().contains("ir"));
+    none(check_against_design(rooms(), designed_rooms()));
+}
+
+TEST_CASE("no two rooms depend on each other") { none(check_no_cycle(rooms())); }
+
+TEST_CASE("every include is of the layers below")
+{
+    for (const auto& [name, room] : rooms()) {
+        const std::vector<SourceFile> files = sources({room.folder});
+        INFO("room " << name);
+        CHECK_FALSE(files.empty());
+        none(check_includes(rooms(), name, files));
+    }
+}
+
+TEST_CASE("the planner's rooms include no MPI, Kokkos, HDF5 or CUDA")
+{
+    none(check_planner_includes(
+        sources({"src/base", "src/config", "src/ir", "src/model", "src/passes", "src/schedule", "src/plan"})));
+}
+
+TEST_CASE("files are short")
+{
+    const std::vector<std::string> written{".hpp", ".cpp", ".cu", ".h", ".in", ".txt", ".cmake", ".sh", ".py"};
+    none(too_long(sources({"src", "mpi", "io", "tests", "perf", "cmake", "jobs"}, written), 600));
+}
+
+TEST_CASE("back-ends are files, not conditionals of the preprocessor")
+{
+    CHECK(conditionals_per_1000_lines(sources({"src", "mpi", "io"})) < 2);
+}
+
+TEST_CASE("no pass names an op or a model")
+{
+    ForbiddenNames names;
+    names.ops = trivium::op_names();
+    names.common = {"add", "sum", "fill", "cast", "accumulate"};
+    names.models = trivium::preset_names();
+    for (const std::string_view family : trivium::names_of_enum<trivium::Family>)
+        names.models.emplace_back(family);
+    for (const char* kin : {"gpt", "GPT", "Llama", "llama2", "llama3", "mistral", "qwen"})
+        names.models.emplace_back(kin);
+    const std::vector<SourceFile> passes = sources({"src/passes"});
+    REQUIRE_FALSE(passes.empty());
+    none(check_names(passes, names));
+}

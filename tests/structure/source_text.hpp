@@ -1,0 +1,36 @@
+#pragma once
+// Source files as text: which there are, and what a line check sees of them.
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trivium::structure {
+
+struct SourceFile {
+    std::string path; ///< relative to the repository
+    std::string text;
+};
+
+/// A thing that is wrong, for a person: "file:line: what".
+using Findings = std::vector<std::string>;
+
+/// All files below root/folder whose names end in one of `endings`, sorted by path.
+std::vector<SourceFile> read_sources(const std::string& root, const std::string& folder,
+                                     const std::vector<std::string>& endings);
+
+/// The lines without their ends.
+std::vector<std::string> lines_of(std::string_view text);
+
+/// The text with comments blanked (newlines stay). String and character literals stay, raw strings too.
+std::string without_comments(std::string_view text);
+
+/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+bool has_word(std::string_view line, std::string_view word);
+
+/// Files with more than `most` lines.
+Findings too_long(const std::vector<SourceFile>& files, std::size_t most);
+
+/// Lines that open a conditional of the preprocessor (#if, #ifdef, #ifndef), per 1000 lines of all files.
+double conditionals_per_1000_lines(const std::vector<SourceFile>& files);
+
+} // namespace trivium::structure
