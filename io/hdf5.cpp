@@ -202,14 +202,14 @@ void Dataset::read(i64 begin, i64 count, Type type, void* data) const
     check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
 }
 
-File File::create(const std::string& path, Bytes alignment)
+File File::create(const std::string& path, Bytes reserved)
 {
     be_quiet();
     File file;
     file.path_ = path;
-    const Handle access(check(H5Pcreate(H5P_FILE_ACCESS), path, "prepare"), close_plist);
-    check(H5Pset_alignment(access.get(), static_cast<hsize_t>(alignment), static_cast<hsize_t>(alignment)), path, "align");
-    file.id_ = Handle(check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.get()), path, "create the file"), close_file);
+    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist);
+    check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(reserved)), path, "reserve the first bytes");
+    file.id_ = Handle(check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), path, "create the file"), close_file);
     return file;
 }
 

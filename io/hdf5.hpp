@@ -56,9 +56,9 @@ private:
 
 class File {
 public:
-    /// Creates or truncates. `alignment`: file offset of large datasets is a multiple of it.
-    static File create(const std::string& path, Bytes alignment = 4096);
-    /// Read only. UserError where `path` is missing or no HDF5 file, or a truncated one.
+    /// Creates or truncates. The first `reserved` bytes (0, or a power of two from 512 on) are left to the caller.
+    static File create(const std::string& path, Bytes reserved = 0);
+    /// Read only. The library may crash on a damaged file: check a hash first. UserError where `path` is missing or no HDF5 file, or a truncated one.
     static File open(const std::string& path);
 
     /// Flushes and closes, with errors; the destructor closes without.

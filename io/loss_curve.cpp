@@ -95,9 +95,10 @@ std::vector<Point> smoothed(const std::vector<Point>& points, double part)
         sums[i + 1] = sums[i] + points[i].y;
     std::vector<Point> result = points;
     for (std::ptrdiff_t i = 0; i < size; ++i) {
-        const std::ptrdiff_t reach = std::min({half, i, size - 1 - i}); // symmetric: no bend at the ends
-        const double sum = sums[static_cast<std::size_t>(i + reach + 1)] - sums[static_cast<std::size_t>(i - reach)];
-        result[static_cast<std::size_t>(i)].y = sum / static_cast<double>(2 * reach + 1);
+        // Symmetric at the steep start, where one side would bend the curve; cut off at the flat end.
+        const std::ptrdiff_t reach = std::min(half, i), begin = i - reach, end = std::min(size, i + reach + 1);
+        const double sum = sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+        result[static_cast<std::size_t>(i)].y = sum / static_cast<double>(end - begin);
     }
     return result;
 }

@@ -4,6 +4,7 @@
 #include "io/files.hpp"
 #include "io/hash.hpp"
 #include "io/hdf5.hpp"
+#include "io/seal.hpp"
 
 #include <algorithm>
 #include <fcntl.h>
@@ -16,7 +17,8 @@ namespace trivium {
 
 namespace {
 
-constexpr const char* kind = "trivium token store";
+constexpr const char* kind = "Trivium token store";
+constexpr const char* make_it_again = "copy it again whole, or make it with `trivium data tokenize`";
 constexpr i64 version = 1;
 constexpr i64 block_tokens = i64{4} << 20;
 
@@ -115,9 +117,7 @@ void TokenStoreWriter::finish()
     w.token_file.close();
     w.offset_file.close();
     replace_file(w.path, [&](const std::string& temporary) {
-        h5::File file = h5::File::create(temporary);
-        file.set("format", std::string(kind));
-        file.set("version", version);
+        h5::File file = h5::File::create(temporary, seal_bytes);
         file.set("vocab", w.vocab);
         file.set("eos", static_cast<i64>(w.eos));
         file.set("tokens", w.tokens);
@@ -128,8 +128,12 @@ void TokenStoreWriter::finish()
         file.write_bytes("tokenizer_model", w.model);
         const h5::Type type = type_for(w.vocab);
         Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", h5::Type::i64, {w.documents + 1}), w.documents + 1, h5::Type::i64);
-        Impl::copy(w.raw_tokens, file.create_dataset("tokens", type, {w.tokens}), w.tokens, type);
+        h5::Dataset tokens = file.create_dataset("tokens", type, {w.tokens});
+        const Bytes begin = tokens.file_offset();
+        Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
         file.close();
+        // The tokens have a hash of their own: they are many, and read as they are needed.
+        seal_file(temporary, kind, version, begin, w.tokens * h5::size_of(type));
     });
 }
 
@@ -148,7 +152,7 @@ struct TokenStore::Impl {
 
     [[noreturn]] void damaged(const std::string& problem) const
     {
-        throw UserError({path, problem, "the token store is damaged, or was truncated", "copy it again whole, or make it again with `trivium data tokenize`"});
+        throw UserError({path, problem, "the token store is damaged", make_it_again});
     }
 
     void map_file(const h5::Dataset& data, const h5::Dataset& document_offsets)
@@ -196,14 +200,10 @@ TokenStore TokenStore::open(const std::string& path)
     auto impl = std::make_unique<Impl>();
     Impl& s = *impl;
     s.path = path;
-    s.file_bytes = file_size(path, "token store");
+    check_seal(path, kind, version, make_it_again);
+    s.file_bytes = file_size(path);
     try {
         const h5::File file = h5::File::open(path);
-        if (!file.has_attribute("format") || file.get_string("format") != kind)
-            throw UserError({path, "is an HDF5 file, but no token store", "", "make one with `trivium data tokenize`"});
-        if (file.get_integer("version") != version)
-            throw UserError({path, str("is a token store of version ", file.get_integer("version")), str("this program reads version ", version),
-                             "make it again with `trivium data tokenize`"});
         s.vocab = file.get_integer("vocab");
         s.documents = file.get_integer("documents");
         s.text_bytes = file.get_integer("text_bytes");

@@ -4,7 +4,9 @@
 //   tokens            u16 (vocab <= 65536) or u32, contiguous; each document is followed by eos
 //   document_offsets  i64, documents + 1: document d is tokens [d, d + 1)
 //   tokenizer_model   u8: the SentencePiece model, or "bytes"
-//   attributes        format, version, vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), tokens_xxh64
+//   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), tokens_xxh64
+//
+// In front of HDF5's own bytes stands the seal (io/seal.hpp): kind, version, size, hash of all but the tokens.
 #include "base/units.hpp"
 #include "io/tokenizer.hpp"
 

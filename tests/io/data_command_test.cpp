@@ -107,7 +107,7 @@ TEST_CASE("what the data command cannot do, it says")
     CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}), "no text is left for validation"));
     CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5", "--valid-fraction", "1.5"}),
                "--valid-fraction", "0.05"));
-    CHECK(says(complaint({"show", a}), "no readable HDF5 file"));
+    CHECK(says(complaint({"show", a}), "is no Trivium token store"));
     CHECK(says(complaint({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for so many words"));
     CHECK(get(a) == "some text");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2); // no leftovers, no outputs
