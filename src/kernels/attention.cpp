@@ -51,7 +51,7 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
         const i64 n = at.lanes_of(i0), first = start ? *start : 0;
         load_queries(row, at, group, i0, q_bsgre, A(at.scale), tile.q_es);
         row.each(n, [=](i64 i) {
-            tile.top_s[i] = -std::numeric_limits<A>::infinity();
+            tile.top_s[i] = -A(INFINITY);
             tile.total_s[i] = 0;
         });
         const i64 seen = at.seen(i0, first);
@@ -61,7 +61,7 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
             load_keys(row, at, group, j0, keys, v_btge, tile.v_te);
             tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts, at.rows,
                          false);
-            mask(row, at, i0, j0, keys, first, tile.p_ts, -std::numeric_limits<A>::infinity());
+            mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
             running_softmax(row, at, n, keys, tile);
             // o = o * exp(old top - new top) + p · v, transposed: o [e, s], v [t, e].
             if (j0 > 0)
@@ -115,7 +115,7 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
                              false);
                 tile_product(row, keys, n, at.dim, tile.v_te, at.width, i64{1}, tile.do_es, at.rows, tile.ds_ts,
                              at.rows, false);
-                mask(row, at, i0, j0, keys, i64{0}, tile.p_ts, -std::numeric_limits<A>::infinity());
+                mask(row, at, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
                 for (i64 c = 0; c < keys; ++c) {
                     A *p = tile.p_ts + c * at.rows, *ds = tile.ds_ts + c * at.rows;
                     row.each(n, [=](i64 i) {

@@ -15,7 +15,7 @@ void xent_stats(const Exec& exec, const LossShape& shape, const T* logits_rv, co
     constexpr i64 width = 4096;
     const i64 vocab = shape.vocab, offset = shape.v_offset;
     for_rows(exec, "xent_stats", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const A lowest = -std::numeric_limits<A>::infinity();
+        const A lowest = -A(INFINITY);
         const T* logits = logits_rv + r * vocab;
         A top = lowest, shift = 0, total = 0;
         for (i64 v0 = 0; v0 < vocab; v0 += width) {
@@ -46,7 +46,7 @@ void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_r
     for_rows(exec, "xent_stats_grad", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
         const T* logits = logits_rv + r * vocab;
         T* dlogits = dlogits_rv + r * vocab;
-        const A slope = dlse_r[r], lse = lse_r[r] == -std::numeric_limits<A>::infinity() ? A(0) : lse_r[r];
+        const A slope = dlse_r[r], lse = lse_r[r] == -A(INFINITY) ? A(0) : lse_r[r];
         const i64 target = target_r[r] < 0 ? -1 : target_r[r] - offset;
         const bool here = target >= 0 && target < vocab;
         const A logit = here ? A(logits[target]) : A(0);

@@ -3,7 +3,6 @@
 #include "base/bf16.hpp"
 
 #include <cstdint>
-#include <limits>
 #include <math.h>
 
 namespace trivium::kernels {

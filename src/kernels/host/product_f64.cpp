@@ -6,13 +6,32 @@ namespace trivium::kernels {
 
 namespace {
 
-// A tile of C, and the depth of one packed block of B (256 KiB: it stays in the second-level cache).
-constexpr i64 tile_rows = 48, tile_columns = 128, depth = 256;
+// B is packed in strips that stay in the first-level cache (32 KiB), a tile of C in the second (96 KiB).
+constexpr i64 tile_rows = 96, tile_columns = 128, depth = 128, strip = 32;
 constexpr Bytes worker_bytes = (tile_rows + depth) * tile_columns * static_cast<Bytes>(sizeof(double));
 
 i64 tiles_of(const ProductShape& shape)
 {
     return shape.batch * ceil_div(shape.m, tile_rows) * ceil_div(shape.n, tile_columns);
+}
+
+/// to[j / strip, p, j % strip] = from[p*bk + j*bn], read along the direction in which `from` is dense, padded with 0.
+void pack(const double* from, i64 bk, i64 bn, i64 kt, i64 nt, double* to)
+{
+    for (i64 j0 = 0; j0 < nt; j0 += strip, from += strip * bn, to += depth * strip) {
+        const i64 width = std::min(strip, nt - j0);
+        if (bk == 1)
+            for (i64 j = 0; j < width; ++j)
+                for (i64 p = 0; p < kt; ++p)
+                    to[p * strip + j] = from[p + j * bn];
+        else
+            for (i64 p = 0; p < kt; ++p)
+                for (i64 j = 0; j < width; ++j)
+                    to[p * strip + j] = from[p * bk + j];
+        for (i64 p = 0; p < kt; ++p)
+            for (i64 j = width; j < strip; ++j)
+                to[p * strip + j] = 0;
+    }
 }
 
 } // namespace
@@ -38,12 +57,10 @@ void product_f64(const Exec& exec, const ProductShape& shape, const double* a, c
         const double* b_tile = b + batch * shape.stride_b + j0 * bn;
         for (i64 k0 = 0; k0 < k; k0 += depth) {
             const i64 kt = std::min(depth, k - k0);
-            for (i64 p = 0; p < kt; ++p) {
-                double* to = b_kn + p * tile_columns;
-                row.each(nt, [=](i64 j) { to[j] = b_tile[(k0 + p) * bk + j * bn]; });
-                row.each(tile_columns - nt, [=](i64 j) { to[nt + j] = 0; });
-            }
-            tile_product(row, mt, nt, kt, a_tile + k0 * ak, am, ak, b_kn, tile_columns, c_mn, tile_columns, k0 > 0);
+            pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
+            for (i64 j = 0; j < nt; j += strip)
+                tile_product(row, mt, std::min(strip, nt - j), kt, a_tile + k0 * ak, am, ak, b_kn + j * depth, strip,
+                             c_mn + j, tile_columns, k0 > 0);
         }
         for (i64 i = 0; i < mt; ++i) {
             double* to = c + batch * shape.stride_c + (i0 + i) * n + j0;

@@ -9,6 +9,7 @@
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <limits>
 #include <omp.h>
 
 // Loops of kernels may write where they read, at the same index only: no dependency between iterations.
