@@ -1,0 +1,214 @@
+#include "harness.hpp"
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "catch.hpp"
+#include "runtime/dtypes.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace trivium::runs {
+
+using reference::Vector;
+
+void start_runtime() { static const kernels::Runtime runtime(1); }
+
+RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i64 microbatches)
+{
+    RunConfig c;
+    c.model.family = m.llama ? Family::llama : Family::gpt2;
+    c.model.layers = m.layers;
+    c.model.dim = m.dim;
+    c.model.heads = m.heads;
+    c.model.kv_heads = m.kv_heads;
+    c.model.ffn_dim = m.ffn;
+    c.model.vocab = m.vocab;
+    c.model.seq = m.seq;
+    c.model.tied_embeddings = m.tied;
+    c.model.rope_theta = m.theta;
+    c.model.norm_eps = m.eps;
+    if (m.factor != 1)
+        c.model.rope_scaling = {m.factor, m.low_freq_factor, m.high_freq_factor, static_cast<i64>(m.original_seq)};
+    c.train.precision = precision;
+    c.train.global_batch = rows;
+    c.train.micro_batch = rows / microbatches;
+    c.parallel.threads = 1;
+    resolve_and_validate(c);
+    return c;
+}
+
+Batch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed)
+{
+    const RandomStream stream(seed, "batch");
+    Batch batch;
+    for (i64 i = 0; i < rows * model.seq; ++i) {
+        const std::uint64_t bits = stream.bits_at(static_cast<u64>(i));
+        batch.tokens.push_back(static_cast<std::int32_t>(bits % static_cast<u64>(model.vocab)));
+        const bool ignored = i > 0 && (bits >> 20) % 7 == 0;
+        batch.targets.push_back(ignored ? -1 : static_cast<std::int32_t>((bits >> 32) % static_cast<u64>(model.vocab)));
+    }
+    return batch;
+}
+
+namespace {
+
+const Buffer& buffer_of(const Program& program, std::string_view name)
+{
+    for (const Buffer& buffer : program.schedule.buffers)
+        if (buffer.name == name)
+            return buffer;
+    FAIL("no buffer is called " << std::string(name));
+    throw 0;
+}
+
+template <class T>
+constexpr T narrow(double value)
+{
+    return T(static_cast<kernels::Acc<T>>(value));
+}
+
+} // namespace
+
+Vector read(const Program& program, const Arena& arena, std::string_view name)
+{
+    const TensorType& type = program.graph[program.graph.find(name)].type;
+    return with_type(type.dtype, [&](auto t) {
+        using T = decltype(t);
+        const T* data = reinterpret_cast<const T*>(arena.at(buffer_of(program, name).offset));
+        Vector values;
+        for (i64 i = 0; i < type.elements(); ++i)
+            values.push_back(static_cast<double>(static_cast<kernels::Acc<T>>(data[i])));
+        return values;
+    });
+}
+
+void write(const Program& program, Arena& arena, std::string_view name, const Vector& values)
+{
+    const TensorType& type = program.graph[program.graph.find(name)].type;
+    REQUIRE(type.elements() == static_cast<i64>(values.size()));
+    with_type(type.dtype, [&](auto t) {
+        using T = decltype(t);
+        T* data = reinterpret_cast<T*>(arena.at(buffer_of(program, name).offset));
+        std::transform(values.begin(), values.end(), data, narrow<T>);
+    });
+}
+
+reference::Tensors read_parameters(const Program& program, const Arena& arena)
+{
+    reference::Tensors all;
+    for (const ValueId id : program.graph.with_role(Role::parameter))
+        all[program.graph[id].name] = read(program, arena, program.graph[id].name);
+    return all;
+}
+
+void randomise(const Program& program, Arena& arena, std::uint64_t seed, double spread)
+{
+    for (const ValueId id : program.graph.with_role(Role::parameter)) {
+        const Value& v = program.graph[id];
+        const bool norm = v.name.find("norm.weight") != std::string::npos;
+        const RandomStream stream(seed, "test " + v.name);
+        Vector values;
+        for (i64 i = 0; i < v.type.elements(); ++i)
+            values.push_back((norm ? 1 : 0) + spread * stream.normal_at(static_cast<u64>(i)));
+        write(program, arena, v.name, values);
+    }
+}
+
+Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed) : config(run_config)
+{
+    start_runtime();
+    compiled = compile_training(config, {});
+    arena = std::make_unique<Arena>(compiled.memory.arena);
+    ExecutorConfig executor;
+    executor.threads = threads;
+    executor.red_zone = contracts_on ? 256 : 0;
+    train = std::make_unique<Executor>(program().graph, program().schedule, *arena, executor);
+    const Program& e = compiled.programs[eval_program];
+    eval = std::make_unique<Executor>(e.graph, e.schedule, *arena, executor);
+    initialise(program().graph, program().schedule, *arena, seed, 1);
+    randomise(program(), *arena, seed);
+}
+
+Feed Run::feed_of(const Batch& batch, std::vector<double> hyper) const
+{
+    return [&batch, hyper, rows = micro_batch(config)](const Value& value, i64 microbatch, void* destination) {
+        if (value.role == Role::hyper) {
+            std::memcpy(destination, hyper.data(), hyper.size() * sizeof(double));
+            return;
+        }
+        const i64 seq = value.type.shape[1];
+        auto* to = static_cast<std::int32_t*>(destination);
+        for (i64 row = 0; row < rows; ++row, to += seq) {
+            const i64 from = (microbatch * rows + row) * seq;
+            if (value.name == "positions")
+                std::iota(to, to + seq, 0);
+            else
+                std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() + from, seq, to);
+        }
+    };
+}
+
+void Run::differentiate(const Batch& batch, const std::vector<double>& hyper)
+{
+    train->run_until_decision(feed_of(batch, hyper));
+}
+
+reference::Tensors Run::gradients() const
+{
+    reference::Tensors all;
+    for (const ValueId id : program().graph.with_role(Role::parameter)) {
+        const std::string& name = program().graph[id].name;
+        all[name] = read("grad." + name + ".before");
+    }
+    return all;
+}
+
+std::vector<std::byte> Run::kept_bytes() const
+{
+    std::vector<std::byte> bytes;
+    for (const Buffer& b : program().schedule.buffers)
+        if (b.lifetime == Lifetime::run)
+            bytes.insert(bytes.end(), arena->at(b.offset), arena->at(b.offset) + b.bytes);
+    return bytes;
+}
+
+void Run::require_planned_is_used(const Batch& batch)
+{
+    differentiate(batch);
+    update();
+    eval->run_until_decision(feed_of(batch, {}));
+    REQUIRE(std::max(train->used(), eval->used()) == compiled.memory.arena);
+    REQUIRE(arena->size() == compiled.memory.arena);
+    // A dead buffer is poisoned as a whole, scratch included, so the pattern of an untouched arena ends where the plan does.
+    if constexpr (contracts_on)
+        REQUIRE(arena->high_water() == compiled.memory.arena);
+}
+
+double scaled_difference(const Vector& a, const Vector& b)
+{
+    REQUIRE(a.size() == b.size());
+    double largest = 1e-300, difference = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        if (!std::isfinite(a[i]) || !std::isfinite(b[i]))
+            return INFINITY;
+        largest = std::max(largest, std::abs(b[i]));
+        difference = std::max(difference, std::abs(a[i] - b[i]));
+    }
+    return difference / largest;
+}
+
+double norm_difference(const Vector& a, const Vector& b)
+{
+    REQUIRE(a.size() == b.size());
+    double square = 0, difference = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        square += b[i] * b[i];
+        difference += (a[i] - b[i]) * (a[i] - b[i]);
+    }
+    return std::sqrt(difference / square);
+}
+
+} // namespace trivium::runs

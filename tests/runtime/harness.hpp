@@ -1,0 +1,68 @@
+#pragma once
+// A small model, compiled and laid out as `train` does it, with its arena open to the tests.
+#include "kernels/runtime.hpp"
+#include "reference_model.hpp"
+#include "runtime/executor.hpp"
+#include "runtime/initialise.hpp"
+#include "train/compile.hpp"
+
+#include <memory>
+
+namespace trivium::runs {
+
+/// Kokkos and OpenMP, once a program.
+void start_runtime();
+
+/// The run config of a reference model. \pre rows is a multiple of microbatches
+RunConfig config_of(const reference::Model& model, Precision precision, i64 rows, i64 microbatches = 1);
+
+/// Tokens and targets for `rows` sequences; about one target in seven is ignored, never all.
+struct Batch {
+    reference::Ids tokens, targets;
+};
+Batch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
+
+/// Content of a buffer of the arena as doubles. \pre `name` is a value of the program that owns a buffer
+reference::Vector read(const Program& program, const Arena& arena, std::string_view name);
+void write(const Program& program, Arena& arena, std::string_view name, const reference::Vector& values);
+/// All parameters of a program.
+reference::Tensors read_parameters(const Program& program, const Arena& arena);
+/// Random parameters: normal times `spread`, norms' weights around 1, the others around 0.
+void randomise(const Program& program, Arena& arena, std::uint64_t seed, double spread = 0.4);
+
+/// The training and evaluation programs of a config in one arena.
+class Run {
+public:
+    explicit Run(const RunConfig& config, int threads = 1, std::uint64_t seed = 1);
+
+    const Program& program() const { return compiled.programs[train_program]; }
+    /// Runs the Steps before the decision.
+    void differentiate(const Batch& batch, const std::vector<double>& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
+    void update() { train->run_after_decision(); }
+    double loss_sum() const { return train->fetched("loss_sum"); }
+    double tokens() const { return train->fetched("token_count"); }
+    /// Of the sum of losses, by parameter name; valid until update(). \pre differentiate()
+    reference::Tensors gradients() const;
+    reference::Tensors parameters() const { return read_parameters(program(), *arena); }
+    reference::Vector read(std::string_view name) const { return runs::read(program(), *arena, name); }
+    void write(std::string_view name, const reference::Vector& values) { runs::write(program(), *arena, name, values); }
+    /// Every byte of run-lifetime buffers, one after the other.
+    std::vector<std::byte> kept_bytes() const;
+    /// Requires that, all programs having run, what they used is what was planned. Destroys what a step left behind.
+    void require_planned_is_used(const Batch& batch);
+
+    RunConfig config;
+    Compiled compiled;
+    std::unique_ptr<Arena> arena;
+    std::unique_ptr<Executor> train, eval;
+
+private:
+    Feed feed_of(const Batch& batch, std::vector<double> hyper) const;
+};
+
+/// Largest difference between two tensors, relative to the largest magnitude of the second.
+double scaled_difference(const reference::Vector& a, const reference::Vector& b);
+/// Euclidean norm of the difference, relative to the second's.
+double norm_difference(const reference::Vector& a, const reference::Vector& b);
+
+} // namespace trivium::runs

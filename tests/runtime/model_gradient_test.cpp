@@ -1,0 +1,155 @@
+// Loss and every gradient of whole toy models, by parameter name, against the straight-line reference.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "harness.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace trivium;
+using namespace trivium::runs;
+using reference::Model;
+
+namespace {
+
+Model llama(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab, int seq, bool tied)
+{
+    Model m;
+    m.layers = layers;
+    m.dim = heads * head_dim;
+    m.heads = heads;
+    m.kv_heads = kv_heads;
+    m.ffn = ffn;
+    m.vocab = vocab;
+    m.seq = seq;
+    m.tied = tied;
+    return m;
+}
+
+Model gpt2(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab, int seq, bool tied)
+{
+    Model m = llama(layers, heads, kv_heads, head_dim, ffn, vocab, seq, tied);
+    m.llama = false;
+    return m;
+}
+
+/// Short waves kept, long ones slowed, one on the ramp: every branch of the scaling in one head.
+Model scaled(Model m)
+{
+    m.theta = 100;
+    m.factor = 8;
+    m.original_seq = 64;
+    return m;
+}
+
+struct Case {
+    const char* name;
+    Model model;
+    int rows, microbatches;
+};
+
+std::vector<Case> cases()
+{
+    std::vector<Case> all{
+        {"llama, odd sizes", llama(2, 3, 1, 6, 10, 17, 5, false), 3, 1},
+        {"llama, tied", llama(3, 4, 2, 4, 7, 13, 6, true), 2, 2},
+        {"llama, as many key heads, 3 microbatches", llama(1, 2, 2, 8, 24, 31, 7, false), 3, 3},
+        {"llama, scaled rotation, tied", scaled(llama(2, 4, 2, 16, 20, 19, 33, true)), 2, 1},
+        {"llama, one token", llama(1, 1, 1, 2, 1, 2, 1, false), 1, 1},
+        {"gpt2, odd sizes, tied", gpt2(2, 3, 3, 6, 10, 17, 5, true), 3, 3},
+        {"gpt2, untied", gpt2(3, 2, 2, 5, 9, 11, 8, false), 4, 2},
+        {"gpt2, grouped keys", gpt2(1, 4, 2, 3, 12, 23, 9, true), 2, 1},
+    };
+    all[1].model.eps = 1e-2; // so that it is seen where it goes
+    all[6].model.eps = 1e-2;
+    all[2].model.theta = 500000;
+    return all;
+}
+
+/// Largest magnitude of all gradients: what a gradient that vanishes in exact arithmetic is measured by.
+double largest(const reference::Tensors& tensors)
+{
+    double most = 0;
+    for (const auto& [name, values] : tensors)
+        for (const double v : values)
+            most = std::max(most, std::abs(v));
+    return most;
+}
+
+/// A key bias adds the same to all scores of a query, one token sees only itself: such gradients are exactly 0.
+bool vanishes(const reference::Vector& gradient, double scale)
+{
+    return std::all_of(gradient.begin(), gradient.end(), [&](double v) { return std::abs(v) < 1e-13 * scale; });
+}
+
+void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
+{
+    INFO(c.name);
+    Run run(config_of(c.model, precision, c.rows, c.microbatches));
+    if (precision == Precision::bf16)
+        randomise(run.program(), *run.arena, 2, 0.15); // scores stay small: bf16 loses what a steep softmax needs
+    const Batch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
+    run.differentiate(first); // a step before: what it left must not leak into the next
+    run.differentiate(batch);
+    const reference::Result want = reference::run(c.model, run.parameters(), batch.tokens, batch.targets);
+    const double scale = largest(want.gradients);
+    CHECK(run.tokens() == want.tokens);
+    CHECK(std::abs(run.loss_sum() - want.loss_sum) <= tolerance * std::abs(want.loss_sum));
+    const reference::Tensors got = run.gradients();
+    REQUIRE(got.size() == want.gradients.size());
+    for (const auto& [name, gradient] : want.gradients) {
+        INFO(name);
+        REQUIRE(got.count(name) == 1);
+        if (vanishes(gradient, scale))
+            CHECK(scaled_difference(got.at(name), reference::Vector(gradient.size(), 0.0)) * 1e-300 <= tolerance * scale);
+        else
+            CHECK((by_norm ? norm_difference : scaled_difference)(got.at(name), gradient) <= tolerance);
+    }
+    run.require_planned_is_used(batch);
+}
+
+} // namespace
+
+TEST_CASE("gradients of whole models agree with the reference in f64")
+{
+    for (const Case& c : cases())
+        compare(c, Precision::f64, 1e-9, false);
+}
+
+TEST_CASE("gradients of whole models agree with the reference in f32")
+{
+    for (const Case& c : cases())
+        compare(c, Precision::f32, 1e-4, false);
+}
+
+TEST_CASE("gradients of whole models agree with the reference in bf16")
+{
+    // bf16 keeps 8 bits; tensors of a handful of values have no average to hide in, so only wider models.
+    for (const Case& c : cases())
+        if (c.model.dim > 8)
+            compare(c, Precision::bf16, 5e-2, true);
+}
+
+TEST_CASE("the reference itself agrees with finite differences")
+{
+    for (Case c : {cases()[1], cases()[3], cases()[6]}) {
+        INFO(c.name);
+        c.model.seq = 3;
+        c.model.layers = 1;
+        Run run(config_of(c.model, Precision::f64, 1));
+        const Batch batch = random_batch(c.model, 1, 7);
+        reference::Tensors parameters = run.parameters();
+        const reference::Result at = reference::run(c.model, parameters, batch.tokens, batch.targets);
+        for (auto& [name, values] : parameters)
+            for (const std::size_t i : {std::size_t{0}, values.size() / 2, values.size() - 1}) {
+                const double kept = values[i], step = 1e-5;
+                values[i] = kept + step;
+                const double up = reference::run(c.model, parameters, batch.tokens, batch.targets).loss_sum;
+                values[i] = kept - step;
+                const double down = reference::run(c.model, parameters, batch.tokens, batch.targets).loss_sum;
+                values[i] = kept;
+                INFO(name << "[" << i << "]");
+                CHECK(at.gradients.at(name)[i] == Approx((up - down) / (2 * step)).epsilon(1e-6).margin(1e-8));
+            }
+    }
+}

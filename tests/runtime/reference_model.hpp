@@ -1,0 +1,38 @@
+#pragma once
+// Both families once more, in straight lines: double, one sequence after the other, every product a triple loop,
+// every backward pass written by hand. It shares no code with Trivium, which is its point: where the two agree,
+// it is not because they make the same mistake in the same function.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace reference {
+
+using Vector = std::vector<double>;
+using Tensors = std::map<std::string, Vector>; ///< by global parameter name, row-major
+using Ids = std::vector<std::int32_t>;
+
+struct Model {
+    bool llama = true; ///< else GPT-2
+    int layers = 1, dim = 8, heads = 2, kv_heads = 2, ffn = 16, vocab = 11, seq = 4;
+    bool tied = false;
+    double theta = 10000, eps = 1e-5;
+    double factor = 1, low_freq_factor = 1, high_freq_factor = 4, original_seq = 8192; ///< Llama 3's scaling
+    int head_dim() const { return dim / heads; }
+};
+
+/// Number of values of each parameter, by name.
+std::map<std::string, std::size_t> parameter_sizes(const Model& model);
+
+struct Result {
+    double loss_sum = 0; ///< over the tokens that count
+    double tokens = 0;   ///< how many those are
+    Tensors gradients;   ///< of loss_sum
+    Vector logits;       ///< [rows, seq, vocab]
+};
+
+/// `tokens` and `targets` are [rows, seq]; a target below 0 is ignored.
+Result run(const Model& model, const Tensors& parameters, const Ids& tokens, const Ids& targets);
+
+} // namespace reference
