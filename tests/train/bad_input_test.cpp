@@ -1,0 +1,81 @@
+// Wrong files: one message with place, problem and remedy, the right exit status, nothing half-written.
+#include "catch.hpp"
+#include "program.hpp"
+
+#include <filesystem>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+void expect(const Outcome& outcome, int status, const std::vector<std::string>& said)
+{
+    INFO(outcome.err);
+    CHECK(outcome.status == status);
+    for (const std::string& word : said)
+        CHECK(outcome.err.find(word) != std::string::npos);
+    CHECK(outcome.err.find("internal") == std::string::npos);
+    CHECK(outcome.err.find("remedy") != std::string::npos);
+}
+
+} // namespace
+
+TEST_CASE("bad corpora")
+{
+    const Folder folder;
+    write_text(folder / "empty.txt", "");
+    write_text(folder / "latin1.txt", "caf\xe9 au lait\n");
+    write_text(folder / "bad.jsonl", "{\"text\": \"fine\"}\nnot json\n");
+    const auto tokenize = [&](const std::string& input) {
+        return run_program({"data", "tokenize", input, "--tokenizer", "bytes", "--output", "out.h5"}, folder.path());
+    };
+    expect(tokenize("empty.txt"), 2, {"empty.txt"});
+    expect(tokenize("latin1.txt"), 2, {"latin1.txt", "UTF-8"});
+    expect(tokenize("bad.jsonl"), 2, {"bad.jsonl:2"});
+    expect(tokenize("missing.txt"), 2, {"missing.txt"});
+    CHECK_FALSE(fs::exists(folder / "out.h5"));
+    expect(run_program({"data", "tokenizer", "empty.txt", "--vocab", "300", "--output", "t.model"}, folder.path()), 2, {"empty.txt"});
+    CHECK_FALSE(fs::exists(folder / "t.model"));
+}
+
+TEST_CASE("bad stores and checkpoints")
+{
+    const Folder folder;
+    write_text(folder / "text.txt", some_text(3000));
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
+                                    "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
+    const auto train = [&](std::vector<std::string> overrides) {
+        overrides.insert(overrides.begin(), {"train", "run.toml"});
+        return run_program(overrides, folder.path());
+    };
+    expect(train({"data.train=missing.h5"}), 2, {"missing.h5"});
+    expect(train({"data.train=text.txt"}), 2, {"text.txt"});
+    expect(train({"model.vocab=100"}), 2, {"train.h5", "vocab"});
+    expect(train({"model.seq=100000"}), 2, {"train.h5", "seq"});
+    expect(train({"parallel.tensor=2"}), 2, {"grid"});
+    expect(train({"checkpoint.resume=nowhere"}), 2, {"nowhere"});
+    expect(run_program({"eval", "run.toml"}, folder.path()), 2, {"ck", "checkpoint"});
+    const std::string store = read_text(folder / "train.h5");
+    for (const double part : {0.0, 0.3, 0.9}) {
+        write_text(folder / "cut.h5", store.substr(0, static_cast<std::size_t>(part * static_cast<double>(store.size()))));
+        expect(train({"data.train=cut.h5"}), 2, {"cut.h5"});
+    }
+    REQUIRE(train({}).status == 0);
+    expect(train({"model.dim=32", "train.steps=3"}), 2, {"another model"});
+    expect(train({"model.layers=1", "train.steps=3"}), 2, {"another model"});
+    const std::string file = folder / "ck/step-00000002/state.h5", whole = read_text(file);
+    write_text(file, whole.substr(0, whole.size() / 2));
+    expect(train({"train.steps=3"}), 2, {"step-00000002"});
+    expect(run_program({"generate", "run.toml", "--checkpoint", "ck/step-00000002"}, folder.path()), 2, {"step-00000002"});
+}
+
+TEST_CASE("a log folder that cannot be made is the machine's fault: status 1")
+{
+    const Folder folder;
+    write_text(folder / "text.txt", some_text(3000));
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=1\nglobal_batch=1\n"
+                                    "[parallel]\nthreads=1\n[log]\ndir=\"text.txt/log\"\n");
+    expect(run_program({"train", "run.toml"}, folder.path()), 1, {"text.txt/log"});
+}

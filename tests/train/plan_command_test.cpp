@@ -1,0 +1,90 @@
+// What needs no runtime: plan, explain, --help, and mistakes in them.
+#include "catch.hpp"
+#include "config/model_config.hpp"
+#include "program.hpp"
+
+#include <nlohmann/json.hpp>
+
+TEST_CASE("plan prints the arena of published models, and less in bf16 per activation")
+{
+    const Folder folder;
+    for (const char* name : {"gpt2-124m", "llama3-8b", "llama3-405b"}) {
+        const Outcome plan = run_program({"plan", "/dev/null", std::string("model.preset=") + name, "--json", "train.global_batch=1"}, folder.path());
+        INFO(plan.err);
+        REQUIRE(plan.status == 0);
+        const auto json = nlohmann::json::parse(plan.out);
+        trivium::ModelConfig model = trivium::preset(name);
+        trivium::resolve(model);
+        CHECK(json["parameters"] == trivium::parameter_count(model));
+        // f32 training holds at least parameter, gradient and two moments: 16 bytes each.
+        CHECK(json["arena_bytes"].get<std::int64_t>() > 16 * trivium::parameter_count(model));
+        CHECK(json["kept_bytes"].get<std::int64_t>() + json["transient_bytes"].get<std::int64_t>() == json["arena_bytes"]);
+    }
+}
+
+TEST_CASE("a limit on memory refuses a plan that exceeds it")
+{
+    const Folder folder;
+    const Outcome plan = run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "parallel.memory_limit=1000000000"}, folder.path());
+    CHECK(plan.status == 2);
+    CHECK(plan.err.find("parallel.memory_limit") != std::string::npos);
+    CHECK(plan.err.find("remedy") != std::string::npos);
+}
+
+TEST_CASE("explain prints a graph that it reads back")
+{
+    const Folder folder;
+    const Outcome first = run_program({"explain", "/dev/null", "model.preset=toy", "--only", "graph"}, folder.path());
+    REQUIRE(first.status == 0);
+    const std::string graph = first.out.substr(first.out.find("graph train"));
+    write_text(folder / "toy.graph", graph);
+    const Outcome second = run_program({"explain", "toy.graph", "--only", "graph"}, folder.path());
+    INFO(second.err);
+    REQUIRE(second.status == 0);
+    CHECK(second.out.substr(second.out.find("graph train")) == graph);
+}
+
+TEST_CASE("mistakes on the command line name the nearest right word and exit with 2")
+{
+    const Folder folder;
+    struct Case {
+        std::vector<std::string> arguments;
+        std::vector<std::string> said;
+    };
+    const std::vector<Case> cases{
+        {{"trian", "x.toml"}, {"trian", "train"}},
+        {{"plan", "missing.toml"}, {"missing.toml", "remedy"}},
+        {{"plan", "/dev/null", "model.layer=3"}, {"layer", "layers"}},
+        {{"plan", "/dev/null", "modle.layers=3"}, {"modle", "model"}},
+        {{"plan", "/dev/null", "model.preset=lama3-8b"}, {"lama3-8b", "llama3-8b"}},
+        {{"plan", "/dev/null", "model.layers=many"}, {"model.layers", "many"}},
+        {{"plan", "/dev/null", "model.dim=65"}, {"model.heads", "65"}},
+        {{"plan", "/dev/null", "model.heads=3", "model.dim=66", "model.kv_heads=2"}, {"model.kv_heads"}},
+        {{"plan", "/dev/null", "train.global_batch=6", "train.micro_batch=4"}, {"micro_batch"}},
+        {{"plan", "/dev/null", "parallel.data=2", "train.global_batch=4"}, {"parallel"}},
+        {{"plan", "/dev/null", "--jsn"}, {"jsn"}},
+        {{"explain", "missing.graph"}, {"missing.graph"}},
+        {{"plan"}, {"config"}},
+    };
+    for (const Case& c : cases) {
+        const Outcome outcome = run_program(c.arguments, folder.path());
+        INFO(c.arguments.back() << ": " << outcome.err);
+        CHECK(outcome.status == 2);
+        for (const std::string& word : c.said)
+            CHECK(outcome.err.find(word) != std::string::npos);
+        CHECK(outcome.err.find("internal") == std::string::npos);
+    }
+}
+
+TEST_CASE("--help and --version answer for the program and each sub-command")
+{
+    const Folder folder;
+    CHECK(run_program({"--help"}, folder.path()).status == 0);
+    CHECK(run_program({"--version"}, folder.path()).out.find("trivium ") == 0);
+    for (const char* command : {"train", "plan", "explain", "data", "eval", "generate"}) {
+        const Outcome help = run_program({command, "--help"}, folder.path());
+        INFO(command);
+        CHECK(help.status == 0);
+        CHECK(help.out.size() > 40);
+    }
+}

@@ -1,0 +1,96 @@
+#include "program.hpp"
+
+#include "catch.hpp"
+
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+int start(const std::vector<std::string>& arguments, const std::string& cwd)
+{
+    std::vector<std::string> words{TRIVIUM_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words)
+        argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const int child = fork();
+    if (child == 0) {
+        if (chdir(cwd.c_str()) != 0)
+            _exit(126);
+        const int out = open((cwd + "/.out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        const int err = open((cwd + "/.err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        dup2(out, 1);
+        dup2(err, 2);
+        execv(argv[0], argv.data());
+        _exit(127);
+    }
+    return child;
+}
+
+Outcome finish(int child, const std::string& cwd)
+{
+    int status = 0;
+    waitpid(child, &status, 0);
+    Outcome outcome;
+    outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    outcome.out = read_text(cwd + "/.out");
+    outcome.err = read_text(cwd + "/.err");
+    return outcome;
+}
+
+} // namespace
+
+Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd)
+{
+    return finish(start(arguments, cwd), cwd);
+}
+
+Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal)
+{
+    std::filesystem::remove(cwd + "/.err");
+    const int child = start(arguments, cwd);
+    for (int i = 0; i < 3000 && (!std::filesystem::exists(cwd + "/.err") || read_text(cwd + "/.err").find(when) == std::string::npos); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    kill(child, signal);
+    return finish(child, cwd);
+}
+
+Folder::Folder()
+{
+    std::string name = (std::filesystem::temp_directory_path() / "trivium-test-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path_ = name;
+}
+
+Folder::~Folder() { std::filesystem::remove_all(path_); }
+
+void write_text(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+std::string read_text(const std::string& path)
+{
+    std::stringstream text;
+    text << std::ifstream(path, std::ios::binary).rdbuf();
+    return text.str();
+}
+
+std::string some_text(int words)
+{
+    static const char* const list[] = {"the", "light", "of", "a", "river", "and", "stone", "was", "over", "mountains", "bright", "in"};
+    std::string text;
+    unsigned state = 1;
+    for (int i = 0; i < words; ++i) {
+        state = state * 1664525u + 1013904223u;
+        text += list[(state >> 16) % 12];
+        text += i % 17 == 16 ? ".\n" : " ";
+    }
+    return text;
+}

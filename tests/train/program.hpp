@@ -1,0 +1,35 @@
+#pragma once
+// Runs the program as a user would.
+#include <string>
+#include <vector>
+
+struct Outcome {
+    int status = 0;     ///< exit status; 128 + n after signal n
+    std::string out, err;
+};
+
+/// Runs `trivium ARGS…` in folder `cwd`.
+Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd);
+
+/// The same, and sends `signal` once its stderr says `when`.
+Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal);
+
+/// An empty folder that goes with the object.
+class Folder {
+public:
+    Folder();
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder();
+    const std::string& path() const { return path_; }
+    std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+private:
+    std::string path_;
+};
+
+void write_text(const std::string& path, const std::string& text);
+std::string read_text(const std::string& path);
+
+/// Some English-like text of `words` words, the same each time.
+std::string some_text(int words);

@@ -1,0 +1,194 @@
+// Whole runs: what is saved, what goes on, what is reported.
+#include "catch.hpp"
+#include "io/checkpoint.hpp"
+#include "io/metrics.hpp"
+#include "program.hpp"
+#include "train/trainer.hpp"
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+using namespace trivium;
+
+namespace {
+
+/// A folder with a tiny corpus and config; `extra` goes below.
+struct Run {
+    Folder folder;
+    explicit Run(const std::string& extra = "")
+    {
+        write_text(folder / "text.txt", some_text(4000));
+        const Outcome made = trivium_in({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5", "--valid",
+                                              "valid.h5", "--valid-fraction", "0.1"});
+        INFO(made.err);
+        REQUIRE(made.status == 0);
+        write_text(folder / "run.toml",
+                   "[model]\npreset = \"toy\"\nlayers = 2\nseq = 32\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\n"
+                   "[train]\nsteps = 8\nglobal_batch = 4\nlr = 3e-3\nwarmup = 2\n[parallel]\nthreads = 1\n"
+                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n" + extra);
+    }
+    Outcome trivium_in(const std::vector<std::string>& arguments) const { return ::run_program(arguments, folder.path()); }
+    Outcome train(std::vector<std::string> overrides = {}) const
+    {
+        std::vector<std::string> arguments{"train", "run.toml"};
+        arguments.insert(arguments.end(), overrides.begin(), overrides.end());
+        return trivium_in(arguments);
+    }
+};
+
+std::vector<double> content(const std::string& checkpoint)
+{
+    const CheckpointReader reader = CheckpointReader::open(checkpoint);
+    std::vector<double> all;
+    for (const auto& entry : reader.tensors()) {
+        i64 count = 1;
+        for (const i64 extent : entry.shape)
+            count *= extent;
+        std::vector<double> values(static_cast<std::size_t>(count));
+        reader.read(entry.name, 0, count, StoredType::f64, values.data());
+        all.insert(all.end(), values.begin(), values.end());
+    }
+    return all;
+}
+
+std::vector<double> losses(const std::string& log)
+{
+    std::vector<double> all;
+    for (const MetricsRecord& r : read_metrics(log + "/metrics.jsonl"))
+        all.push_back(r.value("loss"));
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("the learning rate warms up linearly and falls along a cosine")
+{
+    TrainConfig c;
+    c.lr = 1;
+    c.min_lr = 0.1;
+    c.warmup = 10;
+    c.steps = 110;
+    CHECK(learning_rate(c, 1) == Approx(0.1));
+    CHECK(learning_rate(c, 10) == Approx(1));
+    CHECK(learning_rate(c, 60) == Approx(0.55));
+    CHECK(learning_rate(c, 110) == Approx(0.1));
+    c.warmup = 0;
+    CHECK(learning_rate(c, 110) == Approx(0.1));
+}
+
+TEST_CASE("two runs are bitwise the same, and so is one that stopped and went on")
+{
+    for (const char* precision : {"f32", "bf16"}) {
+        const Run run;
+        const std::string key = std::string("train.precision=") + precision;
+        REQUIRE(run.train({key, "checkpoint.dir=a", "log.dir=la"}).status == 0);
+        REQUIRE(run.train({key, "checkpoint.dir=b", "log.dir=lb"}).status == 0);
+        REQUIRE(run.train({key, "checkpoint.dir=c", "log.dir=lc", "train.stop_after=3"}).status == 0);
+        const Outcome resumed = run.train({key, "checkpoint.dir=c", "log.dir=lc"});
+        INFO(resumed.err);
+        REQUIRE(resumed.status == 0);
+        CHECK(resumed.err.find("resuming from c/step-00000003") != std::string::npos);
+        const auto a = content(run.folder / "a/step-00000008");
+        CHECK(a.size() > 300000);
+        CHECK((a == content(run.folder / "b/step-00000008")));
+        CHECK((a == content(run.folder / "c/step-00000008")));
+        CHECK(losses(run.folder / "la") == losses(run.folder / "lb"));
+        CHECK(losses(run.folder / "la") == losses(run.folder / "lc"));
+        CHECK(losses(run.folder / "la").size() == 8);
+    }
+}
+
+TEST_CASE("the arena that plan prints is the arena that the run uses")
+{
+    for (const char* precision : {"f32", "bf16", "f64"}) {
+        const Run run;
+        const std::string key = std::string("train.precision=") + precision;
+        const Outcome plan = run.trivium_in({"plan", "run.toml", key, "train.micro_batch=2", "--json"});
+        REQUIRE(plan.status == 0);
+        const i64 planned = nlohmann::json::parse(plan.out)["arena_bytes"];
+        REQUIRE(run.train({key, "train.micro_batch=2"}).status == 0);
+        const auto records = read_metrics(run.folder / "log/metrics.jsonl");
+        CHECK(static_cast<i64>(records.back().value("memory_bytes")) == planned);
+    }
+}
+
+TEST_CASE("accumulating over microbatches changes rounding only")
+{
+    const Run run;
+    std::vector<std::vector<double>> all;
+    for (const char* micro : {"4", "2", "1"}) {
+        REQUIRE(run.train({std::string("train.micro_batch=") + micro, std::string("checkpoint.dir=ck") + micro, std::string("log.dir=log") + micro}).status == 0);
+        all.push_back(losses(run.folder / (std::string("log") + micro)));
+    }
+    for (std::size_t i = 0; i < all[0].size(); ++i) {
+        CHECK(all[1][i] == Approx(all[0][i]).epsilon(1e-5));
+        CHECK(all[2][i] == Approx(all[0][i]).epsilon(1e-5));
+    }
+}
+
+TEST_CASE("training lowers the loss, eval agrees with the trainer, generate goes on from a prompt")
+{
+    const Run run;
+    REQUIRE(run.train({"train.steps=40"}).status == 0);
+    const auto records = read_metrics(run.folder / "log/metrics.jsonl");
+    REQUIRE(records.size() == 40);
+    CHECK(records.back().value("loss") < records.front().value("loss") - 1);
+    for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "step_seconds", "mfu", "memory_bytes"})
+        CHECK((std::string(name) == "step" || records.front().has(name)));
+    const Outcome eval = run.trivium_in({"eval", "run.toml", "--json"});
+    REQUIRE(eval.status == 0);
+    CHECK(nlohmann::json::parse(eval.out)["loss"].get<double>() == Approx(records.back().value("valid_loss")).epsilon(1e-9));
+    const Outcome text = run.trivium_in({"generate", "run.toml", "--prompt", "the light of", "--tokens", "20", "--temperature", "0", "--json"});
+    INFO(text.err);
+    REQUIRE(text.status == 0);
+    const auto json = nlohmann::json::parse(text.out);
+    CHECK(json["tokens"].size() == 20);
+    CHECK(run.trivium_in({"generate", "run.toml", "--prompt", "the light of", "--tokens", "20", "--temperature", "0", "--json"}).out == text.out);
+}
+
+TEST_CASE("a signal saves and asks to be started again")
+{
+    const Run run;
+    const Outcome stopped = run_and_signal({"train", "run.toml", "train.steps=100000", "train.warmup=0"}, run.folder.path(), "step      5/", SIGUSR1);
+    INFO(stopped.err);
+    CHECK(stopped.status == 75);
+    CHECK(stopped.err.find("saved ck/step-") != std::string::npos);
+    const auto records = read_metrics(run.folder / "log/metrics.jsonl");
+    const i64 reached = records.back().step;
+    REQUIRE(run.train({"train.steps=" + std::to_string(reached + 2)}).status == 0);
+    const auto after = read_metrics(run.folder / "log/metrics.jsonl");
+    REQUIRE(static_cast<i64>(after.size()) == reached + 2);
+    for (std::size_t i = 0; i < after.size(); ++i)
+        CHECK(after[i].step == static_cast<i64>(i) + 1);
+}
+
+TEST_CASE("a step that is not finite is skipped: it counts, and parameters stay")
+{
+    const Run run;
+    // One step at an absurd rate puts every parameter out of range; what follows cannot be finite.
+    const Outcome wild = run.train({"train.lr=1e38", "train.warmup=0", "train.steps=4", "train.grad_clip=0"});
+    INFO(wild.err);
+    REQUIRE(wild.status == 0);
+    CHECK(wild.err.find("skipped") != std::string::npos);
+    const CheckpointReader reader = CheckpointReader::open(run.folder / "ck/step-00000004");
+    CHECK(reader.state().step == 4);
+    CHECK(reader.state().samples == 16);
+    CHECK(reader.state().updates < 4);
+}
+
+TEST_CASE("init_from takes the weights and starts the optimizer afresh")
+{
+    const Run run;
+    REQUIRE(run.train({"train.steps=4", "checkpoint.dir=base", "log.dir=l1"}).status == 0);
+    const Outcome tuned = run.train({"train.steps=1", "train.lr=0", "train.init_from=base", "checkpoint.dir=tuned", "log.dir=l2"});
+    INFO(tuned.err);
+    REQUIRE(tuned.status == 0);
+    const CheckpointReader base = CheckpointReader::open(run.folder / "base/step-00000004");
+    const CheckpointReader after = CheckpointReader::open(run.folder / "tuned/step-00000001");
+    std::vector<float> x(258 * 64), y(258 * 64);
+    base.read("param/embed.weight", 0, 258 * 64, StoredType::f32, x.data());
+    after.read("param/embed.weight", 0, 258 * 64, StoredType::f32, y.data());
+    CHECK(x == y);
+}
