@@ -222,7 +222,7 @@ TEST_CASE("a flipped bit is found by verify, and never crashes a read")
     put(folder / "flip.h5", flipped);
     CHECK(says(read_all(folder / "flip.h5", false), "flip.h5", "no word of its vocabulary"));
     // Anywhere: an error, and HDF5 never sees damaged metadata.
-    for (std::size_t at = 0; at < whole.size(); ++at) {
+    for (std::size_t at = 0; at < whole.size(); at += at < 1024 ? 1 : 7) {
         flipped = whole;
         flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
         put(folder / "flip.h5", flipped);
