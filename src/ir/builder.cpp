@@ -91,10 +91,10 @@ ValueId Builder::filled_like(ValueId x, double fill_value) { return op1(OpKind::
 
 ValueId Builder::squares_of(ValueId x) { return op1(OpKind::sum_squares, {x}, {}, graph_[x].name + ".squares"); }
 
-ValueId Builder::add_into(ValueId into, ValueId x)
+ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
-    const bool fuse = producer && producer.index() + 1 == graph_.ops.size() && info(graph_[producer]).accumulates &&
+    const bool fuse = only_reader && producer && producer.index() + 1 == graph_.ops.size() && info(graph_[producer]).accumulates &&
                       !graph_[producer].accumulate && graph_[producer].results.size() == 1;
     if (!fuse) {
         const ValueId sum = op1(OpKind::accumulate, {x});

@@ -36,8 +36,8 @@ public:
     ValueId filled_like(ValueId x, double value);          ///< x's shape, filled
     ValueId squares_of(ValueId x);                         ///< f64[]: sum of squares
     /// Adds `x` into the accumulator `into` and returns its next content. Where the op that computes `x` can
-    /// add by itself and nothing else reads `x`, that op does it and no other is made.
-    ValueId add_into(ValueId into, ValueId x);
+    /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other is made.
+    ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
     /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `squares` per parameter.
     ValueId norm_of(ValueId tokens, const std::vector<ValueId>& squares, double clip);
     /// The optimizer's update of one parameter, in place; results in the order of `states`.

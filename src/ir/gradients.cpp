@@ -62,7 +62,7 @@ void attention(Tape& t)
 {
     TRV_CHECK(!t.grad(1), "attention's log-sum-exp has no gradient");
     const std::vector<ValueId> d = t.build().op(
-        OpKind::attention_grad, {t.grad(0), t.operand(0), t.operand(1), t.operand(2), t.result(0), t.result(1)}, {});
+        OpKind::attention_grad, {t.grad(0), t.operand(0), t.operand(1), t.operand(2), t.result(0), t.result(1)}, t.op().attrs);
     for (int i = 0; i < 3; ++i)
         if (t.wanted(i))
             t.give(i, d[static_cast<std::size_t>(i)]);

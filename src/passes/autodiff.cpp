@@ -70,6 +70,7 @@ private:
 
     void differentiate(Op op)
     {
+        first_own_ = graph_.values.size();
         bool reached = false;
         for (const ValueId r : op.results)
             reached = reached || gradients_[r.index()];
@@ -103,7 +104,9 @@ private:
         const std::string name = "grad." + graph_[parameter].name;
         if (!carry.in)
             carry = {builder_.value(name + ".before", {dtype, graph_[parameter].type.shape}, Role::carry), {}};
-        carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution);
+        // A rule may hand on the gradient that it was given, which others read too; what it made is its own.
+        const bool own = contribution.index() >= first_own_;
+        carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution, own);
         gradients_.resize(graph_.values.size());
     }
 
@@ -120,6 +123,7 @@ private:
     Graph& graph_;
     Builder builder_;
     std::size_t forward_ops_;
+    std::size_t first_own_ = 0; ///< values from here on are what the op at hand made for its gradient
     std::vector<bool> leaf_ok_, needs_;
     std::vector<ValueId> parameter_; ///< by value: the parameter it stands for
     std::vector<ValueId> gradients_; ///< by value

@@ -42,7 +42,8 @@ std::vector<ValueId> find_roots(const Graph& graph)
                                   last_use[v.index()] == i && !kept[v.index()];
                 if (dies && graph[v].type == graph[result].type && root[result.index()] == result) {
                     root[result.index()] = root[v.index()];
-                    taken[at] = true;
+                    for (std::size_t same = 0; same < taken.size(); ++same) // the op may read one value twice
+                        taken[same] = taken[same] || op.operands[same] == v;
                 }
             }
         }

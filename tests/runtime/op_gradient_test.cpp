@@ -1,0 +1,202 @@
+// The gradient of every differentiable op, through autodiff and the executor, against central differences in f64.
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "catch.hpp"
+#include "passes/autodiff.hpp"
+#include "small_graph.hpp"
+
+#include <set>
+
+using namespace trivium;
+using namespace trivium::runs;
+
+namespace {
+
+/// Builds an op on parameters and gives the results that the loss weighs.
+using Build = std::function<std::vector<ValueId>(Builder&)>;
+
+struct Case {
+    std::string name;
+    Build build;
+};
+
+ValueId parameter(Builder& b, const std::string& name, Shape shape)
+{
+    return b.value(name, {DType::f64, std::move(shape)}, Role::parameter, {"fill", {{"value", 0.0}}});
+}
+
+ValueId ids(Builder& b, const std::string& name, Shape shape)
+{
+    return b.value(name, {DType::i32, std::move(shape)}, Role::input);
+}
+
+Build product(const std::string& rule, Shape x, Shape y)
+{
+    return [=](Builder& b) -> std::vector<ValueId> {
+        return {b.op1(OpKind::matmul, {parameter(b, "x", x), parameter(b, "y", y)}, {{"rule", rule}})};
+    };
+}
+
+std::vector<Case> cases()
+{
+    using V = std::vector<ValueId>;
+    return {
+        {"plain product", product("m k, k n -> m n", {3, 4}, {4, 5})},
+        {"query projection", product("b s d, d g r e -> b s g r e", {2, 3, 5}, {5, 2, 1, 3})},
+        {"output projection", product("b s g r e, g r e d -> b s d", {2, 3, 2, 1, 3}, {2, 1, 3, 4})},
+        {"head", product("b s d, v d -> b s v", {2, 3, 4}, {7, 4})},
+        {"batched product", product("b m k, b k n -> b m n", {2, 3, 4}, {2, 4, 3})},
+        {"product that comes out turned", product("k m, n k -> n m", {3, 4}, {5, 3})},
+        {"embedding", [](Builder& b) -> V {
+             return {b.op1(OpKind::embedding, {parameter(b, "table", {7, 3}), ids(b, "ids<7", {2, 4})})};
+         }},
+        {"rms_norm", [](Builder& b) -> V {
+             return {b.op(OpKind::rms_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5})}, {{"eps", 0.03}})[0]};
+         }},
+        {"layer_norm", [](Builder& b) -> V {
+             return {b.op(OpKind::layer_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5}), parameter(b, "bias", {5})},
+                          {{"eps", 0.03}})[0]};
+         }},
+        {"rope", [](Builder& b) -> V {
+             const ValueId table = b.value("table", {DType::f64, {9, 3, 2}}, Role::constant,
+                                           {"rope_table", {{"theta", 50.0}, {"factor", 1.0}, {"low_freq_factor", 1.0},
+                                                           {"high_freq_factor", 4.0}, {"original_seq", i64{64}}}});
+             return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 6}), ids(b, "ids<9", {2, 3}), table})};
+         }},
+        {"attention", [](Builder& b) -> V { // a scale that is not the default one
+             return {b.op(OpKind::attention,
+                          {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}), parameter(b, "v", {2, 4, 2, 2})},
+                          {{"scale", 1.7}})[0]};
+         }},
+        {"swiglu", [](Builder& b) -> V { return {b.op1(OpKind::swiglu, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})}; }},
+        {"swiglu of one value twice", [](Builder& b) -> V {
+             const ValueId x = b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})});
+             return {b.op1(OpKind::swiglu, {x, x})};
+         }},
+        {"gelu", [](Builder& b) -> V { return {b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})})}; }},
+        {"add", [](Builder& b) -> V { return {b.op1(OpKind::add, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})}; }},
+        {"add of one parameter twice", [](Builder& b) -> V {
+             const ValueId x = parameter(b, "x", {3, 5});
+             return {b.op1(OpKind::add, {x, x})};
+         }},
+        {"a gradient that one parameter keeps and others read", [](Builder& b) -> V {
+             const ValueId x = parameter(b, "x", {3, 5}), y = b.op1(OpKind::gelu, {parameter(b, "y", {3, 5})});
+             const ValueId sum = b.op1(OpKind::add, {x, y});
+             return {b.op1(OpKind::matmul, {sum, parameter(b, "w", {5, 4})}, {{"rule", std::string("m k, k n -> m n")}})};
+         }},
+        {"a value that several ops read", [](Builder& b) -> V {
+             const ValueId x = parameter(b, "x", {3, 5}), y = b.op1(OpKind::gelu, {x});
+             const ValueId z = b.op1(OpKind::swiglu, {y, b.op1(OpKind::gelu, {y})});
+             return {b.op1(OpKind::add, {y, z}), b.op1(OpKind::add, {z, x})};
+         }},
+        {"bias_add", [](Builder& b) -> V {
+             return {b.op1(OpKind::bias_add, {parameter(b, "x", {2, 3, 2, 2}), parameter(b, "bias", {2, 2})},
+                           {{"rule", std::string("b s g e, g e -> b s g e")}})};
+         }},
+        {"cast", [](Builder& b) -> V { return {b.cast_to(parameter(b, "x", {3, 5}), DType::f64)}; }},
+        {"xent_stats", [](Builder& b) -> V {
+             return b.op(OpKind::xent_stats, {parameter(b, "logits", {2, 3, 7}), ids(b, "targets<7", {2, 3})});
+         }},
+        {"token_loss", [](Builder& b) -> V {
+             return {b.op1(OpKind::token_loss, {parameter(b, "lse", {2, 3}), parameter(b, "picked", {2, 3}), ids(b, "targets<7", {2, 3})})};
+         }},
+    };
+}
+
+/// The loss: each result weighed with a random parameter of its shape, all summed. The weights' own gradients are
+/// the results, so those are checked too.
+Graph build(const Case& c)
+{
+    Graph graph;
+    graph.name = "case";
+    Builder b(graph);
+    ValueId loss;
+    int n = 0;
+    for (const ValueId y : c.build(b)) {
+        std::string dims;
+        for (std::size_t d = 0; d < graph[y].type.shape.size(); ++d)
+            dims += str(d ? " " : "", "d", d);
+        const ValueId weights = parameter(b, str("weights", n++), graph[y].type.shape);
+        const ValueId part = b.op1(OpKind::matmul, {y, weights}, {{"rule", dims + ", " + dims + " -> ."}});
+        loss = loss ? b.sum_of(loss, part) : part;
+    }
+    graph[loss].name = "the loss";
+    make_loss_sum(b, loss);
+    return graph;
+}
+
+/// "ids<7": numbers below 7; targets are -1 now and then. Each microbatch has its own.
+std::vector<std::int32_t> content(const Value& value, i64 microbatch)
+{
+    const RandomStream stream(9, str(value.name, " ", microbatch));
+    const auto limit = static_cast<u64>(value.name.back() - '0');
+    std::vector<std::int32_t> all;
+    for (i64 i = 0; i < value.type.elements(); ++i) {
+        const u64 bits = stream.bits_at(static_cast<u64>(i));
+        all.push_back(value.name[0] == 't' && i % 3 == 1 ? -1 : static_cast<std::int32_t>(bits % limit));
+    }
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("every op's gradient agrees with finite differences in f64")
+{
+    for (const Case& c : cases()) {
+        INFO(c.name);
+        SmallGraph g(autodiff(build(c), {"the loss"}), 3, content);
+        g.run();
+        const std::vector<ValueId> parameters = g.program.graph.with_role(Role::parameter);
+        std::vector<reference::Vector> gradients;
+        for (const ValueId p : parameters)
+            gradients.push_back(g.read("grad." + g.program.graph[p].name + ".before"));
+        for (std::size_t n = 0; n < parameters.size(); ++n) {
+            const std::string& name = g.program.graph[parameters[n]].name;
+            INFO(name);
+            reference::Vector values = g.read(name), slopes;
+            for (double& value : values) {
+                const double kept = value, step = 1e-5;
+                const auto loss_at = [&](double x) {
+                    value = x;
+                    g.write(name, values);
+                    g.run();
+                    return g.executor->fetched("loss_sum");
+                };
+                const double up = loss_at(kept + step), down = loss_at(kept - step);
+                value = kept;
+                slopes.push_back((up - down) / (2 * step));
+            }
+            g.write(name, values);
+            CHECK(scaled_difference(gradients[n], slopes) <= 1e-6);
+        }
+        g.require_planned_is_used();
+    }
+}
+
+TEST_CASE("every op with a gradient has a case above")
+{
+    std::set<OpKind> covered;
+    for (const Case& c : cases())
+        for (const Op& op : build(c).ops)
+            covered.insert(op.kind);
+    for (const std::string& name : op_names()) {
+        const OpInfo* row = find_op(name);
+        REQUIRE(row);
+        INFO(name);
+        CHECK((!row->gradient || covered.count(row->kind) == 1));
+    }
+}
+
+TEST_CASE("a loss that reaches a parameter through an op without gradient is refused")
+{
+    Graph graph;
+    graph.name = "dead end";
+    Builder b(graph);
+    const ValueId x = parameter(b, "x", {2, 3, 4});
+    const ValueId row = b.value("row", {DType::i32, {}}, Role::hyper);
+    const ValueId picked = b.op1(OpKind::select_row, {x, row});
+    b.op1(OpKind::matmul, {picked, parameter(b, "w", {2, 4})}, {{"rule", std::string("b d, b d -> .")}}, "loss");
+    CHECK_THROWS_AS(autodiff(graph, {}), UserError);
+    CHECK_THROWS_AS(autodiff(graph, {"no such value"}), UserError);
+    CHECK_THROWS_AS(autodiff(graph, {"x"}), UserError); // a parameter is not computed
+}

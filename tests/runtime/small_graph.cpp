@@ -1,0 +1,57 @@
+#include "small_graph.hpp"
+
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "ir/verify.hpp"
+
+#include <cstring>
+
+namespace trivium::runs {
+
+SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(ids))
+{
+    start_runtime();
+    verify(graph, Level::global);
+    program.graph = std::move(graph);
+    program.schedule =
+        build_schedule(program.graph, {ScheduleKind::one_f_one_b, 0, 1, microbatches, Machine{}.scratch});
+    MemoryConfig memory;
+    memory.red_zone = contracts_on ? 256 : 0;
+    plan = plan_memory({&program.schedule}, memory);
+    arena = std::make_unique<Arena>(plan.arena);
+    initialise(program.graph, program.schedule, *arena, 1, 1);
+    randomise(program, *arena, 3);
+    ExecutorConfig config;
+    config.red_zone = memory.red_zone;
+    executor = std::make_unique<Executor>(program.graph, program.schedule, *arena, config);
+}
+
+void SmallGraph::run(const std::vector<double>& hyper)
+{
+    executor->run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
+        if (value.role == Role::hyper) {
+            std::memcpy(destination, hyper.data(), hyper.size() * sizeof(double));
+            return;
+        }
+        const std::vector<std::int32_t> ids = ids_(value, microbatch);
+        REQUIRE(static_cast<i64>(ids.size()) == value.type.elements());
+        std::memcpy(destination, ids.data(), ids.size() * sizeof(std::int32_t));
+    });
+}
+
+void SmallGraph::require_planned_is_used() const
+{
+    REQUIRE(executor->used() == plan.arena);
+    if constexpr (contracts_on)
+        REQUIRE(arena->high_water() == plan.arena);
+}
+
+void make_loss_sum(Builder& b, ValueId x)
+{
+    const ValueId in = b.value("loss_sum.before", {DType::f64, {}}, Role::carry);
+    const ValueId out = b.add_into(in, b.op1(OpKind::sum, {x}, {}, "loss_sum"));
+    b.graph().carries.push_back({in, out});
+    b.graph().outputs.push_back(out);
+}
+
+} // namespace trivium::runs

@@ -1,0 +1,37 @@
+#pragma once
+// A hand-made graph, scheduled, laid out and executable in f64.
+#include "harness.hpp"
+
+#include "ir/builder.hpp"
+
+#include <functional>
+
+namespace trivium::runs {
+
+/// Contents for an input, by its value and microbatch.
+using Ids = std::function<std::vector<std::int32_t>(const Value&, i64 microbatch)>;
+
+class SmallGraph {
+public:
+    /// Schedules `graph`, which must verify, for that many microbatches.
+    SmallGraph(Graph graph, i64 microbatches, Ids ids);
+
+    void run(const std::vector<double>& hyper = {});
+    void update() { executor->run_after_decision(); }
+    reference::Vector read(std::string_view name) const { return runs::read(program, *arena, name); }
+    void write(std::string_view name, const reference::Vector& values) { runs::write(program, *arena, name, values); }
+    void require_planned_is_used() const;
+
+    Program program;
+    MemoryPlan plan;
+    std::unique_ptr<Arena> arena;
+    std::unique_ptr<Executor> executor;
+
+private:
+    Ids ids_;
+};
+
+/// Adds `x`, summed over microbatches, to the graph's outputs as `loss_sum`.
+void make_loss_sum(Builder& b, ValueId x);
+
+} // namespace trivium::runs
