@@ -1,0 +1,7 @@
+// The io room: the same model from TOML text; linking it takes the libraries behind io as well.
+#include "io/config_file.hpp"
+
+trivium::ModelConfig small_model()
+{
+    return trivium::parse_config("[model]\npreset = \"toy\"\nvocab = 300\n", "consumer.toml", {"model.layers=3"}).model;
+}
