@@ -15,7 +15,7 @@ GraphConfig graph_config(const RunConfig& config)
     return {micro_batch(config), compute_type(config.train.precision), master_type(config.train.precision)};
 }
 
-/// What this version can run; the later parts lift these.
+/// What this version cannot run yet. (ZeRO shards over data ranks: with one of them every stage is the same.)
 void refuse_unbuilt(const RunConfig& config)
 {
     const auto refuse = [](const char* key, const std::string& what, const std::string& remedy) {
@@ -26,8 +26,6 @@ void refuse_unbuilt(const RunConfig& config)
         refuse("parallel", str("a grid of ", rank_count(p), " ranks"), "set data, tensor and pipeline to 1");
     if (p.chunks != 1)
         refuse("parallel.chunks", "an interleaved schedule", "set chunks to 1");
-    if (p.zero != 0)
-        refuse("parallel.zero", "ZeRO", "set zero to 0: with one data rank it changes nothing");
     if (p.recompute != Recompute::none && p.recompute != Recompute::automatic)
         refuse("parallel.recompute", "recomputation", "set recompute to \"none\"");
     if (!p.strategy.empty())
@@ -55,13 +53,12 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner)
     return runner.run("simplify-eval", Level::global, std::move(g), simplify);
 }
 
-void lay_out(Compiled& compiled, const ScheduleConfig& schedule, const RunConfig& config, const Machine& machine)
+/// Steps for each program, and one arena for all.
+void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
 {
     std::vector<Schedule*> schedules;
     for (Program& program : compiled.programs) {
-        ScheduleConfig own = schedule;
-        own.microbatches = &program == &compiled.programs[0] ? schedule.microbatches : 1;
-        program.schedule = build_schedule(program.graph, own);
+        program.schedule = build_schedule(program.graph, {config.parallel.schedule, 0, 1, program.microbatches, machine.scratch});
         schedules.push_back(&program.schedule);
     }
     MemoryConfig memory;
@@ -85,10 +82,10 @@ Compiled compile_training(const RunConfig& config, const CompileConfig& options)
     refuse_unbuilt(config);
     PassRunner runner(options.runner);
     Compiled compiled;
-    compiled.programs.push_back({training_graph(config, runner), {}});
-    compiled.programs.push_back({evaluation_graph(config, runner), {}});
+    compiled.programs.push_back({training_graph(config, runner), microbatch_count(config)});
+    compiled.programs.push_back({evaluation_graph(config, runner)});
     compiled.passes = runner.records();
-    lay_out(compiled, {config.parallel.schedule, 0, 1, microbatch_count(config), options.machine.scratch}, config, options.machine);
+    lay_out(compiled, config, options.machine);
     return compiled;
 }
 
@@ -96,9 +93,9 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
 {
     PassRunner runner(options.runner);
     Compiled compiled;
-    compiled.programs.push_back({evaluation_graph(config, runner), {}});
+    compiled.programs.push_back({evaluation_graph(config, runner)});
     compiled.passes = runner.records();
-    lay_out(compiled, {config.parallel.schedule, 0, 1, 1, options.machine.scratch}, config, options.machine);
+    lay_out(compiled, config, options.machine);
     return compiled;
 }
 
@@ -110,10 +107,9 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
     graph.batch = shape.batch;
     for (const i64 queries : {shape.prefill, i64{1}})
         compiled.programs.push_back({runner.run(queries == 1 ? "decode" : "prefill", Level::global,
-                                                build_decode_graph(config.model, graph, queries, shape.capacity), simplify),
-                                     {}});
+                                                build_decode_graph(config.model, graph, queries, shape.capacity), simplify)});
     compiled.passes = runner.records();
-    lay_out(compiled, {config.parallel.schedule, 0, 1, 1, options.machine.scratch}, config, options.machine);
+    lay_out(compiled, config, options.machine);
     return compiled;
 }
 

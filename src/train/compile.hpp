@@ -10,7 +10,8 @@ namespace trivium {
 /// A graph with its Steps.
 struct Program {
     Graph graph;
-    Schedule schedule;
+    i64 microbatches = 1;
+    Schedule schedule{};
 };
 
 /// What one rank runs: programs that share an arena and their run-lifetime values.

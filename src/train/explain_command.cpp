@@ -30,7 +30,7 @@ Compiled compile_file(const std::string& path, const Machine& machine)
     std::stringstream text;
     text << in.rdbuf();
     Compiled compiled;
-    compiled.programs.push_back({parse_graph(text.str(), path), {}});
+    compiled.programs.push_back({parse_graph(text.str(), path)});
     Program& program = compiled.programs[0];
     verify(program.graph, Level::global);
     program.schedule = build_schedule(program.graph, {ScheduleKind::one_f_one_b, 0, 1, 1, machine.scratch});

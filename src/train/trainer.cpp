@@ -2,9 +2,11 @@
 
 #include "base/check.hpp"
 #include "io/config_file.hpp"
+#include "io/files.hpp"
 #include "passes/optimizer.hpp"
 #include "plan/cost.hpp"
 #include "runtime/initialise.hpp"
+#include "runtime/trace.hpp"
 #include "train/command.hpp"
 #include "train/signals.hpp"
 
@@ -52,6 +54,7 @@ Trainer::Trainer(RunConfig config, const std::string& build)
     ExecutorConfig executor;
     executor.threads = threads_;
     executor.red_zone = contracts_on ? 256 : 0;
+    executor.trace = !config_.log.trace.empty();
     const Program& train = compiled_.programs[train_program];
     executor_.emplace(train.graph, train.schedule, *arena_, executor);
     if (valid_)
@@ -246,8 +249,18 @@ int Trainer::run()
             return 75;
         }
     }
+    write_trace();
     summarise();
     return 0;
+}
+
+void Trainer::write_trace() const
+{
+    if (config_.log.trace.empty() || state_.step == first_step_)
+        return;
+    const Program& train = compiled_.programs[train_program];
+    write_file(config_.log.trace, trace_json(train.graph, train.schedule, executor_->timeline()));
+    log_info("trace    " + config_.log.trace + " holds the last step; open it in Perfetto or chrome://tracing");
 }
 
 void Trainer::summarise() const

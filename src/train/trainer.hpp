@@ -42,6 +42,7 @@ private:
     void evaluate(MetricsRecord& record);
     void save(MetricsRecord* record);
     void summarise() const;
+    void write_trace() const;
     Flops peak_flops() const;
 
     RunConfig config_;
