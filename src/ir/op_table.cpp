@@ -9,6 +9,11 @@ namespace trivium {
 
 namespace {
 
+i64 size_of(const FactorRule& rule, const char* name)
+{
+    return rule.factors[static_cast<std::size_t>(rule.find(name))].size;
+}
+
 Flops all_factors(const FactorRule& rule) // a product: a multiply-add for each point of the factors' box
 {
     Flops product = 2;
@@ -20,10 +25,28 @@ Flops all_factors(const FactorRule& rule) // a product: a multiply-add for each 
 /// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half and the diagonal.
 Flops causal_attention(const FactorRule& rule)
 {
-    const auto size = [&](const char* name) { return static_cast<Flops>(rule.factors[static_cast<std::size_t>(rule.find(name))].size); };
+    const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
     const Flops s = size("s"), t = size("t");
     const Flops pairs = s * (t - s) + s * (s + 1) / 2;
     return 4 * size("b") * size("g") * size("r") * size("e") * std::max(pairs, s);
+}
+
+/// One worker's tiles of 64 queries by 64 keys, and rows of the padded head size for each.
+Bytes attention_tiles(const FactorRule& rule, Bytes element)
+{
+    return element * (3 * 64 * 64 + 8 * 64 * round_up(size_of(rule, "e"), 16)) + 4096;
+}
+
+/// The tiles, and a group's dK and dV while they are summed.
+Bytes attention_grad_tiles(const FactorRule& rule, Bytes element)
+{
+    return attention_tiles(rule, element) + 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
+}
+
+/// A double per block of 16384 numbers.
+Bytes block_sums(const FactorRule& rule, Bytes)
+{
+    return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
 }
 
 /// dV, dP, dQ, dK: the model's share; recomputing Q K' is the kernel's own business.
@@ -35,24 +58,24 @@ using S = ScratchKind;
 const std::vector<OpInfo>& table()
 {
     static const std::vector<OpInfo> rows{
-        {K::matmul, "matmul", "", "0", gradients::matmul, all_factors, {}, S::product, true},
+        {K::matmul, "matmul", "", "0", gradients::matmul, all_factors, {}, S::product, nullptr, true},
         {K::embedding, "embedding", "v d, * -> * d | v?", "0", gradients::embedding},
-        {K::embedding_grad, "embedding_grad", "* d, * -> v d | v?", "a", nullptr, nullptr, {}, S::none, true},
+        {K::embedding_grad, "embedding_grad", "* d, * -> v d | v?", "a", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::rms_norm, "rms_norm", "* d, d -> * d, * | d", "0a", gradients::rms_norm},
         {K::rms_norm_grad_x, "rms_norm_grad_x", "* d, * d, d, * -> * d | d", "0", nullptr, nullptr, {{0, 0}}},
-        {K::rms_norm_grad_w, "rms_norm_grad_w", "* d, * d, * -> d", "a", nullptr, nullptr, {}, S::none, true},
+        {K::rms_norm_grad_w, "rms_norm_grad_w", "* d, * d, * -> d", "a", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::layer_norm, "layer_norm", "* d, d, d -> * d, *, * | d", "0aa", gradients::layer_norm},
         {K::layer_norm_grad_x, "layer_norm_grad_x", "* d, * d, d, *, * -> * d | d", "0", nullptr, nullptr, {{0, 0}}},
-        {K::layer_norm_grad_w, "layer_norm_grad_w", "* d, * d, *, * -> d", "a", nullptr, nullptr, {}, S::none, true},
+        {K::layer_norm_grad_w, "layer_norm_grad_w", "* d, * d, *, * -> d", "a", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::rope, "rope", "b s * e, b s, p c t -> b s * e | e p c t", "0", gradients::rope, nullptr, {{0, 0}}},
         {K::rope_grad, "rope_grad", "b s * e, b s, p c t -> b s * e | e p c t", "0", nullptr, nullptr, {{0, 0}}},
         {K::attention, "attention", "b s g r e, b t g e, b t g e -> b s g r e, b g r s | s t e", "0a",
-         gradients::attention, causal_attention, {}, S::attention},
+         gradients::attention, causal_attention, {}, S::attention, attention_tiles},
         {K::attention_cached, "attention_cached", "b s g r e, b t g e, b t g e, . -> b s g r e, b g r s | s t e", "0a",
-         nullptr, causal_attention, {}, S::attention},
+         nullptr, causal_attention, {}, S::attention, attention_tiles},
         {K::attention_grad, "attention_grad",
          "b s g r e, b s g r e, b t g e, b t g e, b s g r e, b g r s -> b s g r e, b t g e, b t g e | s t e", "000",
-         nullptr, causal_attention_grad, {}, S::attention},
+         nullptr, causal_attention_grad, {}, S::attention, attention_grad_tiles},
         {K::cache_write, "cache_write", "b t g e, b s g e, . -> b t g e | t s", "0", nullptr, nullptr, {{0, 0, true}}},
         {K::swiglu, "swiglu", "*, * -> *", "0", gradients::swiglu, nullptr, {{0, 0}, {0, 1}}},
         {K::swiglu_grad, "swiglu_grad", "*, *, * -> *, *", "00", nullptr, nullptr, {{0, 1}, {1, 2}}},
@@ -60,8 +83,8 @@ const std::vector<OpInfo>& table()
         {K::gelu_grad, "gelu_grad", "*, * -> *", "0", nullptr, nullptr, {{0, 0}, {0, 1}}},
         {K::add, "add", "*, * -> *", "0", gradients::add, nullptr, {{0, 0}, {0, 1}}},
         {K::bias_add, "bias_add", "", "0", gradients::bias_add, nullptr, {{0, 0}}},
-        {K::reduce_sum, "reduce_sum", "", "a", nullptr, nullptr, {}, S::none, true},
-        {K::accumulate, "accumulate", "* -> *", "a", nullptr, nullptr, {}, S::none, true},
+        {K::reduce_sum, "reduce_sum", "", "a", nullptr, nullptr, {}, S::none, nullptr, true},
+        {K::accumulate, "accumulate", "* -> *", "a", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::cast, "cast", "* -> *", "?", gradients::cast},
         {K::fill, "fill", "* -> *", "0"},
         {K::select_row, "select_row", "b s d, . -> b d | s", "0"},
@@ -69,10 +92,10 @@ const std::vector<OpInfo>& table()
         {K::xent_stats_grad, "xent_stats_grad", "* v, *, *, *, * -> * v | v?", "0", nullptr, nullptr, {{0, 0}}},
         {K::token_loss, "token_loss", "*, *, * -> *", "0", gradients::token_loss, nullptr, {{0, 0}, {0, 1}}},
         {K::token_loss_grad, "token_loss_grad", "*, * -> *, *", "00"},
-        {K::sum, "sum", "* -> .", "d", nullptr, nullptr, {}, S::none, true},
-        {K::count_valid, "count_valid", "* -> .", "d", nullptr, nullptr, {}, S::none, true},
-        {K::sum_squares, "sum_squares", "* -> .", "d", nullptr, nullptr, {}, S::reduction},
-        {K::global_norm, "global_norm", "., . -> w", "d", nullptr, nullptr, {}, S::none, false, true},
+        {K::sum, "sum", "* -> .", "d", nullptr, nullptr, {}, S::none, nullptr, true},
+        {K::count_valid, "count_valid", "* -> .", "d", nullptr, nullptr, {}, S::none, nullptr, true},
+        {K::sum_squares, "sum_squares", "* -> .", "d", nullptr, nullptr, {}, S::reduction, block_sums},
+        {K::global_norm, "global_norm", "., . -> w", "d", nullptr, nullptr, {}, S::none, nullptr, false, true},
         {K::adamw, "adamw", "*, *, *, *, w, h -> *, *, * | w h", "012", nullptr, nullptr,
          {{0, 0, true}, {1, 1, true}, {2, 2, true}}},
     };
@@ -163,6 +186,14 @@ Flops flops_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     return row.flops ? row.flops(rule_of(graph, op)) : 0;
+}
+
+Bytes least_scratch_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    if (!row.least_scratch)
+        return 0;
+    return row.least_scratch(rule_of(graph, op), size_of(accumulator_of(graph[op.operands[0]].type.dtype)));
 }
 
 Bytes bytes_of(const Graph& graph, const Op& op)

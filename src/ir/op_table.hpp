@@ -49,6 +49,9 @@ struct OpInfo {
     Flops (*flops)(const FactorRule&) = nullptr;
     std::vector<Alias> aliases{};
     ScratchKind scratch = ScratchKind::none;
+    /// Least scratch with which the op's own kernel runs (on one thread), from its rule and the bytes of an
+    /// accumulator element; null: the fixed budget of its kind must do.
+    Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
     bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
     bool variadic = false;    ///< the last operand's pattern repeats
 };
@@ -69,6 +72,8 @@ ValueId aliased_operand(const Op& op, std::size_t result);
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
 /// Model flops of one execution.
 Flops flops_of(const Graph& graph, const Op& op);
+/// Least scratch of one execution; 0 where the op names none.
+Bytes least_scratch_of(const Graph& graph, const Op& op);
 /// Bytes of all operands and results, each once: a lower bound of the traffic.
 Bytes bytes_of(const Graph& graph, const Op& op);
 

@@ -40,7 +40,9 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.stride_a = form.m * form.k;
         shape.stride_b = form.k * form.n;
         shape.stride_c = form.m * form.n;
-        product = std::make_unique<kernels::Product>(shape, threads_);
+        // Fewer threads where the scratch does not do for all.
+        for (int threads = threads_; !product || (threads >= 1 && product->scratch_bytes() > binding.scratch.size); threads /= 2)
+            product = std::make_unique<kernels::Product>(shape, threads);
     }
     TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " wants ", product->scratch_bytes(),
               " bytes of scratch, the machine file allows ", binding.scratch.size);

@@ -89,6 +89,11 @@ public:
         const std::vector<Task> tasks = pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
         const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.phase == Phase::backward; });
         schedule_.slots = trains ? in_flight(tasks) : 1;
+        for (const Op& op : graph.ops) {
+            const ScratchKind kind = info(op).scratch;
+            Bytes& bytes = scratch_bytes_[static_cast<std::size_t>(kind)];
+            bytes = std::max({bytes, config.scratch.of(kind), least_scratch_of(graph, op)});
+        }
         buffer_of_.resize(graph.values.size());
         writer_.resize(graph.values.size() * static_cast<std::size_t>(schedule_.slots));
         run(tasks, trains);
@@ -176,7 +181,7 @@ private:
     {
         static constexpr const char* names[] = {"", "scratch.product", "scratch.attention", "scratch.reduction"};
         const auto index = static_cast<std::size_t>(kind);
-        const Bytes bytes = config_.scratch.of(kind);
+        const Bytes bytes = scratch_bytes_[index];
         if (bytes > 0 && !scratch_[index]) {
             scratch_[index] = BufferId(schedule_.buffers.size());
             schedule_.buffers.push_back({names[index], bytes, -1, Lifetime::microbatch, MemoryKind::scratch});
@@ -256,6 +261,7 @@ private:
     std::vector<StepId> writer_;                   ///< by root value and slot: the Step that wrote last
     StepId last_on_queue_[3];
     BufferId scratch_[4];
+    Bytes scratch_bytes_[4] = {};
 };
 
 } // namespace

@@ -63,7 +63,7 @@ struct Schedule {
 
 enum Queue { queue_compute = 0, queue_host_to_device = 1, queue_device_to_host = 2 };
 
-/// Fixed scratch per kind of kernel (op_table.hpp), from the machine file.
+/// Scratch per kind of kernel (op_table.hpp), from the machine file. An op that names a larger least gets that.
 struct ScratchBudget {
     Bytes product = 0, attention = 0, reduction = 0;
     Bytes of(ScratchKind kind) const;
