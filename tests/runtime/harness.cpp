@@ -187,6 +187,17 @@ void Run::require_planned_is_used(const Batch& batch)
         REQUIRE(arena->high_water() == compiled.memory.arena);
 }
 
+double magnitude(const Vector& values)
+{
+    double most = 0;
+    for (const double v : values)
+        if (!std::isfinite(v))
+            return INFINITY;
+        else
+            most = std::max(most, std::abs(v));
+    return most;
+}
+
 double scaled_difference(const Vector& a, const Vector& b)
 {
     REQUIRE(a.size() == b.size());

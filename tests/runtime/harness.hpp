@@ -60,6 +60,8 @@ private:
     Feed feed_of(const Batch& batch, std::vector<double> hyper) const;
 };
 
+/// Largest magnitude in a tensor; infinite where an element is not finite.
+double magnitude(const reference::Vector& values);
 /// Largest difference between two tensors, relative to the largest magnitude of the second.
 double scaled_difference(const reference::Vector& a, const reference::Vector& b);
 /// Euclidean norm of the difference, relative to the second's.

@@ -71,16 +71,12 @@ double largest(const reference::Tensors& tensors)
 {
     double most = 0;
     for (const auto& [name, values] : tensors)
-        for (const double v : values)
-            most = std::max(most, std::abs(v));
+        most = std::max(most, magnitude(values));
     return most;
 }
 
 /// A key bias adds the same to all scores of a query, one token sees only itself: such gradients are exactly 0.
-bool vanishes(const reference::Vector& gradient, double scale)
-{
-    return std::all_of(gradient.begin(), gradient.end(), [&](double v) { return std::abs(v) < 1e-13 * scale; });
-}
+bool vanishes(const reference::Vector& gradient, double scale) { return magnitude(gradient) < 1e-13 * scale; }
 
 void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
 {
@@ -101,7 +97,7 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
         INFO(name);
         REQUIRE(got.count(name) == 1);
         if (vanishes(gradient, scale))
-            CHECK(scaled_difference(got.at(name), reference::Vector(gradient.size(), 0.0)) * 1e-300 <= tolerance * scale);
+            CHECK(magnitude(got.at(name)) <= tolerance * scale);
         else
             CHECK((by_norm ? norm_difference : scaled_difference)(got.at(name), gradient) <= tolerance);
     }

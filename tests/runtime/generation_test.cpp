@@ -1,0 +1,128 @@
+// Prefill and decode around the KV cache give the logits of the whole sequence at once.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "harness.hpp"
+#include "train/generator.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+using namespace trivium;
+using namespace trivium::runs;
+using reference::Model;
+using reference::Vector;
+
+namespace {
+
+constexpr i64 chunk = 4, capacity = 18;
+
+Model model_of(bool llama)
+{
+    Model m;
+    m.llama = llama;
+    m.layers = 2;
+    m.dim = 24;
+    m.heads = 4;
+    m.kv_heads = llama ? 2 : 4;
+    m.ffn = 30;
+    m.vocab = 29;
+    m.seq = static_cast<int>(capacity);
+    m.tied = !llama;
+    m.theta = 500;
+    return m;
+}
+
+struct Setup {
+    Model model;
+    Compiled compiled;
+    std::unique_ptr<Arena> arena;
+    ExecutorConfig executor;
+    Batch batch;
+
+    Setup(bool llama, Precision precision) : model(model_of(llama))
+    {
+        start_runtime();
+        RunConfig config = config_of(model, precision, 1);
+        if (llama)
+            config.model.seq = 5; // rotary positions go beyond what it was trained on
+        compiled = compile_generation(config, {1, chunk, capacity}, {});
+        arena = std::make_unique<Arena>(compiled.memory.arena);
+        const Program& program = compiled.programs[prefill_program];
+        initialise(program.graph, program.schedule, *arena, 1, 1);
+        randomise(program, *arena, 17);
+        executor.red_zone = contracts_on ? 256 : 0;
+        batch = random_batch(model, 1, 3);
+    }
+
+    /// Of the token behind the first `count`.
+    Vector want(i64 count) const
+    {
+        const reference::Ids none(batch.tokens.size(), -1);
+        const Vector logits =
+            reference::run(model, read_parameters(compiled.programs[prefill_program], *arena), batch.tokens, none).logits;
+        return Vector(logits.begin() + (count - 1) * model.vocab, logits.begin() + count * model.vocab);
+    }
+};
+
+void compare_generator(bool llama, Precision precision, double tolerance)
+{
+    Setup setup(llama, precision);
+    Generator generator(setup.compiled, *setup.arena, setup.executor);
+    // Pieces: within a chunk, exactly one, several, several and a rest, single tokens, up to a full cache.
+    for (const std::vector<i64>& pieces : std::vector<std::vector<i64>>{{3, 1, 1, 9, 1, 3}, {4, 4, 8, 2}, {11, 1, 6}, {1, 1, 16}, {18}}) {
+        generator.reset();
+        i64 length = 0;
+        for (const i64 piece : pieces) {
+            const std::span<const float> got =
+                generator.append(std::span(setup.batch.tokens).subspan(static_cast<std::size_t>(length), static_cast<std::size_t>(piece)));
+            length += piece;
+            INFO((llama ? "llama " : "gpt2 ") << name_of(precision) << ", " << length << " tokens");
+            CHECK(generator.length() == length);
+            CHECK(scaled_difference(Vector(got.begin(), got.end()), setup.want(length)) <= tolerance);
+        }
+        REQUIRE(length == capacity);
+    }
+    CHECK_THROWS_AS(generator.append(std::span(setup.batch.tokens).first(1)), InternalError); // the cache is full
+    CHECK(generator.used() == setup.compiled.memory.arena);
+    if constexpr (contracts_on)
+        CHECK(setup.arena->high_water() == setup.compiled.memory.arena);
+}
+
+} // namespace
+
+TEST_CASE("the generator's logits are those of the whole sequence")
+{
+    for (const bool llama : {true, false}) {
+        compare_generator(llama, Precision::f32, 1e-4);
+        compare_generator(llama, Precision::f64, 1e-6); // it hands out floats
+        compare_generator(llama, Precision::bf16, 1e-1);
+    }
+}
+
+TEST_CASE("prefill and decode programs agree with the whole sequence in f64")
+{
+    for (const bool llama : {true, false}) {
+        Setup setup(llama, Precision::f64);
+        const Program &prefill = setup.compiled.programs[prefill_program], &decode = setup.compiled.programs[decode_program];
+        Executor many(prefill.graph, prefill.schedule, *setup.arena, setup.executor);
+        Executor one(decode.graph, decode.schedule, *setup.arena, setup.executor);
+        i64 length = 0;
+        for (const i64 given : {chunk, chunk, chunk - 1, i64{1}, i64{1}}) { // the third chunk is padded
+            Executor& executor = given == 1 ? one : many;
+            executor.run_until_decision([&](const Value& value, i64, void* destination) {
+                auto* to = static_cast<std::int32_t*>(destination);
+                for (i64 i = 0; i < value.type.elements(); ++i)
+                    to[i] = static_cast<std::int32_t>(value.name == "start"       ? length
+                                                      : value.name == "last"      ? given - 1
+                                                      : value.name == "positions" ? length + i
+                                                                                  : setup.batch.tokens[static_cast<std::size_t>(length + i)]);
+            });
+            length += given;
+            Vector got;
+            for (i64 v = 0; v < setup.model.vocab; ++v)
+                got.push_back(executor.fetched("logits", v));
+            INFO((llama ? "llama, " : "gpt2, ") << length << " tokens");
+            CHECK(scaled_difference(got, setup.want(length)) <= 1e-10);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// The unrolling of a graph into Steps: a golden text, and laws that hold for every model.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "closure.hpp"
+#include "golden/golden.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "model/model.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/optimizer.hpp"
+#include "passes/simplify.hpp"
+#include "schedule/memory.hpp"
+#include "schedule/order.hpp"
+
+#include <set>
+
+using namespace trivium;
+
+namespace {
+
+Graph training_graph(Family family, DType compute)
+{
+    ModelConfig m;
+    m.family = family;
+    m.layers = 2;
+    m.dim = 8;
+    m.heads = 2;
+    m.ffn_dim = 12;
+    m.vocab = 11;
+    m.seq = 4;
+    m.tied_embeddings = family == Family::gpt2;
+    resolve(m);
+    return simplify(add_optimizer(autodiff(build_loss_graph(m, {2, compute, DType::f32}), {}), {1, 0.1}));
+}
+
+} // namespace
+
+TEST_CASE("the Steps of a tiny graph, as text")
+{
+    const Graph graph = parse_graph(read_text("golden/schedule/tiny.graph"), "tiny.graph");
+    verify(graph, Level::global);
+    for (const auto& [name, kind] : {std::pair{"1f1b", ScheduleKind::one_f_one_b}, {"gpipe", ScheduleKind::gpipe}}) {
+        Schedule s = build_schedule(graph, {kind, 0, 1, 2, {1024, 512, 256}});
+        plan_memory({&s}, {});
+        require_golden(str("golden/schedule/tiny.", name), to_text(s, graph));
+    }
+}
+
+TEST_CASE("Steps that touch one buffer are ordered wherever one of them writes")
+{
+    for (const Family family : {Family::llama, Family::gpt2})
+        for (const DType compute : {DType::f32, DType::bf16})
+            for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
+                for (const i64 stages : {1, 3}) {
+                    const Graph graph = training_graph(family, compute);
+                    const Schedule s = build_schedule(graph, {kind, 0, stages, 4, {1024, 512, 256}});
+                    const Closure closure(s);
+                    std::vector<std::vector<std::pair<std::size_t, bool>>> touches(s.buffers.size());
+                    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+                        for (const BufferId id : s.steps[i].operands)
+                            touches[id.index()].emplace_back(i, false);
+                        for (const BufferId id : s.steps[i].results)
+                            touches[id.index()].emplace_back(i, true);
+                        if (s.steps[i].scratch)
+                            touches[s.steps[i].scratch.index()].emplace_back(i, true);
+                    }
+                    for (std::size_t b = 0; b < touches.size(); ++b)
+                        for (const auto& [i, i_writes] : touches[b])
+                            for (const auto& [j, j_writes] : touches[b])
+                                if (i < j && (i_writes || j_writes)) {
+                                    INFO(s.buffers[b].name << ": steps " << i << " and " << j);
+                                    REQUIRE(closure.before(i, j));
+                                }
+                }
+}
+
+TEST_CASE("each op runs once per microbatch or step, values are written before they are read")
+{
+    const i64 microbatches = 4;
+    for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
+        for (const i64 stages : {1, 2, 3, 5}) {
+            const Graph graph = training_graph(Family::llama, DType::bf16);
+            const Schedule s = build_schedule(graph, {kind, 0, stages, microbatches, {}});
+            CHECK(s.slots == (kind == ScheduleKind::gpipe ? microbatches : std::min(stages, microbatches)));
+            std::set<std::pair<std::size_t, i64>> ran;
+            std::set<std::pair<std::size_t, i64>> known; // (value, microbatch)
+            std::set<std::size_t> begun;                 // accumulators
+            const auto instance = [&](ValueId v, i64 microbatch) {
+                return std::pair{v.index(), graph[v].lifetime == Lifetime::microbatch ? microbatch : -1};
+            };
+            for (const Step& step : s.steps) {
+                if (step.kind == StepKind::feed) {
+                    known.insert(instance(step.value, step.microbatch));
+                    continue;
+                }
+                if (step.kind == StepKind::fetch) {
+                    REQUIRE(known.count(instance(step.value, -1)) == 1);
+                    continue;
+                }
+                const Op& op = graph[step.op];
+                REQUIRE((step.microbatch >= 0) == (op.region == Region::microbatch));
+                REQUIRE(ran.insert({step.op.index(), step.microbatch}).second);
+                for (const ValueId v : op.operands) {
+                    INFO(graph[v].name);
+                    const bool given = graph[v].role != Role::computed && graph[v].role != Role::input && graph[v].role != Role::hyper;
+                    REQUIRE((given || known.count(instance(v, step.microbatch)) == 1));
+                }
+                for (const ValueId v : op.results)
+                    known.insert(instance(v, step.microbatch));
+                if (op.accumulate) { // the first one writes, all later ones add
+                    ValueId root = op.operands.back();
+                    while (graph[root].role == Role::computed)
+                        root = aliased_operand(graph[graph[root].producer], 0);
+                    INFO(graph[root].name);
+                    REQUIRE(step.overwrite == begun.insert(root.index()).second);
+                }
+            }
+            std::size_t want = 0;
+            for (const Op& op : graph.ops)
+                want += op.region == Region::microbatch ? static_cast<std::size_t>(microbatches) : 1;
+            REQUIRE(ran.size() == want);
+        }
+}
+
+TEST_CASE("before the decision nothing that is kept changes, behind it nothing is fetched")
+{
+    const Graph graph = training_graph(Family::gpt2, DType::f32);
+    const Schedule s = build_schedule(graph, {ScheduleKind::one_f_one_b, 0, 1, 2, {}});
+    REQUIRE(s.decision > 0);
+    REQUIRE(s.decision < s.steps.size());
+    std::set<std::string> updated;
+    for (std::size_t i = 0; i < s.steps.size(); ++i)
+        for (const BufferId id : s.steps[i].results)
+            if (s[id].lifetime == Lifetime::run) {
+                CHECK(i >= s.decision);
+                updated.insert(s[id].name);
+            }
+    for (std::size_t i = s.decision; i < s.steps.size(); ++i)
+        CHECK(s.steps[i].kind == StepKind::op);
+    for (const ValueId p : graph.with_role(Role::parameter))
+        for (const char* prefix : {"", "adam_m.", "adam_v."})
+            CHECK(updated.count(prefix + graph[p].name) == 1);
+}

@@ -1,0 +1,58 @@
+// Pipeline orders against orders written by hand.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "schedule/order.hpp"
+
+using namespace trivium;
+
+namespace {
+
+std::string text_of(const std::vector<Task>& tasks)
+{
+    std::string text;
+    for (const Task& task : tasks)
+        text += str(text.empty() ? "" : " ", task.phase == Phase::forward ? "F" : "B", task.microbatch);
+    return text;
+}
+
+struct Case {
+    i64 stage, stages, microbatches;
+    const char* order;
+    i64 slots;
+};
+
+} // namespace
+
+TEST_CASE("1f1b runs as many ahead as stages follow, then one forward for one backward")
+{
+    const Case cases[] = {
+        {0, 1, 1, "F0 B0", 1},
+        {0, 1, 3, "F0 B0 F1 B1 F2 B2", 1},
+        {0, 2, 4, "F0 F1 B0 F2 B1 F3 B2 B3", 2},
+        {1, 2, 4, "F0 B0 F1 B1 F2 B2 F3 B3", 1},
+        {0, 3, 4, "F0 F1 F2 B0 F3 B1 B2 B3", 3},
+        {1, 3, 4, "F0 F1 B0 F2 B1 F3 B2 B3", 2},
+        {2, 3, 4, "F0 B0 F1 B1 F2 B2 F3 B3", 1},
+        {0, 4, 6, "F0 F1 F2 F3 B0 F4 B1 F5 B2 B3 B4 B5", 4},
+        {1, 4, 6, "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5", 3},
+        {2, 4, 6, "F0 F1 B0 F2 B1 F3 B2 F4 B3 F5 B4 B5", 2},
+        {3, 4, 6, "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5", 1},
+        {0, 4, 2, "F0 F1 B0 B1", 2}, // fewer microbatches than stages
+    };
+    for (const Case& c : cases) {
+        INFO("stage " << c.stage << " of " << c.stages);
+        const std::vector<Task> tasks = pipeline_order(ScheduleKind::one_f_one_b, c.stage, c.stages, c.microbatches);
+        CHECK(text_of(tasks) == c.order);
+        CHECK(in_flight(tasks) == c.slots);
+    }
+}
+
+TEST_CASE("gpipe runs every forward, then every backward, on every stage")
+{
+    for (i64 stages = 1; stages <= 4; ++stages)
+        for (i64 stage = 0; stage < stages; ++stage) {
+            const std::vector<Task> tasks = pipeline_order(ScheduleKind::gpipe, stage, stages, 3);
+            CHECK(text_of(tasks) == "F0 F1 F2 B0 B1 B2");
+            CHECK(in_flight(tasks) == 3);
+        }
+}
