@@ -127,6 +127,21 @@ std::vector<std::string> op_names()
     return names;
 }
 
+namespace {
+
+std::string place_of(const Op& op) { return op.scope.empty() ? info(op).name : op.scope + "." + info(op).name; }
+
+/// A text attribute that the op cannot do without; a textual graph may lack it.
+const std::string& needed_text(const Op& op, std::string_view name)
+{
+    for (const auto& [key, value] : op.attrs)
+        if (const std::string* text = std::get_if<std::string>(&value); text && key == name)
+            return *text;
+    throw UserError({place_of(op), str("has no text attribute '", name, "'"), "", str("write {", name, "=\"…\"} behind its operands")});
+}
+
+} // namespace
+
 FactorRule rule_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
@@ -137,26 +152,29 @@ FactorRule rule_of(const Graph& graph, const Op& op)
     for (const auto& [name, value] : op.attrs)
         if (const i64* size = std::get_if<i64>(&value))
             sizes.emplace_back(name, *size);
-    const std::string_view text = *row.rule ? std::string_view(row.rule) : text_attr(op.attrs, "rule");
-    return make_rule(text, shapes, sizes, op.scope.empty() ? row.name : op.scope + "." + row.name, row.variadic);
+    const std::string_view text = *row.rule ? std::string_view(row.rule) : needed_text(op, "rule");
+    return make_rule(text, shapes, sizes, place_of(op), row.variadic);
 }
 
 std::vector<TensorType> infer(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     const FactorRule rule = rule_of(graph, op);
+    if (rule.results.size() != std::string_view(row.dtypes).size())
+        throw UserError({place_of(op), str("its rule has ", rule.results.size(), " results, the op ", std::string_view(row.dtypes).size()), "",
+                         "write a rule with as many"});
     std::vector<TensorType> types;
     for (std::size_t i = 0; i < rule.results.size(); ++i) {
         const char code = row.dtypes[i];
         DType dtype{};
         if (i == 0 && op.accumulate)
-            dtype = graph[op.operands.back()].type.dtype;
+            dtype = code == 'd' ? DType::f64 : accumulator_of(graph[op.operands[0]].type.dtype);
         else if (code == 'a')
             dtype = accumulator_of(graph[op.operands[0]].type.dtype);
         else if (code == 'd')
             dtype = DType::f64;
         else if (code == '?')
-            dtype = dtype_of(text_attr(op.attrs, "dtype"));
+            dtype = dtype_of(needed_text(op, "dtype"));
         else
             dtype = graph[op.operands[static_cast<std::size_t>(code - '0')]].type.dtype;
         types.push_back({dtype, rule.shape_of(rule.results[i])});

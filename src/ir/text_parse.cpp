@@ -112,7 +112,15 @@ public:
     TensorType type()
     {
         TensorType made;
-        made.dtype = dtype_of(word());
+        const std::string name = word();
+        bool found = false;
+        for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32})
+            if (name_of(dtype) == name) {
+                made.dtype = dtype;
+                found = true;
+            }
+        if (!found)
+            fail(str("there is no element type '", name, "'"), "use f64, f32, bf16 or i32");
         want("[");
         while (!take("]")) {
             if (!made.shape.empty())
@@ -143,6 +151,8 @@ public:
                 line(cursor);
             begin = end + 1;
         }
+        if (in_region_)
+            throw UserError({file_, "ends within a region", "a '{' has no '}'", "close the region"});
         if (graph_.name.empty())
             throw UserError({file_, "is no graph", "it has no line 'graph NAME'", "write the graph with `trivium explain`"});
         return std::move(graph_);

@@ -35,13 +35,19 @@ private:
 
     void check_values()
     {
+        for (const MeshAxis& axis : g_.mesh.axes)
+            require(axis.size > 0, str("mesh axis ", axis.name), str("has ", axis.size, " ranks"), "give it one or more");
         std::unordered_set<std::string_view> names;
         for (const Value& v : g_.values) {
             require(names.insert(v.name).second, "%" + v.name, "the name stands twice", "rename one of the two");
             require(v.producer.valid() == (v.role == Role::computed), "%" + v.name,
                     "a value is computed by an op, or is given: not both", "give it a producer or a role");
-            for (const i64 extent : v.type.shape)
+            i64 elements = 1;
+            for (const i64 extent : v.type.shape) {
                 require(extent > 0, "%" + v.name, str("has an empty dimension: ", v.type), "make every extent positive");
+                require(elements <= (i64{1} << 56) / extent, "%" + v.name, str("has more than 2^56 elements: ", v.type), "make it smaller");
+                elements *= extent;
+            }
             require(level_ != Level::global || v.sharding.partial.empty(), "%" + v.name,
                     "a partial value in a global graph", "partition first");
         }

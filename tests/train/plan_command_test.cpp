@@ -88,3 +88,14 @@ TEST_CASE("--help and --version answer for the program and each sub-command")
         CHECK(help.out.size() > 40);
     }
 }
+
+TEST_CASE("the reference pages in docs/ are those that the program prints")
+{
+    const Folder folder;
+    for (const auto& [what, page] : {std::pair{"keys", "config.md"}, {"ops", "ops.md"}}) {
+        const Outcome printed = run_program({"explain", "--reference", what}, folder.path());
+        REQUIRE(printed.status == 0);
+        INFO("docs/" << page << ": write it anew with `trivium explain --reference " << what << " > docs/" << page << "`");
+        CHECK((read_text(std::string(TRIVIUM_SOURCE) + "/docs/" + page) == printed.out));
+    }
+}

@@ -1,0 +1,56 @@
+#include "ir/op_reference.hpp"
+
+#include "base/check.hpp"
+#include "ir/op_table.hpp"
+
+namespace trivium {
+
+namespace {
+
+std::string result_types(const OpInfo& row)
+{
+    std::string text;
+    for (const char* code = row.dtypes; *code; ++code)
+        text += str(text.empty() ? "" : ", ", *code == 'a'   ? std::string("accumulator")
+                                              : *code == 'd' ? std::string("f64")
+                                              : *code == '?' ? std::string("`dtype`")
+                                                             : str("as operand ", *code));
+    return text;
+}
+
+std::string in_place(const OpInfo& row)
+{
+    std::string text = row.accumulates ? "adds into an accumulator" : "";
+    for (const Alias& alias : row.aliases)
+        text += str(text.empty() ? "" : ", ", alias.must ? "always " : "", alias.result, " in ", alias.operand);
+    return text;
+}
+
+const char* scratch(const OpInfo& row)
+{
+    static constexpr const char* names[] = {"", "product", "attention", "reduction"};
+    return names[static_cast<int>(row.scratch)];
+}
+
+} // namespace
+
+std::string op_reference()
+{
+    std::string text = "# Ops\n\nGenerated from `src/ir/op_table.cpp` (`trivium explain --reference ops`); a test keeps it so.\n\n"
+                       "The rule names a factor for each dimension of each operand and result (`src/ir/factors.hpp`): `*` is any\n"
+                       "number of dimensions, `.` a scalar; behind the bar stand the factors that need replication and, with `?`,\n"
+                       "those that are indexed. \"In place\" says which result may (or must always) live in which operand's buffer.\n\n"
+                       "| op | rule | results | gradient | flops | in place | scratch |\n|---|---|---|---|---|---|---|\n";
+    for (const std::string& name : op_names()) {
+        const OpInfo& row = *find_op(name);
+        std::string rule = *row.rule ? row.rule : "the attribute `rule`";
+        for (std::size_t at = 0; (at = rule.find('|', at)) != std::string::npos; at += 2)
+            rule.insert(at, "\\");
+        const std::string code = *row.rule ? "`" + rule + "`" : rule;
+        text += str("| ", name, " | ", code, " | ", result_types(row), " | ", row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "",
+                    " | ", in_place(row), " | ", scratch(row), " |\n");
+    }
+    return text;
+}
+
+} // namespace trivium
