@@ -87,8 +87,11 @@ public:
 
     FactorList match(const Pattern& pattern, const Shape& shape, std::size_t operand)
     {
+        const auto star_words = std::count(pattern.names.begin(), pattern.names.end(), "*");
+        if (star_words > 1)
+            fail(place_, str("operand ", operand, " has more than one '*'"), text_);
         const std::size_t named = pattern.names.size();
-        const bool has_star = std::find(pattern.names.begin(), pattern.names.end(), "*") != pattern.names.end();
+        const bool has_star = star_words == 1;
         const std::size_t fixed = named - (has_star ? 1 : 0);
         if (has_star ? shape.size() < fixed : shape.size() != fixed)
             fail(place_, str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
