@@ -1,0 +1,57 @@
+// Random models of both families: loss and every gradient against the straight-line reference, memory as planned.
+#include "../runtime/harness.hpp"
+#include "campaign.hpp"
+#include "catch.hpp"
+
+#include <cmath>
+
+using namespace trivium;
+
+TEST_CASE("random models agree with the reference")
+{
+    runs::start_runtime();
+    Campaign campaign("models", 4);
+    int rounds = 0;
+    for (; campaign.goes_on(); ++rounds) {
+        reference::Model model;
+        const auto draw = [&](std::size_t most) { return static_cast<int>(1 + campaign.draw(most)); };
+        model.llama = campaign.draw(2) == 0;
+        model.layers = draw(3);
+        model.kv_heads = draw(3);
+        model.heads = model.kv_heads * draw(3);
+        model.dim = model.heads * 2 * draw(5);
+        model.ffn = draw(40);
+        model.vocab = 2 + draw(60);
+        model.seq = draw(40);
+        model.tied = campaign.draw(2) == 0;
+        if (model.llama && campaign.draw(3) == 0) {
+            model.factor = 1 + draw(8);
+            model.original_seq = draw(30);
+        }
+        const int microbatches = draw(3), rows = microbatches * draw(3);
+        INFO("draws " << campaign.drawn() << ": llama " << model.llama << " layers " << model.layers << " heads " << model.heads << "/"
+                      << model.kv_heads << " dim " << model.dim << " ffn " << model.ffn << " vocab " << model.vocab << " seq " << model.seq
+                      << " tied " << model.tied << " rows " << rows << " in " << microbatches);
+        runs::Run run(runs::config_of(model, Precision::f64, rows, microbatches), 1 + static_cast<int>(campaign.draw(2)));
+        runs::randomise(run.program(), *run.arena, campaign.drawn());
+        const runs::Batch batch = runs::random_batch(model, rows, campaign.drawn());
+        run.differentiate(batch);
+        const reference::Result expected = reference::run(model, run.parameters(), batch.tokens, batch.targets);
+        REQUIRE(run.loss_sum() == Approx(expected.loss_sum).epsilon(1e-10));
+        REQUIRE(run.tokens() == expected.tokens);
+        for (const auto& [name, got] : run.gradients()) {
+            const reference::Vector& wanted = expected.gradients.at(name);
+            REQUIRE(got.size() == wanted.size());
+            double scale = 1e-30, worst = 0;
+            for (std::size_t i = 0; i < got.size(); ++i) {
+                scale = std::max(scale, std::abs(wanted[i]));
+                worst = std::max(worst, std::abs(got[i] - wanted[i]));
+            }
+            INFO(name);
+            REQUIRE(worst <= 1e-9 * scale + 1e-14);
+        }
+        run.update();
+        run.require_planned_is_used(batch);
+    }
+    CHECK(rounds > 3);
+}

@@ -1,0 +1,75 @@
+// A damaged text is refused as a user's mistake, or means something; it is never a bug, a crash or a hang.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/config_file.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "model/model.hpp"
+#include "mutate.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/optimizer.hpp"
+#include "soak_settings.hpp"
+
+using namespace trivium;
+
+namespace {
+
+/// Runs `read` on damages of `text` until the time is over; `read` may throw UserError and nothing else.
+template <class Read>
+void fuzz(const std::string& text, const soak::Budget& budget, Read&& read)
+{
+    std::mt19937_64 random(soak::seed());
+    i64 tried = 0, refused = 0;
+    while (budget.left()) {
+        const std::string damaged = mutate(text, random);
+        ++tried;
+        try {
+            read(damaged);
+        } catch (const UserError& error) {
+            ++refused;
+            if (std::string(error.what()).empty())
+                FAIL("a message without words for:\n" << damaged);
+        } catch (const std::exception& error) {
+            FAIL("seed " << soak::seed() << ", text " << tried << ": " << error.what() << "\n" << damaged);
+        }
+    }
+    INFO(tried << " texts, " << refused << " refused");
+    CHECK(refused > 0);
+    CHECK(refused < tried);
+}
+
+std::string small_graph()
+{
+    ModelConfig model = preset("toy");
+    model.layers = 1;
+    model.vocab = 300;
+    resolve(model);
+    return to_text(add_optimizer(autodiff(build_loss_graph(model, {.batch = 2}), {}), {}));
+}
+
+} // namespace
+
+TEST_CASE("damaged graphs are refused or print as they parse")
+{
+    fuzz(small_graph(), soak::Budget(2), [](const std::string& text) {
+        const Graph graph = parse_graph(text, "damaged.graph");
+        const std::string printed = to_text(graph);
+        if (to_text(parse_graph(printed, "printed.graph")) != printed)
+            throw std::runtime_error("prints as another graph than it parses to:\n" + printed);
+        verify(graph, Level::global);
+    });
+}
+
+TEST_CASE("damaged configs are refused or make a run")
+{
+    RunConfig config;
+    config.model = preset("llama-5m");
+    config.data.train = "train.h5";
+    fuzz(to_toml(config), soak::Budget(2), [](const std::string& text) {
+        RunConfig read = parse_config(text, "damaged.toml");
+        if (to_toml(parse_config(to_toml(read), "printed.toml")) != to_toml(read))
+            throw std::runtime_error("prints as another config than it parses to:\n" + to_toml(read));
+        read.model.vocab = 300;
+        resolve_and_validate(read);
+    });
+}
