@@ -15,6 +15,7 @@ void add_runtime_commands(CLI::App& app, Action& action, const std::string& buil
     add_eval_command(app, action);
     add_generate_command(app, action);
     add_data_command(app);
+    add_checkpoint_command(app, action);
     add_metrics_command(app, action);
 }
 

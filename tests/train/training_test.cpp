@@ -128,6 +128,31 @@ TEST_CASE("accumulating over microbatches changes rounding only")
     }
 }
 
+TEST_CASE("checkpoint lists, shows and verifies what was saved")
+{
+    const Run run;
+    REQUIRE(run.train({"train.steps=2", "checkpoint.every=1"}).status == 0);
+    const Outcome listed = run.trivium_in({"checkpoint", "list", "ck", "--json"});
+    REQUIRE(listed.status == 0);
+    const auto list = nlohmann::json::parse(listed.out);
+    REQUIRE(list.size() == 2);
+    CHECK(list[0]["step"] == 2);
+    const Outcome shown = run.trivium_in({"checkpoint", "show", "ck/step-00000001", "--json"});
+    CHECK(nlohmann::json::parse(shown.out)["samples"] == 4);
+    CHECK(run.trivium_in({"checkpoint", "verify", "ck"}).status == 0);
+    std::string bytes = read_text(run.folder / "ck/step-00000002/state.h5");
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    write_text(run.folder / "ck/step-00000002/state.h5", bytes);
+    const Outcome verified = run.trivium_in({"checkpoint", "verify", "ck"});
+    CHECK(verified.status == 2);
+    CHECK(verified.out.find("ck/step-00000002: bad") != std::string::npos);
+    CHECK(verified.out.find("ck/step-00000001: good") != std::string::npos);
+    // and a run goes on from the good one
+    const Outcome resumed = run.train({"train.steps=3"});
+    CHECK(resumed.status == 0);
+    CHECK(resumed.err.find("resuming from ck/step-00000001") != std::string::npos);
+}
+
 TEST_CASE("training lowers the loss, eval agrees with the trainer, generate goes on from a prompt")
 {
     const Run run;

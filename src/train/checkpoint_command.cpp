@@ -1,0 +1,125 @@
+// `trivium checkpoint`: what is in a checkpoint, and whether it is whole.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint.hpp"
+#include "train/run_commands.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+struct CheckpointArguments {
+    std::string path;
+    bool json = false;
+};
+
+i64 element_count(const CheckpointReader::Entry& entry)
+{
+    i64 count = 1;
+    for (const i64 extent : entry.shape)
+        count *= extent;
+    return count;
+}
+
+/// The checkpoints that `path` stands for: itself, or those in it, newest first.
+std::vector<std::string> checkpoints_at(const std::string& path)
+{
+    std::vector<std::string> found;
+    for (const std::string& name : list_checkpoints(path))
+        found.push_back(path + "/" + name);
+    if (found.empty())
+        found.push_back(path);
+    return found;
+}
+
+int list(const CheckpointArguments& a)
+{
+    nlohmann::ordered_json out = nlohmann::json::array();
+    for (const std::string& path : checkpoints_at(a.path)) {
+        nlohmann::ordered_json row{{"path", path}};
+        try {
+            const CheckpointReader reader = CheckpointReader::open(path, false);
+            row.update({{"step", reader.state().step}, {"tokens", reader.state().tokens}, {"bytes", reader.bytes()}});
+            if (!a.json)
+                fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step, format_count(reader.state().tokens), format_bytes(reader.bytes()));
+        } catch (const UserError& error) {
+            row["error"] = error.what();
+            if (!a.json)
+                fmt::print("{}  bad: {}\n", path, error.what());
+        }
+        out.push_back(row);
+    }
+    if (a.json)
+        fmt::print("{}\n", out.dump(2));
+    return 0;
+}
+
+int show(const CheckpointArguments& a)
+{
+    const CheckpointReader reader = CheckpointReader::open(checkpoints_at(a.path).front());
+    const RunState& state = reader.state();
+    nlohmann::ordered_json tensors = nlohmann::json::array();
+    i64 values = 0, parameters = 0;
+    for (const CheckpointReader::Entry& entry : reader.tensors()) {
+        tensors.push_back({{"name", entry.name}, {"shape", entry.shape}, {"type", name_of(entry.type)}});
+        values += element_count(entry);
+        parameters += entry.name.starts_with("param/") ? element_count(entry) : 0;
+    }
+    if (a.json) {
+        fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()}, {"step", state.step}, {"updates", state.updates},
+                                                  {"samples", state.samples}, {"tokens", state.tokens}, {"seed", state.seed},
+                                                  {"build", state.build}, {"tokenizer", state.tokenizer}, {"config", state.config},
+                                                  {"tensors", tensors}}
+                               .dump(2));
+        return 0;
+    }
+    fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  {}\n  build      {}\n"
+               "  size       {}\n  tensors    {}, {} values, {} of them parameters\n\n",
+               reader.path(), state.step, state.updates, state.step - state.updates, format_count(state.samples),
+               format_count(state.tokens), state.tokenizer, state.build, format_bytes(reader.bytes()), reader.tensors().size(),
+               format_count(values), format_count(parameters));
+    for (const auto& tensor : tensors)
+        fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(), tensor["shape"].dump());
+    fmt::print("\nconfig\n{}", state.config);
+    return 0;
+}
+
+int check(const CheckpointArguments& a)
+{
+    bool good = true;
+    for (const std::string& path : checkpoints_at(a.path)) {
+        try {
+            const CheckpointReader reader = CheckpointReader::open(path);
+            fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
+        } catch (const UserError& error) {
+            good = false;
+            fmt::print("{}: bad\n  {}\n", path, error.what());
+        }
+    }
+    return good ? 0 : 2;
+}
+
+} // namespace
+
+void add_checkpoint_command(CLI::App& app, Action& action)
+{
+    CLI::App* command = app.add_subcommand("checkpoint", "look into checkpoints");
+    command->require_subcommand(1);
+    const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&), bool with_json) {
+        CLI::App* sub = command->add_subcommand(name, help);
+        auto arguments = std::make_shared<CheckpointArguments>();
+        sub->add_option("path", arguments->path, "a checkpoint, or the folder of a run's checkpoints")->required();
+        if (with_json)
+            sub->add_flag("--json", arguments->json, "print JSON");
+        sub->callback([=, &action] { action = [=] { return run(*arguments); }; });
+    };
+    add("list", "the checkpoints of a folder, newest first", list, true);
+    add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
+    add("verify", "whether checkpoints hold the bytes that were written", check, false);
+}
+
+} // namespace trivium
