@@ -5,6 +5,7 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "io/config_file.hpp"
+#include "ir/product_form.hpp"
 #include "kernels/runtime.hpp"
 #include "passes/optimizer.hpp"
 #include "peak.hpp"
@@ -26,19 +27,30 @@ namespace {
 struct Options {
     std::vector<int> threads{1, 2};
     int steps = 4;
+    bool shapes = false; ///< a row per product shape
     double peak_seconds = 0.5;
     std::vector<std::string> overrides;
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+/// "matmul", or with its shape: "matmul 1024 x 768 x 3072 nt".
+std::string kind_of(const Graph& graph, const Op& op, bool shapes)
+{
+    const std::string name = info(op).name;
+    if (!shapes || info(op).scratch != ScratchKind::product)
+        return name;
+    const ProductForm f = product_form(rule_of(graph, op), name);
+    return fmt::format("{} {} x {} x {} {}{}", name, f.m, f.n, f.k, f.trans_a ? 't' : 'n', f.trans_b ? 't' : 'n');
+}
+
 /// Seconds of one step by kind of op, from the executor's timeline.
-std::map<std::string, std::pair<Seconds, Flops>> by_kind(const Program& program, const Timeline& timeline)
+std::map<std::string, std::pair<Seconds, Flops>> by_kind(const Program& program, const Timeline& timeline, bool shapes)
 {
     std::map<std::string, std::pair<Seconds, Flops>> kinds;
     for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
         const Step& step = program.schedule.steps[i];
-        const std::string kind = step.kind == StepKind::op ? info(program.graph[step.op]).name : "feed and fetch";
+        const std::string kind = step.kind == StepKind::op ? kind_of(program.graph, program.graph[step.op], shapes) : "feed and fetch";
         auto& [seconds, flops] = kinds[kind];
         seconds += timeline.spans[i].end - timeline.spans[i].begin;
         flops += step.kind == StepKind::op ? flops_of(program.graph, program.graph[step.op]) : 0;
@@ -78,7 +90,7 @@ void measure(const RunConfig& config, int threads, const Options& options)
             continue; // the first one meets cold pages
         seconds.push_back(now() - begin);
         if (seconds.back() == *std::min_element(seconds.begin(), seconds.end()))
-            kinds = by_kind(program, executor.timeline());
+            kinds = by_kind(program, executor.timeline(), options.shapes);
     }
     const Peak after = measure_peak(type, threads, options.peak_seconds); // the machine may have slowed or sped up meanwhile
     if (after.flops_per_second > peak.flops_per_second)
@@ -93,11 +105,11 @@ void measure(const RunConfig& config, int threads, const Options& options)
     fmt::print("  tokens/s      {:8.1f} median, {:.1f} best\n", tokens / median, tokens / least);
     fmt::print("  MFU           {:8.1f} % median, {:.1f} % best\n", 100 * flops / median / peak.flops_per_second, 100 * flops / least / peak.flops_per_second);
     fmt::print("  memory        {} planned, {} used\n", compiled.memory.arena, executor.used());
-    fmt::print("  where the least step went:\n    {:<18} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
+    fmt::print("  where the least step went:\n    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
     std::vector<std::pair<std::string, std::pair<Seconds, Flops>>> rows(kinds.begin(), kinds.end());
     std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
     for (const auto& [kind, cost] : rows)
-        fmt::print("    {:<18} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * cost.first, 100 * cost.first / least,
+        fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * cost.first, 100 * cost.first / least,
                    cost.second > 0 ? fmt::format("{:.1f}", cost.second / cost.first / 1e9) : "");
 }
 
@@ -107,6 +119,7 @@ int run(int argc, char* argv[])
     CLI::App app{"Training steps on random tokens: tokens/s, MFU and time by kind of op."};
     app.add_option("--threads", options.threads, "thread counts to measure")->delimiter(',');
     app.add_option("--steps", options.steps, "measured steps")->check(CLI::PositiveNumber);
+    app.add_flag("--shapes", options.shapes, "a row per product shape");
     app.add_option("overrides", options.overrides, "config keys, key=value");
     CLI11_PARSE(app, argc, argv);
     std::vector<std::string> keys{"model.preset=gpt2-124m", "model.seq=256", "train.global_batch=4"};
