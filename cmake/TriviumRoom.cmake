@@ -9,7 +9,7 @@
 add_library(trivium_flags INTERFACE)
 target_compile_features(trivium_flags INTERFACE cxx_std_20)
 target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-Wall -Wextra -Wpedantic -Wconversion
-  -Wno-sign-conversion $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-restrict>>)
+  -Wno-sign-conversion $<$<CXX_COMPILER_ID:GNU>:-Wshadow=local;-Wno-restrict;-Wno-stringop-overflow>>)
 if(TRIVIUM_WERROR)
   target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-Werror>)
 endif()
