@@ -43,6 +43,21 @@ const Rooms& designed_rooms()
     return rooms;
 }
 
+Rooms completed(Rooms rooms, const Rooms& design)
+{
+    const Rooms built = rooms;
+    for (const auto& [name, room] : design) {
+        if (!built.contains(name)) {
+            rooms[name] = room;
+            continue;
+        }
+        for (const std::string& dep : room.deps)
+            if (!built.contains(dep))
+                rooms[name].deps.insert(dep);
+    }
+    return rooms;
+}
+
 std::set<std::string> reachable(const Rooms& rooms, const std::string& room)
 {
     std::set<std::string> seen;

@@ -20,6 +20,10 @@ Rooms parse_rooms(std::string_view text);
 /// The rooms of the design and what each may stand on.
 const Rooms& designed_rooms();
 
+/// `rooms` with those that this build lacks (the planner's has no kernels, no mpi), as designed: a room whose files
+/// a build compiles in part is held against all that it may stand on.
+Rooms completed(Rooms rooms, const Rooms& design);
+
 /// What `room` may include: its deps, and theirs in turn.
 std::set<std::string> reachable(const Rooms& rooms, const std::string& room);
 

@@ -59,6 +59,16 @@ TEST_CASE("rooms are held against the design")
     CHECK(check_against_design(parse_rooms("io src/io base"), design).size() == 1);
 }
 
+TEST_CASE("a build without some rooms is completed by the design, and by nothing else")
+{
+    const Rooms rooms = completed(parse_rooms("base src/base\nir src/ir base\ntrain src/train ir"), designed_rooms());
+    CHECK(rooms.contains("kernels"));
+    CHECK(rooms.at("train").deps.contains("kernels"));
+    CHECK(rooms.at("train").deps.contains("ir"));
+    CHECK_FALSE(rooms.at("train").deps.contains("base")); // built, and not declared
+    CHECK_FALSE(rooms.at("ir").deps.contains("kernels"));
+}
+
 TEST_CASE("a cycle is found, a long one too")
 {
     CHECK(check_no_cycle(designed_rooms()).empty());
