@@ -70,7 +70,12 @@ Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, c
 
 Executor::~Executor() = default;
 
-void Executor::run_until_decision(const Feed& feed) { run_steps(0, schedule_.decision, &feed); }
+void Executor::run_until_decision(const Feed& feed)
+{
+    if (guard_) // a step whose update was not run leaves buffers behind that nothing needs any more
+        guard_->live.assign(guard_->live.size(), false);
+    run_steps(0, schedule_.decision, &feed);
+}
 void Executor::run_after_decision() { run_steps(schedule_.decision, schedule_.steps.size(), nullptr); }
 
 void Executor::run_steps(std::size_t begin, std::size_t end, const Feed* feed)

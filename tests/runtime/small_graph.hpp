@@ -19,6 +19,8 @@ public:
     void run(const std::vector<double>& hyper = {});
     void update() { executor->run_after_decision(); }
     reference::Vector read(std::string_view name) const { return runs::read(program, *arena, name); }
+    /// All elements of the output called `name`.
+    reference::Vector fetched(const std::string& name) const;
     void write(std::string_view name, const reference::Vector& values) { runs::write(program, *arena, name, values); }
     void require_planned_is_used() const;
 

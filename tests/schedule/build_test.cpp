@@ -12,6 +12,7 @@
 #include "schedule/memory.hpp"
 #include "schedule/order.hpp"
 
+#include <algorithm>
 #include <set>
 
 using namespace trivium;
@@ -140,4 +141,31 @@ TEST_CASE("before the decision nothing that is kept changes, behind it nothing i
     for (const ValueId p : graph.with_role(Role::parameter))
         for (const char* prefix : {"", "adam_m.", "adam_v."})
             CHECK(updated.count(prefix + graph[p].name) == 1);
+}
+
+TEST_CASE("what the host fetches is still there when it does")
+{
+    ModelConfig m;
+    m.vocab = 11;
+    resolve(m);
+    std::vector<Graph> graphs{build_decode_graph(m, {1, DType::f32, DType::f32}, 4, 16), training_graph(Family::llama, DType::f32)};
+    for (const Graph& graph : graphs)
+        for (const i64 microbatches : {1, 3}) {
+            const Schedule s = build_schedule(graph, {ScheduleKind::gpipe, 0, 1, microbatches, {}});
+            const std::vector<std::vector<BufferId>> dying = dying_buffers(s);
+            std::size_t fetches = 0;
+            for (std::size_t i = 0; i < s.steps.size(); ++i) {
+                if (s.steps[i].kind != StepKind::fetch)
+                    continue;
+                ++fetches;
+                const BufferId id = s.steps[i].operands[0];
+                std::size_t written = i;
+                while (std::count(s.steps[written].results.begin(), s.steps[written].results.end(), id) == 0)
+                    REQUIRE(written-- > 0);
+                INFO(graph.name << ": " << s[id].name << " is written by step " << written << ", fetched by " << i);
+                for (std::size_t j = written; j < i; ++j)
+                    CHECK(std::count(dying[j].begin(), dying[j].end(), id) == 0);
+            }
+            CHECK(fetches == graph.outputs.size());
+        }
 }

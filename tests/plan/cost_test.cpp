@@ -1,0 +1,109 @@
+// Model flops by hand, and the roofline's clock.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "model/model.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/optimizer.hpp"
+#include "passes/simplify.hpp"
+#include "plan/cost.hpp"
+
+using namespace trivium;
+
+namespace {
+
+Graph training_graph(const ModelConfig& m, i64 batch)
+{
+    return simplify(add_optimizer(autodiff(build_loss_graph(m, {batch, DType::f32, DType::f32}), {}), {1, 0.1}));
+}
+
+} // namespace
+
+TEST_CASE("model flops of GPT-2 124M are 6 N tokens and causal attention")
+{
+    ModelConfig m = preset("gpt2-124m");
+    m.seq = 256;
+    resolve(m);
+    const i64 batch = 4;
+    // N: what a token is multiplied with. Per layer q, k, v, o (768 x 768 each) and up, down (768 x 3072 each); the
+    // tied table once, as the head: looking a row up costs nothing.
+    const double n = 12.0 * (4 * 768 * 768 + 2 * 768 * 3072) + 50257.0 * 768;
+    const double tokens = 4.0 * 256;
+    // Q K' and P V: 2 x 2 x 64 for each of 12 heads, 12 layers and the 256 x 257 / 2 pairs that a query sees; three
+    // times, as the backward pass costs twice the forward one.
+    const double attention = 3.0 * 4 * 64 * 12 * 12 * 4 * (256.0 * 257 / 2);
+    const Graph graph = training_graph(m, batch);
+    CHECK(model_flops(graph, 1) == Approx(6 * n * tokens + attention).epsilon(1e-12));
+    CHECK(model_flops(graph, 3) == Approx(3 * model_flops(graph, 1)).epsilon(1e-12));
+    // The ops of the backward pass do that much, too: nothing is counted that is not done.
+    double done = 0;
+    for (const Op& op : graph.ops)
+        done += flops_of(graph, op);
+    CHECK(done == Approx(model_flops(graph, 1)).epsilon(1e-12));
+}
+
+TEST_CASE("model flops of a grouped-query Llama, by hand")
+{
+    ModelConfig m;
+    m.layers = 3;
+    m.dim = 32;
+    m.heads = 4;
+    m.kv_heads = 2;
+    m.ffn_dim = 50;
+    m.vocab = 100;
+    m.seq = 10;
+    const double n = 3.0 * (2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 50) + 100.0 * 32;
+    const double attention = 3.0 * 4 * 8 * 4 * 3 * 2 * (10.0 * 11 / 2);
+    CHECK(model_flops(training_graph(m, 2), 1) == Approx(6 * n * 20 + attention).epsilon(1e-12));
+}
+
+TEST_CASE("a Step takes the longer of its work and its traffic, and a launch")
+{
+    ModelConfig m = preset("gpt2-124m");
+    m.layers = 1;
+    m.seq = 64;
+    const Graph graph = training_graph(m, 1);
+    const Schedule schedule = build_schedule(graph, {ScheduleKind::one_f_one_b, 0, 1, 2, {}});
+    Machine machine;
+    const std::vector<Seconds> seconds = step_seconds(graph, schedule, machine, 2);
+    REQUIRE(seconds.size() == schedule.steps.size());
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        if (step.kind != StepKind::op) {
+            CHECK(seconds[i] == machine.launch);
+            continue;
+        }
+        const Op& op = graph[step.op];
+        const double work = flops_of(graph, op) / (2 * machine.flops_f32);
+        const double traffic = static_cast<double>(bytes_of(graph, op)) / machine.bytes_per_second;
+        CHECK(seconds[i] == Approx(machine.launch + std::max(work, traffic)));
+    }
+    const Timeline timeline = simulate(graph, schedule, machine, 2);
+    CHECK(timeline.length() >= timeline.busy(schedule, queue_compute));
+    CHECK(timeline.busy(schedule, queue_compute) > 0);
+}
+
+TEST_CASE("the clock: a Step begins when its queue is free and what it waits for is over")
+{
+    Schedule s;
+    s.queues = {"a", "b"};
+    const auto add = [&](int queue, std::vector<std::size_t> waits) {
+        Step step;
+        step.queue = queue;
+        for (const std::size_t wait : waits)
+            step.waits.emplace_back(wait);
+        s.steps.push_back(step);
+    };
+    add(0, {});  // 0..3
+    add(1, {});  // 0..1
+    add(1, {0}); // 3..5
+    add(0, {1}); // 3..4
+    add(0, {2}); // 5..6
+    const Timeline t = play(s, {3, 1, 2, 1, 1});
+    const double begins[] = {0, 0, 3, 3, 5};
+    for (std::size_t i = 0; i < 5; ++i)
+        CHECK(t.spans[i].begin == begins[i]);
+    CHECK(t.length() == 6);
+    CHECK(t.busy(s, 0) == 5);
+    CHECK(t.busy(s, 1) == 3);
+    CHECK_THROWS_AS(play(s, {1, 2}), InternalError);
+}
