@@ -1,21 +1,23 @@
 // Random models of both families: loss and every gradient against the straight-line reference, memory as planned.
 #include "../runtime/harness.hpp"
-#include "campaign.hpp"
 #include "catch.hpp"
+#include "soak_settings.hpp"
 
 #include <cmath>
+#include <random>
 
 using namespace trivium;
 
 TEST_CASE("random models agree with the reference")
 {
     runs::start_runtime();
-    Campaign campaign("models", 4);
+    std::mt19937_64 random(soak::seed());
+    const auto draw = [&](int most) { return static_cast<int>(1 + random() % static_cast<unsigned>(most)); };
+    const auto coin = [&] { return random() % 2 == 0; };
     int rounds = 0;
-    for (; campaign.goes_on(); ++rounds) {
+    for (const soak::Budget budget; budget.left(); ++rounds) {
         reference::Model model;
-        const auto draw = [&](std::size_t most) { return static_cast<int>(1 + campaign.draw(most)); };
-        model.llama = campaign.draw(2) == 0;
+        model.llama = coin();
         model.layers = draw(3);
         model.kv_heads = draw(3);
         model.heads = model.kv_heads * draw(3);
@@ -23,18 +25,18 @@ TEST_CASE("random models agree with the reference")
         model.ffn = draw(40);
         model.vocab = 2 + draw(60);
         model.seq = draw(40);
-        model.tied = campaign.draw(2) == 0;
-        if (model.llama && campaign.draw(3) == 0) {
+        model.tied = coin();
+        if (model.llama && coin()) {
             model.factor = 1 + draw(8);
             model.original_seq = draw(30);
         }
         const int microbatches = draw(3), rows = microbatches * draw(3);
-        INFO("draws " << campaign.drawn() << ": llama " << model.llama << " layers " << model.layers << " heads " << model.heads << "/"
+        INFO("seed " << soak::seed() << ", model " << rounds << ": llama " << model.llama << " layers " << model.layers << " heads " << model.heads << "/"
                       << model.kv_heads << " dim " << model.dim << " ffn " << model.ffn << " vocab " << model.vocab << " seq " << model.seq
                       << " tied " << model.tied << " rows " << rows << " in " << microbatches);
-        runs::Run run(runs::config_of(model, Precision::f64, rows, microbatches), 1 + static_cast<int>(campaign.draw(2)));
-        runs::randomise(run.program(), *run.arena, campaign.drawn());
-        const runs::Batch batch = runs::random_batch(model, rows, campaign.drawn());
+        runs::Run run(runs::config_of(model, Precision::f64, rows, microbatches), draw(2));
+        runs::randomise(run.program(), *run.arena, random());
+        const runs::Batch batch = runs::random_batch(model, rows, random());
         run.differentiate(batch);
         const reference::Result expected = reference::run(model, run.parameters(), batch.tokens, batch.targets);
         REQUIRE(run.loss_sum() == Approx(expected.loss_sum).epsilon(1e-10));
