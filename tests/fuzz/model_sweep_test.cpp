@@ -41,6 +41,10 @@ TEST_CASE("random models agree with the reference")
         const reference::Result expected = reference::run(model, run.parameters(), batch.tokens, batch.targets);
         REQUIRE(run.loss_sum() == Approx(expected.loss_sum).epsilon(1e-10));
         REQUIRE(run.tokens() == expected.tokens);
+        double largest = 0; // a key's bias has a gradient of zero but for rounding: softmax does not see it
+        for (const auto& [name, wanted] : expected.gradients)
+            for (const double x : wanted)
+                largest = std::max(largest, std::abs(x));
         for (const auto& [name, got] : run.gradients()) {
             const reference::Vector& wanted = expected.gradients.at(name);
             REQUIRE(got.size() == wanted.size());
@@ -50,7 +54,7 @@ TEST_CASE("random models agree with the reference")
                 worst = std::max(worst, std::abs(got[i] - wanted[i]));
             }
             INFO(name);
-            REQUIRE(worst <= 1e-9 * scale + 1e-14);
+            REQUIRE(worst <= 1e-9 * scale + 1e-13 * largest);
         }
         run.update();
         run.require_planned_is_used(batch);
