@@ -40,7 +40,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 Graph small_graph()
 {
     Graph graph;
-    graph.name = "g";
+    graph.name = std::string("g");
     Builder b(graph);
     const ValueId x = b.value("x", {DType::f32, {2}}, Role::parameter);
     b.op1(OpKind::gelu, {x}, {}, "y");
