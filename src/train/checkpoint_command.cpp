@@ -4,7 +4,6 @@
 #include "io/checkpoint.hpp"
 #include "train/run_commands.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -105,17 +104,16 @@ int check(const CheckpointArguments& a)
 
 } // namespace
 
-void add_checkpoint_command(CLI::App& app, Action& action)
+void add_checkpoint_command(Command& program)
 {
-    CLI::App* command = app.add_subcommand("checkpoint", "look into checkpoints");
-    command->require_subcommand(1);
+    Command command = program.add("checkpoint", "look into checkpoints");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&), bool with_json) {
-        CLI::App* sub = command->add_subcommand(name, help);
+        Command sub = command.add(name, help);
         auto arguments = std::make_shared<CheckpointArguments>();
-        sub->add_option("path", arguments->path, "a checkpoint, or the folder of a run's checkpoints")->required();
+        sub.option("path", arguments->path, "a checkpoint, or the folder of a run's checkpoints", {.required = true});
         if (with_json)
-            sub->add_flag("--json", arguments->json, "print JSON");
-        sub->callback([=, &action] { action = [=] { return run(*arguments); }; });
+            sub.flag("--json", arguments->json, "print JSON");
+        sub.action([=] { return run(*arguments); });
     };
     add("list", "the checkpoints of a folder, newest first", list, true);
     add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);

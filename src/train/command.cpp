@@ -3,17 +3,16 @@
 #include "base/check.hpp"
 #include "io/config_file.hpp"
 
-#include <CLI/CLI.hpp>
 #include <sched.h>
 
 namespace trivium {
 
-void ConfigArguments::add_to(CLI::App& command, bool with_json)
+void ConfigArguments::add_to(Command& command, bool with_json, bool required)
 {
-    command.add_option("config", file, "config file of the run (docs/config.md)")->required()->type_name("CONFIG.toml");
-    command.add_option("overrides", overrides, "keys that override the file, e.g. train.lr=1e-3")->type_name("key=value");
+    command.option("config", file, "config file of the run (docs/config.md)", {.required = required, .type = "CONFIG.toml"})
+        .option("overrides", overrides, "keys that override the file, e.g. train.lr=1e-3", {.type = "key=value"});
     if (with_json)
-        command.add_flag("--json", json, "print JSON");
+        command.flag("--json", json, "print JSON");
 }
 
 RunConfig load_config(const ConfigArguments& arguments)

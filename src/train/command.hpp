@@ -1,19 +1,10 @@
 #pragma once
 // What the sub-commands share: the config argument with its overrides, and how a run's config is completed.
 #include "config/run_config.hpp"
+#include "train/command_line.hpp"
 #include "train/compile.hpp"
 
-#include <functional>
-#include <string>
-#include <vector>
-
-namespace CLI {
-class App;
-}
-
 namespace trivium {
-
-class Session;
 
 /// CONFIG.toml [key=value …] [--json]
 struct ConfigArguments {
@@ -21,17 +12,14 @@ struct ConfigArguments {
     std::vector<std::string> overrides;
     bool json = false;
 
-    /// Adds the arguments to `command`; `with_json` adds --json.
-    void add_to(CLI::App& command, bool with_json);
+    /// Adds the arguments to `command`.
+    void add_to(Command& command, bool with_json, bool required = true);
 };
 
-/// A sub-command's work; returns the exit status. Set by the parser, run by main.
-using Action = std::function<int()>;
-
-void add_plan_command(CLI::App& app, Action& action);
-void add_explain_command(CLI::App& app, Action& action);
+void add_plan_command(Command& program);
+void add_explain_command(Command& program);
 /// train, eval, generate, data, metrics; in the planner build, stubs that say what is missing.
-void add_runtime_commands(CLI::App& app, Action& action, const std::string& build);
+void add_runtime_commands(Command& program, const std::string& build);
 
 /// Reads the file and overrides, takes the vocabulary from the data or the tokenizer where the model leaves it
 /// open, fills in the rules and validates. Throws UserError.

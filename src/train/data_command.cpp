@@ -8,7 +8,6 @@
 #include "io/token_store.hpp"
 #include "io/tokenizer.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -232,63 +231,56 @@ void run_show(const ShowOptions& options)
 
 // ---- command line
 
-void add_tokenizer(CLI::App& data)
+void add_tokenizer(Command& data)
 {
     auto options = std::make_shared<TokenizerOptions>();
-    CLI::App* command = data.add_subcommand("tokenizer", "Train a SentencePiece tokenizer (BPE with byte fallback)");
-    command->add_option("input", options->training.inputs, "Text files, JSONL files, folders")->required()->type_name("INPUT…");
-    command->add_option("--vocab", options->training.vocab, "Words in all, 259 of them bytes and special ones; 300 or more")->required();
-    command->add_option("-o,--output", options->output, "The model file to write")->required()->type_name("FILE");
-    command->add_option("--key", options->training.key, "Field of a JSONL line that holds the text")->capture_default_str();
-    command->add_option("--sample", options->sample_mb, "At most about this many MB of text are looked at")
-        ->check(CLI::Range(1, 100'000))
-        ->capture_default_str();
-    command->callback([options] { run_tokenizer(*options); });
+    Command command = data.add("tokenizer", "Train a SentencePiece tokenizer (BPE with byte fallback)");
+    command.option("input", options->training.inputs, "Text files, JSONL files, folders", {.required = true, .type = "INPUT…"})
+        .option("--vocab", options->training.vocab, "Words in all, 259 of them bytes and special ones; 300 or more", {.required = true})
+        .option("-o,--output", options->output, "The model file to write", {.required = true, .type = "FILE"})
+        .option("--key", options->training.key, "Field of a JSONL line that holds the text", {.show_default = true})
+        .option("--sample", options->sample_mb, "At most about this many MB of text are looked at", {.show_default = true, .from = 1, .to = 1e5});
+    command.action([options] { return run_tokenizer(*options), 0; });
 }
 
-void add_tokenize(CLI::App& data)
+void add_tokenize(Command& data)
 {
     auto options = std::make_shared<TokenizeOptions>();
-    CLI::App* command = data.add_subcommand("tokenize", "Turn text into a token store (HDF5)");
-    command->add_option("input", options->inputs, "Text files (a document each), JSONL files (a document a line), folders")
-        ->required()
-        ->type_name("INPUT…");
-    command->add_option("--tokenizer", options->tokenizer, "\"bytes\", or a SentencePiece model file")->required()->type_name("T");
-    command->add_option("-o,--output", options->output, "The token store to write")->required()->type_name("FILE.h5");
-    command->add_option("--key", options->key, "Field of a JSONL line that holds the text")->capture_default_str();
-    CLI::Option* valid =
-        command->add_option("--valid", options->valid, "Hold text out of the output, into this second store")->type_name("FILE.h5");
-    command->add_option("--valid-fraction", options->valid_fraction, "Part of the text that is held out, evenly spread")
-        ->needs(valid)
-        ->capture_default_str();
-    command->callback([options] { run_tokenize(*options); });
+    Command command = data.add("tokenize", "Turn text into a token store (HDF5)");
+    command
+        .option("input", options->inputs, "Text files (a document each), JSONL files (a document a line), folders",
+                {.required = true, .type = "INPUT…"})
+        .option("--tokenizer", options->tokenizer, "\"bytes\", or a SentencePiece model file", {.required = true, .type = "T"})
+        .option("-o,--output", options->output, "The token store to write", {.required = true, .type = "FILE.h5"})
+        .option("--key", options->key, "Field of a JSONL line that holds the text", {.show_default = true})
+        .option("--valid", options->valid, "Hold text out of the output, into this second store", {.type = "FILE.h5"})
+        .option("--valid-fraction", options->valid_fraction, "Part of the text that is held out, evenly spread",
+                {.show_default = true, .needs = "--valid"});
+    command.action([options] { return run_tokenize(*options), 0; });
 }
 
-void add_show(CLI::App& data)
+void add_show(Command& data)
 {
     auto options = std::make_shared<ShowOptions>();
-    CLI::App* command = data.add_subcommand("show", "Verify a token store and print what is in it");
-    command->add_option("file", options->file, "A token store")->required()->type_name("FILE.h5");
-    command->add_flag("--json", options->json, "Print JSON");
-    command->add_option("--head", options->head, "Tokens of the first document to print as text")
-        ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
-    command->callback([options] { run_show(*options); });
+    Command command = data.add("show", "Verify a token store and print what is in it");
+    command.option("file", options->file, "A token store", {.required = true, .type = "FILE.h5"})
+        .flag("--json", options->json, "Print JSON")
+        .option("--head", options->head, "Tokens of the first document to print as text", {.show_default = true, .from = 0, .to = 1e9});
+    command.action([options] { return run_show(*options), 0; });
 }
 
 } // namespace
 
-void add_data_command(CLI::App& app)
+void add_data_command(Command& program)
 {
-    CLI::App* data = app.add_subcommand("data", "Make and look at tokenizers and token stores");
-    data->require_subcommand(1);
-    data->footer("Example:\n"
-                 "  trivium data tokenizer corpus/ --vocab 8192 -o corpus.model\n"
-                 "  trivium data tokenize corpus/ --tokenizer corpus.model -o train.h5 --valid valid.h5\n"
-                 "  trivium data show train.h5");
-    add_tokenizer(*data);
-    add_tokenize(*data);
-    add_show(*data);
+    Command data = program.add("data", "Make and look at tokenizers and token stores");
+    data.footer("Example:\n"
+                "  trivium data tokenizer corpus/ --vocab 8192 -o corpus.model\n"
+                "  trivium data tokenize corpus/ --tokenizer corpus.model -o train.h5 --valid valid.h5\n"
+                "  trivium data show train.h5");
+    add_tokenizer(data);
+    add_tokenize(data);
+    add_show(data);
 }
 
 } // namespace trivium

@@ -1,13 +1,10 @@
 #pragma once
 // `trivium data tokenizer | tokenize | show`.
-namespace CLI {
-class App;
-}
+#include "train/command_line.hpp"
 
 namespace trivium {
 
-/// Adds the sub-command `data` with its own sub-commands; their callbacks do the work and throw
-/// UserError, IoError.
-void add_data_command(CLI::App& app);
+/// Adds the sub-command `data` with its own sub-commands.
+void add_data_command(Command& program);
 
 } // namespace trivium

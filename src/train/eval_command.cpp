@@ -9,7 +9,6 @@
 #include "train/run_commands.hpp"
 #include "train/state.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -76,27 +75,26 @@ int draw_curve(const CurveArguments& a)
 
 } // namespace
 
-void add_eval_command(CLI::App& app, Action& action)
+void add_eval_command(Command& program)
 {
-    CLI::App* command = app.add_subcommand("eval", "validation loss and perplexity of a checkpoint");
+    Command command = program.add("eval", "validation loss and perplexity of a checkpoint");
     auto arguments = std::make_shared<EvalArguments>();
-    arguments->config.add_to(*command, true);
-    command->add_option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)");
-    command->add_option("--data", arguments->data, "token store (default: data.valid)");
-    command->add_option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)");
-    command->callback([=, &action] { action = [=] { return evaluate(*arguments); }; });
+    arguments->config.add_to(command, true);
+    command.option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)")
+        .option("--data", arguments->data, "token store (default: data.valid)")
+        .option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)",
+                {.from = 0, .to = 1e9});
+    command.action([=] { return evaluate(*arguments); });
 }
 
-void add_metrics_command(CLI::App& app, Action& action)
+void add_metrics_command(Command& program)
 {
-    CLI::App* command = app.add_subcommand("metrics", "what runs wrote down");
-    command->require_subcommand(1);
-    CLI::App* curve = command->add_subcommand("curve", "draw loss curves as SVG");
+    Command curve = program.add("metrics", "what runs wrote down").add("curve", "draw loss curves as SVG");
     auto arguments = std::make_shared<CurveArguments>();
-    curve->add_option("files", arguments->files, "metrics.jsonl files, one curve each")->required();
-    curve->add_option("-o,--output", arguments->output, "the SVG to write")->required();
-    curve->add_option("--title", arguments->title, "heading of the picture");
-    curve->callback([=, &action] { action = [=] { return draw_curve(*arguments); }; });
+    curve.option("files", arguments->files, "metrics.jsonl files, one curve each", {.required = true})
+        .option("-o,--output", arguments->output, "the SVG to write", {.required = true})
+        .option("--title", arguments->title, "heading of the picture");
+    curve.action([=] { return draw_curve(*arguments); });
 }
 
 } // namespace trivium

@@ -6,10 +6,9 @@
 #include "plan/report.hpp"
 #include "train/command.hpp"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 namespace trivium {
 
@@ -100,9 +99,7 @@ int explain(const ExplainArguments& a)
     if (!is_graph) {
         const auto at = std::find_if(compiled.programs.begin(), compiled.programs.end(),
                                      [&](const Program& p) { return p.graph.name == a.program; });
-        if (at == compiled.programs.end())
-            throw UserError({"--program", "there is no program '" + a.program + "'", "", "use train or eval"});
-        program = &*at;
+        program = &*at; // the command line let no other name pass
     }
     const auto wanted = [&](const char* part) {
         return a.only.empty() || std::find(a.only.begin(), a.only.end(), part) != a.only.end();
@@ -125,21 +122,20 @@ int explain(const ExplainArguments& a)
 
 } // namespace
 
-void add_explain_command(CLI::App& app, Action& action)
+void add_explain_command(Command& program)
 {
-    CLI::App* command = app.add_subcommand("explain", "the graph, the Steps and the memory of a run or of a FILE.graph");
+    Command command = program.add("explain", "the graph, the Steps and the memory of a run or of a FILE.graph");
     auto arguments = std::make_shared<ExplainArguments>();
-    arguments->config.add_to(*command, false);
-    command->add_option("--only", arguments->only, "parts to print: passes, ops, graph, steps, memory (default: all)")
-        ->delimiter(',')
-        ->check(CLI::IsMember({"passes", "ops", "graph", "steps", "memory"}));
-    command->add_option("--program", arguments->program, "train or eval");
-    command->add_option("--dump", arguments->dump, "folder for the graph after each pass");
-    command->add_option("--skip", arguments->skip, "passes to skip, by name")->delimiter(',');
-    command->get_option("config")->required(false);
-    command->add_option("--reference", arguments->reference, "print the reference of config keys or of ops, and nothing else")
-        ->check(CLI::IsMember({"keys", "ops"}));
-    command->callback([=, &action] { action = [=] { return explain(*arguments); }; });
+    arguments->config.add_to(command, false, false);
+    command
+        .option("--only", arguments->only, "parts to print: passes, ops, graph, steps, memory (default: all)",
+                {.list = true, .words = {"passes", "ops", "graph", "steps", "memory"}})
+        .option("--program", arguments->program, "train or eval", {.words = {"train", "eval"}})
+        .option("--dump", arguments->dump, "folder for the graph after each pass")
+        .option("--skip", arguments->skip, "passes to skip, by name", {.list = true})
+        .option("--reference", arguments->reference, "print the reference of config keys or of ops, and nothing else",
+                {.words = {"keys", "ops"}});
+    command.action([=] { return explain(*arguments); });
 }
 
 } // namespace trivium

@@ -10,7 +10,6 @@
 #include "train/sampler.hpp"
 #include "train/state.hpp"
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -113,19 +112,19 @@ int generate(const GenerateArguments& a)
 
 } // namespace
 
-void add_generate_command(CLI::App& app, Action& action)
+void add_generate_command(Command& program)
 {
-    CLI::App* command = app.add_subcommand("generate", "text from a prompt");
+    Command command = program.add("generate", "text from a prompt");
     auto a = std::make_shared<GenerateArguments>();
-    a->config.add_to(*command, true);
-    command->add_option("--prompt", a->prompt, "text to go on from");
-    command->add_option("--tokens", a->tokens, "most tokens to sample")->capture_default_str();
-    command->add_option("--checkpoint", a->checkpoint, "a checkpoint (default: the run's newest good one)");
-    command->add_option("--temperature", a->sampler.temperature, "0 = always the likeliest token")->check(CLI::NonNegativeNumber)->capture_default_str();
-    command->add_option("--top-k", a->sampler.top_k, "sample among the k likeliest; 0 = all")->check(CLI::NonNegativeNumber);
-    command->add_option("--top-p", a->sampler.top_p, "sample among the likeliest that reach this probability")->check(CLI::Range(0.0, 1.0))->capture_default_str();
-    command->add_option("--seed", a->sampler.seed, "seed of the sampling");
-    command->callback([=, &action] { action = [=] { return generate(*a); }; });
+    a->config.add_to(command, true);
+    command.option("--prompt", a->prompt, "text to go on from")
+        .option("--tokens", a->tokens, "most tokens to sample", {.show_default = true})
+        .option("--checkpoint", a->checkpoint, "a checkpoint (default: the run's newest good one)")
+        .option("--temperature", a->sampler.temperature, "0 = always the likeliest token", {.show_default = true, .from = 0, .to = 1e6})
+        .option("--top-k", a->sampler.top_k, "sample among the k likeliest; 0 = all", {.from = 0, .to = 1e9})
+        .option("--top-p", a->sampler.top_p, "sample among the likeliest that reach this probability", {.show_default = true, .from = 0, .to = 1})
+        .option("--seed", a->sampler.seed, "seed of the sampling");
+    command.action([=] { return generate(*a); });
 }
 
 } // namespace trivium

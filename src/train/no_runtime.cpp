@@ -2,23 +2,16 @@
 #include "base/check.hpp"
 #include "train/command.hpp"
 
-#include <CLI/CLI.hpp>
-
 namespace trivium {
 
-void add_runtime_commands(CLI::App& app, Action& action, const std::string&)
+void add_runtime_commands(Command& program, const std::string&)
 {
-    for (const char* name : {"train", "eval", "generate", "data", "metrics", "checkpoint"}) {
-        CLI::App* command = app.add_subcommand(name, "not in this build (planner only)");
-        command->allow_extras();
-        command->callback([=, &action] {
-            action = [=]() -> int {
-                throw UserError({str("trivium ", name), "is not part of this build",
-                                 "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",
-                                 "build with the preset 'default'"});
-            };
+    for (const char* name : {"train", "eval", "generate", "data", "metrics", "checkpoint"})
+        program.add(name, "not in this build (planner only)").accept_anything().action([=]() -> int {
+            throw UserError({str("trivium ", name), "is not part of this build",
+                             "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",
+                             "build with the preset 'default'"});
         });
-    }
 }
 
 i64 vocabulary_of(const DataConfig& data)

@@ -4,7 +4,6 @@
 #include "plan/report.hpp"
 #include "train/command.hpp"
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -75,17 +74,15 @@ void print_report(const PlanReport& r)
 
 } // namespace
 
-void add_plan_command(CLI::App& app, Action& action)
+void add_plan_command(Command& program)
 {
-    CLI::App* command = app.add_subcommand("plan", "memory per rank and step time of a run, without running it");
+    Command command = program.add("plan", "memory per rank and step time of a run, without running it");
     auto arguments = std::make_shared<ConfigArguments>();
-    arguments->add_to(*command, true);
-    command->callback([=, &action] {
-        action = [=] {
-            const PlanReport report = make_report(*arguments);
-            arguments->json ? print_json(report) : print_report(report);
-            return 0;
-        };
+    arguments->add_to(command, true);
+    command.action([=] {
+        const PlanReport report = make_report(*arguments);
+        arguments->json ? print_json(report) : print_report(report);
+        return 0;
     });
 }
 

@@ -4,10 +4,10 @@
 
 namespace trivium {
 
-void add_train_command(CLI::App& app, Action& action, const std::string& build);
-void add_eval_command(CLI::App& app, Action& action);
-void add_generate_command(CLI::App& app, Action& action);
-void add_checkpoint_command(CLI::App& app, Action& action);
-void add_metrics_command(CLI::App& app, Action& action);
+void add_train_command(Command& program, const std::string& build);
+void add_eval_command(Command& program);
+void add_generate_command(Command& program);
+void add_checkpoint_command(Command& program);
+void add_metrics_command(Command& program);
 
 } // namespace trivium

@@ -5,18 +5,16 @@
 #include "train/data_command.hpp"
 #include "train/run_commands.hpp"
 
-#include <CLI/CLI.hpp>
-
 namespace trivium {
 
-void add_runtime_commands(CLI::App& app, Action& action, const std::string& build)
+void add_runtime_commands(Command& program, const std::string& build)
 {
-    add_train_command(app, action, build);
-    add_eval_command(app, action);
-    add_generate_command(app, action);
-    add_data_command(app);
-    add_checkpoint_command(app, action);
-    add_metrics_command(app, action);
+    add_train_command(program, build);
+    add_eval_command(program);
+    add_generate_command(program);
+    add_data_command(program);
+    add_checkpoint_command(program);
+    add_metrics_command(program);
 }
 
 i64 vocabulary_of(const DataConfig& data)

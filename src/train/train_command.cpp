@@ -5,8 +5,6 @@
 #include "train/run_commands.hpp"
 #include "train/trainer.hpp"
 
-#include <CLI/CLI.hpp>
-
 namespace trivium {
 
 namespace {
@@ -29,12 +27,12 @@ int train(const ConfigArguments& arguments, const std::string& build)
 
 } // namespace
 
-void add_train_command(CLI::App& app, Action& action, const std::string& build)
+void add_train_command(Command& program, const std::string& build)
 {
-    CLI::App* command = app.add_subcommand("train", "train a model, or go on from its newest checkpoint");
+    Command command = program.add("train", "train a model, or go on from its newest checkpoint");
     auto arguments = std::make_shared<ConfigArguments>();
-    arguments->add_to(*command, false);
-    command->callback([=, &action] { action = [=] { return train(*arguments, build); }; });
+    arguments->add_to(command, false);
+    command.action([=] { return train(*arguments, build); });
 }
 
 } // namespace trivium

@@ -6,7 +6,6 @@
 #include "io/token_store.hpp"
 #include "train/data_command.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -20,15 +19,18 @@ namespace {
 /// What `trivium data ARGUMENTS…` prints; its exceptions pass.
 std::string data(std::vector<std::string> arguments)
 {
-    CLI::App app("trivium");
-    add_data_command(app);
-    std::reverse(arguments.begin(), arguments.end()); // as CLI11 wants them
-    arguments.push_back("data");
+    CommandLine line("trivium", "", "");
+    Command program = line.root();
+    add_data_command(program);
+    arguments.insert(arguments.begin(), {"trivium", "data"});
+    std::vector<char*> argv;
+    for (std::string& argument : arguments)
+        argv.push_back(argument.data());
     std::ostringstream output;
     std::streambuf* const before = std::cout.rdbuf(output.rdbuf());
     set_log_level(LogLevel::quiet);
     try {
-        app.parse(arguments);
+        line.run(static_cast<int>(argv.size()), argv.data());
     } catch (...) {
         std::cout.rdbuf(before);
         set_log_level(LogLevel::info);
@@ -111,8 +113,8 @@ TEST_CASE("what the data command cannot do, it says")
     CHECK(says(complaint({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for so many words"));
     CHECK(get(a) == "some text");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2); // no leftovers, no outputs
-    CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes"}), CLI::ParseError);
-    CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid-fraction", "0.5"}), CLI::ParseError);
-    CHECK_THROWS_AS(data({"sow", a}), CLI::ParseError);
-    CHECK_THROWS_AS(data({}), CLI::ParseError);
+    CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes"}), UserError);
+    CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid-fraction", "0.5"}), UserError);
+    CHECK_THROWS_AS(data({"sow", a}), UserError);
+    CHECK_THROWS_AS(data({}), UserError);
 }

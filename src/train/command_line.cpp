@@ -1,0 +1,113 @@
+#include "train/command_line.hpp"
+
+#include "base/check.hpp"
+#include "config/keys.hpp"
+
+#include <CLI/CLI.hpp>
+
+namespace trivium {
+
+template <class T>
+Command& Command::add_option(const std::string& name, T& value, const std::string& help, const Accepts& accepts)
+{
+    CLI::Option* option = app_->add_option(name, value, help)->required(accepts.required);
+    if (accepts.show_default)
+        option->capture_default_str();
+    if (accepts.list)
+        option->delimiter(',');
+    if (accepts.from < accepts.to)
+        option->check(CLI::Range(accepts.from, accepts.to));
+    if (!accepts.words.empty())
+        option->check(CLI::IsMember(accepts.words));
+    if (!accepts.type.empty())
+        option->type_name(accepts.type);
+    if (!accepts.needs.empty())
+        option->needs(app_->get_option(accepts.needs));
+    return *this;
+}
+
+Command Command::add(const std::string& name, const std::string& help)
+{
+    app_->require_subcommand(1);
+    return {*app_->add_subcommand(name, help), *chosen_};
+}
+
+Command& Command::option(const std::string& name, std::string& value, const std::string& help, const Accepts& accepts)
+{
+    return add_option(name, value, help, accepts);
+}
+
+Command& Command::option(const std::string& name, std::vector<std::string>& value, const std::string& help, const Accepts& accepts)
+{
+    return add_option(name, value, help, accepts);
+}
+
+Command& Command::option(const std::string& name, i64& value, const std::string& help, const Accepts& accepts)
+{
+    return add_option(name, value, help, accepts);
+}
+
+Command& Command::option(const std::string& name, u64& value, const std::string& help, const Accepts& accepts)
+{
+    return add_option(name, value, help, accepts);
+}
+
+Command& Command::option(const std::string& name, double& value, const std::string& help, const Accepts& accepts)
+{
+    return add_option(name, value, help, accepts);
+}
+
+Command& Command::flag(const std::string& name, bool& value, const std::string& help)
+{
+    app_->add_flag(name, value, help);
+    return *this;
+}
+
+Command& Command::footer(const std::string& text)
+{
+    app_->footer(text);
+    return *this;
+}
+
+Command& Command::accept_anything()
+{
+    app_->allow_extras();
+    return *this;
+}
+
+void Command::action(Action work)
+{
+    app_->callback([work = std::move(work), chosen = chosen_] { *chosen = work; });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& help, const std::string& version)
+    : app_(std::make_unique<CLI::App>(help, name))
+{
+    app_->set_version_flag("--version", version);
+    app_->footer("Each sub-command has its own --help. Keys of the config file: docs/config.md.");
+}
+
+CommandLine::~CommandLine() = default;
+
+int CommandLine::run(int argc, char* argv[])
+{
+    std::vector<std::string> names;
+    for (const CLI::App* command : app_->get_subcommands({}))
+        names.push_back(command->get_name());
+    // CLI11 would take a misspelt sub-command for a stray argument.
+    if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
+        const std::string near = nearest_word(argv[1], names);
+        throw UserError({"command line", str("there is no sub-command '", argv[1], "'"), "",
+                         near.empty() ? "use " + one_of(names) : "did you mean '" + near + "'?"});
+    }
+    try {
+        app_->parse(argc, argv);
+    } catch (const CLI::Success& e) { // --help, --version
+        return app_->exit(e);
+    } catch (const CLI::ParseError& e) {
+        throw UserError({"command line", e.what(), "", "see `trivium --help` or `trivium SUBCOMMAND --help`"});
+    }
+    return action_ ? action_() : 0;
+}
+
+} // namespace trivium
