@@ -89,6 +89,8 @@ public:
         const std::vector<Task> tasks = pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
         const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.phase == Phase::backward; });
         schedule_.slots = trains ? in_flight(tasks) : 1;
+        // After a round of slots every microbatch looks like the one before; the last ones overlap with less than those.
+        schedule_.representative = 2 * schedule_.slots + 2;
         for (const Op& op : graph.ops) {
             const ScratchKind kind = info(op).scratch;
             Bytes& bytes = scratch_bytes_[static_cast<std::size_t>(kind)];

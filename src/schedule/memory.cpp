@@ -42,11 +42,14 @@ bool may_overlap(const Placed& a, const Placed& b, const HappensBefore& order)
     return false;
 }
 
-std::vector<Placed> find_intervals(const Schedule& schedule)
+/// When each buffer matters, over the microbatches below `microbatches`.
+std::vector<Placed> find_intervals(const Schedule& schedule, i64 microbatches)
 {
     std::vector<Placed> uses(schedule.buffers.size());
     const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
         const Buffer& buffer = schedule[id];
+        if (buffer.lifetime == Lifetime::microbatch && microbatch >= microbatches)
+            return;
         Placed& use = uses[id.index()];
         const bool scratch = buffer.kind == MemoryKind::scratch;
         const bool fresh = use.intervals.empty() || scratch ||
@@ -105,7 +108,7 @@ Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
 class Planner {
 public:
     Planner(Schedule& schedule, const MemoryConfig& config)
-        : s_(schedule), config_(config), order_(schedule), uses_(find_intervals(schedule))
+        : s_(schedule), config_(config), order_(schedule), uses_(find_intervals(schedule, schedule.representative))
     {
     }
 
@@ -182,7 +185,7 @@ private:
 std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule)
 {
     std::vector<std::vector<BufferId>> dying(schedule.steps.size());
-    const std::vector<Placed> uses = find_intervals(schedule);
+    const std::vector<Placed> uses = find_intervals(schedule, every_microbatch);
     for (std::size_t i = 0; i < uses.size(); ++i)
         if (schedule.buffers[i].lifetime != Lifetime::run)
             for (const Interval& interval : uses[i].intervals)

@@ -49,6 +49,8 @@ struct Step {
     BufferId scratch;                        ///< invalid: none
 };
 
+inline constexpr i64 every_microbatch = i64{1} << 62;
+
 struct Schedule {
     std::vector<std::string> queues; ///< "compute", "host_to_device", "device_to_host"
     std::vector<Step> steps;
@@ -57,6 +59,8 @@ struct Schedule {
     std::size_t decision = 0;
     i64 microbatches = 1;
     i64 slots = 1;
+    /// Microbatches from this one on overlap with nothing but what earlier ones showed: memory need not look at them.
+    i64 representative = every_microbatch;
 
     const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }
 };

@@ -169,3 +169,21 @@ TEST_CASE("what the host fetches is still there when it does")
             CHECK(fetches == graph.outputs.size());
         }
 }
+
+TEST_CASE("planning over the first microbatches gives the memory of all")
+{
+    ModelConfig model = preset("toy");
+    model.vocab = 50;
+    model.layers = 3;
+    resolve(model);
+    const Graph graph = add_optimizer(autodiff(build_loss_graph(model, {}), {}), {});
+    for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
+        for (const i64 stages : {1, 3, 4})
+            for (i64 stage = 0; stage < stages; ++stage) {
+                Schedule part = build_schedule(graph, {kind, stage, stages, kind == ScheduleKind::gpipe ? 5 : 13, {}}), whole = part;
+                whole.representative = every_microbatch;
+                CHECK(plan_memory({&part}, {}).arena == plan_memory({&whole}, {}).arena);
+                for (std::size_t i = 0; i < part.buffers.size(); ++i)
+                    REQUIRE(part.buffers[i].offset == whole.buffers[i].offset);
+            }
+}
