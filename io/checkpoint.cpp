@@ -191,11 +191,34 @@ std::string save_checkpoint(const std::string& dir, const RunState& state, std::
     return path;
 }
 
+void supersede_checkpoints(const std::string& dir, i64 step)
+{
+    for (const std::string& name : list_checkpoints(dir)) {
+        if (std::stoll(name.substr(std::string(prefix).size())) <= step)
+            continue;
+        const std::string aside = dir + "/.superseded-" + name;
+        remove_all(aside);
+        rename(dir + "/" + name, aside);
+        log_warning(str(dir, "/", name, " is later than step ", step, ", where this run begins: moved aside to ", aside));
+    }
+}
+
+void probe_folder(const std::string& dir)
+{
+    make_folders(dir);
+    const std::string probe = dir + "/.probe";
+    write_file(probe, "");
+    remove_all(probe);
+}
+
 std::vector<std::string> list_checkpoints(const std::string& dir)
 {
     std::vector<std::string> names;
     std::error_code error;
-    for (fs::directory_iterator at(dir, error); !error && at != fs::directory_iterator(); at.increment(error))
+    fs::directory_iterator at(dir, error);
+    if (error && error != std::errc::no_such_file_or_directory)
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
+    for (; !error && at != fs::directory_iterator(); at.increment(error))
         if (is_checkpoint_name(at->path().filename().string()) && at->is_directory(error))
             names.push_back(at->path().filename().string());
     // By number: a step may have more digits than others.

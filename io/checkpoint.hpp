@@ -55,6 +55,13 @@ std::string checkpoint_name(i64 step);
 std::string save_checkpoint(const std::string& dir, const RunState& state, std::span<const TensorView> tensors,
                             i64 keep);
 
+/// For a run that starts at `step` although `dir` holds later checkpoints (of another beginning, or from before a
+/// roll-back): moves those aside, to `.superseded-NAME`, so that no restart takes them for this run's. Says so.
+void supersede_checkpoints(const std::string& dir, i64 step);
+
+/// Makes `dir` and shows that it can be written to. IoError where not.
+void probe_folder(const std::string& dir);
+
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such folder.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 

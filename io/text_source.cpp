@@ -30,7 +30,7 @@ void list_folder(const std::string& folder, std::vector<std::string>& files)
 {
     std::vector<std::string> found;
     std::error_code error;
-    fs::recursive_directory_iterator at(folder, fs::directory_options::follow_directory_symlink, error);
+    fs::recursive_directory_iterator at(folder, error); // links to folders are not followed: they may lead back here
     for (; !error && at != fs::recursive_directory_iterator(); at.increment(error))
         if (at->is_regular_file(error) && wanted_in_folder(at->path()))
             found.push_back(at->path().string());

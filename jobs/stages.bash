@@ -19,7 +19,11 @@ stage() {
     printf '== %s\n' "$name"
     begin=$(date +%s)
     if [[ $stages_loud == yes ]]; then
-        "$@" > >(tee "$log") 2>&1 || status=$?
+        { "$@" 2>&1 || echo $? >"$log.status"; } | tee "$log" # a pipeline: done when tee is
+        if [[ -e $log.status ]]; then
+            status=$(<"$log.status")
+            rm -f "$log.status"
+        fi
     else
         "$@" >"$log" 2>&1 || status=$?
     fi

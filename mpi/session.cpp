@@ -32,8 +32,16 @@ bool launched_as_rank()
 
 Session::Session()
 {
-    if (!launched_as_rank())
+    if (!launched_as_rank()) {
+        // srun without a PMI plug-in starts tasks that do not know of each other: each would train the whole run.
+        const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+        const char* step = std::getenv("SLURM_STEP_ID");
+        if (tasks && step && std::strtol(tasks, nullptr, 10) > 1)
+            throw UserError({"srun", str("started ", tasks, " tasks without MPI's start-up interface"),
+                             "no PMI variable is set, so each task would be a run of its own",
+                             "use `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun"});
         return;
+    }
     int provided = 0;
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     started_ = true;

@@ -16,10 +16,11 @@ void require(bool holds, const char* key, const std::string& problem, const std:
         throw UserError({key, problem, reason, remedy});
 }
 
-void at_least(i64 least, const char* key, i64 value)
+void at_least(i64 least, const char* key, i64 value, i64 most = i64{1} << 31)
 {
     require(value >= least, key, str("must be at least ", least, ", is ", value),
             str("give a whole number from ", least, " on"));
+    require(value <= most, key, str("must be at most ", most, ", is ", value), "give a smaller number");
 }
 
 void unit_interval(const char* key, double value)
@@ -30,7 +31,7 @@ void unit_interval(const char* key, double value)
 void validate_train(const TrainConfig& c)
 {
     at_least(1, "train.steps", c.steps);
-    at_least(1, "train.global_batch", c.global_batch);
+    at_least(1, "train.global_batch", c.global_batch, 1 << 24);
     at_least(0, "train.micro_batch", c.micro_batch);
     at_least(0, "train.warmup", c.warmup);
     at_least(0, "train.eval_every", c.eval_every);
@@ -58,8 +59,8 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     at_least(1, "parallel.tensor", c.tensor);
     at_least(1, "parallel.pipeline", c.pipeline);
     at_least(1, "parallel.chunks", c.chunks);
-    at_least(0, "parallel.threads", c.threads);
-    at_least(0, "parallel.memory_limit", c.memory_limit);
+    at_least(0, "parallel.threads", c.threads, 4096);
+    at_least(0, "parallel.memory_limit", c.memory_limit, i64{1} << 60);
     require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero), "1 is usual");
     i64 bytes = 0;
     const char* end = c.bucket.data() + c.bucket.size();

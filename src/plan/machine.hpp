@@ -7,7 +7,7 @@ namespace trivium {
 struct Machine {
     std::string name = "generic CPU core";
     /// Most scratch that one kernel call of each kind may use; a kernel that needs more is refused.
-    ScratchBudget scratch{Bytes{32} << 20, Bytes{16} << 20, Bytes{1} << 20};
+    ScratchBudget scratch{Bytes{32} << 20, Bytes{32} << 20, Bytes{1} << 20};
     /// Process memory beside the arena: program, libraries, tokens mapped, staging.
     Bytes process = Bytes{192} << 20;
     double flops_f32 = 150e9;  ///< per thread, large products

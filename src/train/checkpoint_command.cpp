@@ -53,7 +53,7 @@ int list(const CheckpointArguments& a)
         out.push_back(row);
     }
     if (a.json)
-        fmt::print("{}\n", out.dump(2));
+        fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
 }
 
@@ -73,7 +73,7 @@ int show(const CheckpointArguments& a)
                                                   {"samples", state.samples}, {"tokens", state.tokens}, {"seed", state.seed},
                                                   {"build", state.build}, {"tokenizer", state.tokenizer}, {"config", state.config},
                                                   {"tensors", tensors}}
-                               .dump(2));
+                               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
         return 0;
     }
     fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  {}\n  build      {}\n"

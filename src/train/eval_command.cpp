@@ -34,6 +34,8 @@ int evaluate(const EvalArguments& a)
         throw UserError({path, str("has a vocabulary of ", store.vocab(), " words, the model one of ", config.model.vocab), "",
                          "evaluate on data of the model's tokenizer"});
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
+    require_same_model(checkpoint, config);
+    require_same_tokenizer(checkpoint, store.fingerprint(), path);
     const int threads = thread_count(config.parallel);
     const kernels::Runtime runtime(threads);
     const Compiled compiled = compile_evaluation(config, {});
@@ -49,7 +51,7 @@ int evaluate(const EvalArguments& a)
         fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step},
                                                   {"data", path}, {"tokens", e.tokens}, {"loss", e.loss},
                                                   {"perplexity", std::exp(e.loss)}, {"arena_bytes", compiled.memory.arena}}
-                               .dump(2));
+                               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
                    checkpoint.state().step, path, e.loss, std::exp(e.loss), format_count(e.tokens));

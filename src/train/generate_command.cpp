@@ -50,10 +50,12 @@ std::size_t whole_characters(const std::string& text)
 int generate(const GenerateArguments& a)
 {
     const RunConfig config = load_config(a.config);
-    if (a.tokens < 1)
-        throw UserError({"--tokens", str("must be positive, is ", a.tokens), "", "give a positive number"});
+    if (a.tokens < 1 || a.tokens > 10'000'000)
+        throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "", "give a number in that range"});
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
+    require_same_model(checkpoint, config);
+    require_same_tokenizer(checkpoint, tokenizer->fingerprint(), "data.tokenizer");
     std::vector<std::int32_t> ids{tokenizer->eos()}; // documents follow one another behind an eos
     const std::vector<std::int32_t> prompt = tokenizer->encode(a.prompt);
     ids.insert(ids.end(), prompt.begin(), prompt.end());

@@ -1,6 +1,7 @@
 #include "train/state.hpp"
 
 #include "base/check.hpp"
+#include "io/config_file.hpp"
 #include "runtime/dtypes.hpp"
 #include "runtime/initialise.hpp"
 
@@ -88,6 +89,43 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
             std::copy(piece.begin(), piece.end(), to + begin);
         }
     }
+}
+
+void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
+{
+    const RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    const ModelConfig &a = saved.model, &b = config.model;
+    const auto require = [&](const char* key, const auto& theirs, const auto& ours) {
+        if (theirs != ours)
+            throw UserError({checkpoint.path(), str("was trained with model.", key, " = ", theirs, ", the config has ", ours),
+                             "it is a checkpoint of another model", str("set model.", key, " as it was, or use another checkpoint")});
+    };
+    require("family", name_of(a.family), name_of(b.family));
+    require("heads", a.heads, b.heads);
+    require("kv_heads", a.kv_heads, b.kv_heads);
+    require("tied_embeddings", a.tied_embeddings, b.tied_embeddings);
+    require("norm_eps", a.norm_eps, b.norm_eps);
+    require("rope_theta", a.rope_theta, b.rope_theta);
+    const auto scaling = [](const RopeScaling& s) {
+        return str("[", s.factor, ", ", s.low_freq_factor, ", ", s.high_freq_factor, ", ", s.original_seq, "]");
+    };
+    require("rope_scaling", scaling(a.rope_scaling), scaling(b.rope_scaling));
+}
+
+void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer, const std::string& place)
+{
+    if (checkpoint.state().tokenizer != tokenizer)
+        throw UserError({place, "has another tokenizer than " + checkpoint.path() + " was trained with",
+                         tokenizer + " and " + checkpoint.state().tokenizer, "use the tokenizer of the model"});
+}
+
+void require_tokenizer(const DataConfig& data, const TokenStore& store)
+{
+    if (data.tokenizer == DataConfig{}.tokenizer) // not given: the store brings its own
+        return;
+    if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint(); wanted != store.fingerprint())
+        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer, store.fingerprint() + " and " + wanted,
+                         "tokenize the text again, or name the tokenizer that made the store"});
 }
 
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)

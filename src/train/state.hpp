@@ -1,6 +1,7 @@
 #pragma once
 // Between the arena and checkpoints: which run-lifetime values are saved, and under which names.
 #include "io/checkpoint.hpp"
+#include "io/token_store.hpp"
 #include "runtime/arena.hpp"
 #include "train/compile.hpp"
 
@@ -14,6 +15,14 @@ void restore(const CheckpointReader& checkpoint, const std::vector<TensorView>& 
 
 /// Fills the parameters of an inference program, in the type in which it keeps them.
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena);
+
+/// Throws UserError where the checkpoint was trained with other values of [model] than `config` has: shapes alone do
+/// not tell a model (norm_eps, rope_theta, …). The sequence length may differ.
+void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config);
+/// Throws UserError where `tokenizer` (a fingerprint) is not the one that the checkpoint was trained with.
+void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer, const std::string& place);
+/// Throws UserError where data.tokenizer names another tokenizer than the store was made with.
+void require_tokenizer(const DataConfig& data, const TokenStore& store);
 
 /// The checkpoint that a command reads: `path` where given, else the newest good one of the run.
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config);

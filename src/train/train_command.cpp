@@ -14,7 +14,16 @@ int train(const ConfigArguments& arguments, const std::string& build)
     const Session session;
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
-    RunConfig config = load_config(arguments);
+    RunConfig config;
+    try {
+        config = load_config(arguments);
+    } catch (const Error& error) { // the same on every rank: one message
+        if (session.rank() > 0)
+            return error.exit_status();
+        throw;
+    }
+    if (rank_count(config.parallel) != session.ranks() && session.rank() > 0)
+        return 2; // rank 0 says why
     if (rank_count(config.parallel) != session.ranks())
         throw UserError({"[parallel]",
                          str("the grid has ", rank_count(config.parallel), " ranks, ", session.ranks(), " were started"),

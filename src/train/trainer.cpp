@@ -49,6 +49,8 @@ Trainer::Trainer(RunConfig config, const std::string& build)
     : config_(std::move(config)), build_(build), threads_(thread_count(config_.parallel))
 {
     open_data();
+    probe_folder(config_.checkpoint.dir);
+    lock_.emplace(config_.checkpoint.dir);
     compiled_ = compile_training(config_, {machine_, {}});
     arena_.emplace(compiled_.memory.arena);
     ExecutorConfig executor;
@@ -66,12 +68,15 @@ Trainer::Trainer(RunConfig config, const std::string& build)
 
 void Trainer::open_data()
 {
+    if (config_.log.dir.empty() || config_.checkpoint.dir.empty())
+        throw UserError({config_.log.dir.empty() ? "log.dir" : "checkpoint.dir", "is empty", "a run needs a folder for it", "name one"});
     if (config_.data.train.empty())
         throw UserError({"data.train", "is not given", "training needs a token store",
                          "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
     train_.emplace(open_store("data.train", config_.data.train, config_));
     if (!config_.data.valid.empty())
         valid_.emplace(open_store("data.valid", config_.data.valid, config_));
+    require_tokenizer(config_.data, *train_);
     order_.emplace(window_count(train_->size(), config_.model.seq), static_cast<u64>(config_.train.seed));
     if (valid_ && valid_->fingerprint() != train_->fingerprint())
         throw UserError({config_.data.valid, "was made with another tokenizer than " + config_.data.train,
@@ -87,7 +92,10 @@ void Trainer::restore_or_initialise()
         const CheckpointReader checkpoint = CheckpointReader::open(*path);
         restore(checkpoint, saved);
         initialise(train.graph, train.schedule, *arena_, seed, threads_, Role::constant);
+        require_same_model(checkpoint, config_);
         state_ = checkpoint.state();
+        if (state_.seed != config_.train.seed)
+            log_warning(str("train.seed is ", config_.train.seed, ", the checkpoint's run had ", state_.seed, ": the order of samples changes from here on"));
         if (state_.tokenizer != train_->fingerprint())
             throw UserError({*path, "was trained with another tokenizer than " + config_.data.train,
                              state_.tokenizer + " and " + train_->fingerprint(), "train on data of the same tokenizer"});
@@ -102,6 +110,7 @@ void Trainer::restore_or_initialise()
         }
     }
     first_step_ = state_.step;
+    supersede_checkpoints(config_.checkpoint.dir, state_.step);
     state_.seed = config_.train.seed;
     state_.config = to_toml(config_);
     state_.build = build_;
@@ -110,6 +119,8 @@ void Trainer::restore_or_initialise()
 
 Bytes Trainer::used_bytes() const
 {
+    if constexpr (contracts_on) // what was really written to, not what Steps were given
+        return arena_->high_water();
     return std::max(executor_->used(), evaluator_ ? evaluator_->executor().used() : Bytes{0});
 }
 
@@ -213,7 +224,7 @@ void Trainer::evaluate(MetricsRecord& record)
                          std::exp(e.loss), format_count(e.tokens)));
 }
 
-void Trainer::save(MetricsRecord* record)
+void Trainer::save()
 {
     if (saved_step_ == state_.step)
         return;
@@ -221,9 +232,8 @@ void Trainer::save(MetricsRecord* record)
     const std::string path = save_checkpoint(config_.checkpoint.dir, state_, saved_tensors(compiled_.programs[train_program], *arena_),
                                              config_.checkpoint.keep);
     saved_step_ = state_.step;
-    if (record)
-        record->set("checkpoint_seconds", now() - begin);
-    log_info(fmt::format("saved {} in {}", path, format_seconds(now() - begin)));
+    checkpoint_seconds_ = now() - begin;
+    log_info(fmt::format("saved {} in {}", path, format_seconds(checkpoint_seconds_)));
 }
 
 int Trainer::run()
@@ -239,12 +249,16 @@ int Trainer::run()
         MetricsRecord record;
         report(result, record);
         const bool stops = signals.received() != 0;
-        if (valid_ && !stops && ((t.eval_every > 0 && state_.step % t.eval_every == 0) || state_.step == t.steps))
+        if (valid_ && (!stops || state_.step == t.steps) && ((t.eval_every > 0 && state_.step % t.eval_every == 0) || state_.step == t.steps))
             evaluate(record);
-        if (stops || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
-            save(&record);
+        if (checkpoint_seconds_ > 0) // of the save before: this step's line is written before its own save
+            record.set("checkpoint_seconds", checkpoint_seconds_);
+        checkpoint_seconds_ = 0;
+        // The line first: a crash in between leaves one line too many, which the next launch moves aside.
         metrics_->write(record);
-        if (stops) {
+        if (stops || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+            save();
+        if (stops && state_.step < t.steps) {
             log_info(str("stopped on signal ", signals.received(), " after step ", state_.step, "; start again to go on"));
             return 75;
         }
@@ -278,7 +292,8 @@ void Trainer::summarise() const
                              format_seconds(train_seconds_ / static_cast<double>(steps)),
                              100 * flops_ * static_cast<double>(steps) / train_seconds_ / peak_flops()));
     }
-    log_info(fmt::format("memory   arena planned {} bytes, used {} bytes; process peak {}", planned_bytes(), used_bytes(),
+    log_info(fmt::format("memory   arena planned {} bytes, {}; process peak {}", planned_bytes(),
+                         steps > 0 ? fmt::format("used {} bytes", used_bytes()) : "no step was run",
                          format_bytes(Bytes{usage.ru_maxrss} * 1024)));
     log_info("metrics  " + metrics_->path());
 }

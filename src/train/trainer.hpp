@@ -4,6 +4,7 @@
 #include "io/metrics.hpp"
 #include "io/sample_order.hpp"
 #include "train/evaluator.hpp"
+#include "train/folder_lock.hpp"
 #include "train/state.hpp"
 
 #include <optional>
@@ -40,7 +41,7 @@ private:
     StepResult train_step();
     void report(const StepResult& result, MetricsRecord& record);
     void evaluate(MetricsRecord& record);
-    void save(MetricsRecord* record);
+    void save();
     void summarise() const;
     void write_trace() const;
     Flops peak_flops() const;
@@ -52,6 +53,7 @@ private:
     std::optional<TokenStore> train_, valid_;
     std::optional<SampleOrder> order_;
     Compiled compiled_;
+    std::optional<FolderLock> lock_;
     std::optional<Arena> arena_;
     std::optional<Executor> executor_;
     std::optional<Evaluator> evaluator_;
@@ -60,6 +62,7 @@ private:
     RunState state_;
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
+    Seconds checkpoint_seconds_ = 0; ///< of the last save, until a line tells it
     Seconds step_seconds_ = 0; ///< smoothed
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;
