@@ -2,8 +2,10 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <sys/mman.h>
 
 namespace trivium {
@@ -13,10 +15,38 @@ namespace {
 constexpr int untouched = 0xA5;
 constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
 
+/// Bytes that the machine, and the control group of a batch job, still let this process have; -1: unknown.
+Bytes available_memory()
+{
+    Bytes least = -1;
+    std::ifstream meminfo("/proc/meminfo");
+    for (std::string key, unit; meminfo >> key;) {
+        Bytes kilobytes = 0;
+        meminfo >> kilobytes;
+        std::getline(meminfo, unit);
+        if (key == "MemAvailable:")
+            least = kilobytes * 1024;
+    }
+    Bytes limit = 0, used = 0;
+    if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit && std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+        least = least < 0 ? limit - used : std::min(least, limit - used);
+    return least;
+}
+
+/// The system promises more than it has and ends a process that takes it at its word: say so first.
+void require_memory(Bytes bytes)
+{
+    const Bytes available = available_memory();
+    if (available >= 0 && bytes > available)
+        throw IoError({"arena", str("needs ", format_bytes(bytes), ", this machine has ", format_bytes(available), " available"),
+                       "the plan does not fit", "take a machine with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
+}
+
 } // namespace
 
 Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 {
+    require_memory(bytes);
     void* memory = mmap(nullptr, static_cast<std::size_t>(mapped_), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)

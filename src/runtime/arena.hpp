@@ -10,7 +10,7 @@ namespace trivium {
 /// Builds with contracts fill it with a pattern, so that what was really touched can be measured.
 class Arena {
 public:
-    /// Throws IoError where the system refuses.
+    /// Throws IoError where the system refuses, or has less memory free than that.
     explicit Arena(Bytes bytes);
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;

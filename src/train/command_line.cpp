@@ -91,14 +91,24 @@ CommandLine::~CommandLine() = default;
 
 int CommandLine::run(int argc, char* argv[])
 {
-    std::vector<std::string> names;
-    for (const CLI::App* command : app_->get_subcommands({}))
-        names.push_back(command->get_name());
     // CLI11 would take a misspelt sub-command for a stray argument.
-    if (argc > 1 && argv[1][0] != '-' && std::find(names.begin(), names.end(), argv[1]) == names.end()) {
-        const std::string near = nearest_word(argv[1], names);
-        throw UserError({"command line", str("there is no sub-command '", argv[1], "'"), "",
-                         near.empty() ? "use " + one_of(names) : "did you mean '" + near + "'?"});
+    const CLI::App* at = app_.get();
+    for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+        std::vector<std::string> names;
+        const CLI::App* next = nullptr;
+        for (const CLI::App* command : at->get_subcommands({})) {
+            names.push_back(command->get_name());
+            if (command->get_name() == argv[i])
+                next = command;
+        }
+        if (names.empty())
+            break;
+        if (!next) {
+            const std::string near = nearest_word(argv[i], names);
+            throw UserError({"command line", str("there is no sub-command '", argv[i], "'"), "",
+                             near.empty() ? "use " + one_of(names) : "did you mean '" + near + "'?"});
+        }
+        at = next;
     }
     try {
         app_->parse(argc, argv);

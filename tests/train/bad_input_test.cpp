@@ -70,6 +70,43 @@ TEST_CASE("bad stores and checkpoints")
     expect(run_program({"generate", "run.toml", "--checkpoint", "ck/step-00000002"}, folder.path()), 2, {"step-00000002"});
 }
 
+TEST_CASE("a checkpoint of a model that only computes otherwise, or of another tokenizer, is refused")
+{
+    const Folder folder;
+    write_text(folder / "text.txt", some_text(6000));
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
+    REQUIRE(run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path()).status == 0);
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "t.model", "--output", "other.h5"}, folder.path()).status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=300\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
+                                    "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
+    REQUIRE(run_program({"train", "run.toml"}, folder.path()).status == 0);
+    for (const char* command : {"train", "eval", "generate"}) {
+        expect(run_program({command, "run.toml", "model.norm_eps=0.5"}, folder.path()), 2, {"norm_eps", "another model"});
+        expect(run_program({command, "run.toml", "model.rope_scaling=llama3"}, folder.path()), 2, {"rope_scaling"});
+        expect(run_program({command, "run.toml", "data.train=other.h5"}, folder.path()), 2, {"tokenizer"});
+    }
+    expect(run_program({"train", "run.toml", "data.tokenizer=t.model"}, folder.path()), 2, {"t.model", "train.h5"});
+    expect(run_program({"train", "run.toml", "checkpoint.dir=text.txt/ck"}, folder.path()), 1, {"text.txt/ck"});
+    expect(run_program({"data", "tokenise", "text.txt"}, folder.path()), 2, {"tokenise", "tokenize"});
+    fs::create_directory(folder / "texts");
+    fs::create_directory_symlink(".", folder / "texts/again");
+    write_text(folder / "texts/a.txt", "x");
+    write_text(folder / "texts/b.txt", "y");
+    const Outcome looped = run_program({"data", "tokenize", "texts", "--tokenizer", "bytes", "--output", "loop.h5"}, folder.path());
+    INFO(looped.err << looped.out);
+    CHECK(looped.status == 0);
+    CHECK(looped.out.find("loop.h5: 2 documents") != std::string::npos);
+}
+
+TEST_CASE("a plan beyond the machine's memory is refused before it is begun")
+{
+    const Folder folder;
+    write_text(folder / "text.txt", some_text(3000));
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"llama3-405b\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nglobal_batch=1\n");
+    expect(run_program({"train", "run.toml"}, folder.path()), 1, {"TiB", "available"});
+}
+
 TEST_CASE("a log folder that cannot be made is the machine's fault: status 1")
 {
     const Folder folder;

@@ -65,6 +65,8 @@ TEST_CASE("mistakes on the command line name the nearest right word and exit wit
         {{"plan", "/dev/null", "--jsn"}, {"jsn"}},
         {{"explain", "missing.graph"}, {"missing.graph"}},
         {{"plan"}, {"config"}},
+        {{"plan", "/dev/null", "parallel.threads=4294967296"}, {"parallel.threads"}},
+        {{"plan", "/dev/null", "train.global_batch=400000000000000000"}, {"train.global_batch"}},
     };
     for (const Case& c : cases) {
         const Outcome outcome = run_program(c.arguments, folder.path());

@@ -54,12 +54,15 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::string
     return finish(start(arguments, cwd), cwd);
 }
 
-Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal)
+Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
+                       const std::function<void()>& before)
 {
     std::filesystem::remove(cwd + "/.err");
     const int child = start(arguments, cwd);
     for (int i = 0; i < 3000 && (!std::filesystem::exists(cwd + "/.err") || read_text(cwd + "/.err").find(when) == std::string::npos); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (before)
+        before();
     kill(child, signal);
     return finish(child, cwd);
 }

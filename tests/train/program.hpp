@@ -1,5 +1,6 @@
 #pragma once
 // Runs the program as a user would.
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ struct Outcome {
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd);
 
 /// The same, and sends `signal` once its stderr says `when`.
-Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal);
+Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
+                       const std::function<void()>& before = {});
 
 /// An empty folder that goes with the object.
 class Folder {

@@ -128,6 +128,34 @@ TEST_CASE("accumulating over microbatches changes rounding only")
     }
 }
 
+TEST_CASE("a run that begins anew sets later checkpoints aside, so that a restart goes on with the right run")
+{
+    const Run run;
+    REQUIRE(run.train({"train.steps=6"}).status == 0);
+    const Outcome anew = run.train({"train.seed=7", "checkpoint.resume=never", "train.stop_after=2"});
+    REQUIRE(anew.status == 0);
+    CHECK(anew.err.find("moved aside") != std::string::npos);
+    const Outcome resumed = run.train({"train.seed=7"});
+    REQUIRE(resumed.status == 0);
+    CHECK(resumed.err.find("resuming from ck/step-00000002") != std::string::npos);
+    REQUIRE(run.train({"train.seed=7", "checkpoint.dir=straight", "log.dir=l2"}).status == 0);
+    CHECK((content(run.folder / "ck/step-00000008") == content(run.folder / "straight/step-00000008")));
+    CHECK(losses(run.folder / "log") == losses(run.folder / "l2"));
+}
+
+TEST_CASE("two runs do not share a folder")
+{
+    const Run run;
+    std::string second;
+    const Outcome first = run_and_signal({"train", "run.toml", "train.steps=100000"}, run.folder.path(), "step      3/", SIGTERM, [&] {
+        const Folder elsewhere;
+        second = run_program({"train", run.folder / "run.toml", "data.train=" + (run.folder / "train.h5"), "data.valid=",
+                              "checkpoint.dir=" + (run.folder / "ck")}, elsewhere.path()).err;
+    });
+    CHECK(first.status == 75);
+    CHECK(second.find("in use by another run") != std::string::npos);
+}
+
 TEST_CASE("checkpoint lists, shows and verifies what was saved")
 {
     const Run run;
