@@ -5,6 +5,7 @@
 #include "ir/text.hpp"
 #include "plan/report.hpp"
 #include "train/command.hpp"
+#include "train/memory_json.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -92,7 +93,7 @@ int explain(const ExplainArguments& a)
     } else {
         const RunConfig config = load_config(a.config);
         compiled = compile_training(config, {machine, {a.skip, a.dump}});
-        if (a.only.empty())
+        if (a.only.empty() && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
     }
     const Program* program = &compiled.programs[0];
@@ -104,6 +105,21 @@ int explain(const ExplainArguments& a)
     const auto wanted = [&](const char* part) {
         return a.only.empty() || std::find(a.only.begin(), a.only.end(), part) != a.only.end();
     };
+    if (a.config.json) {
+        nlohmann::ordered_json out, passes = nlohmann::json::array();
+        for (const PassRecord& r : compiled.passes)
+            passes.push_back({{"name", r.name}, {"seconds", r.seconds}, {"skipped", r.skipped}});
+        if (wanted("passes"))
+            out["passes"] = passes;
+        if (wanted("graph"))
+            out["graph"] = to_text(program->graph);
+        if (wanted("steps"))
+            out["steps"] = to_text(program->schedule, program->graph);
+        if (wanted("memory"))
+            out["memory"] = memory_json(compiled.memory);
+        fmt::print("{}\n", out.dump(2));
+        return 0;
+    }
     if (wanted("passes")) {
         fmt::print("# passes\n");
         for (const PassRecord& r : compiled.passes)
@@ -126,7 +142,7 @@ void add_explain_command(Command& program)
 {
     Command command = program.add("explain", "the graph, the Steps and the memory of a run or of a FILE.graph");
     auto arguments = std::make_shared<ExplainArguments>();
-    arguments->config.add_to(command, false, false);
+    arguments->config.add_to(command, true, false);
     command
         .option("--only", arguments->only, "parts to print: passes, ops, graph, steps, memory (default: all)",
                 {.list = true, .words = {"passes", "ops", "graph", "steps", "memory"}})

@@ -3,9 +3,9 @@
 #include "plan/cost.hpp"
 #include "plan/report.hpp"
 #include "train/command.hpp"
+#include "train/memory_json.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace trivium {
 
@@ -34,24 +34,13 @@ PlanReport make_report(const ConfigArguments& arguments)
 
 void print_json(const PlanReport& r)
 {
-    const MemoryPlan& m = r.compiled.memory;
-    nlohmann::ordered_json by_kind;
-    for (int k = 0; k < memory_kind_count; ++k)
-        if (m.by_kind[k] > 0)
-            by_kind[std::string(name_of(static_cast<MemoryKind>(k)))] = m.by_kind[k];
-    nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
-                               {"parameters", parameter_count(r.config.model)},
-                               {"arena_bytes", m.arena},
-                               {"kept_bytes", m.kept},
-                               {"transient_bytes", m.transient},
-                               {"lower_bound_bytes", m.lower_bound},
-                               {"process_bytes", m.process},
-                               {"live_at_peak", by_kind},
-                               {"model_flops_per_step", r.flops},
+    nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)}, {"parameters", parameter_count(r.config.model)}};
+    out.update(memory_json(r.compiled.memory));
+    out.update(nlohmann::ordered_json{{"model_flops_per_step", r.flops},
                                {"tokens_per_step", r.config.train.global_batch * r.config.model.seq},
                                {"threads", r.threads},
                                {"machine", r.machine.name},
-                               {"estimated_step_seconds", r.step}};
+                               {"estimated_step_seconds", r.step}});
     fmt::print("{}\n", out.dump(2));
 }
 

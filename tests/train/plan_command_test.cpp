@@ -44,6 +44,15 @@ TEST_CASE("explain prints a graph that it reads back")
     CHECK(second.out.substr(second.out.find("graph train")) == graph);
 }
 
+TEST_CASE("explain and plan agree on the memory, in JSON too")
+{
+    const Folder folder;
+    const auto plan = nlohmann::json::parse(run_program({"plan", "/dev/null", "model.preset=toy", "--json"}, folder.path()).out);
+    const auto explained = nlohmann::json::parse(run_program({"explain", "/dev/null", "model.preset=toy", "--json"}, folder.path()).out);
+    CHECK(explained["memory"]["arena_bytes"] == plan["arena_bytes"]);
+    CHECK(explained["graph"].get<std::string>().find("graph train") == 0);
+}
+
 TEST_CASE("mistakes on the command line name the nearest right word and exit with 2")
 {
     const Folder folder;
