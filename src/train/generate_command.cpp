@@ -107,6 +107,7 @@ int generate(const GenerateArguments& a)
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("\n");
+    std::fflush(stdout); // before what follows on stderr
     log_info(fmt::format("{} tokens in {} ({:.1f} tokens/s)", sampled.size(), format_seconds(seconds),
                          static_cast<double>(sampled.size()) / seconds));
     return 0;

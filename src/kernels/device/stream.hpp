@@ -1,0 +1,24 @@
+#pragma once
+// What Exec::stream points to on a device.
+#include <cuda_runtime_api.h>
+#include <memory>
+
+namespace trivium::kernels {
+
+/// Kokkos's execution space on a CUDA stream, which must outlive it. \pre a Runtime lives
+class SpaceOnStream {
+public:
+    explicit SpaceOnStream(cudaStream_t stream);
+    SpaceOnStream(const SpaceOnStream&) = delete;
+    SpaceOnStream& operator=(const SpaceOnStream&) = delete;
+    ~SpaceOnStream();
+
+    /// For Exec::stream; valid as long as this object.
+    void* address() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+} // namespace trivium::kernels

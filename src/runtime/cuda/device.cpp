@@ -1,0 +1,54 @@
+#include "runtime/device.hpp"
+
+#include "base/check.hpp"
+#include "kernels/device/cuda_check.hpp"
+#include "kernels/device/stream.hpp"
+
+namespace trivium {
+
+using kernels::check_cuda;
+
+int device_count() { return kernels::usable_devices(); }
+
+Device::Device(int index) : index_(index)
+{
+    const char* reason = nullptr;
+    const int count = kernels::usable_devices(&reason);
+    if (index < 0 || index >= count)
+        throw UserError({"device", str("there is no device ", index),
+                         count == 0 ? std::string(reason) : str("this process sees ", count),
+                         "see `nvidia-smi`, and CUDA_VISIBLE_DEVICES as the launcher sets it"});
+    check_cuda(cudaSetDevice(index), "cudaSetDevice");
+    cudaDeviceProp properties{};
+    check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+    name_ = properties.name;
+    memory_ = static_cast<Bytes>(properties.totalGlobalMem);
+}
+
+struct Stream::Impl {
+    struct Owned {
+        cudaStream_t stream = nullptr;
+        Owned() { check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
+        Owned(const Owned&) = delete;
+        Owned& operator=(const Owned&) = delete;
+        ~Owned() { cudaStreamDestroy(stream); }
+    };
+    Owned owned;
+    kernels::SpaceOnStream space{owned.stream}; // after the stream: it goes first
+};
+
+Stream::Stream(const Device& device)
+{
+    check_cuda(cudaSetDevice(device.index()), "cudaSetDevice");
+    impl_ = std::make_unique<Impl>();
+}
+
+Stream::~Stream() = default;
+
+kernels::Exec Stream::exec() const { return {.threads = 1, .stream = impl_->space.address()}; }
+
+void* Stream::native() const { return impl_->owned.stream; }
+
+void Stream::wait() const { check_cuda(cudaStreamSynchronize(impl_->owned.stream), "cudaStreamSynchronize"); }
+
+} // namespace trivium
