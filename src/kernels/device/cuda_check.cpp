@@ -1,6 +1,7 @@
 #include "kernels/device/cuda_check.hpp"
 
 #include "base/check.hpp"
+#include "kernels/device/driver.hpp"
 
 namespace trivium::kernels {
 
@@ -13,6 +14,11 @@ void check_cuda(cudaError_t status, const char* call)
 
 int usable_devices(const char** reason)
 {
+    if (!driver_installed()) { // CUDA would call a missing driver an old one
+        if (reason)
+            *reason = "no driver (libcuda.so.1) is installed";
+        return 0;
+    }
     int count = 0; // untouched where the call fails
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess)
