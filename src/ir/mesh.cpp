@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
+
 namespace trivium {
 
 i64 Mesh::ranks() const
@@ -12,12 +14,74 @@ i64 Mesh::ranks() const
     return count;
 }
 
+int Mesh::find(const std::string& name) const
+{
+    for (std::size_t i = 0; i < axes.size(); ++i)
+        if (axes[i].name == name)
+            return static_cast<int>(i);
+    return -1;
+}
+
 i64 Mesh::size(const std::string& name) const
 {
-    for (const MeshAxis& axis : axes)
-        if (axis.name == name)
-            return axis.size;
-    throw InternalError(__FILE__, __LINE__, str("the mesh has no axis '", name, "'"));
+    const int at = find(name);
+    return at < 0 ? 1 : axes[static_cast<std::size_t>(at)].size;
+}
+
+Coordinates Mesh::coordinates(i64 rank) const
+{
+    TRV_CHECK(rank >= 0 && rank < ranks(), "rank ", rank, " of ", ranks());
+    Coordinates at(axes.size());
+    for (std::size_t i = axes.size(); i-- > 0;) {
+        at[i] = rank % axes[i].size;
+        rank /= axes[i].size;
+    }
+    return at;
+}
+
+i64 Mesh::rank(const Coordinates& at) const
+{
+    i64 rank = 0;
+    for (std::size_t i = 0; i < axes.size(); ++i)
+        rank = rank * axes[i].size + at[i];
+    return rank;
+}
+
+std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::string>& along) const
+{
+    std::vector<i64> members;
+    for (i64 r = 0; r < ranks(); ++r) {
+        const Coordinates other = coordinates(r);
+        bool member = true;
+        for (std::size_t i = 0; i < axes.size(); ++i)
+            member = member && (other[i] == at[i] || std::find(along.begin(), along.end(), axes[i].name) != along.end());
+        if (member)
+            members.push_back(r);
+    }
+    return members;
+}
+
+Stretch part_of(i64 extent, i64 parts, i64 index)
+{
+    const i64 least = extent / parts, larger = extent % parts;
+    return {index * least + std::min(index, larger), least + (index < larger ? 1 : 0)};
+}
+
+Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at)
+{
+    TRV_CHECK(sharding.dims.empty() || sharding.dims.size() == whole.size(), "a sharding of ", sharding.dims.size(),
+              " dimensions for a tensor of ", whole.size());
+    Box box{Shape(whole.size(), 0), whole};
+    for (std::size_t d = 0; d < sharding.dims.size(); ++d)
+        for (const std::string& axis : sharding.dims[d].axes) {
+            const int i = mesh.find(axis);
+            if (i < 0)
+                continue;
+            const Stretch part = part_of(box.shape[d], mesh.axes[static_cast<std::size_t>(i)].size, at[static_cast<std::size_t>(i)]);
+            box.offset[d] += part.begin;
+            box.shape[d] = part.size;
+        }
+    return box;
 }
 
 } // namespace trivium

@@ -1,9 +1,11 @@
 #pragma once
-// A Mesh is a grid of ranks with named axes; a Sharding says which axes cut which dimension of a tensor.
+// A Mesh is a grid of ranks with named axes; a Sharding says which axes cut which dimension of a tensor, and a Box
+// which part of the tensor a rank then holds.
 //
 // Example: on the mesh data=2 tensor=4, a weight [512, 1024] sharded as [{}, {tensor}] has the local shape
-// [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first.
-#include "base/units.hpp"
+// [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first: each cuts what the one
+// before has left. Extents need not divide: the first ranks of an axis hold one more.
+#include "ir/type.hpp"
 
 #include <string>
 #include <vector>
@@ -16,13 +18,23 @@ struct MeshAxis {
     bool operator==(const MeshAxis&) const = default;
 };
 
+/// A rank's place on each axis, in the order of Mesh::axes.
+using Coordinates = std::vector<i64>;
+
 /// Axes in rank order: the last one varies fastest.
 struct Mesh {
     std::vector<MeshAxis> axes;
 
     i64 ranks() const;
-    /// Size of the axis called `name`. Throws InternalError where there is none.
+    /// Position of the axis called `name`, or -1.
+    int find(const std::string& name) const;
+    /// Size of the axis called `name`; 1 where there is none: a mesh without an axis has one rank along it.
     i64 size(const std::string& name) const;
+    /// \pre 0 <= rank < ranks()
+    Coordinates coordinates(i64 rank) const;
+    i64 rank(const Coordinates& at) const;
+    /// The ranks that differ from `at` only along the axes `along`, ascending; `at` itself included.
+    std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
 
@@ -33,12 +45,65 @@ struct DimSharding {
     bool operator==(const DimSharding&) const = default;
 };
 
+/// An axis over which a value is still to be combined: every rank holds a part of each element.
+struct Partial {
+    std::string axis;
+    std::string combine = "sum"; ///< or "lse": the logarithm of a sum of exponentials
+    bool operator==(const Partial&) const = default;
+};
+
 /// How a tensor is cut. No `dims`: fully open, nothing is known yet.
 struct Sharding {
     std::vector<DimSharding> dims;
-    std::vector<std::string> partial; ///< axes over which the values are still to be summed
-    std::string origin;               ///< what set it: an annotation or a rule, for `explain`
+    std::vector<Partial> partial;
+    std::string origin; ///< what set it: an annotation or a rule, for `explain`
     bool operator==(const Sharding&) const = default;
 };
+
+/// A half-open stretch of one dimension.
+struct Stretch {
+    i64 begin = 0, size = 0;
+    bool operator==(const Stretch&) const = default;
+};
+
+/// Part `index` of `parts` of `extent`: parts differ by at most one, larger ones first.
+Stretch part_of(i64 extent, i64 parts, i64 index);
+
+/// A rectangular part of a tensor.
+struct Box {
+    Shape offset, shape;
+    bool operator==(const Box&) const = default;
+};
+
+/// What the rank at `at` holds of a tensor of shape `whole`. \pre the sharding has no dims, or as many as `whole`
+Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at);
+
+/// Row-major contiguous runs that a box has in its tensor: calls `visit(global, local, count)` with the index of a
+/// run's first element in the whole tensor and in the box, in ascending order.
+template <class Visit>
+void for_each_run(const Shape& whole, const Box& box, Visit&& visit)
+{
+    const i64 elements = element_count(box.shape);
+    if (elements == 0)
+        return;
+    // The run covers the trailing dimensions that are whole, and the one before them.
+    std::size_t inner = whole.size();
+    i64 run = 1;
+    while (inner > 0) {
+        --inner;
+        run *= box.shape[inner];
+        if (box.shape[inner] != whole[inner])
+            break;
+    }
+    for (i64 local = 0; local < elements; local += run) {
+        i64 rest = local, global = 0, stride = 1;
+        for (std::size_t d = whole.size(); d-- > 0;) {
+            global += (box.offset[d] + rest % box.shape[d]) * stride;
+            rest /= box.shape[d];
+            stride *= whole[d];
+        }
+        visit(global, local, run);
+    }
+}
 
 } // namespace trivium

@@ -82,7 +82,7 @@ TEST_CASE("verify sees what no text can say")
     g[x].role = Role::computed;
     CHECK(contains(complaint(g), "%x: a value is computed by an op, or is given: not both"));
     g = small_graph();
-    g[y].sharding.partial = {"data"};
+    g[y].sharding.partial = {{"data"}};
     CHECK(contains(complaint(g), "%y: a partial value in a global graph"));
     CHECK(complaint(g, Level::local) == "");
     g = small_graph();
