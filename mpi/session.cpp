@@ -1,23 +1,17 @@
 #include "mpi/session.hpp"
 
 #include "base/check.hpp"
+#include "base/log.hpp"
+#include "mpi/mpi_comm.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
+#include <new>
 
 namespace trivium {
 
 namespace {
-
-void check(int code, const char* call)
-{
-    if (code == MPI_SUCCESS)
-        return;
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int length = 0;
-    MPI_Error_string(code, text, &length);
-    throw IoError({"MPI", str(call, " failed"), text, "check the launcher and the network"});
-}
 
 /// Set by mpirun (OpenMPI, MPICH's Hydra) and by srun's PMI plug-ins.
 bool launched_as_rank()
@@ -40,26 +34,65 @@ Session::Session()
             throw UserError({"srun", str("started ", tasks, " tasks without MPI's start-up interface"),
                              "no PMI variable is set, so each task would be a run of its own",
                              "use `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun"});
+        world_ = make_self_comm();
         return;
     }
     int provided = 0;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     started_ = true;
-    check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
-    check(MPI_Comm_size(MPI_COMM_WORLD, &ranks_), "MPI_Comm_size");
+    world_ = make_mpi_world();
+    if (world_->size() == 1)
+        world_ = make_self_comm();
+    rank_ = world_->rank();
+    ranks_ = world_->size();
 }
 
 Session::~Session()
 {
+    world_.reset();
     if (started_)
         MPI_Finalize();
 }
 
 void Session::abort(int exit_status) const
 {
+    std::fflush(nullptr);
     if (started_)
         MPI_Abort(MPI_COMM_WORLD, exit_status);
     std::_Exit(exit_status);
+}
+
+namespace {
+
+void print_error(const char* what)
+{
+    log_progress("");
+    std::fprintf(stderr, "trivium: %s\n", what);
+}
+
+} // namespace
+
+int run_session(const std::function<int(Session&)>& body)
+{
+    Session session;
+    if (session.ranks() == 1)
+        return body(session);
+    try {
+        return body(session);
+    } catch (const Error& error) {
+        const auto* agreed = dynamic_cast<const Agreed*>(&error);
+        const bool alike = agreed && agreed->members() == session.ranks();
+        if (!alike || session.rank() == 0)
+            print_error(error.what());
+        if (!alike)
+            session.abort(error.exit_status());
+        return error.exit_status();
+    } catch (const std::bad_alloc&) {
+        print_error(str("rank ", session.rank(), ": out of memory\n  remedy: `trivium plan` shows what a run needs").c_str());
+    } catch (const std::exception& error) {
+        print_error(str("rank ", session.rank(), ": internal error: ", error.what()).c_str());
+    }
+    session.abort(1);
 }
 
 std::string mpi_description()

@@ -1,5 +1,9 @@
 #pragma once
 // The life of MPI in this process.
+#include "mpi/comm.hpp"
+
+#include <functional>
+#include <memory>
 #include <string>
 
 namespace trivium {
@@ -15,13 +19,21 @@ public:
 
     int rank() const { return rank_; }
     int ranks() const { return ranks_; }
+    /// All ranks, in their order; of this one alone where MPI sleeps. The session owns it.
+    Comm& world() const { return *world_; }
     /// Ends all ranks at once with `exit_status`; the message is this rank's to print first.
     [[noreturn]] void abort(int exit_status) const;
 
 private:
     int rank_ = 0, ranks_ = 1;
     bool started_ = false;
+    std::unique_ptr<Comm> world_;
 };
+
+/// Runs `body` in a session and returns its status. Where one of several ranks throws, it prints "trivium: " and the
+/// message to stderr and ends all ranks at once with the error's exit status. An error that all ranks throw alike (see
+/// Agreed) is printed by rank 0 alone, and each rank returns its status. A rank that is alone lets the exception pass.
+int run_session(const std::function<int(Session&)>& body);
 
 /// The MPI library's own description, one line.
 std::string mpi_description();

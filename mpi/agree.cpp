@@ -1,0 +1,117 @@
+// Small values of the host that all ranks learn.
+#include "mpi/comm.hpp"
+
+#include <cstring>
+#include <new>
+
+namespace trivium {
+
+namespace {
+
+template <class T>
+ConstPiece bytes_of(const T& value)
+{
+    return {reinterpret_cast<const std::byte*>(&value), static_cast<Bytes>(sizeof value)};
+}
+
+/// Each member's value, by rank.
+std::vector<u64> gather_numbers(Comm& comm, u64 number)
+{
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    std::vector<u64> numbers(ranks);
+    const std::vector<ConstPiece> sends(ranks, bytes_of(number));
+    std::vector<Piece> receives;
+    for (u64& each : numbers)
+        receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
+    comm.exchange(sends, receives)->wait();
+    return numbers;
+}
+
+/// An error's kind with the text of another rank.
+template <class Kind>
+class AgreedError final : public Kind, public Agreed {
+public:
+    template <class... Args>
+    AgreedError(const std::string& text, int members, const Args&... args) : Kind(args...), Agreed(members), text_(text)
+    {
+    }
+    const char* what() const noexcept override { return text_.c_str(); }
+
+private:
+    std::string text_;
+};
+
+/// What went wrong, as one byte (kind) and one (exit status) before the text; empty where nothing did.
+std::string run_and_report(const std::function<void()>& work)
+{
+    const auto report = [](char kind, int status, const char* what) {
+        return std::string{kind, static_cast<char>(status)} + what;
+    };
+    try {
+        work();
+        return "";
+    } catch (const ThreadsFailed&) { // this rank's comrade, who says why
+        throw;
+    } catch (const UserError& error) {
+        return report('u', error.exit_status(), error.what());
+    } catch (const IoError& error) {
+        return report('i', error.exit_status(), error.what());
+    } catch (const InternalError& error) {
+        return report('b', error.exit_status(), error.what());
+    } catch (const Error& error) {
+        return report('e', error.exit_status(), error.what());
+    } catch (const std::bad_alloc&) {
+        return report('i', 1, "out of memory\n  remedy: `trivium plan` shows what a run needs");
+    } catch (const std::exception& error) {
+        return report('b', 1, (std::string("internal error: ") + error.what()).c_str());
+    }
+}
+
+} // namespace
+
+std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
+{
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    const std::vector<u64> sizes = gather_numbers(comm, text.size());
+    std::vector<std::string> texts(ranks);
+    const std::vector<ConstPiece> sends(
+        ranks, {reinterpret_cast<const std::byte*>(text.data()), static_cast<Bytes>(text.size())});
+    std::vector<Piece> receives;
+    for (std::size_t r = 0; r < ranks; ++r) {
+        texts[r].resize(sizes[r]);
+        receives.push_back({reinterpret_cast<std::byte*>(texts[r].data()), static_cast<Bytes>(sizes[r])});
+    }
+    comm.exchange(sends, receives)->wait();
+    return texts;
+}
+
+u64 agree(Comm& comm, u64 flags)
+{
+    u64 any = 0;
+    for (const u64 each : gather_numbers(comm, flags))
+        any |= each;
+    return any;
+}
+
+void succeed_together(Comm& comm, const std::function<void()>& work)
+{
+    const std::string own = run_and_report(work);
+    if (agree(comm, own.empty() ? 0 : 1) == 0)
+        return;
+    const std::vector<std::string> reports = gather_texts(comm, own);
+    std::size_t rank = 0;
+    while (reports[rank].empty())
+        ++rank;
+    const char kind = reports[rank][0];
+    const int status = static_cast<unsigned char>(reports[rank][1]), members = comm.size();
+    const std::string text = (members > 1 ? str("rank ", comm.world_ranks()[rank], ": ") : "") + reports[rank].substr(2);
+    if (kind == 'u')
+        throw AgreedError<UserError>(text, members, Complaint{});
+    if (kind == 'i')
+        throw AgreedError<IoError>(text, members, Complaint{});
+    if (kind == 'b')
+        throw AgreedError<InternalError>(text, members, "", 0, "");
+    throw AgreedError<Error>(text, members, text, status);
+}
+
+} // namespace trivium

@@ -1,0 +1,177 @@
+#include "mpi/mpi_comm.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <mpi.h>
+
+namespace trivium {
+
+namespace {
+
+/// MPI counts bytes in an int: what is longer goes in several messages, which stay in order.
+constexpr Bytes longest_message = Bytes{1} << 30;
+
+class MpiRequest final : public Request {
+public:
+    MpiRequest(MPI_Comm comm, std::size_t pieces) : comm_(comm)
+    {
+        requests_.reserve(pieces);
+        expected_.reserve(pieces);
+    }
+
+    void send(int to, int tag, ConstPiece piece)
+    {
+        for (Bytes at = 0; at < piece.bytes; at += longest_message) {
+            expected_.push_back(-1);
+            check_mpi(MPI_Isend(piece.data + at, count(piece.bytes, at), MPI_BYTE, to, tag, comm_, next()), "MPI_Isend");
+        }
+    }
+    void receive(int from, int tag, Piece piece)
+    {
+        for (Bytes at = 0; at < piece.bytes; at += longest_message) {
+            expected_.push_back(count(piece.bytes, at));
+            check_mpi(MPI_Irecv(piece.data + at, expected_.back(), MPI_BYTE, from, tag, comm_, next()), "MPI_Irecv");
+        }
+    }
+
+    bool test() override
+    {
+        if (requests_.empty())
+            return true;
+        int over = 0;
+        statuses_.resize(requests_.size());
+        settle(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &over, statuses_.data()), "MPI_Testall", over);
+        return over != 0;
+    }
+    void wait() override
+    {
+        if (requests_.empty())
+            return;
+        statuses_.resize(requests_.size());
+        settle(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses_.data()), "MPI_Waitall", true);
+    }
+
+private:
+    static int count(Bytes bytes, Bytes at) { return static_cast<int>(std::min(longest_message, bytes - at)); }
+    MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
+
+    void settle(int code, const char* call, bool over)
+    {
+        if (code == MPI_ERR_IN_STATUS)
+            for (const MPI_Status& status : statuses_)
+                if (status.MPI_ERROR != MPI_ERR_PENDING)
+                    check_mpi(status.MPI_ERROR, call);
+        check_mpi(code, call);
+        if (!over)
+            return;
+        for (std::size_t i = 0; i < requests_.size(); ++i) {
+            int received = -1;
+            if (expected_[i] >= 0)
+                check_mpi(MPI_Get_count(&statuses_[i], MPI_BYTE, &received), "MPI_Get_count");
+            TRV_CHECK(received == expected_[i], "a message of ", received, " bytes where ", expected_[i], " were expected");
+        }
+        requests_.clear();
+    }
+
+    MPI_Comm comm_;
+    std::vector<MPI_Request> requests_; ///< empty once all are over
+    std::vector<int> expected_;         ///< bytes of a receive, by request; -1 of a send
+    std::vector<MPI_Status> statuses_;
+};
+
+class MpiComm final : public Comm {
+public:
+    /// Owns `comm`.
+    MpiComm(MPI_Comm comm, int rank, std::vector<int> world_ranks) : Comm(rank, std::move(world_ranks)), comm_(comm)
+    {
+        check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    }
+    ~MpiComm() override
+    {
+        if (std::uncaught_exceptions() == 0) // else the other members may never come to free it
+            MPI_Comm_free(&comm_);
+    }
+
+    std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
+                                      int lane) override
+    {
+        const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
+        TRV_CHECK(sends.size() == ranks && receives.size() == ranks, "an exchange of ", sends.size(), " and ",
+                  receives.size(), " pieces between ", ranks);
+        TRV_CHECK(lane >= 0 && lane < lanes, "lane ", lane);
+        TRV_CHECK(sends[own].bytes == receives[own].bytes, "a rank's own pieces differ in size");
+        auto request = std::make_unique<MpiRequest>(comm_, 2 * ranks);
+        // Receives first, so that what comes finds its place; each rank begins with another peer.
+        for (int i = 1; i < size(); ++i) {
+            const int from = (rank() + size() - i) % size();
+            request->receive(from, channels + lane, receives[static_cast<std::size_t>(from)]);
+        }
+        for (int i = 1; i < size(); ++i) {
+            const int to = (rank() + i) % size();
+            request->send(to, channels + lane, sends[static_cast<std::size_t>(to)]);
+        }
+        if (sends[own].bytes > 0)
+            std::memmove(receives[own].data, sends[own].data, static_cast<std::size_t>(sends[own].bytes));
+        return request;
+    }
+
+    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    {
+        TRV_CHECK(to >= 0 && to < size() && channel >= 0 && channel < channels, "to ", to, " on channel ", channel);
+        auto request = std::make_unique<MpiRequest>(comm_, 1);
+        request->send(to, channel, piece);
+        return request;
+    }
+    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    {
+        TRV_CHECK(from >= 0 && from < size() && channel >= 0 && channel < channels, "from ", from, " on channel ", channel);
+        auto request = std::make_unique<MpiRequest>(comm_, 1);
+        request->receive(from, channel, piece);
+        return request;
+    }
+
+    std::unique_ptr<Comm> subgroup(const std::vector<int>& members) override
+    {
+        const int place = place_among(members);
+        const bool alone = members.size() == 1;
+        MPI_Comm group = MPI_COMM_NULL;
+        check_mpi(MPI_Comm_split(comm_, alone ? MPI_UNDEFINED : members.front(), place, &group), "MPI_Comm_split");
+        if (alone)
+            return make_self_comm(world_ranks()[static_cast<std::size_t>(rank())]);
+        int ranks = 0;
+        check_mpi(MPI_Comm_size(group, &ranks), "MPI_Comm_size");
+        TRV_CHECK(ranks == static_cast<int>(members.size()), "ranks disagree on the members of a group");
+        return std::make_unique<MpiComm>(group, place, in_world(members));
+    }
+
+private:
+    MPI_Comm comm_;
+};
+
+} // namespace
+
+void check_mpi(int code, const char* call)
+{
+    if (code == MPI_SUCCESS)
+        return;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(code, text, &length);
+    throw IoError({"MPI", str(call, " failed"), text, "check the launcher and the network"});
+}
+
+std::unique_ptr<Comm> make_mpi_world()
+{
+    MPI_Comm world = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
+    int rank = 0, ranks = 1;
+    check_mpi(MPI_Comm_rank(world, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(world, &ranks), "MPI_Comm_size");
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    for (int r = 0; r < ranks; ++r)
+        all[static_cast<std::size_t>(r)] = r;
+    return std::make_unique<MpiComm>(world, rank, std::move(all));
+}
+
+} // namespace trivium

@@ -1,0 +1,147 @@
+// Ranks as threads of one process, for tests and tools: the same rules as between processes, sizes checked.
+#include "mpi/mailbox.hpp"
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+namespace trivium {
+
+namespace {
+
+class ThreadRequest final : public Request {
+public:
+    ThreadRequest(std::shared_ptr<Mailbox> mailbox, std::size_t moves) : mailbox_(std::move(mailbox)), moves_(moves) {}
+    ~ThreadRequest() override
+    {
+        for (Mailbox::Move& move : moves_)
+            if (move.line)
+                mailbox_->withdraw(move);
+    }
+    Mailbox::Move& next() { return moves_[posted_++]; }
+
+    bool test() override
+    {
+        while (over_ < posted_ && mailbox_->test(moves_[over_]))
+            ++over_;
+        return over_ == posted_;
+    }
+    void wait() override
+    {
+        for (; over_ < posted_; ++over_)
+            mailbox_->wait(moves_[over_]);
+    }
+
+private:
+    std::shared_ptr<Mailbox> mailbox_;
+    std::vector<Mailbox::Move> moves_; ///< never grows: others point into it
+    std::size_t posted_ = 0, over_ = 0;
+};
+
+class ThreadComm final : public Comm {
+public:
+    ThreadComm(std::shared_ptr<Mailbox> mailbox, int group, int rank, std::vector<int> threads,
+               std::vector<int> world_ranks)
+        : Comm(rank, std::move(world_ranks)), mailbox_(std::move(mailbox)), group_(group), threads_(std::move(threads))
+    {
+    }
+
+    std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
+                                      int lane) override
+    {
+        const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
+        TRV_CHECK(sends.size() == ranks && receives.size() == ranks, "an exchange of ", sends.size(), " and ",
+                  receives.size(), " pieces between ", ranks);
+        TRV_CHECK(lane >= 0 && lane < lanes, "lane ", lane);
+        TRV_CHECK(sends[own].bytes == receives[own].bytes, "a rank's own pieces differ in size");
+        if (sends[own].bytes > 0)
+            std::memmove(receives[own].data, sends[own].data, static_cast<std::size_t>(sends[own].bytes));
+        auto request = std::make_unique<ThreadRequest>(mailbox_, 2 * ranks);
+        for (int i = 1; i < size(); ++i) {
+            const int to = (rank() + i) % size(), from = (rank() + size() - i) % size();
+            post_send(*request, to, -1 - lane, sends[static_cast<std::size_t>(to)]);
+            post_receive(*request, from, -1 - lane, receives[static_cast<std::size_t>(from)]);
+        }
+        return request;
+    }
+
+    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    {
+        TRV_CHECK(to >= 0 && to < size() && channel >= 0 && channel < channels, "to ", to, " on channel ", channel);
+        auto request = std::make_unique<ThreadRequest>(mailbox_, 1);
+        post_send(*request, to, channel, piece);
+        return request;
+    }
+    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    {
+        TRV_CHECK(from >= 0 && from < size() && channel >= 0 && channel < channels, "from ", from, " on channel ", channel);
+        auto request = std::make_unique<ThreadRequest>(mailbox_, 1);
+        post_receive(*request, from, channel, piece);
+        return request;
+    }
+
+    std::unique_ptr<Comm> subgroup(const std::vector<int>& members) override
+    {
+        const int place = place_among(members);
+        std::vector<int> threads;
+        for (const int member : members)
+            threads.push_back(threads_[static_cast<std::size_t>(member)]);
+        return make_thread_comm(mailbox_, mailbox_->group(group_, subgroups_++, members.front()), place,
+                                std::move(threads), in_world(members));
+    }
+
+private:
+    void post_send(ThreadRequest& request, int to, int line, ConstPiece piece)
+    {
+        static const std::byte nothing{};
+        Mailbox::Move& move = request.next();
+        move.source = piece.data ? piece.data : &nothing;
+        move.bytes = piece.bytes;
+        move.owner = threads_[static_cast<std::size_t>(rank())];
+        mailbox_->post_send({group_, rank(), to, line}, move);
+    }
+    void post_receive(ThreadRequest& request, int from, int line, Piece piece)
+    {
+        Mailbox::Move& move = request.next();
+        move.target = piece.data;
+        move.bytes = piece.bytes;
+        move.owner = threads_[static_cast<std::size_t>(rank())];
+        mailbox_->post_receive({group_, from, rank(), line}, move);
+    }
+
+    std::shared_ptr<Mailbox> mailbox_;
+    int group_, subgroups_ = 0;
+    std::vector<int> threads_; ///< of the mailbox, by rank
+};
+
+} // namespace
+
+std::unique_ptr<Comm> make_thread_comm(std::shared_ptr<Mailbox> mailbox, int group, int rank, std::vector<int> threads,
+                                       std::vector<int> world_ranks)
+{
+    return std::make_unique<ThreadComm>(std::move(mailbox), group, rank, std::move(threads), std::move(world_ranks));
+}
+
+void run_on_threads(int ranks, const std::function<void(Comm&)>& body)
+{
+    TRV_CHECK(ranks > 0, ranks, " threads");
+    auto mailbox = std::make_shared<Mailbox>(ranks);
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    {
+        std::vector<std::jthread> threads;
+        for (int rank = 0; rank < ranks; ++rank)
+            threads.emplace_back([&, rank] {
+                try {
+                    ThreadComm comm(mailbox, 0, rank, all, all);
+                    body(comm);
+                } catch (...) {
+                    mailbox->fail(std::current_exception());
+                }
+            });
+    }
+    if (mailbox->failure())
+        std::rethrow_exception(mailbox->failure());
+}
+
+} // namespace trivium
