@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <hdf5.h>
+#include <mutex>
 #include <type_traits>
 #include <utility>
 
@@ -14,10 +15,21 @@ static_assert(std::is_same_v<Handle::Id, hid_t> || sizeof(Handle::Id) == sizeof(
 
 namespace {
 
-/// The library prints its errors unless told not to; once is enough.
+/// Held while a thread is inside the library; functions here call each other.
+std::recursive_mutex& library_mutex()
+{
+    static std::recursive_mutex mutex;
+    return mutex;
+}
+
+struct Lock {
+    std::lock_guard<std::recursive_mutex> guard{library_mutex()};
+};
+
+/// The library prints its errors unless told not to; once is enough (in some builds of it, once a thread).
 void be_quiet()
 {
-    static const bool done = [] {
+    static thread_local const bool done = [] {
         H5open();
         H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
         return true;
@@ -84,8 +96,7 @@ constexpr Type all_types[] = {Type::u8, Type::u16, Type::u32, Type::i32, Type::i
 
 std::vector<hsize_t> to_hsize(const std::vector<i64>& shape) { return {shape.begin(), shape.end()}; }
 
-/// Elements [begin, begin + count) of the row-major flattened data as a file selection, where that is a hyperslab:
-/// of one dimension always, of more only the whole.
+/// Elements [begin, begin + count) as a file selection.
 Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i64 begin, i64 count)
 {
     TRV_CHECK(begin >= 0 && count >= 0 && begin + count <= dataset.count(), place, ": ", begin, " + ", count, " of ",
@@ -93,34 +104,9 @@ Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i
     Handle space(check(H5Dget_space(id), place, "read the shape"), close_space);
     if (begin == 0 && count == dataset.count())
         return space;
-    const std::vector<i64>& shape = dataset.shape();
-    // Rows: as many leading dimensions as needed are cut; a range that is not made of whole rows is a union of slabs.
-    const auto rank = shape.size();
-    check(H5Sselect_none(space.get()), place, "select");
-    std::vector<hsize_t> start(rank), extent(rank);
-    for (i64 at = begin; at < begin + count;) {
-        // The largest block at `at` that is a slab: full inner dimensions, a range of one, single ones outside.
-        i64 inner = 1;
-        std::size_t axis = rank - 1;
-        while (axis > 0 && at % (inner * shape[axis]) == 0 && begin + count - at >= inner * shape[axis]) {
-            inner *= shape[axis];
-            --axis;
-        }
-        i64 rest = at / inner;
-        const i64 position = rest % shape[axis];
-        const i64 length = std::min(shape[axis] - position, (begin + count - at) / inner);
-        for (std::size_t d = 0; d < rank; ++d) {
-            start[d] = 0;
-            extent[d] = d < axis ? 1 : static_cast<hsize_t>(shape[d]);
-        }
-        start[axis] = static_cast<hsize_t>(position);
-        extent[axis] = static_cast<hsize_t>(length);
-        rest /= shape[axis];
-        for (std::size_t d = axis; d-- > 0; rest /= shape[d])
-            start[d] = static_cast<hsize_t>(rest % shape[d]);
-        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_OR, start.data(), nullptr, extent.data(), nullptr), place, "select");
-        at += length * inner;
-    }
+    TRV_CHECK(dataset.shape().size() == 1, place, ": a part of ", dataset.shape().size(), " dimensions");
+    const auto start = static_cast<hsize_t>(begin), extent = static_cast<hsize_t>(count);
+    check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &extent, nullptr), place, "select");
     return space;
 }
 
@@ -165,7 +151,10 @@ Handle& Handle::operator=(Handle&& other) noexcept
 int Handle::reset()
 {
     const Id id = std::exchange(id_, -1);
-    const int result = id >= 0 ? close_(id) : 0;
+    if (id < 0)
+        return 0;
+    const Lock lock;
+    const int result = close_(id);
     close_ = nullptr;
     return result;
 }
@@ -180,6 +169,7 @@ i64 Dataset::count() const
 
 Bytes Dataset::file_offset() const
 {
+    const Lock lock;
     const haddr_t offset = H5Dget_offset(id_.get());
     if (offset == HADDR_UNDEF)
         throw_damaged(place_, "is not one contiguous piece of the file");
@@ -190,6 +180,7 @@ void Dataset::write(i64 begin, i64 count, Type type, const void* data)
 {
     if (count == 0)
         return;
+    const Lock lock;
     const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
     check(H5Dwrite(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "write");
 }
@@ -198,12 +189,60 @@ void Dataset::read(i64 begin, i64 count, Type type, void* data) const
 {
     if (count == 0)
         return;
+    const Lock lock;
     const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
     check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
 }
 
+void Dataset::read_box(const Box& part, Type type, const Shape& into, const Shape& at, void* data) const
+{
+    TRV_CHECK(part.shape.size() == shape_.size() && into.size() == shape_.size(), place_, ": a box of ", part.shape.size(), " dimensions");
+    const Lock lock;
+    const Handle file(check(H5Dget_space(id_.get()), place_, "read the shape"), close_space);
+    if (shape_.empty()) {
+        check(H5Dread(id_.get(), memory_type(type), H5S_ALL, file.get(), H5P_DEFAULT, data), place_, "read");
+        return;
+    }
+    const std::vector<hsize_t> extents = to_hsize(part.shape), array = to_hsize(into), from = to_hsize(part.offset), to = to_hsize(at);
+    const Handle memory(check(H5Screate_simple(static_cast<int>(array.size()), array.data(), nullptr), place_, "describe memory"), close_space);
+    check(H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, from.data(), nullptr, extents.data(), nullptr), place_, "select");
+    check(H5Sselect_hyperslab(memory.get(), H5S_SELECT_SET, to.data(), nullptr, extents.data(), nullptr), place_, "select");
+    TRV_CHECK(H5Sselect_valid(file.get()) > 0 && H5Sselect_valid(memory.get()) > 0, place_, ": a box leaves the dataset or the array");
+    check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
+}
+
+void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
+{
+    const Lock lock;
+    const auto count = static_cast<hsize_t>(values.size());
+    const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr), place_, "describe an attribute"), close_space);
+    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), place_,
+                          "make an attribute"),
+                    close_attribute);
+    if (!values.empty())
+        check(H5Awrite(id.get(), H5T_NATIVE_INT64, values.data()), place_, "write an attribute");
+}
+
+std::vector<i64> Dataset::get_integers(const std::string& attribute) const
+{
+    const Lock lock;
+    if (H5Aexists(id_.get(), attribute.c_str()) <= 0)
+        throw_damaged(place_, str("has no attribute '", attribute, "'"));
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), place_, "open an attribute"), close_attribute);
+    const Handle type(check(H5Aget_type(id.get()), place_, "read an attribute"), close_type);
+    const Handle space(check(H5Aget_space(id.get()), place_, "read an attribute"), close_space);
+    const hssize_t count = check(H5Sget_simple_extent_npoints(space.get()), place_, "read an attribute");
+    if (H5Tget_class(type.get()) != H5T_INTEGER || count > static_cast<hssize_t>(longest_attribute))
+        throw_damaged(place_, str("its attribute '", attribute, "' is no list of whole numbers"));
+    std::vector<i64> values(static_cast<std::size_t>(count));
+    if (count > 0)
+        check(H5Aread(id.get(), H5T_NATIVE_INT64, values.data()), place_, "read an attribute");
+    return values;
+}
+
 File File::create(const std::string& path, Bytes reserved)
 {
+    const Lock lock;
     be_quiet();
     File file;
     file.path_ = path;
@@ -215,6 +254,7 @@ File File::create(const std::string& path, Bytes reserved)
 
 File File::open(const std::string& path)
 {
+    const Lock lock;
     be_quiet();
     const Bytes bytes = file_size(path, "file"); // the errors of a path that is no file
     File file;
@@ -233,12 +273,14 @@ File File::open(const std::string& path)
 
 void File::close()
 {
+    const Lock lock;
     check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
     check(id_.reset(), path_, "close the file");
 }
 
 void File::set(const std::string& attribute, i64 value)
 {
+    const Lock lock;
     const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
     const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), path_,
                           "make an attribute"),
@@ -248,6 +290,7 @@ void File::set(const std::string& attribute, i64 value)
 
 void File::set(const std::string& attribute, const std::string& value)
 {
+    const Lock lock;
     const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
     const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), close_type);
     check(H5Tset_size(type.get(), value.size() + 1), path_, "describe text");
@@ -258,10 +301,15 @@ void File::set(const std::string& attribute, const std::string& value)
     check(H5Awrite(id.get(), type.get(), value.c_str()), path_, "write an attribute");
 }
 
-bool File::has_attribute(const std::string& attribute) const { return H5Aexists(id_.get(), attribute.c_str()) > 0; }
+bool File::has_attribute(const std::string& attribute) const
+{
+    const Lock lock;
+    return H5Aexists(id_.get(), attribute.c_str()) > 0;
+}
 
 i64 File::get_integer(const std::string& attribute) const
 {
+    const Lock lock;
     if (!has_attribute(attribute))
         throw_damaged(path_, str("has no attribute '", attribute, "'"));
     const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"), close_attribute);
@@ -276,6 +324,7 @@ i64 File::get_integer(const std::string& attribute) const
 
 std::string File::get_string(const std::string& attribute) const
 {
+    const Lock lock;
     if (!has_attribute(attribute))
         throw_damaged(path_, str("has no attribute '", attribute, "'"));
     const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"), close_attribute);
@@ -295,6 +344,7 @@ std::string File::get_string(const std::string& attribute) const
 
 Dataset File::create_dataset(const std::string& name, Type type, const std::vector<i64>& shape)
 {
+    const Lock lock;
     Dataset dataset;
     dataset.place_ = str(path_, ", dataset ", name);
     dataset.shape_ = shape;
@@ -319,6 +369,7 @@ Dataset File::create_dataset(const std::string& name, Type type, const std::vect
 
 bool File::has_dataset(const std::string& name) const
 {
+    const Lock lock;
     // Each group on the way must be there before its child may be asked for.
     for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1))
         if (H5Lexists(id_.get(), name.substr(0, end).c_str(), H5P_DEFAULT) <= 0)
@@ -328,6 +379,7 @@ bool File::has_dataset(const std::string& name) const
 
 Dataset File::dataset(const std::string& name) const
 {
+    const Lock lock;
     Dataset dataset;
     dataset.place_ = str(path_, ", dataset ", name);
     if (!has_dataset(name))
@@ -359,6 +411,7 @@ Dataset File::dataset(const std::string& name) const
 
 std::vector<std::string> File::dataset_names() const
 {
+    const Lock lock;
     std::vector<std::string> all, datasets;
     check(H5Lvisit(
               id_.get(), H5_INDEX_NAME, H5_ITER_INC,

@@ -1,8 +1,9 @@
 #pragma once
 // The few things that Trivium wants of HDF5: contiguous datasets, attributes, groups by path.
 // Every library call is checked; a failure is an IoError with HDF5's own innermost message. HDF5 is not
-// thread-safe: one thread at a time may be inside these functions.
+// thread-safe: a lock lets one thread at a time into the library, so that any thread may use objects of its own.
 #include "base/units.hpp"
+#include "ir/mesh.hpp"
 
 #include <string>
 #include <vector>
@@ -42,9 +43,16 @@ public:
     Type type() const { return type_; }
     /// Where the contiguous data lies in the file, in bytes. IoError where it is not contiguous or not there.
     Bytes file_offset() const;
-    /// Elements [begin, begin + count) of the flattened data, converted from/to `type`.
+    /// Elements [begin, begin + count), converted from/to `type`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, Type type, const void* data);
     void read(i64 begin, i64 count, Type type, void* data) const;
+    /// Reads the box `part` to the place `at` in `data`, a dense array of shape `into`; converts to `type`.
+    /// \pre part lies in the dataset, and Box{at, part.shape} in the array
+    void read_box(const Box& part, Type type, const Shape& into, const Shape& at, void* data) const;
+
+    void set(const std::string& attribute, const std::vector<i64>& values);
+    /// UserError where it is missing or of another type.
+    std::vector<i64> get_integers(const std::string& attribute) const;
 
 private:
     friend class File;

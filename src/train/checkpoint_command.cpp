@@ -16,14 +16,6 @@ struct CheckpointArguments {
     bool json = false;
 };
 
-i64 element_count(const CheckpointReader::Entry& entry)
-{
-    i64 count = 1;
-    for (const i64 extent : entry.shape)
-        count *= extent;
-    return count;
-}
-
 /// The checkpoints that `path` stands for: itself, or those in it, newest first.
 std::vector<std::string> checkpoints_at(const std::string& path)
 {
@@ -62,24 +54,28 @@ int show(const CheckpointArguments& a)
     const CheckpointReader reader = CheckpointReader::open(checkpoints_at(a.path).front());
     const RunState& state = reader.state();
     nlohmann::ordered_json tensors = nlohmann::json::array();
-    i64 values = 0, parameters = 0;
+    i64 values = 0, parameters = 0, pieces = 0;
     for (const CheckpointReader::Entry& entry : reader.tensors()) {
-        tensors.push_back({{"name", entry.name}, {"shape", entry.shape}, {"type", name_of(entry.type)}});
-        values += element_count(entry);
-        parameters += entry.name.starts_with("param/") ? element_count(entry) : 0;
+        tensors.push_back({{"name", entry.name}, {"shape", entry.shape}, {"type", name_of(entry.type)}, {"pieces", entry.pieces}});
+        values += element_count(entry.shape);
+        parameters += entry.name.starts_with("param/") ? element_count(entry.shape) : 0;
+        pieces += entry.pieces;
     }
     if (a.json) {
         fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()}, {"step", state.step}, {"updates", state.updates},
                                                   {"samples", state.samples}, {"tokens", state.tokens}, {"seed", state.seed},
-                                                  {"build", state.build}, {"tokenizer", state.tokenizer}, {"config", state.config},
-                                                  {"tensors", tensors}}
+                                                  {"build", state.build}, {"tokenizer", state.tokenizer}, {"grid", state.grid},
+                                                  {"ranks", state.ranks}, {"version", reader.version()}, {"shards", reader.shards()},
+                                                  {"pieces", pieces}, {"config", state.config}, {"tensors", tensors}}
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
         return 0;
     }
+    const std::string ranks = state.ranks == 0 ? "unknown" : fmt::format("{} {}", state.ranks, state.ranks == 1 ? "rank" : "ranks");
     fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  {}\n  build      {}\n"
-               "  size       {}\n  tensors    {}, {} values, {} of them parameters\n\n",
+               "  grid       {}\n  size       {}, {} shards, {} pieces, version {}\n  tensors    {}, {} values, {} of them parameters\n\n",
                reader.path(), state.step, state.updates, state.step - state.updates, format_count(state.samples),
-               format_count(state.tokens), state.tokenizer, state.build, format_bytes(reader.bytes()), reader.tensors().size(),
+               format_count(state.tokens), state.tokenizer, state.build, state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
+               format_bytes(reader.bytes()), reader.shards(), pieces, reader.version(), reader.tensors().size(),
                format_count(values), format_count(parameters));
     for (const auto& tensor : tensors)
         fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(), tensor["shape"].dump());
@@ -93,6 +89,7 @@ int check(const CheckpointArguments& a)
     for (const std::string& path : checkpoints_at(a.path)) {
         try {
             const CheckpointReader reader = CheckpointReader::open(path);
+            reader.verify();
             fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
         } catch (const UserError& error) {
             good = false;

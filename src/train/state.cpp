@@ -32,29 +32,25 @@ void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<std:
 
 } // namespace
 
-std::vector<TensorView> saved_tensors(const Program& program, const Arena& arena)
+std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena)
 {
-    std::vector<TensorView> views;
+    std::vector<TensorPiece> pieces;
     for (const Value& value : program.graph.values) {
         if (value.role != Role::parameter && value.role != Role::state)
             continue;
-        TensorView view;
-        view.name = saved_name(value);
-        view.shape = value.type.shape;
-        view.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
-        view.data = arena.at(kept_buffer(program.schedule, value.name).offset);
-        views.push_back(std::move(view));
+        pieces.push_back(whole_tensor(saved_name(value), value.type.shape, value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32,
+                                      arena.at(kept_buffer(program.schedule, value.name).offset)));
     }
-    return views;
+    return pieces;
 }
 
-void restore(const CheckpointReader& checkpoint, const std::vector<TensorView>& tensors)
+void restore(const CheckpointReader& checkpoint, const std::vector<TensorPiece>& tensors)
 {
     std::vector<std::string> names;
-    for (const TensorView& tensor : tensors)
+    for (const TensorPiece& tensor : tensors)
         names.push_back(tensor.name);
     refuse_strangers(checkpoint, names);
-    for (const TensorView& tensor : tensors)
+    for (const TensorPiece& tensor : tensors)
         checkpoint.read(tensor);
 }
 
@@ -67,25 +63,25 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
     std::vector<float> piece;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
-        TensorView view{saved_name(value), value.type.shape, StoredType::f32,
-                        arena.at(kept_buffer(program.schedule, value.name).offset)};
+        TensorPiece tensor = whole_tensor(saved_name(value), value.type.shape, StoredType::f32,
+                                          arena.at(kept_buffer(program.schedule, value.name).offset));
         if (value.type.dtype != DType::bf16) {
-            view.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
-            checkpoint.read(view);
+            tensor.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
+            checkpoint.read(tensor);
             continue;
         }
         const auto entry = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
-                                        [&](const CheckpointReader::Entry& e) { return e.name == view.name; });
-        if (entry == checkpoint.tensors().end() || entry->shape != view.shape) {
-            checkpoint.read(view); // says what is wrong
+                                        [&](const CheckpointReader::Entry& e) { return e.name == tensor.name; });
+        if (entry == checkpoint.tensors().end() || entry->shape != tensor.whole) {
+            checkpoint.read(tensor); // says what is wrong
             continue;
         }
         constexpr i64 at_once = i64{1} << 20;
-        auto* to = static_cast<bf16*>(view.data);
-        for (i64 begin = 0; begin < view.count(); begin += at_once) {
-            const i64 count = std::min(at_once, view.count() - begin);
+        auto* to = static_cast<bf16*>(tensor.data);
+        for (i64 begin = 0; begin < tensor.count(); begin += at_once) {
+            const i64 count = std::min(at_once, tensor.count() - begin);
             piece.resize(static_cast<std::size_t>(count));
-            checkpoint.read(view.name, begin, count, StoredType::f32, piece.data());
+            checkpoint.read(tensor.name, begin, count, StoredType::f32, piece.data());
             std::copy(piece.begin(), piece.end(), to + begin);
         }
     }

@@ -8,10 +8,10 @@
 namespace trivium {
 
 /// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`, pointing into the arena.
-std::vector<TensorView> saved_tensors(const Program& program, const Arena& arena);
+std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena);
 
 /// Fills `tensors` from the checkpoint. Throws UserError where it is one of another model.
-void restore(const CheckpointReader& checkpoint, const std::vector<TensorView>& tensors);
+void restore(const CheckpointReader& checkpoint, const std::vector<TensorPiece>& tensors);
 
 /// Fills the parameters of an inference program, in the type in which it keeps them.
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena);

@@ -87,7 +87,7 @@ void Trainer::restore_or_initialise()
 {
     const Program& train = compiled_.programs[train_program];
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
-    const std::vector<TensorView> saved = saved_tensors(train, *arena_);
+    const std::vector<TensorPiece> saved = saved_tensors(train, *arena_);
     if (const std::optional<std::string> path = find_resume(config_.checkpoint)) {
         const CheckpointReader checkpoint = CheckpointReader::open(*path);
         restore(checkpoint, saved);
@@ -114,6 +114,8 @@ void Trainer::restore_or_initialise()
     state_.seed = config_.train.seed;
     state_.config = to_toml(config_);
     state_.build = build_;
+    state_.grid.clear();
+    state_.ranks = 1;
     state_.tokenizer = train_->fingerprint();
 }
 
@@ -229,7 +231,7 @@ void Trainer::save()
     if (saved_step_ == state_.step)
         return;
     const Seconds begin = now();
-    const std::string path = save_checkpoint(config_.checkpoint.dir, state_, saved_tensors(compiled_.programs[train_program], *arena_),
+    const std::string path = save_checkpoint(*make_self_comm(), config_.checkpoint.dir, state_, saved_tensors(compiled_.programs[train_program], *arena_),
                                              config_.checkpoint.keep);
     saved_step_ = state_.step;
     checkpoint_seconds_ = now() - begin;
