@@ -35,6 +35,8 @@ struct CollectiveShape {
 };
 
 /// Least scratch, and the scratch with which it takes one round; with less it takes more rounds, with the same bits.
+/// The same on every rank. Tensors that are sent as they lie and arrive in place (one operand, outer = 1) need none to
+/// be gathered, and the contributions of the others to be reduced.
 struct CollectiveScratch {
     Bytes least = 0, best = 0;
 };
@@ -43,16 +45,18 @@ CollectiveScratch collective_scratch(const CollectiveShape& shape, int ranks);
 /// A collective with its memory bound, that may run many times.
 class Collective {
 public:
-    /// \pre scratch has at least collective_scratch().least bytes, aligned to 64. \throws InternalError where not
+    /// \pre scratch has at least collective_scratch().least bytes, aligned to 64, and the same size on all members.
+    /// \throws InternalError where not, and for a reduction of i32
     Collective(Comm& comm, CollectiveShape shape, Piece scratch);
     ~Collective();
     Collective(Collective&&) noexcept;
 
-    /// Begins: packs and posts the first round. All members start their collectives on one Comm in the same order.
+    /// Begins: packs and posts the first round. All members start their collectives on one Comm in the same order;
+    /// several may be under way, and advance at their own pace. Operands and scratch are its own until it is over.
     void start();
     /// Drives it on without waiting; true once it is over.
     bool progress();
-    /// Returns when it is over.
+    /// Returns when it is over. Others that are under way do not advance meanwhile, beyond their present round.
     void finish();
 
 private:

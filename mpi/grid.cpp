@@ -1,0 +1,69 @@
+#include "mpi/grid.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <unistd.h>
+
+namespace trivium {
+
+namespace {
+
+/// Numbers names in order of appearance.
+std::vector<int> number(const std::vector<std::string>& names)
+{
+    std::map<std::string, int> seen;
+    std::vector<int> numbers;
+    for (const std::string& name : names)
+        numbers.push_back(seen.try_emplace(name, static_cast<int>(seen.size())).first->second);
+    return numbers;
+}
+
+} // namespace
+
+Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node) : mesh_(mesh), world_(world)
+{
+    TRV_CHECK(world.size() == mesh.ranks(), world.size(), " ranks for a mesh of ", mesh.ranks());
+    at_ = mesh.coordinates(world.rank());
+    for (const MeshAxis& axis : mesh.axes)
+        if (axis.size > 1) {
+            const std::vector<i64> group = mesh.group(at_, {axis.name});
+            along_[axis.name] = world.subgroup(std::vector<int>(group.begin(), group.end()));
+        }
+    alone_ = world.subgroup({world.rank()});
+    node_of_rank_ = number(gather_texts(world, node));
+}
+
+Comm& Grid::along(const std::string& axis) const
+{
+    const auto found = along_.find(axis);
+    return found == along_.end() ? *alone_ : *found->second;
+}
+
+int Grid::nodes() const { return *std::max_element(node_of_rank_.begin(), node_of_rank_.end()) + 1; }
+
+bool Grid::crosses_nodes(const std::string& axis) const
+{
+    for (i64 rank = 0; rank < mesh_.ranks(); ++rank)
+        for (const i64 member : mesh_.group(mesh_.coordinates(rank), {axis}))
+            if (node_of_rank_[static_cast<std::size_t>(member)] != node_of_rank_[static_cast<std::size_t>(rank)])
+                return true;
+    return false;
+}
+
+int Grid::local_ranks() const
+{
+    const int own = node_of_rank_[static_cast<std::size_t>(world_.rank())];
+    return static_cast<int>(std::count(node_of_rank_.begin(), node_of_rank_.end(), own));
+}
+
+std::string node_name()
+{
+    const char* node = std::getenv("SLURM_NODEID");
+    if (node && std::getenv("SLURM_STEP_NUM_TASKS"))
+        return std::string("node ") + node;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return host;
+}
+
+} // namespace trivium

@@ -1,0 +1,315 @@
+#include "base/bf16.hpp"
+#include "comm_suite.hpp"
+#include "mpi/collective.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <thread>
+
+using namespace trivium;
+
+namespace {
+
+constexpr std::byte untouched{0xa5};
+
+void put(DType type, std::byte* data, i64 index, double value)
+{
+    const auto store = [&](auto element) { std::memcpy(data + index * static_cast<i64>(sizeof element), &element, sizeof element); };
+    type == DType::f64    ? store(value)
+    : type == DType::f32  ? store(static_cast<float>(value))
+    : type == DType::bf16 ? store(bf16(static_cast<float>(value)))
+                          : store(static_cast<std::int32_t>(value * 1e5));
+}
+
+double get(DType type, const std::byte* data, i64 index)
+{
+    const auto load = [&](auto element) {
+        std::memcpy(&element, data + index * static_cast<i64>(sizeof element), sizeof element);
+        return element;
+    };
+    return type == DType::f64 ? load(double{}) : type == DType::f32 ? load(float{}) : double{load(bf16{})};
+}
+
+/// Signs and sizes that make a sum depend on its order; for lse some of it -infinity.
+double value_of(int rank, std::size_t operand, i64 index, Combine combine)
+{
+    u64 x = static_cast<u64>(index) * 0x9e3779b97f4a7c15u + static_cast<u64>(rank) * 0xbf58476d1ce4e5b9u + operand * 77777;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+    if (combine == Combine::lse && (index % 5 == 0 || (x >> 20) % 3 == 0))
+        return -std::numeric_limits<double>::infinity();
+    return (static_cast<double>(x >> 11) * 0x1p-53 - 0.5) * std::exp2(static_cast<double>(x % 8));
+}
+
+struct Extents {
+    i64 outer, extent, inner;
+};
+
+/// One rank's side of a collective with guarded memory, and what must come of it.
+class Trial {
+public:
+    struct Options {
+        CollectiveKind kind;
+        DType type = DType::f32;
+        Combine combine = Combine::sum;
+        bool in_place = false;
+        int scratch = 0; ///< 0: the least, 1: some, 2: the best
+    };
+
+    Trial(Comm& comm, Options options, std::vector<Extents> extents) : comm_(comm), options_(options), extents_(std::move(extents))
+    {
+        CollectiveShape shape{options.kind, options.type, options.combine, {}};
+        for (std::size_t k = 0; k < extents_.size(); ++k) {
+            whole_.push_back(whole(k, comm.rank()));
+            out_.emplace_back(static_cast<std::size_t>((part_out() ? part_elements(k) : elements(k)) * size()) + guard, untouched);
+            in_.push_back(options.kind == CollectiveKind::all_gather ? part(whole_.back(), k, comm.rank()) : whole_.back());
+        }
+        for (std::size_t k = 0; k < extents_.size(); ++k) {
+            if (options.in_place)
+                std::copy(in_[k].begin(), in_[k].end(), out_[k].begin());
+            shape.operands.push_back({extents_[k].outer, extents_[k].extent, extents_[k].inner,
+                                      options.in_place ? out_[k].data() : in_[k].data(), out_[k].data()});
+        }
+        const CollectiveScratch needs = collective_scratch(shape, comm.size());
+        TRV_CHECK(needs.least <= needs.best && needs.least <= Bytes{2} * 4096 * comm.size(), "a scratch of ", needs.least);
+        scratch_bytes_ = options.scratch == 0 ? needs.least : options.scratch == 1 ? std::min(needs.best, needs.least * 3 + 64) : needs.best;
+        scratch_.assign(static_cast<std::size_t>(scratch_bytes_) + 64 + guard, untouched);
+        const auto misaligned = reinterpret_cast<std::uintptr_t>(scratch_.data()) % 64;
+        scratch_begin_ = scratch_.data() + (64 - misaligned) % 64;
+        collective_ = std::make_unique<Collective>(comm, std::move(shape), Piece{scratch_begin_, scratch_bytes_});
+    }
+
+    Collective& collective() { return *collective_; }
+
+    /// Puts other inputs and outputs back, for another run.
+    void refill()
+    {
+        for (std::size_t k = 0; k < extents_.size(); ++k) {
+            std::fill(out_[k].begin(), out_[k].end(), untouched);
+            if (options_.in_place)
+                std::copy(in_[k].begin(), in_[k].end(), out_[k].begin());
+        }
+    }
+
+    void check()
+    {
+        for (std::size_t k = 0; k < extents_.size(); ++k) {
+            if (expected_.size() == k)
+                expected_.push_back(reference(k));
+            const Bits& expected = expected_[k];
+            TRV_CHECK(std::all_of(out_[k].end() - guard, out_[k].end(), [](std::byte b) { return b == untouched; }),
+                      what(k), ": wrote beyond its output");
+            if (options_.combine == Combine::lse) {
+                for (i64 i = 0; i < static_cast<i64>(expected.size()) / size(); ++i)
+                    TRV_CHECK(alike(get(options_.type, out_[k].data(), i), get(options_.type, expected.data(), i)), what(k),
+                              ": element ", i, " is ", get(options_.type, out_[k].data(), i), ", not ", get(options_.type, expected.data(), i));
+            } else
+                TRV_CHECK(std::equal(expected.begin(), expected.end(), out_[k].begin()), what(k), ": other bits");
+        }
+        TRV_CHECK(std::all_of(scratch_begin_ + scratch_bytes_, scratch_begin_ + scratch_bytes_ + guard, [](std::byte b) { return b == untouched; }),
+                  what(0), ": wrote beyond its scratch");
+    }
+
+    const std::vector<std::vector<std::byte>>& out() const { return out_; }
+
+private:
+    static constexpr std::size_t guard = 16;
+    using Bits = std::vector<std::byte>;
+
+    i64 size() const { return size_of(options_.type); }
+    bool part_out() const { return options_.kind == CollectiveKind::reduce_scatter; }
+    i64 elements(std::size_t k) const { return extents_[k].outer * extents_[k].extent * extents_[k].inner; }
+    i64 part_elements(std::size_t k) const
+    {
+        return extents_[k].outer * part_of(extents_[k].extent, comm_.size(), comm_.rank()).size * extents_[k].inner;
+    }
+    bool alike(double a, double b) const
+    {
+        const double tolerance = options_.type == DType::f64 ? 1e-13 : options_.type == DType::f32 ? 1e-5 : 0.01;
+        return a == b || std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
+    }
+    std::string what(std::size_t k) const
+    {
+        return str("kind ", static_cast<int>(options_.kind), " of ", name_of(options_.type), " operand ", k, " [", extents_[k].outer, ",",
+                   extents_[k].extent, ",", extents_[k].inner, "], scratch ", scratch_bytes_, ", ", comm_.size(), " ranks");
+    }
+
+    /// The whole operand of a rank: what it contributes; to a gather, every rank its part of rank 0's.
+    Bits whole(std::size_t k, int rank) const
+    {
+        const int source = options_.kind == CollectiveKind::all_gather ? 0 : rank;
+        Bits bits(static_cast<std::size_t>(elements(k) * size()));
+        for (i64 i = 0; i < elements(k); ++i)
+            put(options_.type, bits.data(), i, value_of(source, k, i, options_.combine));
+        return bits;
+    }
+    Bits part(const Bits& whole, std::size_t k, int rank) const
+    {
+        const auto [outer, extent, inner] = extents_[k];
+        const Stretch mine = part_of(extent, comm_.size(), rank);
+        Bits bits;
+        for (i64 o = 0; o < outer; ++o)
+            for (i64 e = mine.begin; e < mine.begin + mine.size; ++e)
+                bits.insert(bits.end(), whole.begin() + (o * extent + e) * inner * size(), whole.begin() + (o * extent + e + 1) * inner * size());
+        return bits;
+    }
+
+    Bits reference(std::size_t k) const
+    {
+        if (options_.kind == CollectiveKind::all_gather)
+            return whole_[k];
+        std::vector<Bits> all;
+        for (int r = 0; r < comm_.size(); ++r)
+            all.push_back(whole(k, r));
+        Bits sums(all[0].size());
+        for (i64 i = 0; i < elements(k); ++i) {
+            double wide = get(options_.type, all[0].data(), i);
+            if (options_.combine == Combine::lse) {
+                double exponentials = 0;
+                for (const Bits& each : all)
+                    exponentials += std::exp(get(options_.type, each.data(), i));
+                put(options_.type, sums.data(), i, std::log(exponentials));
+                continue;
+            }
+            auto narrow = static_cast<float>(wide);
+            for (int r = 1; r < comm_.size(); ++r) { // the plain loop whose bits are promised
+                const double next = get(options_.type, all[r].data(), i);
+                wide += next;
+                narrow += static_cast<float>(next);
+            }
+            put(options_.type, sums.data(), i, options_.type == DType::f64 ? wide : double{narrow});
+        }
+        return part_out() ? part(sums, k, comm_.rank()) : sums;
+    }
+
+    Comm& comm_;
+    Options options_;
+    std::vector<Extents> extents_;
+    std::vector<Bits> whole_, in_, out_, expected_;
+    Bits scratch_;
+    std::byte* scratch_begin_ = nullptr;
+    Bytes scratch_bytes_ = 0;
+    std::unique_ptr<Collective> collective_;
+};
+
+const std::vector<std::vector<Extents>>& tensors()
+{
+    static const std::vector<std::vector<Extents>> all{
+        {{1, 1, 1}},  {{1, 17, 1}},    {{1, 3, 5}},   {{2, 1, 3}},     {{3, 10, 4}}, {{4, 7, 1}}, {{1, 0, 4}},
+        {{5, 64, 33}}, {{1, 5001, 3}}, {{1, 16, 100}}, {},
+        {{1, 40, 1}, {1, 3, 1000}, {2, 9, 8}, {1, 1, 1}, {1, 0, 2}, {3, 33, 31}, {1, 4096, 1}},
+        {{1, 2, 2}, {1, 5, 1}},
+    };
+    return all;
+}
+
+void run_all(Comm& comm, CollectiveKind kind, const std::vector<DType>& types, Combine combine, bool in_place = false)
+{
+    for (const DType type : types)
+        for (const std::vector<Extents>& extents : tensors()) {
+            std::vector<std::vector<std::byte>> first;
+            for (const int scratch : {0, 1, 2}) {
+                Trial trial(comm, {kind, type, combine, in_place, scratch}, extents);
+                for (int run = 0; run < 2; ++run) {
+                    trial.refill();
+                    trial.collective().start();
+                    trial.collective().finish();
+                    trial.check();
+                    TRV_CHECK(trial.collective().progress(), "over, and yet not");
+                    if (first.empty())
+                        first = trial.out();
+                    TRV_CHECK(first == trial.out(), "the bits depend on the scratch");
+                }
+            }
+        }
+}
+
+const std::vector<DType> floats{DType::f32, DType::bf16, DType::f64};
+
+void all_gathers(Comm& comm) { run_all(comm, CollectiveKind::all_gather, {DType::f32, DType::bf16, DType::f64, DType::i32}, Combine::sum); }
+void reduce_scatters(Comm& comm) { run_all(comm, CollectiveKind::reduce_scatter, floats, Combine::sum); }
+void all_reduces(Comm& comm) { run_all(comm, CollectiveKind::all_reduce, floats, Combine::sum); }
+void all_reduces_in_place(Comm& comm) { run_all(comm, CollectiveKind::all_reduce, floats, Combine::sum, true); }
+void sums_of_exponentials(Comm& comm)
+{
+    run_all(comm, CollectiveKind::all_reduce, floats, Combine::lse);
+    run_all(comm, CollectiveKind::reduce_scatter, {DType::f32}, Combine::lse);
+}
+
+/// The bits of a tensor do not depend on the bucket that it travels in.
+void buckets(Comm& comm)
+{
+    for (const CollectiveKind kind : {CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
+        for (const int scratch : {0, 2}) {
+            // Operand 0 has the same values wherever it is: alone, and with others behind it.
+            Trial alone(comm, {kind, DType::f32, Combine::lse, false, scratch}, {{3, 50, 7}});
+            Trial among(comm, {kind, DType::f32, Combine::lse, false, 2 - scratch}, {{3, 50, 7}, {1, 19, 3}, {2, 2, 2}});
+            alone.collective().start();
+            among.collective().start();
+            alone.collective().finish();
+            among.collective().finish();
+            TRV_CHECK(alone.out()[0] == among.out()[0], "the bits depend on the bucket");
+        }
+}
+
+/// Of several rounds each; every rank drives them in an order of its own.
+void several_under_way(Comm& comm)
+{
+    std::vector<std::unique_ptr<Trial>> trials;
+    const std::vector<CollectiveKind> kinds{CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
+    for (std::size_t i = 0; i < 9; ++i)
+        trials.push_back(std::make_unique<Trial>(comm, Trial::Options{kinds[i % 3], DType::f32, Combine::sum, false, static_cast<int>(i % 2)},
+                                                 tensors()[7 + i % 5]));
+    for (const auto& trial : trials) {
+        trial->collective().start();
+        for (int r = 0; r < comm.rank(); ++r)
+            trials.front()->collective().progress();
+    }
+    TRV_CHECK(agree(comm, u64{1} << comm.rank()) == ~u64{0} >> (64 - comm.size()), "an agreement between collectives");
+    bool over = false;
+    while (!over) {
+        over = true;
+        for (std::size_t i = 0; i < trials.size(); ++i)
+            over = trials[(i + static_cast<std::size_t>(comm.rank())) % trials.size()]->collective().progress() && over;
+        std::this_thread::yield();
+    }
+    for (const auto& trial : trials)
+        trial->check();
+}
+
+void refusals(Comm& comm)
+{
+    const auto refused = [&](const CollectiveShape& shape, Piece scratch) {
+        try {
+            Collective collective(comm, shape, scratch);
+        } catch (const InternalError&) {
+            return true;
+        }
+        return false;
+    };
+    TRV_CHECK(refused({CollectiveKind::all_reduce, DType::i32, Combine::sum, {}}, {}), "a sum of i32 is taken");
+    std::vector<float> data(100);
+    const CollectiveShape shape{CollectiveKind::all_reduce, DType::f32, Combine::sum, {{1, 100, 1, data.data(), data.data()}}};
+    const CollectiveScratch needs = collective_scratch(shape, comm.size());
+    alignas(64) static thread_local std::byte scratch[1 << 16];
+    TRV_CHECK(comm.size() == 1 || refused(shape, {scratch, needs.least - 1}), "too little scratch is taken");
+    TRV_CHECK(comm.size() == 1 || refused(shape, {scratch + 32, needs.best}), "scratch that is not aligned is taken");
+    TRV_CHECK(!refused(shape, {scratch, needs.least}), "enough scratch is refused");
+}
+
+} // namespace
+
+std::vector<RankCase> collective_cases()
+{
+    return {{"all_gather", all_gathers},
+            {"reduce_scatter", reduce_scatters},
+            {"all_reduce", all_reduces},
+            {"all_reduce in place", all_reduces_in_place},
+            {"lse", sums_of_exponentials},
+            {"buckets", buckets},
+            {"several under way", several_under_way},
+            {"refusals", refusals}};
+}

@@ -1,0 +1,138 @@
+// The back-ends within one process: one rank alone, ranks as threads.
+#include "catch.hpp"
+#include "comm_suite.hpp"
+#include "mpi/collective.hpp"
+#include "mpi/grid.hpp"
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+using namespace trivium;
+
+TEST_CASE("one rank alone")
+{
+    const std::unique_ptr<Comm> comm = make_self_comm();
+    run_comm_suite(*comm);
+    CHECK(comm->world_ranks() == std::vector<int>{0});
+    CHECK(make_self_comm(7)->world_ranks() == std::vector<int>{7});
+    int number = 0;
+    const auto request = comm->receive(0, 1, {reinterpret_cast<std::byte*>(&number), sizeof number});
+    CHECK_FALSE(request->test());
+    CHECK_THROWS_AS(request->wait(), InternalError); // it would wait for ever
+}
+
+TEST_CASE("ranks as threads")
+{
+    for (const int ranks : {1, 2, 3, 4, 8}) {
+        INFO(ranks << " threads");
+        CHECK_NOTHROW(run_on_threads(ranks, run_comm_suite));
+    }
+}
+
+TEST_CASE("a thread that fails ends the others")
+{
+    for (const char* where : {"exchange", "receive", "collective", "polling"}) {
+        INFO("while the others wait in " << where);
+        std::atomic<int> told = 0;
+        const auto body = [&](Comm& comm) {
+            if (comm.rank() == 2)
+                throw UserError({"run.toml", "no", "", ""});
+            try {
+                std::vector<float> data(10000);
+                if (where == std::string("exchange"))
+                    agree(comm, 0);
+                const auto request = comm.receive(2, 0, {reinterpret_cast<std::byte*>(data.data()), 40000});
+                if (where == std::string("receive"))
+                    request->wait();
+                while (where == std::string("polling") && !request->test())
+                    ;
+                const CollectiveShape shape{CollectiveKind::all_gather, DType::f32, Combine::sum, {{1, 10000, 1, data.data(), data.data()}}};
+                Collective collective(comm, shape, {});
+                collective.start();
+                collective.finish();
+            } catch (const ThreadsFailed&) {
+                ++told;
+                throw;
+            }
+        };
+        CHECK_THROWS_AS(run_on_threads(4, body), UserError);
+        CHECK(told == 3);
+        CHECK_THROWS_WITH(run_on_threads(4, body), "run.toml: no");
+    }
+    CHECK_THROWS_AS(run_on_threads(2, [](Comm&) { throw 5; }), int);
+}
+
+TEST_CASE("threads: sizes that do not fit are noticed")
+{
+    CHECK_THROWS_AS(run_on_threads(2,
+                                   [](Comm& comm) {
+                                       std::byte data[8];
+                                       if (comm.rank() == 0)
+                                           comm.send(1, 0, {data, 4})->wait();
+                                       else
+                                           comm.receive(0, 0, {data, 8})->wait();
+                                   }),
+                    InternalError);
+    CHECK_THROWS_AS(run_on_threads(3, [](Comm& comm) { comm.subgroup({0, 1}); }), InternalError);
+    CHECK_THROWS_AS(run_on_threads(3, [](Comm& comm) { comm.subgroup({2, 1, 0}); }), InternalError);
+    CHECK_THROWS_AS(run_on_threads(2, [](Comm& comm) { Grid(comm, {{{"data", 3}}}, "n"); }), InternalError);
+}
+
+TEST_CASE("a message that is given up leaves no trace")
+{
+    run_on_threads(2, [](Comm& comm) {
+        int number = 1;
+        if (comm.rank() == 0)
+            comm.receive(1, 0, {reinterpret_cast<std::byte*>(&number), sizeof number}).reset();
+        agree(comm, 0);
+        number = 5;
+        if (comm.rank() == 1)
+            comm.send(0, 0, {reinterpret_cast<const std::byte*>(&number), sizeof number})->wait();
+        else {
+            int arrived = 0;
+            comm.receive(1, 0, {reinterpret_cast<std::byte*>(&arrived), sizeof arrived})->wait();
+            TRV_CHECK(arrived == 5, arrived);
+        }
+    });
+}
+
+TEST_CASE("lse: infinities and what is no number")
+{
+    const float inf = std::numeric_limits<float>::infinity();
+    const auto combined = [](std::vector<float> values) {
+        std::vector<float> results(values.size());
+        run_on_threads(static_cast<int>(values.size()), [&](Comm& comm) {
+            float in = values[static_cast<std::size_t>(comm.rank())];
+            alignas(64) std::byte scratch[4096];
+            Collective sum(comm, {CollectiveKind::all_reduce, DType::f32, Combine::lse, {{1, 1, 1, &in, &results[static_cast<std::size_t>(comm.rank())]}}},
+                           {scratch, sizeof scratch});
+            sum.start();
+            sum.finish();
+        });
+        for (const float result : results)
+            CHECK(std::memcmp(&result, &results[0], sizeof result) == 0);
+        return results[0];
+    };
+    CHECK(combined({-inf, -inf, -inf}) == -inf);
+    CHECK(combined({-inf, 3.25f}) == 3.25f);
+    CHECK(std::signbit(combined({-0.0f, -inf})));
+    CHECK(combined({inf, inf}) == inf);
+    CHECK(combined({1, inf}) == inf);
+    CHECK(std::isnan(combined({1, std::nanf("")})));
+    CHECK(std::isnan(combined({std::nanf(""), -inf})));
+    CHECK(combined({1000, 1000}) == Approx(1000 + std::log(2.0)));
+}
+
+TEST_CASE("the node's name")
+{
+    CHECK_FALSE(node_name().empty());
+    setenv("SLURM_NODEID", "3", 1);
+    setenv("SLURM_STEP_NUM_TASKS", "8", 1);
+    CHECK(node_name() == "node 3");
+    unsetenv("SLURM_STEP_NUM_TASKS");
+    CHECK(node_name() != "node 3");
+    unsetenv("SLURM_NODEID");
+}
