@@ -119,7 +119,10 @@ struct CheckpointReader::Impl {
         for (const Manifest::File& file : manifest.files)
             check_size(file);
         try {
-            state = read_state(opened(state_file));
+            const h5::File& file = opened(state_file);
+            if (file.get_string("format") != checkpoint_kind || file.get_integer("version") != manifest.version)
+                damaged(str(state_file, " is not of version ", manifest.version, ", as its manifest claims"));
+            state = read_state(file);
             if (manifest.version == 1)
                 list_whole_tensors();
         } catch (const IoError& error) {

@@ -1,0 +1,305 @@
+// Checkpoints of many ranks, which are threads here: any tiling writes, any other reads.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "catch.hpp"
+#include "io/manifest.hpp"
+#include "io/temporary_folder.hpp"
+#include "io/tiled_model.hpp"
+
+#include <csignal>
+#include <sys/resource.h>
+#include <unistd.h>
+
+using namespace trivium;
+
+namespace {
+
+/// Reads under `tiling`, ranks as threads; what is wrong on some rank, or "".
+std::string wrong_after_read(const std::string& path, const Tiling& tiling, bool convert = false)
+{
+    std::vector<std::string> wrong(static_cast<std::size_t>(tiling.mesh.ranks()));
+    run_on_threads(static_cast<int>(tiling.mesh.ranks()), [&](Comm& world) {
+        RankTensors own(tiling, world.rank());
+        if (convert)
+            own.convert();
+        const CheckpointReader reader = CheckpointReader::open(path);
+        for (const TensorPiece& piece : own.pieces)
+            reader.read(piece);
+        wrong[static_cast<std::size_t>(world.rank())] = own.wrong();
+    });
+    for (const std::string& each : wrong)
+        if (!each.empty())
+            return each;
+    return "";
+}
+
+std::vector<std::string> names(const std::string& dir)
+{
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(dir))
+        found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
+}
+
+void flip_in(const std::string& path, std::size_t at)
+{
+    std::string content = get(path);
+    content[at] = static_cast<char>(content[at] ^ 1);
+    put(path, content);
+}
+
+/// Each rank's error while all save what `pieces_of` gives them; "" where a rank had none.
+template <class Pieces>
+std::vector<std::string> save_errors(const std::string& dir, int ranks, const Pieces& pieces_of)
+{
+    std::vector<std::string> errors(static_cast<std::size_t>(ranks));
+    run_on_threads(ranks, [&](Comm& world) {
+        RunState state;
+        state.step = 2;
+        RankTensors own = pieces_of(world.rank());
+        own.fill();
+        try {
+            save_checkpoint(world, dir, state, own.pieces, 1);
+        } catch (const Error& error) {
+            errors[static_cast<std::size_t>(world.rank())] = error.what();
+        }
+    });
+    return errors;
+}
+
+const TiledTensor square{"param/w", {12, 10}, StoredType::f32};
+
+struct LimitedFiles {
+    explicit LimitedFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN))
+    {
+        ::getrlimit(RLIMIT_FSIZE, &before_);
+        const rlimit limit{bytes, before_.rlim_max};
+        ::setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    ~LimitedFiles()
+    {
+        ::setrlimit(RLIMIT_FSIZE, &before_);
+        std::signal(SIGXFSZ, handler_);
+    }
+    rlimit before_{};
+    void (*handler_)(int);
+};
+
+} // namespace
+
+TEST_CASE("what one tiling saves, every tiling reads, bit for bit")
+{
+    const TemporaryFolder folder;
+    for (const Tiling& from : tilings()) {
+        const std::string path = save_tiled(folder / "c", from, 5);
+        const CheckpointReader reader = CheckpointReader::open(path);
+        reader.verify();
+        CHECK(reader.state().grid == from.name);
+        CHECK(reader.state().ranks == from.mesh.ranks());
+        CHECK(reader.tensors().size() == tiled_tensors().size());
+        for (const Tiling& to : tilings()) {
+            INFO("from " << from.name << " to " << to.name);
+            CHECK(wrong_after_read(path, to) == "");
+        }
+        INFO("converted, from " << from.name);
+        CHECK(wrong_after_read(path, tilings()[4], true) == "");
+    }
+}
+
+TEST_CASE("each rank writes one shard, of what it is to save alone")
+{
+    const TemporaryFolder folder;
+    const std::string path = save_tiled(folder / "c", {"replicas of rows", {{{"a", 3}, {"replica", 2}}}, {"a"}, {}}, 1);
+    CHECK(names(path) == std::vector<std::string>{"manifest.json", "shard-00000.h5", "shard-00002.h5", "shard-00004.h5", "state.h5"});
+    CHECK(names(folder / "c") == std::vector<std::string>{"latest", "step-00000001"});
+    const CheckpointReader reader = CheckpointReader::open(path);
+    CHECK(reader.shards() == 3);
+    for (const CheckpointReader::Entry& entry : reader.tensors())
+        CHECK(entry.pieces == (entry.name == "param/scalar" ? 1 : entry.name == "param/none" ? 0 : 3));
+}
+
+TEST_CASE("pieces need no grid: boxes in a spiral, several of one tensor on a rank")
+{
+    const TemporaryFolder folder;
+    const std::vector<Box> spiral{{{0, 0}, {4, 7}}, {{0, 7}, {9, 3}}, {{9, 3}, {3, 7}}, {{4, 0}, {8, 3}}, {{4, 3}, {5, 4}}};
+    const auto errors = save_errors(folder.path(), 2, [&](int rank) {
+        RankTensors own;
+        for (std::size_t i = 0; i < spiral.size(); ++i)
+            if (static_cast<int>(i % 2) == rank)
+                own.add(square, spiral[i], StoredType::f32, true);
+        return own;
+    });
+    REQUIRE(errors == std::vector<std::string>(2));
+    const CheckpointReader reader = CheckpointReader::open(folder / "step-00000002");
+    for (i64 top = 0; top < 12; ++top)
+        for (i64 left = 0; left < 10; ++left) {
+            RankTensors own;
+            for (i64 rows = 1; top + rows <= 12; rows += 2)
+                for (i64 columns = 1; left + columns <= 10; columns += 3)
+                    own.add(square, {{top, left}, {rows, columns}}, StoredType::f64, false);
+            for (const TensorPiece& piece : own.pieces)
+                reader.read(piece);
+            REQUIRE(own.wrong() == "");
+        }
+}
+
+TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
+{
+    const TemporaryFolder folder;
+    save_tiled(folder.path(), tilings()[1], 1);
+    const auto refused = [&](const std::string& problem, auto&& pieces_of) {
+        const std::vector<std::string> errors = save_errors(folder.path(), 3, [&](int rank) {
+            RankTensors own;
+            own.add({"param/fine", {3}, StoredType::f32}, {{rank}, {1}}, StoredType::f32, true);
+            pieces_of(own, rank);
+            return own;
+        });
+        INFO(errors[0]);
+        CHECK(has(errors[0], problem));
+        CHECK(has(errors[0], "'param/w'"));
+        CHECK(errors == std::vector<std::string>(3, errors[0]));
+        CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000001"});
+    };
+    refused("hole", [](RankTensors& own, int rank) {
+        if (rank != 1)
+            own.add(square, {{4 * rank, 0}, {4, 10}}, StoredType::f32, true);
+    });
+    refused("hole", [](RankTensors& own, int) { own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, false); }); // nobody saves it
+    refused("overlap", [](RankTensors& own, int) { own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, true); });
+    refused("overlap", [](RankTensors& own, int rank) { own.add(square, {{4 * rank, 0}, {rank == 1 ? 5 : 4, 10}}, StoredType::f32, true); });
+    refused("has a piece [5, 10] at [8, 0]", [](RankTensors& own, int rank) { own.add(square, {{4 * rank, 0}, {rank == 2 ? 5 : 4, 10}}, StoredType::f32, true); });
+    refused("on another", [](RankTensors& own, int rank) {
+        own.add({"param/w", {12, rank == 2 ? 11 : 10}, StoredType::f32}, {{4 * rank, 0}, {4, 10}}, StoredType::f32, true);
+    });
+    refused("on another", [](RankTensors& own, int rank) {
+        own.add(square, {{4 * rank, 0}, {4, 10}}, rank == 2 ? StoredType::f64 : StoredType::f32, true);
+    });
+}
+
+TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but the older checkpoints")
+{
+    const TemporaryFolder folder;
+    save_tiled(folder.path(), tilings()[1], 1);
+    const TiledTensor large{"param/large", {1 << 18}, StoredType::f32};
+    const auto pieces_of = [&](int rank) { // ranks 1 and 3 write half a megabyte each
+        RankTensors own;
+        own.add(large, {{rank / 2 << 17}, {rank % 2 == 1 ? 1 << 17 : 0}}, StoredType::f32, true);
+        own.add({"param/small", {4}, StoredType::f32}, {{rank}, {1}}, StoredType::f32, true);
+        return own;
+    };
+    {
+        const LimitedFiles limited(256 << 10);
+        const std::vector<std::string> errors = save_errors(folder.path(), 4, pieces_of);
+        INFO(errors[0]);
+        CHECK(has(errors[0], "rank 1"));
+        CHECK(has(errors[0], "shard-00001.h5"));
+        CHECK(errors == std::vector<std::string>(4, errors[0]));
+        CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000001"});
+        CHECK(get(folder / "latest") == "step-00000001\n");
+        CHECK(wrong_after_read(folder / "step-00000001", tilings()[2]) == "");
+    }
+    CHECK(save_errors(folder.path(), 4, pieces_of) == std::vector<std::string>(4)); // and with space again, it is saved
+    CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000002"});
+}
+
+TEST_CASE("a folder that cannot be made fails all ranks alike")
+{
+    const TemporaryFolder folder;
+    put(folder / "file", "x");
+    const auto errors = save_errors(folder / "file/c", 3, [](int) { return RankTensors(tilings()[0], 0); });
+    CHECK(says(errors[0], "rank 0", "file/c"));
+    CHECK(errors == std::vector<std::string>(3, errors[0]));
+}
+
+TEST_CASE("a damaged shard is met by those who read it, and by verify")
+{
+    const TemporaryFolder folder;
+    const std::string path = save_tiled(folder.path(), tilings()[1], 1); // rows of 4 ranks
+    const auto read_rows = [&](i64 begin, i64 rows) {
+        return message_of<UserError>([&] {
+            RankTensors own;
+            own.add(square, {{begin, 0}, {rows, 10}}, StoredType::f32, false);
+            CheckpointReader::open(path).read(own.pieces[0]);
+        });
+    };
+    const auto verify = [&](i64 part, i64 parts) { return message_of<UserError>([&] { CheckpointReader::open(path).verify(part, parts); }); };
+    const std::string shard = path + "/" + shard_file(2), whole = get(shard);
+    for (std::size_t at = 0; at < whole.size(); at += 501) {
+        flip_in(shard, at);
+        CHECK(read_rows(0, 6) == "");
+        CHECK(says(read_rows(0, 7), "step-00000001", "shard-00002.h5", "hash"));
+        CHECK(says(verify(0, 1), "shard-00002.h5", "hash"));
+        for (i64 part = 0; part < 5; ++part) // state.h5 is the first file
+            CHECK((verify(part, 5) == "") == (part != 3));
+        put(shard, whole);
+    }
+    put(shard, whole.substr(0, whole.size() - 1));
+    CHECK(says(read_rows(0, 1), "shard-00002.h5", "truncated"));
+    std::filesystem::remove(shard);
+    CHECK(says(read_rows(0, 1), "shard-00002.h5"));
+    put(shard, whole);
+    CHECK(read_rows(0, 12) == "");
+}
+
+TEST_CASE("all ranks go on from the same newest good checkpoint, and one rank warns")
+{
+    const TemporaryFolder folder;
+    for (const i64 step : {1, 2, 3, 4})
+        save_tiled(folder.path(), tilings()[static_cast<std::size_t>(step)], step);
+    flip_in(folder / "step-00000004/shard-00007.h5", 1000); // one rank's share of the files alone
+    std::filesystem::remove(folder / "step-00000003/shard-00003.h5");
+
+    CheckpointConfig config;
+    config.dir = folder.path();
+    const auto found = [&](int ranks) {
+        std::vector<std::string> each(static_cast<std::size_t>(ranks));
+        run_on_threads(ranks, [&](Comm& world) {
+            std::string& answer = each[static_cast<std::size_t>(world.rank())];
+            try {
+                answer = find_resume(world, config).value_or("none");
+            } catch (const UserError& error) {
+                answer = error.what();
+            }
+        });
+        return each;
+    };
+    const std::string log = folder / "log";
+    std::FILE* const file = std::fopen(log.c_str(), "w");
+    const int before = ::dup(2);
+    ::dup2(::fileno(file), 2);
+    const std::vector<std::string> eight = found(8);
+    ::dup2(before, 2);
+    ::close(before);
+    std::fclose(file);
+    CHECK(eight == std::vector<std::string>(8, folder / "step-00000002"));
+    const std::string lines = get(log);
+    INFO(lines);
+    std::size_t warnings = 0;
+    for (std::size_t at = lines.find("not used"); at != std::string::npos; at = lines.find("not used", at + 1))
+        ++warnings;
+    CHECK(warnings == 2);
+    CHECK(has(lines, "step-00000004"));
+    CHECK(has(lines, "step-00000003"));
+
+    set_log_level(LogLevel::quiet);
+    for (const int ranks : {1, 2, 3, 5})
+        CHECK(found(ranks) == std::vector<std::string>(static_cast<std::size_t>(ranks), folder / "step-00000002"));
+    config.resume = folder / "step-00000004";
+    const std::vector<std::string> named = found(4);
+    CHECK(says(named[0], "step-00000004", "shard-00007.h5"));
+    CHECK(named == std::vector<std::string>(4, named[0]));
+    config.resume = folder / "step-00000001";
+    CHECK(found(3) == std::vector<std::string>(3, config.resume));
+    config.resume = folder.path();
+    CHECK(found(3) == std::vector<std::string>(3, folder / "step-00000002"));
+    config.resume = "auto";
+    for (const char* name : {"step-00000001", "step-00000002"})
+        flip_in(folder / (std::string(name) + "/state.h5"), 1000);
+    const std::vector<std::string> bad = found(3);
+    CHECK(says(bad[0], "every checkpoint in it is bad"));
+    CHECK(bad == std::vector<std::string>(3, bad[0]));
+    config.dir = folder / "none";
+    CHECK(found(3) == std::vector<std::string>(3, "none"));
+    set_log_level(LogLevel::info);
+}
