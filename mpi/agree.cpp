@@ -32,7 +32,8 @@ template <class Kind>
 class AgreedError final : public Kind, public Agreed {
 public:
     template <class... Args>
-    AgreedError(const std::string& text, int members, const Args&... args) : Kind(args...), Agreed(members), text_(text)
+    AgreedError(const std::string& text, const Comm& comm, const Args&... args)
+        : Kind(args...), Agreed(comm.rank(), comm.size()), text_(text)
     {
     }
     const char* what() const noexcept override { return text_.c_str(); }
@@ -103,15 +104,15 @@ void succeed_together(Comm& comm, const std::function<void()>& work)
     while (reports[rank].empty())
         ++rank;
     const char kind = reports[rank][0];
-    const int status = static_cast<unsigned char>(reports[rank][1]), members = comm.size();
-    const std::string text = (members > 1 ? str("rank ", comm.world_ranks()[rank], ": ") : "") + reports[rank].substr(2);
+    const int status = static_cast<unsigned char>(reports[rank][1]);
+    const std::string text = (comm.size() > 1 ? str("rank ", comm.world_ranks()[rank], ": ") : "") + reports[rank].substr(2);
     if (kind == 'u')
-        throw AgreedError<UserError>(text, members, Complaint{});
+        throw AgreedError<UserError>(text, comm, Complaint{});
     if (kind == 'i')
-        throw AgreedError<IoError>(text, members, Complaint{});
+        throw AgreedError<IoError>(text, comm, Complaint{});
     if (kind == 'b')
-        throw AgreedError<InternalError>(text, members, "", 0, "");
-    throw AgreedError<Error>(text, members, text, status);
+        throw AgreedError<InternalError>(text, comm, "", 0, "");
+    throw AgreedError<Error>(text, comm, text, status);
 }
 
 } // namespace trivium

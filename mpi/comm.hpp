@@ -107,12 +107,13 @@ u64 agree(Comm& comm, u64 flags);
 /// Marks an Error that all members of a group throw alike. It is a UserError, an IoError or an InternalError too.
 class Agreed {
 public:
-    explicit Agreed(int members) : members_(members) {}
+    Agreed(int rank, int members) : rank_(rank), members_(members) {}
     virtual ~Agreed() = default;
+    int rank() const { return rank_; } ///< of this one among them
     int members() const { return members_; }
 
 private:
-    int members_;
+    int rank_, members_;
 };
 
 /// Runs `work` on every member. Where it throws on some, all throw the error of the lowest such rank: of the same kind

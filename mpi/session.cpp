@@ -4,10 +4,12 @@
 #include "base/log.hpp"
 #include "mpi/mpi_comm.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
 #include <new>
+#include <thread>
 
 namespace trivium {
 
@@ -81,12 +83,13 @@ int run_session(const std::function<int(Session&)>& body)
         return body(session);
     } catch (const Error& error) {
         const auto* agreed = dynamic_cast<const Agreed*>(&error);
-        const bool alike = agreed && agreed->members() == session.ranks();
-        if (!alike || session.rank() == 0)
+        if (!agreed || agreed->rank() == 0)
             print_error(error.what());
-        if (!alike)
-            session.abort(error.exit_status());
-        return error.exit_status();
+        if (agreed && agreed->members() == session.ranks())
+            return error.exit_status();
+        if (agreed && agreed->rank() > 0) // the first of the group speaks, and ends this rank too
+            std::this_thread::sleep_for(std::chrono::seconds(5));
+        session.abort(error.exit_status());
     } catch (const std::bad_alloc&) {
         print_error(str("rank ", session.rank(), ": out of memory\n  remedy: `trivium plan` shows what a run needs").c_str());
     } catch (const std::exception& error) {

@@ -31,8 +31,9 @@ private:
 };
 
 /// Runs `body` in a session and returns its status. Where one of several ranks throws, it prints "trivium: " and the
-/// message to stderr and ends all ranks at once with the error's exit status. An error that all ranks throw alike (see
-/// Agreed) is printed by rank 0 alone, and each rank returns its status. A rank that is alone lets the exception pass.
+/// message to stderr and ends all ranks at once with the error's exit status. An error that all members of a group throw
+/// alike (see Agreed) is printed by its first alone; where the group is the world, each rank returns the status. A rank
+/// that is alone lets the exception pass.
 int run_session(const std::function<int(Session&)>& body);
 
 /// The MPI library's own description, one line.

@@ -1,0 +1,91 @@
+// What the user sees of ranks under a launcher when one of them fails.
+#include "catch.hpp"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+
+namespace {
+
+struct Seen {
+    int status = 0;
+    double seconds = 0;
+    std::string text; ///< stdout and stderr
+};
+
+Seen launch(const std::string& launcher, const std::string& mode)
+{
+    const auto begin = std::chrono::steady_clock::now();
+    FILE* pipe = popen(("timeout 30 " + launcher + " " RANK_PROGRAM " " + mode + " 2>&1").c_str(), "r");
+    REQUIRE(pipe);
+    Seen seen;
+    char buffer[4096];
+    while (const std::size_t n = fread(buffer, 1, sizeof buffer, pipe))
+        seen.text.append(buffer, n);
+    const int status = pclose(pipe);
+    seen.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    seen.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return seen;
+}
+
+Seen launch(const std::string& mode) { return launch(LAUNCHER " 4", mode); }
+
+int count(const std::string& text, const std::string& what)
+{
+    int times = 0;
+    for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+        ++times;
+    return times;
+}
+
+void check(const Seen& seen, int status, const std::string& message)
+{
+    INFO(seen.text);
+    CHECK(seen.seconds < 10);
+    CHECK(seen.status == status);
+    CHECK(count(seen.text, "trivium: ") == 1);
+    CHECK(seen.text.rfind("trivium: " + message, 0) == 0); // before what the launcher has to say
+}
+
+} // namespace
+
+TEST_CASE("a rank that throws ends all, with its message once and its status")
+{
+    check(launch("throw"), 2, "run.toml: no good\n");
+    check(launch("failure"), 1, "disk: full\n");
+    check(launch("odd"), 1, "rank 1: internal error: something odd\n");
+}
+
+TEST_CASE("what all ranks throw alike is printed once")
+{
+    check(launch("agreed"), 2, "rank 1: run.toml: no good\n");
+    check(launch("agreed-in-group"), 2, "rank 1: run.toml: no good\n");
+}
+
+TEST_CASE("a rank that is killed ends all")
+{
+    const Seen seen = launch("kill");
+    INFO(seen.text);
+    CHECK(seen.seconds < 10);
+    CHECK(seen.status != 0);
+    CHECK(count(seen.text, "trivium: ") == 0);
+}
+
+TEST_CASE("the status that all ranks return is the launcher's")
+{
+    const Seen seen = launch("status");
+    INFO(seen.text);
+    CHECK(seen.status == 75);
+    CHECK(count(seen.text, "trivium: ") == 0);
+}
+
+TEST_CASE("without a launcher the exception passes")
+{
+    const Seen seen = launch("env -u PMIX_RANK", "agreed");
+    INFO(seen.text);
+    CHECK(seen.status == 1); // nobody beyond rank 0 to throw the user's error
+    CHECK(count(seen.text, "alone: internal error") == 1);
+    CHECK(launch("env", "suite").text == "1 ranks agree\n");
+}
