@@ -6,7 +6,11 @@
 #include "io/temporary_folder.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <numeric>
+#include <random>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace trivium;
 
@@ -251,4 +255,47 @@ TEST_CASE("a checkpoint that cannot be written leaves the older ones alone")
     CHECK(has(message_of<InternalError>([&] { save_checkpoint(*make_self_comm(), folder.path(), state_at(2), views, 1); }), "param/blocks.0.wq"));
     CHECK(names(folder.path()) == std::vector<std::string>{"file", "latest", "step-00000001"});
     CHECK(get(folder / "latest") == "step-00000001\n");
+}
+
+TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
+{
+    set_log_level(LogLevel::quiet);
+    const TemporaryFolder folder;
+    CheckpointConfig config;
+    config.dir = folder / "c";
+    std::mt19937 draw(3);
+    i64 last = save(config.dir, 1) == config.dir + "/step-00000001" ? 1 : 0;
+    int killed_inside = 0;
+    for (int round = 0; round < 25; ++round) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            try {
+                for (i64 step = last + 1;; ++step)
+                    save(config.dir, step, 1);
+            } catch (...) {
+                ::_exit(1);
+            }
+        }
+        ::usleep(static_cast<useconds_t>(2000 + draw() % 20000));
+        ::kill(child, SIGKILL);
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        REQUIRE(WIFSIGNALED(status)); // no save has failed
+        for (const std::string& name : names(config.dir))
+            killed_inside += name.starts_with(".tmp-") || name.starts_with(".old-");
+        const std::optional<std::string> path = find_resume(config);
+        REQUIRE(path);
+        REQUIRE(*path == config.dir + "/" + list_checkpoints(config.dir).front());
+        const CheckpointReader reader = CheckpointReader::open(*path);
+        Model loaded;
+        for (const TensorPiece& piece : loaded.views())
+            if (!piece.whole.empty())
+                reader.read(piece);
+        REQUIRE(reader.state().step >= last);
+        last = reader.state().step;
+        REQUIRE(loaded == Model(static_cast<float>(last)));
+    }
+    CHECK(last > 1);
+    CHECK(killed_inside > 0); // else the test has shown nothing
+    set_log_level(LogLevel::info);
 }
