@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <mpi.h>
+#include <thread>
 
 namespace trivium {
 
@@ -41,30 +42,31 @@ public:
             return true;
         int over = 0;
         statuses_.resize(requests_.size());
-        settle(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &over, statuses_.data()), "MPI_Testall", over);
+        const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &over, statuses_.data());
+        if (code == MPI_ERR_IN_STATUS)
+            for (const MPI_Status& status : statuses_)
+                if (status.MPI_ERROR != MPI_ERR_PENDING)
+                    check_mpi(status.MPI_ERROR, "MPI_Testall");
+        check_mpi(code, "MPI_Testall");
+        if (over)
+            settle();
         return over != 0;
     }
+    /// MPI's own wait keeps the core to itself; where ranks share cores, the one waited for needs it.
     void wait() override
     {
-        if (requests_.empty())
-            return;
-        statuses_.resize(requests_.size());
-        settle(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses_.data()), "MPI_Waitall", true);
+        for (int tries = 0; !test(); ++tries)
+            if (tries >= 100)
+                std::this_thread::yield();
     }
 
 private:
     static int count(Bytes bytes, Bytes at) { return static_cast<int>(std::min(longest_message, bytes - at)); }
     MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-    void settle(int code, const char* call, bool over)
+    /// What came is what was expected.
+    void settle()
     {
-        if (code == MPI_ERR_IN_STATUS)
-            for (const MPI_Status& status : statuses_)
-                if (status.MPI_ERROR != MPI_ERR_PENDING)
-                    check_mpi(status.MPI_ERROR, call);
-        check_mpi(code, call);
-        if (!over)
-            return;
         for (std::size_t i = 0; i < requests_.size(); ++i) {
             int received = -1;
             if (expected_[i] >= 0)
