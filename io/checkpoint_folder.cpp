@@ -76,9 +76,11 @@ std::optional<std::string> newest_good(Comm& world, const std::string& dir, cons
         if (world.rank() == 0)
             log_warning(str("this checkpoint is not used: ", *problem));
     }
-    if (!first_problem.empty())
-        throw UserError({dir, "every checkpoint in it is bad", first_problem,
-                         "restore one from a copy, or start anew with checkpoint.resume=never"});
+    succeed_together(world, [&] { // all know it, one says it
+        if (!first_problem.empty())
+            throw UserError({dir, "every checkpoint in it is bad", first_problem,
+                             "restore one from a copy, or start anew with checkpoint.resume=never"});
+    });
     return std::nullopt;
 }
 

@@ -26,11 +26,19 @@ struct Lock {
     std::lock_guard<std::recursive_mutex> guard{library_mutex()};
 };
 
+/// The library closes what is still open when the process or MPI ends, and crashes over a file that a full disk has
+/// kept from closing. Every file here has an owner, so it need not: asked before its start, and started before MPI, it
+/// stays out of both ends.
+const bool started = [] {
+    H5dont_atexit();
+    return H5open() >= 0;
+}();
+
 /// The library prints its errors unless told not to; once is enough (in some builds of it, once a thread).
 void be_quiet()
 {
     static thread_local const bool done = [] {
-        H5open();
+        TRV_CHECK(started, "HDF5 does not start");
         H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
         return true;
     }();

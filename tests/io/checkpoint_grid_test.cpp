@@ -2,12 +2,11 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "catch.hpp"
+#include "io/limited_files.hpp"
 #include "io/manifest.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 
-#include <csignal>
-#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace trivium;
@@ -69,22 +68,6 @@ std::vector<std::string> save_errors(const std::string& dir, int ranks, const Pi
 }
 
 const TiledTensor square{"param/w", {12, 10}, StoredType::f32};
-
-struct LimitedFiles {
-    explicit LimitedFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN))
-    {
-        ::getrlimit(RLIMIT_FSIZE, &before_);
-        const rlimit limit{bytes, before_.rlim_max};
-        ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    ~LimitedFiles()
-    {
-        ::setrlimit(RLIMIT_FSIZE, &before_);
-        std::signal(SIGXFSZ, handler_);
-    }
-    rlimit before_{};
-    void (*handler_)(int);
-};
 
 } // namespace
 
