@@ -110,11 +110,114 @@ ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
     return x;
 }
 
-ValueId Builder::norm_of(ValueId tokens, const std::vector<ValueId>& squares, double clip)
+ValueId Builder::reshard_to(ValueId x, Sharding sharding, const std::string& name)
 {
-    std::vector<ValueId> operands{tokens};
-    operands.insert(operands.end(), squares.begin(), squares.end());
-    return op1(OpKind::global_norm, operands, {{"clip", clip}, {"w", i64{2}}}, "global_norm");
+    const ValueId y = op1(OpKind::reshard, {x}, {}, name);
+    graph_[y].sharding = std::move(sharding);
+    return y;
+}
+
+ValueId Builder::stack_of(const std::vector<ValueId>& scalars, const std::string& name)
+{
+    std::string places;
+    for (std::size_t i = 0; i < scalars.size(); ++i)
+        places += str(i ? " " : "", i);
+    return op1(OpKind::stack, scalars, {{"n", static_cast<i64>(scalars.size())}, {"at", places}}, name);
+}
+
+ValueId Builder::norm_of(ValueId totals, double clip)
+{
+    return op1(OpKind::global_norm, {totals}, {{"clip", clip}, {"w", i64{2}}}, "global_norm");
+}
+
+namespace {
+
+/// "x0 x1 x2" for a tensor of three dimensions; dimension `changed` is called "y".
+std::string pattern(std::size_t dims, std::size_t changed, const std::string& x = "x", const std::string& y = "y")
+{
+    std::string text;
+    for (std::size_t d = 0; d < dims; ++d)
+        text += (d ? " " : "") + (d == changed ? y : str(x, d));
+    return dims ? text : ".";
+}
+
+constexpr std::size_t no_dim = ~std::size_t{0};
+
+} // namespace
+
+ValueId Builder::receive(const std::string& axis, i64 from, i64 channel, TensorType type, const std::string& name)
+{
+    Attrs attrs{{"axis", axis}, {"from", from}, {"channel", channel}, {"dtype", std::string(name_of(type.dtype))},
+                {"rule", "-> " + pattern(type.shape.size(), no_dim)}};
+    for (std::size_t d = 0; d < type.shape.size(); ++d)
+        attrs.emplace_back(str("x", d), type.shape[d]);
+    return op1(OpKind::recv, {}, std::move(attrs), name);
+}
+
+void Builder::send(const std::string& axis, i64 to, i64 channel, ValueId x)
+{
+    op(OpKind::send, {x}, {{"axis", axis}, {"to", to}, {"channel", channel}, {"rule", pattern(graph_[x].type.shape.size(), no_dim) + " ->"}});
+}
+
+ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attrs attrs, const char* suffix)
+{
+    const std::size_t dims = graph_[x].type.shape.size();
+    attrs.emplace_back("rule", pattern(dims, no_dim) + " -> " + pattern(dims, dim));
+    if (dim != no_dim) {
+        attrs.emplace_back("dim", str(dim));
+        attrs.emplace_back("y", extent);
+    }
+    return op1(kind, {x}, std::move(attrs), graph_[x].name + suffix);
+}
+
+ValueId Builder::all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent)
+{
+    return collective(OpKind::all_gather, x, dim, extent, {{"axis", axis}}, ".gathered");
+}
+
+ValueId Builder::reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent)
+{
+    return collective(OpKind::reduce_scatter, x, dim, extent, {{"axis", axis}}, ".scattered");
+}
+
+ValueId Builder::all_reduce(ValueId x, const std::string& axis, const std::string& combine)
+{
+    return collective(OpKind::all_reduce, x, no_dim, 0, {{"axis", axis}, {"combine", combine}}, ".reduced");
+}
+
+ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
+{
+    return collective(OpKind::slice, x, dim, part.size, {{"offset", part.begin}}, ".slice");
+}
+
+Op Builder::merged(const std::vector<Op>& collectives) const
+{
+    Op all = collectives.front();
+    all.operands.clear();
+    all.results.clear();
+    std::erase_if(all.attrs, [](const auto& attr) { return attr.first == "rule" || attr.first == "dim" || attr.first == "y"; });
+    std::string operands, results, dims;
+    Attrs extents;
+    for (std::size_t i = 0; i < collectives.size(); ++i) {
+        const Op& op = collectives[i];
+        const bool cuts = has_attr(op.attrs, "dim");
+        const std::size_t dim = cuts ? static_cast<std::size_t>(std::stoll(text_attr(op.attrs, "dim"))) : no_dim;
+        const std::size_t rank = graph_[op.operands[0]].type.shape.size();
+        const std::string x = str("x", i, "_"), y = str("y", i), separator = i ? ", " : "";
+        operands += separator + pattern(rank, no_dim, x);
+        results += separator + pattern(rank, dim, x, y);
+        if (cuts) {
+            dims += str(i ? " " : "", dim);
+            extents.emplace_back(y, graph_[op.results[0]].type.shape[dim]);
+        }
+        all.operands.push_back(op.operands[0]);
+        all.results.push_back(op.results[0]);
+    }
+    all.attrs.emplace_back("rule", operands + " -> " + results);
+    if (!dims.empty())
+        all.attrs.emplace_back("dim", dims);
+    all.attrs.insert(all.attrs.end(), extents.begin(), extents.end());
+    return all;
 }
 
 std::vector<ValueId> Builder::update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,

@@ -38,13 +38,34 @@ public:
     /// Adds `x` into the accumulator `into` and returns its next content. Where the op that computes `x` can
     /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other is made.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
-    /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `squares` per parameter.
-    ValueId norm_of(ValueId tokens, const std::vector<ValueId>& squares, double clip);
+    /// x, cut as `sharding` says: where partition puts the communication that this takes. It is gone afterwards.
+    ValueId reshard_to(ValueId x, Sharding sharding, const std::string& name = "");
+    /// f64[n] of scalars.
+    ValueId stack_of(const std::vector<ValueId>& scalars, const std::string& name);
+    /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of losses,
+    /// tokens, then the sum of squares of each of n gradients.
+    ValueId norm_of(ValueId totals, double clip);
     /// The optimizer's update of one parameter, in place; results in the order of `states`.
     std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor, ValueId hyper,
                                 double weight_decay);
 
+    // Communication. `axis` is a mesh axis, or "world" for all ranks.
+    /// The value that `send` on that channel gives on stage `from`.
+    ValueId receive(const std::string& axis, i64 from, i64 channel, TensorType type, const std::string& name);
+    void send(const std::string& axis, i64 to, i64 channel, ValueId x);
+    /// Joins the parts of dimension `dim`, `extent` in all.
+    ValueId all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
+    /// Sums, and keeps a part of dimension `dim`, `extent` of it.
+    ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
+    ValueId all_reduce(ValueId x, const std::string& axis, const std::string& combine);
+    /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
+    ValueId slice_of(ValueId x, std::size_t dim, Stretch part);
+    /// One collective in place of several of one kind, axis and element type; results in their order.
+    /// \pre none of them needs another's result
+    Op merged(const std::vector<Op>& collectives) const;
+
 private:
+    ValueId collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attrs attrs, const char* suffix);
     std::string unique(const std::string& hint);
 
     Graph& graph_;

@@ -169,9 +169,12 @@ FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, 
                      const std::string& place, bool variadic)
 {
     ParsedRule parsed = parse(text, place);
-    if (variadic)
+    if (variadic) {
         while (parsed.operands.size() < operands.size())
             parsed.operands.push_back(parsed.operands.back());
+        if (operands.size() + 1 == parsed.operands.size())
+            parsed.operands.pop_back(); // none at all
+    }
     if (parsed.operands.size() != operands.size())
         fail(place, str("has ", operands.size(), " operands, the rule wants ", parsed.operands.size()), text);
     Matcher matcher(text, place);

@@ -107,6 +107,12 @@ void cast(Tape& t)
         t.give(0, t.build().cast_to(t.grad(0), type_of(t, t.operand(0)).dtype));
 }
 
+void reshard(Tape& t)
+{
+    if (t.wanted(0))
+        t.give(0, t.grad(0));
+}
+
 void xent_stats(Tape& t)
 {
     TRV_CHECK(t.grad(0) && t.grad(1), "both results of xent_stats feed the loss");

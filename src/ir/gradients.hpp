@@ -15,6 +15,7 @@ void gelu(Tape&);
 void add(Tape&);
 void bias_add(Tape&);
 void cast(Tape&);
+void reshard(Tape&);
 void xent_stats(Tape&);
 void token_loss(Tape&);
 

@@ -60,6 +60,7 @@ struct Value {
     Init init;            ///< for parameter, state and constant
     bool decay = false;   ///< a parameter that weight decay applies to
     Sharding sharding;
+    Shape whole;          ///< in a local graph, of a given value: the shape over all ranks; empty: as `type`
 };
 
 /// What an op computes; op_table.hpp has a row for each.
@@ -67,7 +68,8 @@ enum class OpKind {
     matmul, embedding, embedding_grad, rms_norm, rms_norm_grad_x, rms_norm_grad_w, layer_norm, layer_norm_grad_x,
     layer_norm_grad_w, rope, rope_grad, attention, attention_cached, attention_grad, cache_write, swiglu, swiglu_grad,
     gelu, gelu_grad, add, bias_add, reduce_sum, accumulate, cast, fill, select_row, xent_stats, xent_stats_grad,
-    token_loss, token_loss_grad, sum, count_valid, sum_squares, global_norm, adamw,
+    token_loss, token_loss_grad, sum, count_valid, sum_squares, stack, global_norm, adamw,
+    reshard, slice, all_gather, reduce_scatter, all_reduce, send, recv,
     count_of_kinds
 };
 

@@ -28,7 +28,7 @@ std::string in_place(const OpInfo& row)
 
 const char* scratch(const OpInfo& row)
 {
-    static constexpr const char* names[] = {"", "product", "attention", "reduction"};
+    static constexpr const char* names[] = {"", "product", "attention", "reduction", "exchange"};
     return names[static_cast<int>(row.scratch)];
 }
 

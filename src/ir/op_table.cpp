@@ -81,7 +81,7 @@ const std::vector<OpInfo>& table()
         {K::swiglu_grad, "swiglu_grad", "*, *, * -> *, *", "00", nullptr, nullptr, {{0, 1}, {1, 2}}},
         {K::gelu, "gelu", "* -> *", "0", gradients::gelu, nullptr, {{0, 0}}},
         {K::gelu_grad, "gelu_grad", "*, * -> *", "0", nullptr, nullptr, {{0, 0}, {0, 1}}},
-        {K::add, "add", "*, * -> *", "0", gradients::add, nullptr, {{0, 0}, {0, 1}}},
+        {K::add, "add", "*, * -> *", "0", gradients::add, nullptr, {{0, 0}, {0, 1}}, S::none, nullptr, false, false, true},
         {K::bias_add, "bias_add", "", "0", gradients::bias_add, nullptr, {{0, 0}}},
         {K::reduce_sum, "reduce_sum", "", "a", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::accumulate, "accumulate", "* -> *", "a", nullptr, nullptr, {}, S::none, nullptr, true},
@@ -95,9 +95,17 @@ const std::vector<OpInfo>& table()
         {K::sum, "sum", "* -> .", "d", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::count_valid, "count_valid", "* -> .", "d", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::sum_squares, "sum_squares", "* -> .", "d", nullptr, nullptr, {}, S::reduction, block_sums},
-        {K::global_norm, "global_norm", "., . -> w", "d", nullptr, nullptr, {}, S::none, nullptr, false, true},
+        {K::stack, "stack", ". -> n", "d", nullptr, nullptr, {}, S::none, nullptr, false, true, false, false, false, true},
+        {K::global_norm, "global_norm", "n -> w", "d"},
         {K::adamw, "adamw", "*, *, *, *, w, h -> *, *, * | w h", "012", nullptr, nullptr,
          {{0, 0, true}, {1, 1, true}, {2, 2, true}}},
+        {K::reshard, "reshard", "* -> *", "0", gradients::reshard, nullptr, {{0, 0}}, S::none, nullptr, false, false, true, false, true},
+        {K::slice, "slice", "", "0"},
+        {K::all_gather, "all_gather", "", "0", nullptr, nullptr, {}, S::exchange, nullptr, false, false, false, true},
+        {K::reduce_scatter, "reduce_scatter", "", "0", nullptr, nullptr, {}, S::exchange, nullptr, false, false, false, true},
+        {K::all_reduce, "all_reduce", "", "0", nullptr, nullptr, {{0, 0}}, S::exchange, nullptr, false, false, false, true},
+        {K::send, "send", "", "", nullptr, nullptr, {}, S::none, nullptr, false, false, false, true},
+        {K::recv, "recv", "", "?", nullptr, nullptr, {}, S::none, nullptr, false, false, false, true},
     };
     return rows;
 }
@@ -160,12 +168,13 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     const FactorRule rule = rule_of(graph, op);
-    if (rule.results.size() != std::string_view(row.dtypes).size())
-        throw UserError({place_of(op), str("its rule has ", rule.results.size(), " results, the op ", std::string_view(row.dtypes).size()), "",
+    const std::string_view codes = row.dtypes;
+    if (rule.results.size() != codes.size() && (!row.communicates || codes.empty()))
+        throw UserError({place_of(op), str("its rule has ", rule.results.size(), " results, the op ", codes.size()), "",
                          "write a rule with as many"});
     std::vector<TensorType> types;
     for (std::size_t i = 0; i < rule.results.size(); ++i) {
-        const char code = row.dtypes[i];
+        const char code = codes[std::min(i, codes.size() - 1)]; // a bucket's results are of one type
         DType dtype{};
         if (i == 0 && op.accumulate)
             dtype = code == 'd' ? DType::f64 : accumulator_of(graph[op.operands[0]].type.dtype);
@@ -182,11 +191,22 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
     return types;
 }
 
+std::vector<Alias> aliases_of(const Op& op)
+{
+    const OpInfo& row = info(op);
+    if (!row.communicates || row.aliases.empty())
+        return row.aliases;
+    std::vector<Alias> each; // of a bucket
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+        each.push_back({static_cast<int>(i), static_cast<int>(i)});
+    return each;
+}
+
 ValueId aliased_operand(const Op& op, std::size_t result)
 {
     if (op.accumulate && result == 0)
         return op.operands.back();
-    for (const Alias& alias : info(op).aliases)
+    for (const Alias& alias : aliases_of(op))
         if (alias.must && static_cast<std::size_t>(alias.result) == result &&
             static_cast<std::size_t>(alias.operand) < op.operands.size())
             return op.operands[static_cast<std::size_t>(alias.operand)];

@@ -18,7 +18,7 @@ struct Alias {
 };
 
 /// Library or kernel scratch that an op may use; the machine file states the bytes of each kind.
-enum class ScratchKind { none, product, attention, reduction };
+enum class ScratchKind { none, product, attention, reduction, exchange };
 
 /// What a gradient rule sees of the op that it differentiates.
 class Tape {
@@ -54,6 +54,10 @@ struct OpInfo {
     Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
     bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
     bool variadic = false;    ///< the last operand's pattern repeats
+    bool linear = false;      ///< of partial sums of its operands it makes a partial sum of its result
+    bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute "axis"
+    bool placement = false;   ///< the identity; its result's sharding says where and how data move
+    bool contributes = false; ///< may lack operands, which count as 0: over all ranks, one contributes each
 };
 
 const OpInfo& info(OpKind kind);
@@ -66,6 +70,8 @@ std::vector<std::string> op_names();
 FactorRule rule_of(const Graph& graph, const Op& op);
 /// The types that the op's results must have.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
+/// Which results may or must live in which operands' buffers.
+std::vector<Alias> aliases_of(const Op& op);
 /// The operand whose buffer result `result` must live in, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
 /// How long that result stays: as long as what it aliases, else as its region says.

@@ -14,11 +14,16 @@
 //   }
 //   carried %grad -> %grad'
 //   output %grad'
+//
+// Behind a type may stand how the value is cut: <data,tensor+data?,-|tensor:sum> says axes per dimension, major first,
+// `-` for none, `?` where propagation may add some, and behind the bar the axes over which it is still to be combined.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
 std::string to_text(const Graph& graph);
+/// "<data,->"; empty where nothing is known.
+std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 

@@ -2,6 +2,7 @@
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
 
+#include <cctype>
 #include <charconv>
 #include <unordered_map>
 
@@ -38,6 +39,12 @@ public:
             return false;
         at_ += token.size();
         return true;
+    }
+
+    bool starts_with(char c)
+    {
+        skip();
+        return at_ < line_.size() && line_[at_] == c;
     }
 
     void want(std::string_view token)
@@ -126,6 +133,44 @@ public:
             if (!made.shape.empty())
                 want(",");
             made.shape.push_back(whole());
+        }
+        return made;
+    }
+
+    /// "<data,tensor+data?,-|tensor:sum>", or nothing.
+    Sharding sharding()
+    {
+        Sharding made;
+        if (!take("<"))
+            return made;
+        const auto name = [&] {
+            skip();
+            const std::size_t begin = at_;
+            while (at_ < line_.size() && (std::isalnum(static_cast<unsigned char>(line_[at_])) || line_[at_] == '_'))
+                ++at_;
+            if (begin == at_)
+                fail("expected the name of a mesh axis, or '-'", "write a sharding as <data,tensor+data?,-|tensor:sum>");
+            return std::string(line_.substr(begin, at_ - begin));
+        };
+        while (!take(">")) {
+            if (take("|")) {
+                while (!take(">")) {
+                    Partial partial{name()};
+                    want(":");
+                    partial.combine = name();
+                    made.partial.push_back(std::move(partial));
+                }
+                break;
+            }
+            if (!made.dims.empty())
+                want(",");
+            DimSharding dim;
+            if (!take("-"))
+                do
+                    dim.axes.push_back(name());
+                while (take("+"));
+            dim.open = take("?");
+            made.dims.push_back(std::move(dim));
         }
         return made;
     }
@@ -231,6 +276,7 @@ private:
                 v.name = c.name();
                 c.want(":");
                 v.type = c.type();
+                v.sharding = c.sharding();
                 if (c.take("init")) {
                     v.init.kind = c.word();
                     v.init.attrs = c.attrs("(", ")");
@@ -270,10 +316,12 @@ private:
     {
         Op made;
         std::vector<std::string> results;
-        do
-            results.push_back(c.name());
-        while (c.take(","));
-        c.want("=");
+        if (c.starts_with('%')) {
+            do
+                results.push_back(c.name());
+            while (c.take(","));
+            c.want("=");
+        }
         const std::string kind = c.word();
         const OpInfo* row = find_op(kind);
         if (!row)
@@ -294,13 +342,15 @@ private:
         made.phase = phase_;
         made.block = block_;
         made.scope = scope_;
-        c.want(":");
+        if (!results.empty())
+            c.want(":");
         for (std::size_t i = 0; i < results.size(); ++i) {
             if (i)
                 c.want(",");
             Value v;
             v.name = results[i];
             v.type = c.type();
+            v.sharding = c.sharding();
             v.producer = OpId(graph_.ops.size());
             v.lifetime = result_lifetime(graph_, made, i);
             made.results.push_back(define(c, std::move(v)));

@@ -34,7 +34,7 @@ std::string print_attrs(const Attrs& attrs, char open, char close)
 
 std::string print_given(const Value& v)
 {
-    std::string line = str(name_of(v.role), " %", v.name, " : ", v.type);
+    std::string line = str(name_of(v.role), " %", v.name, " : ", v.type, to_text(v.sharding));
     if (!v.init.kind.empty())
         line += " init " + v.init.kind + (v.init.attrs.empty() ? "" : print_attrs(v.init.attrs, '(', ')'));
     return line + (v.decay ? " decay" : "") + "\n";
@@ -42,15 +42,32 @@ std::string print_given(const Value& v)
 
 } // namespace
 
+std::string to_text(const Sharding& sharding)
+{
+    if (sharding.dims.empty() && sharding.partial.empty())
+        return "";
+    std::string text = "<";
+    for (std::size_t d = 0; d < sharding.dims.size(); ++d) {
+        text += d ? "," : "";
+        for (std::size_t a = 0; a < sharding.dims[d].axes.size(); ++a)
+            text += (a ? "+" : "") + sharding.dims[d].axes[a];
+        text += sharding.dims[d].axes.empty() ? "-" : "";
+        text += sharding.dims[d].open ? "?" : "";
+    }
+    for (std::size_t p = 0; p < sharding.partial.size(); ++p)
+        text += str(p ? " " : "|", sharding.partial[p].axis, ":", sharding.partial[p].combine);
+    return text + ">";
+}
+
 std::string to_text(const Graph& graph, OpId id)
 {
     const Op& op = graph[id];
     std::string line, types;
     for (std::size_t i = 0; i < op.results.size(); ++i) {
         line += (i ? ", %" : "%") + graph[op.results[i]].name;
-        types += (i ? ", " : "") + to_string(graph[op.results[i]].type);
+        types += (i ? ", " : "") + to_string(graph[op.results[i]].type) + to_text(graph[op.results[i]].sharding);
     }
-    line += str(" = ", info(op).name, "(");
+    line += str(op.results.empty() ? "" : " = ", info(op).name, "(");
     const std::size_t plain = op.operands.size() - (op.accumulate ? 1 : 0);
     for (std::size_t i = 0; i < plain; ++i)
         line += (i ? ", %" : "%") + graph[op.operands[i]].name;
@@ -59,7 +76,7 @@ std::string to_text(const Graph& graph, OpId id)
         line += " += %" + graph[op.operands.back()].name;
     if (!op.attrs.empty())
         line += " " + print_attrs(op.attrs, '{', '}');
-    return line + " : " + types;
+    return op.results.empty() ? line : line + " : " + types;
 }
 
 std::string to_text(const Graph& graph)

@@ -48,13 +48,33 @@ private:
                 require(elements <= (i64{1} << 56) / extent, "%" + v.name, str("has more than 2^56 elements: ", v.type), "make it smaller");
                 elements *= extent;
             }
-            require(level_ != Level::global || v.sharding.partial.empty(), "%" + v.name,
+            require(level_ == Level::local || v.sharding.partial.empty(), "%" + v.name,
                     "a partial value in a global graph", "partition first");
+            check_sharding(v);
         }
         defined_.assign(g_.values.size(), false);
         overwritten_.assign(g_.values.size(), false);
         for (std::size_t i = 0; i < g_.values.size(); ++i)
             defined_[i] = g_.values[i].role != Role::computed;
+    }
+
+    void check_sharding(const Value& v) const
+    {
+        const auto& dims = v.sharding.dims;
+        require(dims.size() == v.type.shape.size() || (level_ != Level::sharded && dims.empty()), "%" + v.name,
+                str("has ", v.type.shape.size(), " dimensions, its sharding ", dims.size()), "shard each dimension, with - for none");
+        std::unordered_set<std::string_view> used;
+        for (std::size_t d = 0; d < dims.size(); ++d) {
+            i64 parts = 1;
+            for (const std::string& axis : dims[d].axes) {
+                require(g_.mesh.find(axis) >= 0, "%" + v.name, str("is cut over '", axis, "', which is no axis of the mesh"),
+                        "name an axis of the line `mesh`");
+                require(used.insert(axis).second, "%" + v.name, str("is cut over '", axis, "' twice"), "use an axis once");
+                parts *= g_.mesh.size(axis);
+            }
+            require(level_ == Level::local || parts <= v.type.shape[d], "%" + v.name,
+                    str("dimension ", d, " of ", v.type.shape[d], " is cut into ", parts, " parts"), "use a smaller axis, or another dimension");
+        }
     }
 
     void check_op(OpId id)

@@ -101,6 +101,18 @@ void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite
     for_each_index(exec, "accumulate", n, KOKKOS_LAMBDA(i64 i) { acc[i] += Acc<T>(x[i]); });
 }
 
+template <class T>
+void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y)
+{
+    for_rows(exec, "slice", rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        const T* from = x + r * stride + offset;
+        T* to = y + r * columns;
+        row.each(columns, [=](i64 i) { to[i] = from[i]; });
+    });
+}
+
+template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::int32_t*);
+
 #define TRV_INSTANTIATE(T)                                                                                             \
     template void swiglu(const Exec&, i64, const T*, const T*, T*);                                                    \
     template void swiglu_grad(const Exec&, i64, const T*, const T*, const T*, T*, T*);                                 \
@@ -108,6 +120,7 @@ void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite
     template void gelu_grad(const Exec&, i64, const T*, const T*, T*);                                                 \
     template void add(const Exec&, i64, const T*, const T*, T*);                                                       \
     template void bias_add(const Exec&, i64, i64, const T*, const T*, T*);                                             \
+    template void slice(const Exec&, i64, i64, i64, i64, const T*, T*);                                                \
     template void scale(const Exec&, i64, double, const T*, T*);                                                       \
     template void fill(const Exec&, i64, double, T*);                                                                  \
     template void cast(const Exec&, i64, const T*, double*);                                                           \

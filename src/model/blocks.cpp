@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace trivium {
@@ -28,50 +29,76 @@ void ModelBuilder::enter(int block, const std::string& scope)
     b_.where.scope = scope;
 }
 
-ValueId ModelBuilder::used(ValueId parameter)
+Sharding ModelBuilder::cut(const std::string& dims, bool open) const
 {
-    const Value& v = b_.graph()[parameter];
-    if (v.type.dtype == c_.compute)
-        return parameter;
-    const std::string name = v.name + "." + std::string(name_of(c_.compute));
-    if (const ValueId cast = b_.graph().find(name))
-        return cast;
-    b_.where.region = Region::prologue;
-    const ValueId cast = b_.cast_to(parameter, c_.compute, name);
-    b_.where.region = Region::microbatch;
-    return cast;
+    const ModelAxes& axes = c_.axes;
+    const auto wide = [&](char dim) { return dim == 'f' || dim == 'v' || dim == (axes.split_queries ? 'r' : 'g'); };
+    // An axis cuts one dimension: the sequence only where nothing wider is there.
+    const bool along_sequence = axes.sequence && std::none_of(dims.begin(), dims.end(), wide);
+    Sharding sharding;
+    sharding.origin = "the model";
+    for (std::size_t i = 0; i < dims.size(); i += 2) {
+        const char dim = dims[i];
+        const std::string axis = dim == 'b' ? axes.batch : wide(dim) || (dim == 's' && along_sequence) ? axes.tensor : "";
+        sharding.dims.push_back({axis.empty() ? std::vector<std::string>{} : std::vector{axis}, open});
+    }
+    return sharding;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, Shape shape, double std, bool decay)
+ValueId ModelBuilder::fix(ValueId x, const std::string& dims)
+{
+    b_.graph()[x].sharding = cut(dims);
+    return x;
+}
+
+ValueId ModelBuilder::used(ValueId parameter, const std::string& dims)
+{
+    b_.graph()[parameter].sharding = cut(dims, true);
+    const std::string name = b_.graph()[parameter].name;
+    b_.where.region = Region::prologue;
+    if (b_.graph()[parameter].type.dtype != c_.compute)
+        parameter = b_.cast_to(parameter, c_.compute, name + "." + std::string(name_of(c_.compute)));
+    const ValueId here = b_.reshard_to(parameter, cut(dims), name + ".used");
+    b_.where.region = Region::microbatch;
+    return here;
+}
+
+ValueId ModelBuilder::weight(const std::string& name, const std::string& dims, Shape shape, double std, bool decay)
 {
     const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name, {c_.master, std::move(shape)},
                                 Role::parameter, normal(std));
     b_.graph()[id].decay = decay;
-    return used(id);
+    return used(id, dims);
 }
 
-ValueId ModelBuilder::vector(const std::string& name, Shape shape, double fill)
+ValueId ModelBuilder::vector(const std::string& name, const std::string& dims, Shape shape, double fill)
 {
-    return used(b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, filled(fill)));
+    return used(b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, filled(fill)), dims);
 }
 
 void ModelBuilder::inputs(i64 batch, i64 seq)
 {
     batch_ = batch;
     seq_ = seq;
-    tokens_ = b_.value("tokens", {DType::i32, {batch, seq}}, Role::input);
-    positions_ = b_.value("positions", {DType::i32, {batch, seq}}, Role::input);
+    // Whole along the sequence: lookups over a cut vocabulary need every token.
+    tokens_ = fix(b_.value("tokens", {DType::i32, {batch, seq}}, Role::input), "b t");
+    positions_ = fix(b_.value("positions", {DType::i32, {batch, seq}}, Role::input), "b t");
+}
+
+ValueId ModelBuilder::target_input(i64 batch, i64 seq)
+{
+    return fix(b_.value("targets", {DType::i32, {batch, seq}}, Role::input), "b t");
 }
 
 ValueId ModelBuilder::embed()
 {
     enter(0, "embed");
-    embed_ = weight("weight", {m_.vocab, m_.dim}, init_std, true);
-    ValueId x = b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out");
+    embed_ = weight("weight", "v d", {m_.vocab, m_.dim}, init_std, true);
+    ValueId x = fix(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), "b s d");
     if (m_.family == Family::gpt2) {
         enter(0, "positions");
-        const ValueId table = weight("weight", {m_.seq, m_.dim}, init_std, true);
-        x = b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_}));
+        const ValueId table = weight("weight", "p d", {m_.seq, m_.dim}, init_std, true);
+        x = fix(b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_})), "b s d");
     }
     return x;
 }
@@ -80,13 +107,13 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = outer.empty() ? name : outer + "." + name;
-    const ValueId w = vector("weight", {m_.dim}, 1);
+    const ValueId w = vector("weight", "d", {m_.dim}, 1);
     const Attrs eps{{"eps", m_.norm_eps}};
     ValueId y;
     if (m_.family == Family::llama)
         y = b_.op(OpKind::rms_norm, {x, w}, eps, {b_.where.scope + ".out", b_.where.scope + ".rstd"})[0];
     else
-        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {m_.dim}, 0)}, eps,
+        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", "d", {m_.dim}, 0)}, eps,
                   {b_.where.scope + ".out", b_.where.scope + ".mean", b_.where.scope + ".rstd"})[0];
     b_.where.scope = outer;
     return y;
@@ -96,12 +123,15 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::stri
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = outer + "." + name;
-    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", std::move(shape), std, true)}, {{"rule", rule}}, b_.where.scope + ".out");
+    const auto comma = rule.find(", "), arrow = rule.find(" -> ");
+    const std::string weight_dims = rule.substr(comma + 2, arrow - comma - 2), out = rule.substr(arrow + 4);
+    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, {{"rule", rule}}, b_.where.scope + ".out");
+    fix(y, out);
     if (m_.family == Family::gpt2) {
-        const std::string out = rule.substr(rule.find("->") + 3); // "b s …": the bias has all but b and s
         const Shape& y_shape = b_.graph()[y].type.shape;
-        const ValueId bias = vector("bias", Shape(y_shape.begin() + 2, y_shape.end()), 0);
+        const ValueId bias = vector("bias", out.substr(4), Shape(y_shape.begin() + 2, y_shape.end()), 0); // all but b and s
         y = b_.op1(OpKind::bias_add, {y, bias}, {{"rule", out + ", " + out.substr(4) + " -> " + out}}, b_.where.scope + ".biased");
+        fix(y, out);
     }
     b_.where.scope = outer;
     return y;
@@ -172,11 +202,11 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
     enter(unit, scope);
     ValueId h = norm("attn_norm", x);
     enter(unit, scope + ".attn");
-    x = b_.sum_of(x, attention(layer, h));
+    x = fix(b_.sum_of(x, attention(layer, h)), "b s d");
     enter(unit, scope);
     h = norm("ffn_norm", x);
     enter(unit, scope + ".ffn");
-    return b_.sum_of(x, feed_forward(h));
+    return fix(b_.sum_of(x, feed_forward(h)), "b s d");
 }
 
 ValueId ModelBuilder::final_norm(ValueId x)
@@ -188,8 +218,8 @@ ValueId ModelBuilder::final_norm(ValueId x)
 ValueId ModelBuilder::head(ValueId x, const std::string& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
-    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", {m_.vocab, m_.dim}, init_std, true);
-    return b_.op1(OpKind::matmul, {x, table}, {{"rule", rule}}, "logits");
+    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", "v d", {m_.vocab, m_.dim}, init_std, true);
+    return fix(b_.op1(OpKind::matmul, {x, table}, {{"rule", rule}}, "logits"), rule.substr(rule.find(" -> ") + 4));
 }
 
 } // namespace trivium

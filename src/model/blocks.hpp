@@ -13,6 +13,7 @@ public:
     i64 cache_capacity = 0;
 
     void inputs(i64 batch, i64 seq); ///< declares tokens and positions
+    ValueId target_input(i64 batch, i64 seq);
     ValueId embed();                 ///< x_bsd
     ValueId block(i64 layer, ValueId x_bsd);
     ValueId final_norm(ValueId x);   ///< over the last dimension
@@ -24,9 +25,14 @@ public:
 private:
     void enter(int block, const std::string& scope);
     /// The parameter `scope.name`, in the compute type.
-    ValueId weight(const std::string& name, Shape shape, double std, bool decay);
-    ValueId vector(const std::string& name, Shape shape, double fill);
-    ValueId used(ValueId parameter);
+    ValueId weight(const std::string& name, const std::string& dims, Shape shape, double std, bool decay);
+    ValueId vector(const std::string& name, const std::string& dims, Shape shape, double fill);
+    /// The parameter as the microbatches read it: in the compute type, whole but for the tensor axis.
+    ValueId used(ValueId parameter, const std::string& dims);
+    /// How a tensor of dimensions `dims` ("b s g r e") is cut.
+    Sharding cut(const std::string& dims, bool open = false) const;
+    /// Fixes x to that.
+    ValueId fix(ValueId x, const std::string& dims);
     ValueId norm(const std::string& name, ValueId x);
     /// x W (+ bias where the family has biases).
     ValueId linear(const std::string& name, ValueId x, const std::string& rule, Shape shape, double std);

@@ -11,7 +11,7 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
     ModelBuilder m(graph, model, config);
     Builder& b = m.build();
     m.inputs(config.batch, model.seq);
-    const ValueId targets = b.value("targets", {DType::i32, {config.batch, model.seq}}, Role::input);
+    const ValueId targets = m.target_input(config.batch, model.seq);
     ValueId x = m.embed();
     for (i64 layer = 0; layer < model.layers; ++layer)
         x = m.block(layer, x);
@@ -47,6 +47,7 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     b.where.scope = "";
     x = b.op1(OpKind::select_row, {x, last}, {}, "last_row");
     graph.outputs.push_back(m.head(m.final_norm(x), "b d, v d -> b v"));
+    sort_regions(graph);
     return graph;
 }
 

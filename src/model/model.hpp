@@ -14,11 +14,21 @@
 
 namespace trivium {
 
+/// The mesh axes that cut the model's dimensions (Megatron-LM, arXiv:1909.08053, and its sequence parallelism,
+/// arXiv:2205.05198); empty: none.
+struct ModelAxes {
+    std::string batch;
+    std::string tensor;          ///< heads, feed-forward width and words
+    bool sequence = false;       ///< what stands between the tensor-parallel products is cut along the sequence
+    bool split_queries = false;  ///< cut the query heads of each key-value head, not the key-value heads
+};
+
 /// How a graph computes, beside the model's shape.
 struct GraphConfig {
     i64 batch = 1;                 ///< sequences per microbatch
     DType compute = DType::f32;    ///< activations and products
     DType master = DType::f32;     ///< parameters as they are kept
+    ModelAxes axes{};
 };
 
 /// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored.

@@ -3,6 +3,8 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 
+#include <map>
+
 namespace trivium {
 
 namespace {
@@ -92,18 +94,26 @@ private:
     {
         const ValueId parameter = v.index() < parameter_.size() ? parameter_[v.index()] : ValueId{};
         if (parameter)
-            return accumulate(parameter, accumulator_of(graph_[v].type.dtype), contribution);
+            return accumulate(parameter, v, contribution);
         ValueId& gradient = gradients_[v.index()];
         gradient = gradient ? builder_.sum_of(gradient, contribution) : contribution;
         gradients_.resize(graph_.values.size());
     }
 
-    void accumulate(ValueId parameter, DType dtype, ValueId contribution)
+    /// `leaf` is the parameter as the microbatches read it; its accumulator is cut alike.
+    void accumulate(ValueId parameter, ValueId leaf, ValueId contribution)
     {
-        Carry& carry = carries_[parameter.index()];
-        const std::string name = "grad." + graph_[parameter].name;
-        if (!carry.in)
-            carry = {builder_.value(name + ".before", {dtype, graph_[parameter].type.shape}, Role::carry), {}};
+        const int block = builder_.where.block;
+        Accumulators& mine = carries_[parameter.index()];
+        Carry& carry = mine[block];
+        if (!carry.in) {
+            const std::string name = mine.size() == 1 ? grad_name(parameter) : str(grad_name(parameter), ".block", block);
+            carry.in = builder_.value(name + ".before", {accumulator_of(graph_[leaf].type.dtype), graph_[parameter].type.shape}, Role::carry);
+            Sharding cut = graph_[leaf].sharding;
+            for (DimSharding& dim : cut.dims)
+                dim.open = false;
+            graph_[carry.in].sharding = std::move(cut);
+        }
         // A rule may hand on the gradient that it was given, which others read too; what it made is its own.
         const bool own = contribution.index() >= first_own_;
         carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution, own);
@@ -113,12 +123,26 @@ private:
     void close_carries()
     {
         for (const ValueId p : graph_.with_role(Role::parameter)) {
-            if (p.index() >= carries_.size() || !carries_[p.index()].in)
+            if (p.index() >= carries_.size() || carries_[p.index()].empty())
                 continue;
-            graph_[carries_[p.index()].out].name = "grad." + graph_[p].name;
-            graph_.carries.push_back(carries_[p.index()]);
+            const Accumulators& mine = carries_[p.index()];
+            ValueId sum;
+            for (const auto& [block, carry] : mine) {
+                graph_.carries.push_back(carry);
+                if (mine.size() > 1)
+                    graph_[carry.out].name = str(grad_name(p), ".block", block);
+                builder_.where = {Region::epilogue, Phase::update, mine.begin()->first, graph_[graph_[carry.out].producer].scope};
+                sum = sum ? builder_.sum_of(sum, carry.out) : carry.out;
+            }
+            graph_[sum].name = grad_name(p);
         }
     }
+
+    std::string grad_name(ValueId parameter) const { return "grad." + graph_[parameter].name; }
+
+    /// By block: a parameter that several read (a tied one) has an accumulator in each, and they are added once per
+    /// step, lowest block first. So the sums do not depend on which blocks share a pipeline stage.
+    using Accumulators = std::map<int, Carry>;
 
     Graph& graph_;
     Builder builder_;
@@ -127,7 +151,7 @@ private:
     std::vector<bool> leaf_ok_, needs_;
     std::vector<ValueId> parameter_; ///< by value: the parameter it stands for
     std::vector<ValueId> gradients_; ///< by value
-    std::vector<Carry> carries_;     ///< by parameter
+    std::vector<Accumulators> carries_; ///< by parameter
 };
 
 } // namespace

@@ -3,7 +3,52 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 
+#include <algorithm>
+
 namespace trivium {
+
+namespace {
+
+/// `sharding` with `axis` cutting one dimension more: the first that divides evenly, else the longest that has a row
+/// for each rank, else none.
+Sharding cut_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
+{
+    sharding.dims.resize(shape.size());
+    sharding.origin = "the optimizer";
+    const i64 ranks = mesh.size(axis);
+    int best = -1;
+    i64 best_extent = ranks - 1;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+        sharding.dims[d].open = false;
+        i64 parts = 1;
+        for (const std::string& a : sharding.dims[d].axes)
+            parts *= mesh.size(a);
+        const i64 extent = shape[d] / parts; // of the smallest part
+        if (extent % ranks == 0 && shape[d] % parts == 0) {
+            best = static_cast<int>(d);
+            break;
+        }
+        if (extent > best_extent) {
+            best = static_cast<int>(d);
+            best_extent = extent;
+        }
+    }
+    for (std::size_t d = static_cast<std::size_t>(best) + 1; d < shape.size(); ++d)
+        sharding.dims[d].open = false;
+    if (best >= 0)
+        sharding.dims[static_cast<std::size_t>(best)].axes.push_back(axis);
+    return sharding;
+}
+
+} // namespace
+
+Graph stack_outputs(Graph graph)
+{
+    Builder b(graph);
+    b.where = {Region::epilogue, Phase::update, 0, ""};
+    graph.outputs = {b.stack_of(graph.outputs, "totals")};
+    return graph;
+}
 
 Graph add_optimizer(Graph graph, const OptimizerConfig& config)
 {
@@ -11,23 +56,34 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
     b.where = {Region::epilogue, Phase::update, 0, ""};
     std::vector<std::pair<ValueId, ValueId>> trained; // parameter, gradient
     for (const ValueId p : graph.with_role(Role::parameter))
-        if (const ValueId gradient = graph.find("grad." + graph[p].name))
-            trained.emplace_back(p, gradient);
-    const ValueId tokens = graph.find("token_count");
-    TRV_CHECK(tokens && !trained.empty(), "the graph has no token count or no gradients");
+        if (const ValueId gradient = graph.find("grad." + graph[p].name)) {
+            b.where.block = graph[graph[gradient].producer].block;
+            const std::string name = "grad_sum." + graph[p].name;
+            if (config.reduce_bf16)
+                trained.emplace_back(p, b.cast_to(b.reshard_to(b.cast_to(gradient, DType::bf16), {}), graph[gradient].type.dtype, name));
+            else
+                trained.emplace_back(p, b.reshard_to(gradient, {}, name));
+        }
+    TRV_CHECK(graph.outputs.size() == 2 && !trained.empty(), "the graph has no loss and token count, or no gradients");
 
-    std::vector<ValueId> squares;
     for (const auto& [parameter, gradient] : trained)
-        squares.push_back(b.squares_of(gradient));
-    const ValueId norm = b.norm_of(tokens, squares, config.grad_clip);
-    graph.outputs.push_back(norm);
+        graph.outputs.push_back(b.squares_of(gradient));
+    b.where.block = 0;
+    const ValueId totals = b.stack_of(graph.outputs, "totals");
+    const ValueId norm = b.norm_of(totals, config.grad_clip);
+    graph.outputs = {totals, norm};
 
     const ValueId hyper = b.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
     for (const auto& [parameter, gradient] : trained) {
         const std::string name = graph[parameter].name;
+        b.where.block = graph[graph[gradient].producer].block;
         std::vector<ValueId> states{parameter};
-        for (const char* moment : {"adam_m.", "adam_v."})
-            states.push_back(b.value(moment + name, graph[parameter].type, Role::state, {"fill", {{"value", 0.0}}}));
+        for (const char* moment : {"adam_m.", "adam_v."}) {
+            const ValueId state = b.value(moment + name, graph[parameter].type, Role::state, {"fill", {{"value", 0.0}}});
+            if (!config.shard_axis.empty())
+                graph[state].sharding = cut_further(graph[parameter].sharding, graph[parameter].type.shape, graph.mesh, config.shard_axis);
+            states.push_back(state);
+        }
         b.update(states, gradient, norm, hyper, graph[parameter].decay ? config.weight_decay : 0.0);
     }
     return graph;

@@ -1,5 +1,7 @@
 #include "passes/simplify.hpp"
 
+#include "ir/op_table.hpp"
+
 namespace trivium {
 
 Graph simplify(Graph graph)
@@ -11,6 +13,7 @@ Graph simplify(Graph graph)
         values[carry.out.index()] = true;
     for (std::size_t i = graph.ops.size(); i-- > 0;) {
         const Op& op = graph.ops[i];
+        ops[i] = info(op).communicates; // other ranks take part
         for (const ValueId r : op.results)
             ops[i] = ops[i] || values[r.index()];
         if (!ops[i])

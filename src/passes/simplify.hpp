@@ -4,7 +4,7 @@
 
 namespace trivium {
 
-/// Keeps what the outputs and carries depend on, and every value that is given.
+/// Keeps what the outputs, the carries and other ranks depend on, and every value that is given.
 Graph simplify(Graph graph);
 
 } // namespace trivium

@@ -10,6 +10,9 @@
 #include "kernels/rope.hpp"
 #include "runtime/dtypes.hpp"
 
+#include <algorithm>
+#include <sstream>
+
 namespace trivium {
 
 namespace k = kernels;
@@ -38,6 +41,8 @@ struct Args {
         return static_cast<T*>(b.results[static_cast<std::size_t>(i)]);
     }
     double real(const char* name) const { return real_attr(b.op->attrs, name); }
+    /// Where this rank's part of the words begins.
+    i64 first_word() const { return has_attr(b.op->attrs, "v_offset") ? int_attr(b.op->attrs, "v_offset") : 0; }
     bool over() const { return b.overwrite; }
     k::Scratch scratch() const { return b.scratch; }
 };
@@ -72,11 +77,11 @@ Call bind_typed(const Binding& b)
     const Args a{b};
     switch (b.op->kind) {
     case OpKind::embedding: {
-        const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), 0};
+        const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), a.first_word()};
         return [s, t = a.in<T>(0), ids = a.ids(1), y = a.out<T>(0)](const k::Exec& e) { k::embedding(e, s, t, ids, y); };
     }
     case OpKind::embedding_grad: {
-        const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], 0};
+        const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], a.first_word()};
         return [s, dy = a.in<T>(0), ids = a.ids(1), dt = a.out<A>(0), o = a.over()](const k::Exec& e) { k::embedding_grad(e, s, dy, ids, dt, o); };
     }
     case OpKind::rms_norm: {
@@ -144,13 +149,18 @@ Call bind_typed(const Binding& b)
             using To = decltype(to);
             return [n = a.n(0), x = a.in<T>(0), y = a.out<To>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
         });
+    case OpKind::reshard: // partition takes them away: only in a graph that was never partitioned
+        return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
+            if (x != y)
+                k::cast(e, n, x, y);
+        };
     case OpKind::fill: return [n = a.n(0), v = a.real("value"), y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
     case OpKind::xent_stats: {
-        const k::LossShape s{a.rows(0), a.last(0), 0};
+        const k::LossShape s{a.rows(0), a.last(0), a.first_word()};
         return [s, x = a.in<T>(0), t = a.ids(1), lse = a.out<A>(0), picked = a.out<A>(1)](const k::Exec& e) { k::xent_stats(e, s, x, t, lse, picked); };
     }
     case OpKind::xent_stats_grad: {
-        const k::LossShape s{a.rows(0), a.last(0), 0};
+        const k::LossShape s{a.rows(0), a.last(0), a.first_word()};
         return [s, x = a.in<T>(0), t = a.ids(1), lse = a.in<A>(2), dlse = a.in<A>(3), dpicked = a.in<A>(4), dx = a.out<T>(0)](const k::Exec& e) { k::xent_stats_grad(e, s, x, t, lse, dlse, dpicked, dx); };
     }
     default: break;
@@ -176,6 +186,38 @@ Call bind_real(const Binding& b)
     }
 }
 
+/// Scalars lie wherever memory was planned for them; the places of those that another rank has are 0.
+Call bind_stack(const Binding& b)
+{
+    std::vector<std::pair<i64, const double*>> scalars;
+    std::istringstream places(text_attr(b.op->attrs, "at"));
+    for (void* operand : b.operands) {
+        i64 at = 0;
+        TRV_CHECK(places >> at, "a stack of ", b.operands.size(), " scalars with fewer places");
+        scalars.emplace_back(at, static_cast<const double*>(operand));
+    }
+    return [scalars, n = int_attr(b.op->attrs, "n"), y = static_cast<double*>(b.results[0])](const k::Exec&) {
+        std::fill(y, y + n, 0.0);
+        for (const auto& [at, x] : scalars)
+            y[at] = *x;
+    };
+}
+
+Call bind_slice(const Args& a)
+{
+    const auto dim = static_cast<std::size_t>(std::stoll(text_attr(a.b.op->attrs, "dim")));
+    const Shape &from = a.in_type(0).shape, &to = a.out_type(0).shape;
+    i64 rows = 1, inner = 1;
+    for (std::size_t d = 0; d < from.size(); ++d)
+        (d < dim ? rows : inner) *= d == dim ? 1 : from[d];
+    const i64 stride = from[dim] * inner, offset = int_attr(a.b.op->attrs, "offset") * inner, columns = to[dim] * inner;
+    const auto bind = [&](auto t) -> Call {
+        using T = decltype(t);
+        return [=, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::slice(e, rows, stride, offset, columns, x, y); };
+    };
+    return a.in_type(0).dtype == DType::i32 ? bind(std::int32_t{}) : with_type(a.in_type(0).dtype, bind);
+}
+
 } // namespace
 
 Call Dispatch::bind(const Binding& b)
@@ -184,18 +226,12 @@ Call Dispatch::bind(const Binding& b)
     switch (b.op->kind) {
     case OpKind::matmul: return bind_product(b);
     case OpKind::count_valid: return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::count_valid(e, n, t, y, o); };
-    case OpKind::global_norm: {
-        // The sums of squares are scalars of their own; the kernel wants them in a row.
-        std::vector<const double*> parts;
-        for (std::size_t i = 1; i < b.operands.size(); ++i)
-            parts.push_back(static_cast<const double*>(b.operands[i]));
-        std::vector<double> row(parts.size());
-        return [parts, row, tokens = a.in<double>(0), clip = a.real("clip"), y = a.out<double>(0)](const k::Exec& e) mutable {
-            for (std::size_t i = 0; i < parts.size(); ++i)
-                row[i] = *parts[i];
-            k::global_norm(e, static_cast<i64>(row.size()), row.data(), tokens, clip, y);
-        };
+    case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
+        const double* totals = a.in<double>(0);
+        return [totals, count = a.n(0) - 2, clip = a.real("clip"), y = a.out<double>(0)](const k::Exec& e) { k::global_norm(e, count, totals + 2, totals + 1, clip, y); };
     }
+    case OpKind::stack: return bind_stack(b);
+    case OpKind::slice: return bind_slice(a);
     default: break;
     }
     const DType type = a.in_type(0).dtype;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 namespace trivium {
 
@@ -31,11 +33,12 @@ struct Executor::Guard {
 
     std::vector<std::vector<BufferId>> dying;
     std::vector<bool> live;
+    std::vector<std::pair<std::size_t, BufferId>> late; ///< moves, and buffers that die with them
 
     explicit Guard(const Schedule& schedule) : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false) {}
 };
 
-Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config)
+Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid)
     : graph_(graph), schedule_(schedule), arena_(arena), config_(config), dispatch_(config.threads)
 {
     exec_.threads = config.threads;
@@ -59,8 +62,16 @@ Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, c
         if (step.scratch)
             binding.scratch = {address(step.scratch), schedule_[step.scratch].bytes};
         binding.overwrite = !binding.op->accumulate || step.overwrite;
+        if (info(*binding.op).communicates) {
+            TRV_CHECK(grid, "a step communicates, and there is no grid");
+            moves_.resize(calls_.size());
+            moves_.push_back(bind_communication(binding, *grid));
+            calls_.emplace_back();
+            continue;
+        }
         calls_.push_back(dispatch_.bind(binding));
     }
+    moves_.resize(calls_.size());
     for (const ValueId id : graph_.outputs)
         fetched_.emplace_back(static_cast<std::size_t>(graph_[id].type.bytes()));
     if constexpr (contracts_on)
@@ -81,11 +92,18 @@ void Executor::run_after_decision() { run_steps(schedule_.decision, schedule_.st
 void Executor::run_steps(std::size_t begin, std::size_t end, const Feed* feed)
 {
     for (std::size_t i = begin; i < end; ++i) {
+        for (const StepId wait : schedule_.steps[i].waits)
+            finish_move(wait.index());
+        drive_moves();
         const Seconds start = config_.trace ? now() : 0;
-        run_step(i, feed);
         if (config_.trace)
-            timeline_.spans[i] = {start, now()};
+            timeline_.spans[i].begin = start;
+        run_step(i, feed);
+        if (config_.trace && !moves_[i])
+            timeline_.spans[i].end = now();
     }
+    while (!under_way_.empty())
+        finish_move(under_way_.front());
 }
 
 void Executor::touch(const Step& step)
@@ -114,7 +132,7 @@ void Executor::run_step(std::size_t i, const Feed* feed)
     const Step& step = schedule_.steps[i];
     touch(step);
     switch (step.kind) {
-    case StepKind::op: calls_[i](exec_); break;
+    case StepKind::op: moves_[i] ? begin_move(i) : calls_[i](exec_); break;
     case StepKind::feed: (*feed)(graph_[step.value], step.microbatch, arena_.at(schedule_[step.results[0]].offset)); break;
     case StepKind::fetch: {
         std::vector<std::byte>& to = fetched_[output_index(graph_, graph_[step.value].name)];
@@ -133,11 +151,76 @@ void Executor::run_step(std::size_t i, const Feed* feed)
         TRV_CHECK(std::all_of(zone, zone + config_.red_zone, [](std::byte x) { return x == std::byte{Guard::zone}; }),
                   "step ", i, " (", step.kind == StepKind::op ? info(graph_[step.op]).name : "copy", ") wrote behind ", b.name);
     }
-    for (const BufferId id : guard_->dying[i]) {
+    bury(guard_->dying[i]);
+}
+
+void Executor::bury(const std::vector<BufferId>& dead)
+{
+    for (const BufferId id : dead) {
+        // What a move still uses dies with the move.
+        const auto uses = [&](std::size_t move) {
+            const Step& step = schedule_.steps[move];
+            return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
+                   std::find(step.results.begin(), step.results.end(), id) != step.results.end() || step.scratch == id;
+        };
+        if (const auto move = std::find_if(under_way_.begin(), under_way_.end(), uses); move != under_way_.end()) {
+            guard_->late.emplace_back(*move, id);
+            continue;
+        }
         const Buffer& b = schedule_[id];
         std::memset(arena_.at(b.offset), Guard::dead, static_cast<std::size_t>(b.bytes));
         guard_->live[id.index()] = false;
     }
+}
+
+void Executor::begin_move(std::size_t i)
+{
+    // Moves of one queue take turns.
+    for (const std::size_t other : std::vector<std::size_t>(under_way_))
+        if (schedule_.steps[other].queue == schedule_.steps[i].queue)
+            finish_move(other);
+    moves_[i]->start();
+    under_way_.push_back(i);
+    if (!config_.overlap)
+        finish_move(i);
+}
+
+void Executor::finish_move(std::size_t i)
+{
+    if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
+        return;
+    // A peer may wait for another move of ours before it goes on with this one.
+    while (under_way_.size() > 1) {
+        drive_moves();
+        if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
+            return;
+        std::this_thread::yield();
+    }
+    moves_[i]->finish();
+    move_is_over(i);
+}
+
+void Executor::drive_moves()
+{
+    for (const std::size_t i : std::vector<std::size_t>(under_way_))
+        if (moves_[i]->progress())
+            move_is_over(i);
+}
+
+void Executor::move_is_over(std::size_t i)
+{
+    std::erase(under_way_, i);
+    if (config_.trace)
+        timeline_.spans[i].end = now();
+    if (!guard_)
+        return;
+    std::vector<BufferId> dead;
+    std::erase_if(guard_->late, [&](const auto& entry) {
+        if (entry.first == i)
+            dead.push_back(entry.second);
+        return entry.first == i;
+    });
+    bury(dead);
 }
 
 double Executor::fetched(std::string_view name, i64 element) const

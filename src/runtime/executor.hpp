@@ -1,7 +1,7 @@
 #pragma once
 // Runs a Schedule's Steps in an arena. It decides nothing: order, memory and what is fetched are the Schedule's.
 #include "runtime/arena.hpp"
-#include "runtime/dispatch.hpp"
+#include "runtime/communication.hpp"
 #include "schedule/timeline.hpp"
 
 namespace trivium {
@@ -13,12 +13,14 @@ struct ExecutorConfig {
     int threads = 1;
     bool trace = false; ///< measure each Step
     Bytes red_zone = 0; ///< as memory was planned
+    bool overlap = true; ///< compute while data move; else each move is waited for at once
 };
 
 class Executor {
 public:
-    /// Binds every Step; what it refers to must outlive it.
-    Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config);
+    /// Binds every Step; what it refers to must outlive it. `grid`: the ranks that communicate, null where none do;
+    /// all of them make their Executors in the same order.
+    Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid = nullptr);
     ~Executor();
 
     /// The Steps before the decision. Afterwards fetched() has their values.
@@ -41,6 +43,12 @@ private:
     void run_steps(std::size_t begin, std::size_t end, const Feed* feed);
     void run_step(std::size_t i, const Feed* feed);
     void touch(const Step& step);
+    void begin_move(std::size_t i);
+    /// Returns when the move that Step i began is over; drives the others on meanwhile.
+    void finish_move(std::size_t i);
+    void move_is_over(std::size_t i);
+    void drive_moves();
+    void bury(const std::vector<BufferId>& dead);
 
     const Graph& graph_;
     const Schedule& schedule_;
@@ -48,7 +56,9 @@ private:
     ExecutorConfig config_;
     kernels::Exec exec_;
     Dispatch dispatch_;
-    std::vector<Call> calls_;                            ///< by Step; empty for feed and fetch
+    std::vector<Call> calls_;                            ///< by Step; empty for feed, fetch and moves
+    std::vector<std::unique_ptr<Communication>> moves_;  ///< by Step; null for what moves nothing
+    std::vector<std::size_t> under_way_;                 ///< Steps whose moves have begun, oldest first
     std::vector<std::vector<std::byte>> fetched_;        ///< by position in the graph's outputs
     std::unique_ptr<Guard> guard_;                       ///< with contracts
     Timeline timeline_;

@@ -33,7 +33,7 @@ std::vector<ValueId> find_roots(const Graph& graph)
                 root[result.index()] = root[into.index()];
                 continue;
             }
-            for (const Alias& alias : info(op).aliases) {
+            for (const Alias& alias : aliases_of(op)) {
                 const auto at = static_cast<std::size_t>(alias.operand);
                 if (static_cast<std::size_t>(alias.result) != r || taken[at])
                     continue;
@@ -85,6 +85,12 @@ public:
     ScheduleBuilder(const Graph& graph, const ScheduleConfig& config) : graph_(graph), config_(config), root_(find_roots(graph))
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
+        for (const Op& op : graph.ops)
+            if (info(op).communicates && queue_of(op) == static_cast<int>(schedule_.queues.size()))
+                schedule_.queues.push_back(queue_name(op));
+        last_on_queue_.resize(schedule_.queues.size());
+        exchange_.resize(schedule_.queues.size());
+        exchange_bytes_.resize(schedule_.queues.size(), 0);
         schedule_.microbatches = config.microbatches;
         const std::vector<Task> tasks = pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
         const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.phase == Phase::backward; });
@@ -93,11 +99,16 @@ public:
         schedule_.representative = 2 * schedule_.slots + 2;
         for (const Op& op : graph.ops) {
             const ScratchKind kind = info(op).scratch;
+            if (kind == ScratchKind::exchange) {
+                Bytes& bytes = exchange_bytes_[static_cast<std::size_t>(queue_of(op))];
+                bytes = std::max(bytes, exchange_scratch(op));
+                continue;
+            }
             Bytes& bytes = scratch_bytes_[static_cast<std::size_t>(kind)];
             bytes = std::max({bytes, config.scratch.of(kind), least_scratch_of(graph, op)});
         }
         buffer_of_.resize(graph.values.size());
-        writer_.resize(graph.values.size() * static_cast<std::size_t>(schedule_.slots));
+        uses_.resize(graph.values.size() * static_cast<std::size_t>(schedule_.slots));
         run(tasks, trains);
     }
 
@@ -109,6 +120,7 @@ private:
         for (const ValueId v : graph_.with_role(Role::hyper))
             feed(v, -1);
         ops_of(Region::prologue, Phase::forward, -1);
+        find_early();
         for (const Task& task : tasks) {
             if (task.phase == Phase::forward) {
                 for (const ValueId v : graph_.with_role(Role::input))
@@ -124,12 +136,42 @@ private:
         while (update < graph_.ops.size() && !changes_run_values(graph_.ops[update]))
             ++update;
         for (std::size_t i = first_epilogue; i < update; ++i)
-            op(OpId(i), -1);
+            op_once(OpId(i));
         for (const ValueId v : graph_.outputs)
             fetch(v);
         schedule_.decision = schedule_.steps.size();
         for (std::size_t i = update; i < graph_.ops.size(); ++i)
-            op(OpId(i), -1);
+            op_once(OpId(i));
+    }
+
+    /// Collectives of the epilogue that wait only for the backward pass begin as soon as its last microbatch is done
+    /// with their operands, beside the rest of it.
+    void find_early()
+    {
+        early_.resize(graph_.ops.size());
+        done_.resize(graph_.ops.size(), false);
+        std::vector<std::size_t> trigger(graph_.ops.size(), 0);
+        for (std::size_t i = region_begin(Region::epilogue); i < graph_.ops.size(); ++i) {
+            const Op& op = graph_.ops[i];
+            bool early = info(op).communicates && !op.operands.empty();
+            for (const ValueId v : op.operands) {
+                const OpId producer = graph_[v].producer;
+                early = early && producer && (graph_[producer].region == Region::microbatch ? graph_[producer].phase == Phase::backward : trigger[producer.index()] > 0);
+                if (early)
+                    trigger[i] = std::max(trigger[i], graph_[producer].region == Region::microbatch ? producer.index() : trigger[producer.index()]);
+            }
+            if (early)
+                early_[trigger[i]].push_back(OpId(i));
+            else
+                trigger[i] = 0;
+        }
+    }
+
+    void op_once(OpId id)
+    {
+        if (!done_[id.index()])
+            op(id, -1);
+        done_[id.index()] = true;
     }
 
     std::size_t region_begin(Region region) const
@@ -149,9 +191,47 @@ private:
 
     void ops_of(Region region, Phase phase, i64 microbatch)
     {
-        for (std::size_t i = 0; i < graph_.ops.size(); ++i)
-            if (graph_.ops[i].region == region && (region == Region::prologue || graph_.ops[i].phase == phase))
-                op(OpId(i), microbatch);
+        for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+            if (graph_.ops[i].region != region || (region != Region::prologue && graph_.ops[i].phase != phase))
+                continue;
+            op(OpId(i), microbatch);
+            if (phase == Phase::backward && microbatch == config_.microbatches - 1)
+                for (const OpId early : early_[i])
+                    op_once(early);
+        }
+    }
+
+    /// Moves of one axis take turns; messages to and from each peer have turns of their own, lest two ranks wait for
+    /// each other.
+    static std::string queue_name(const Op& op)
+    {
+        const std::string& axis = text_attr(op.attrs, "axis");
+        return has_attr(op.attrs, "to")     ? str(axis, " to ", int_attr(op.attrs, "to"))
+               : has_attr(op.attrs, "from") ? str(axis, " from ", int_attr(op.attrs, "from"))
+                                            : axis;
+    }
+
+    int queue_of(const Op& op) const
+    {
+        if (!info(op).communicates)
+            return queue_compute;
+        return static_cast<int>(std::find(schedule_.queues.begin(), schedule_.queues.end(), queue_name(op)) - schedule_.queues.begin());
+    }
+
+    /// What a collective takes in one round, as far as the machine file allows; never less than a small window for each
+    /// peer and direction.
+    Bytes exchange_scratch(const Op& op) const
+    {
+        Bytes in = 0, out = 0;
+        for (const ValueId v : op.operands)
+            in += graph_[v].type.bytes();
+        for (const ValueId v : op.results)
+            out += graph_[v].type.bytes();
+        const std::string& axis = text_attr(op.attrs, "axis");
+        const i64 ranks = axis == "world" ? graph_.mesh.ranks() : graph_.mesh.size(axis);
+        constexpr Bytes window = 4096;
+        const Bytes least = 2 * ranks * window;
+        return std::max(least, std::min(2 * std::max(in, out) + least, config_.scratch.of(ScratchKind::exchange)));
     }
 
     std::size_t slot_of(ValueId v, i64 microbatch) const
@@ -191,9 +271,14 @@ private:
         return scratch_[index];
     }
 
-    StepId& writer(ValueId v, i64 microbatch)
+    /// Who touched a buffer last: a Step that reads it waits for the writer, one that writes it for all.
+    struct Uses {
+        StepId writer;
+        std::vector<StepId> readers; ///< since then, the last of each queue
+    };
+    Uses& uses(ValueId v, i64 microbatch)
     {
-        return writer_[root_[v.index()].index() * static_cast<std::size_t>(schedule_.slots) + slot_of(v, microbatch)];
+        return uses_[root_[v.index()].index() * static_cast<std::size_t>(schedule_.slots) + slot_of(v, microbatch)];
     }
 
     /// Waits for `other` unless the queue's own order does that already.
@@ -204,10 +289,27 @@ private:
             step.waits.push_back(other);
     }
 
-    void push(Step step)
+    void wait_to_write(Step& step, ValueId v, i64 microbatch)
     {
-        last_on_queue_[step.queue] = StepId(schedule_.steps.size());
+        wait_for(step, uses(v, microbatch).writer);
+        for (const StepId reader : uses(v, microbatch).readers)
+            wait_for(step, reader);
+    }
+
+    StepId push(Step step)
+    {
+        const StepId id(schedule_.steps.size());
+        last_on_queue_[static_cast<std::size_t>(step.queue)] = id;
         schedule_.steps.push_back(std::move(step));
+        return id;
+    }
+
+    void has_read(ValueId v, i64 microbatch, StepId id)
+    {
+        std::vector<StepId>& readers = uses(v, microbatch).readers;
+        const int queue = schedule_.steps[id.index()].queue;
+        std::erase_if(readers, [&](StepId other) { return schedule_.steps[other.index()].queue == queue; });
+        readers.push_back(id);
     }
 
     void feed(ValueId v, i64 microbatch)
@@ -218,9 +320,9 @@ private:
         step.microbatch = microbatch;
         step.queue = queue_host_to_device;
         step.results = {buffer(v, microbatch)};
-        wait_for(step, last_on_queue_[queue_compute]); // the slot's former content has been read
-        push(std::move(step));
-        writer(v, microbatch) = last_on_queue_[queue_host_to_device];
+        wait_for(step, last_on_queue_[queue_compute]); // so that its bytes may have been another's
+        wait_to_write(step, v, microbatch);
+        uses(v, microbatch) = {push(std::move(step)), {}};
     }
 
     void fetch(ValueId v)
@@ -232,8 +334,9 @@ private:
             step.microbatch = config_.microbatches - 1;
         step.queue = queue_device_to_host;
         step.operands = {buffer(v, step.microbatch)};
-        wait_for(step, writer(v, step.microbatch));
-        push(std::move(step));
+        wait_for(step, uses(v, step.microbatch).writer);
+        const i64 microbatch = step.microbatch;
+        has_read(v, microbatch, push(std::move(step)));
     }
 
     void op(OpId id, i64 microbatch)
@@ -242,19 +345,41 @@ private:
         Step step;
         step.op = id;
         step.microbatch = microbatch;
+        step.queue = queue_of(op);
         for (const ValueId v : op.operands) {
             step.operands.push_back(buffer(v, microbatch));
-            wait_for(step, writer(v, microbatch));
+            wait_for(step, uses(v, microbatch).writer);
         }
         // The first op that touches an accumulator is the first to add into it.
         if (op.accumulate)
-            step.overwrite = graph_[op.operands.back()].role == Role::carry && !writer(op.operands.back(), microbatch);
-        for (const ValueId v : op.results)
+            step.overwrite = graph_[op.operands.back()].role == Role::carry && !uses(op.operands.back(), microbatch).writer;
+        if (op.operands.empty()) // as in feed()
+            wait_for(step, last_on_queue_[queue_compute]);
+        for (const ValueId v : op.results) {
             step.results.push_back(buffer(v, microbatch));
-        step.scratch = scratch(info(op).scratch);
-        push(std::move(step));
+            wait_to_write(step, v, microbatch);
+        }
+        if (info(op).scratch == ScratchKind::exchange)
+            step.scratch = exchange(step.queue);
+        else
+            step.scratch = scratch(info(op).scratch);
+        const StepId made = push(std::move(step));
+        for (const ValueId v : op.operands)
+            has_read(v, microbatch, made);
         for (const ValueId v : op.results)
-            writer(v, microbatch) = last_on_queue_[queue_compute];
+            uses(v, microbatch) = {made, {}};
+    }
+
+    /// Collectives of one queue take turns, so that they share a buffer.
+    BufferId exchange(int queue)
+    {
+        BufferId& id = exchange_[static_cast<std::size_t>(queue)];
+        if (!id) {
+            id = BufferId(schedule_.buffers.size());
+            schedule_.buffers.push_back({"scratch." + schedule_.queues[static_cast<std::size_t>(queue)], exchange_bytes_[static_cast<std::size_t>(queue)],
+                                         -1, Lifetime::microbatch, MemoryKind::scratch});
+        }
+        return id;
     }
 
     const Graph& graph_;
@@ -262,10 +387,14 @@ private:
     std::vector<ValueId> root_;
     Schedule schedule_;
     std::vector<std::vector<BufferId>> buffer_of_; ///< by root value, then slot
-    std::vector<StepId> writer_;                   ///< by root value and slot: the Step that wrote last
-    StepId last_on_queue_[3];
+    std::vector<Uses> uses_;                       ///< by root value and slot
+    std::vector<StepId> last_on_queue_;
+    std::vector<std::vector<OpId>> early_; ///< by op of the backward pass: collectives that may begin behind it
+    std::vector<bool> done_;               ///< ops of the epilogue that have their Step
     BufferId scratch_[4];
     Bytes scratch_bytes_[4] = {};
+    std::vector<BufferId> exchange_; ///< by queue
+    std::vector<Bytes> exchange_bytes_;
 };
 
 } // namespace

@@ -42,13 +42,14 @@ bool may_overlap(const Placed& a, const Placed& b, const HappensBefore& order)
     return false;
 }
 
-/// When each buffer matters, over the microbatches below `microbatches`.
-std::vector<Placed> find_intervals(const Schedule& schedule, i64 microbatches)
+/// When each buffer matters. Microbatches from `representative` on are left out, but for the last ones: they overlap with
+/// what begins behind them.
+std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
 {
     std::vector<Placed> uses(schedule.buffers.size());
     const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
         const Buffer& buffer = schedule[id];
-        if (buffer.lifetime == Lifetime::microbatch && microbatch >= microbatches)
+        if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative && microbatch < schedule.microbatches - schedule.slots - 1)
             return;
         Placed& use = uses[id.index()];
         const bool scratch = buffer.kind == MemoryKind::scratch;

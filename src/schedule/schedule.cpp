@@ -18,6 +18,7 @@ Bytes ScratchBudget::of(ScratchKind kind) const
     case ScratchKind::product: return product;
     case ScratchKind::attention: return attention;
     case ScratchKind::reduction: return reduction;
+    case ScratchKind::exchange: return exchange;
     case ScratchKind::none: break;
     }
     return 0;

@@ -52,7 +52,7 @@ struct Step {
 inline constexpr i64 every_microbatch = i64{1} << 62;
 
 struct Schedule {
-    std::vector<std::string> queues; ///< "compute", "host_to_device", "device_to_host"
+    std::vector<std::string> queues; ///< "compute", "host_to_device", "device_to_host", then one per direction of communication
     std::vector<Step> steps;
     std::vector<Buffer> buffers;
     /// Steps from here on change run-lifetime values; before the first of them all ranks agree whether they run.
@@ -69,7 +69,7 @@ enum Queue { queue_compute = 0, queue_host_to_device = 1, queue_device_to_host =
 
 /// Scratch per kind of kernel (op_table.hpp), from the machine file. An op that names a larger least gets that.
 struct ScratchBudget {
-    Bytes product = 0, attention = 0, reduction = 0;
+    Bytes product = 0, attention = 0, reduction = 0, exchange = 0;
     Bytes of(ScratchKind kind) const;
 };
 

@@ -3,27 +3,60 @@
 #include "base/check.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
+#include "passes/bucket.hpp"
 #include "passes/optimizer.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
+#include "passes/stage.hpp"
+#include "plan/cost.hpp"
+
+#include <algorithm>
 
 namespace trivium {
 
 namespace {
 
-GraphConfig graph_config(const RunConfig& config)
+/// How the tensor axis cuts the model. Throws UserError where some rank would have nothing.
+ModelAxes model_axes(const RunConfig& config)
 {
-    return {micro_batch(config), compute_type(config.train.precision), master_type(config.train.precision)};
+    const ParallelConfig& p = config.parallel;
+    const ModelConfig& m = config.model;
+    const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
+        if (!holds)
+            throw UserError({"parallel.tensor", str(p.tensor, " tensor ranks cannot share ", extent, " ", what), str(key, " = ", extent),
+                             str("set parallel.tensor to ", extent, " or less")});
+    };
+    const i64 queries = m.heads / m.kv_heads;
+    require(std::max(m.kv_heads, queries) >= p.tensor, queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
+            std::max(m.kv_heads, queries), queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
+    require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
+    require(m.vocab >= p.tensor, "model.vocab", m.vocab, "words");
+    ModelAxes axes;
+    axes.batch = "data";
+    axes.tensor = "tensor";
+    axes.sequence = p.sequence && p.tensor > 1;
+    axes.split_queries = m.kv_heads < p.tensor;
+    if (axes.sequence)
+        require(m.seq >= p.tensor, "model.seq", m.seq, "tokens of a sequence");
+    return axes;
 }
 
-/// What this version cannot run yet. (ZeRO shards over data ranks: with one of them every stage is the same.)
+GraphConfig graph_config(const RunConfig& config)
+{
+    return {micro_batch(config) * config.parallel.data, compute_type(config.train.precision), master_type(config.train.precision),
+            model_axes(config)};
+}
+
+/// What this version cannot run yet.
 void refuse_unbuilt(const RunConfig& config)
 {
     const auto refuse = [](const char* key, const std::string& what, const std::string& remedy) {
-        throw UserError({key, what + " is not built yet", "this version runs the core on one rank", remedy});
+        throw UserError({key, what + " is not built yet", "", remedy});
     };
     const ParallelConfig& p = config.parallel;
-    if (rank_count(p) != 1)
-        refuse("parallel", str("a grid of ", rank_count(p), " ranks"), "set data, tensor and pipeline to 1");
+    if (p.zero > 1 && p.data > 1) // over one data rank every stage is the same
+        refuse("parallel.zero", str("ZeRO stage ", p.zero), "set zero to 1 or 0");
     if (p.chunks != 1)
         refuse("parallel.chunks", "an interleaved schedule", "set chunks to 1");
     if (p.recompute != Recompute::none && p.recompute != Recompute::automatic)
@@ -32,25 +65,57 @@ void refuse_unbuilt(const RunConfig& config)
         refuse("parallel.strategy", "the strategy search", "give data, tensor and pipeline");
 }
 
+BucketConfig bucket_config(const ParallelConfig& p)
+{
+    BucketConfig bucket;
+    if (p.bucket == "none")
+        bucket.bytes = 0;
+    else if (p.bucket == "block")
+        bucket.by_block = true;
+    else if (p.bucket != "auto")
+        bucket.bytes = std::stoll(p.bucket);
+    return bucket;
+}
+
+/// The program of all ranks, with every value's sharding.
 Graph training_graph(const RunConfig& config, PassRunner& runner)
 {
+    const ParallelConfig& p = config.parallel;
     Graph g = build_loss_graph(config.model, graph_config(config));
     g.name = "train";
-    g.mesh.axes = {{"data", config.parallel.data}, {"pipeline", config.parallel.pipeline}, {"tensor", config.parallel.tensor}};
+    g.mesh = mesh_of(p);
+    OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
+    optimizer.shard_axis = p.zero > 0 && p.data > 1 ? "data" : "";
+    optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
     g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
     g = runner.run("autodiff", Level::global, std::move(g), [&](Graph graph) { return autodiff(std::move(graph), {}); });
-    g = runner.run("optimizer", Level::global, std::move(g), [&](Graph graph) {
-        return add_optimizer(std::move(graph), {config.train.grad_clip, config.train.weight_decay});
-    });
+    g = runner.run("optimizer", Level::global, std::move(g), [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
     g = runner.run("simplify", Level::global, std::move(g), simplify);
-    return g;
+    return runner.run("propagate", Level::sharded, std::move(g), propagate);
 }
 
 Graph evaluation_graph(const RunConfig& config, PassRunner& runner)
 {
     Graph g = build_loss_graph(config.model, graph_config(config));
     g.name = "eval";
-    return runner.run("simplify-eval", Level::global, std::move(g), simplify);
+    g.mesh = mesh_of(config.parallel);
+    g = runner.run("simplify-eval", Level::global, std::move(g), [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
+    return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
+}
+
+/// One rank's part of a sharded graph.
+Graph local_graph(const Graph& sharded, const Compiled& compiled, const ParallelConfig& parallel, PassRunner& runner)
+{
+    const std::string suffix = sharded.name == "train" ? "" : "-" + sharded.name;
+    const int pipeline = sharded.mesh.find("pipeline");
+    Graph g = sharded;
+    if (pipeline >= 0 && sharded.mesh.size("pipeline") > 1) {
+        const StageConfig stage{compiled.stage_of_block, static_cast<int>(compiled.at[static_cast<std::size_t>(pipeline)]), "pipeline"};
+        g = runner.run("stage" + suffix, Level::sharded, std::move(g), [&](Graph graph) { return cut_stage(graph, stage); });
+    }
+    g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) { return partition(graph, {compiled.at, "pipeline"}); });
+    g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
+    return runner.run("bucket" + suffix, Level::local, std::move(g), [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
 }
 
 /// Steps for each program, and one arena for all.
@@ -58,7 +123,16 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
 {
     std::vector<Schedule*> schedules;
     for (Program& program : compiled.programs) {
-        program.schedule = build_schedule(program.graph, {config.parallel.schedule, 0, 1, program.microbatches, machine.scratch});
+        const int pipeline = program.graph.mesh.find("pipeline");
+        ScheduleConfig schedule;
+        schedule.kind = config.parallel.schedule;
+        schedule.microbatches = program.microbatches;
+        schedule.scratch = machine.scratch;
+        if (pipeline >= 0) {
+            schedule.stage = compiled.at[static_cast<std::size_t>(pipeline)];
+            schedule.stages = program.graph.mesh.size("pipeline");
+        }
+        program.schedule = build_schedule(program.graph, schedule);
         schedules.push_back(&program.schedule);
     }
     MemoryConfig memory;
@@ -66,6 +140,37 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     memory.limit = config.parallel.memory_limit;
     compiled.memory = plan_memory(schedules, memory);
     compiled.memory.process = machine.process;
+}
+
+/// The programs of all ranks; what one rank runs of them follows from its coordinates.
+struct Sharded {
+    Graph train, eval;
+    std::vector<int> stage_of_block;
+    Flops flops = 0;
+};
+
+Sharded shard_training(const RunConfig& config, PassRunner& runner)
+{
+    refuse_unbuilt(config);
+    Sharded all;
+    all.train = training_graph(config, runner);
+    all.eval = evaluation_graph(config, runner);
+    all.stage_of_block = balance_stages(all.train, config.parallel.pipeline);
+    all.flops = model_flops(all.train, microbatch_count(config));
+    return all;
+}
+
+Compiled compile_rank(const Sharded& all, const RunConfig& config, const CompileConfig& options, PassRunner& runner, i64 rank)
+{
+    Compiled compiled;
+    compiled.stage_of_block = all.stage_of_block;
+    compiled.at = all.train.mesh.coordinates(rank);
+    compiled.flops = all.flops;
+    compiled.programs.push_back({local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
+    compiled.programs.push_back({local_graph(all.eval, compiled, config.parallel, runner), 1, {}, all.eval});
+    lay_out(compiled, config, options.machine);
+    compiled.passes = runner.records();
+    return compiled;
 }
 
 } // namespace
@@ -77,39 +182,57 @@ DType compute_type(Precision precision)
 
 DType master_type(Precision precision) { return precision == Precision::f64 ? DType::f64 : DType::f32; }
 
+Mesh mesh_of(const ParallelConfig& p) { return {{{"data", p.data}, {"pipeline", p.pipeline}, {"tensor", p.tensor}}}; }
+
 Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 {
-    refuse_unbuilt(config);
     PassRunner runner(options.runner);
-    Compiled compiled;
-    compiled.programs.push_back({training_graph(config, runner), microbatch_count(config)});
-    compiled.programs.push_back({evaluation_graph(config, runner)});
-    compiled.passes = runner.records();
-    lay_out(compiled, config, options.machine);
-    return compiled;
+    const Sharded all = shard_training(config, runner);
+    return compile_rank(all, config, options, runner, options.rank);
+}
+
+void compile_every_rank(const RunConfig& config, const CompileConfig& options, const std::function<void(i64, const Compiled&)>& visit)
+{
+    PassRunner runner(options.runner);
+    const Sharded all = shard_training(config, runner);
+    for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
+        visit(rank, compile_rank(all, config, options, runner, rank));
 }
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
 {
+    RunConfig alone = config;
+    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
     PassRunner runner(options.runner);
     Compiled compiled;
-    compiled.programs.push_back({evaluation_graph(config, runner)});
+    const Graph sharded = evaluation_graph(alone, runner);
+    compiled.at = {0, 0, 0};
+    compiled.programs.push_back({local_graph(sharded, compiled, alone.parallel, runner), 1, {}, sharded});
     compiled.passes = runner.records();
-    lay_out(compiled, config, options.machine);
+    lay_out(compiled, alone, options.machine);
     return compiled;
 }
 
 Compiled compile_generation(const RunConfig& config, const GenerationShape& shape, const CompileConfig& options)
 {
+    RunConfig alone = config;
+    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
     PassRunner runner(options.runner);
     Compiled compiled;
-    GraphConfig graph = graph_config(config);
+    GraphConfig graph = graph_config(alone);
     graph.batch = shape.batch;
-    for (const i64 queries : {shape.prefill, i64{1}})
-        compiled.programs.push_back({runner.run(queries == 1 ? "decode" : "prefill", Level::global,
-                                                build_decode_graph(config.model, graph, queries, shape.capacity), simplify)});
+    compiled.at = {0, 0, 0};
+    for (const i64 queries : {shape.prefill, i64{1}}) {
+        const std::string name = queries == 1 ? "decode" : "prefill";
+        Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
+        g.name = name;
+        g.mesh = mesh_of(alone.parallel);
+        g = runner.run(name, Level::global, std::move(g), simplify);
+        g = runner.run("propagate-" + name, Level::sharded, std::move(g), propagate);
+        compiled.programs.push_back({local_graph(g, compiled, alone.parallel, runner), 1, {}, g});
+    }
     compiled.passes = runner.records();
-    lay_out(compiled, config, options.machine);
+    lay_out(compiled, alone, options.machine);
     return compiled;
 }
 

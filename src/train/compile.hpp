@@ -5,13 +5,16 @@
 #include "passes/runner.hpp"
 #include "plan/machine.hpp"
 
+#include <functional>
+
 namespace trivium {
 
-/// A graph with its Steps.
+/// One rank's graph with its Steps.
 struct Program {
     Graph graph;
     i64 microbatches = 1;
     Schedule schedule{};
+    Graph sharded{}; ///< the same of all ranks: whole shapes, and how each value is cut
 };
 
 /// What one rank runs: programs that share an arena and their run-lifetime values.
@@ -19,19 +22,30 @@ struct Compiled {
     std::vector<Program> programs;
     MemoryPlan memory;
     std::vector<PassRecord> passes;
+    std::vector<int> stage_of_block; ///< 0: the embedding, then the layers, then the head
+    Coordinates at;                  ///< the rank, on the graphs' mesh
+    Flops flops = 0;                 ///< model flops of an optimizer step, over all ranks
 };
 
 struct CompileConfig {
     Machine machine;
     RunnerConfig runner;
+    i64 rank = 0; ///< whose programs are wanted
 };
 
 enum : std::size_t { train_program = 0, eval_program = 1 };
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 
 /// Programs `train` and `eval`. \pre resolved and validated
+/// Throws UserError where the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
-/// The program `eval` alone, in train's precision.
+/// The same for every rank of the grid, one after the other: what all share is made once.
+void compile_every_rank(const RunConfig& config, const CompileConfig& options, const std::function<void(i64 rank, const Compiled&)>& visit);
+
+/// The grid that a config asks for: data x pipeline x tensor, the last one fastest.
+Mesh mesh_of(const ParallelConfig& config);
+
+/// The program `eval` alone, in train's precision, on one rank whatever the grid.
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options);
 
 struct GenerationShape {

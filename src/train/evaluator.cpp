@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/sample_order.hpp"
+#include "passes/optimizer.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -37,8 +38,8 @@ Evaluation Evaluator::run(const TokenStore& store, i64 windows)
             for (i64 row = 0; row < batch; ++row)
                 fill_row(value, row, store, first + row < count ? first + row : -1, destination);
         });
-        loss_sum += executor_.fetched("loss_sum");
-        token_sum += executor_.fetched("token_count");
+        loss_sum += executor_.fetched("totals", total_loss);
+        token_sum += executor_.fetched("totals", total_tokens);
     }
     return {token_sum > 0 ? loss_sum / token_sum : 0, static_cast<i64>(token_sum)};
 }

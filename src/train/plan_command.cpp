@@ -27,7 +27,7 @@ PlanReport make_report(const ConfigArguments& arguments)
     report.compiled = compile_training(report.config, {report.machine, {}});
     const Program& train = report.compiled.programs[train_program];
     report.threads = thread_count(report.config.parallel);
-    report.flops = model_flops(train.graph, microbatch_count(report.config));
+    report.flops = report.compiled.flops;
     report.step = simulate(train.graph, train.schedule, report.machine, report.threads).length();
     return report;
 }

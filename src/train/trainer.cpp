@@ -61,7 +61,7 @@ Trainer::Trainer(RunConfig config, const std::string& build)
     executor_.emplace(train.graph, train.schedule, *arena_, executor);
     if (valid_)
         evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor);
-    flops_ = model_flops(train.graph, microbatch_count(config_));
+    flops_ = compiled_.flops;
     restore_or_initialise();
     metrics_.emplace(config_.log.dir, state_.step);
 }
@@ -169,8 +169,8 @@ Trainer::StepResult Trainer::train_step()
                 fill_row(value, row, *train_, order_->at(state_.samples + microbatch * batch + row), destination);
     });
     StepResult result;
-    const double tokens = executor_->fetched("token_count");
-    result.loss = executor_->fetched("loss_sum") / tokens;
+    const double tokens = executor_->fetched("totals", total_tokens);
+    result.loss = executor_->fetched("totals", total_loss) / tokens;
     result.norm = executor_->fetched("global_norm", 0);
     result.tokens = static_cast<i64>(tokens);
     result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.norm);

@@ -96,6 +96,26 @@ void write(const Program& program, Arena& arena, std::string_view name, const Ve
     });
 }
 
+Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter)
+{
+    // It is what the update of the parameter reads behind the parameter and its two moments.
+    const Graph& g = program.graph;
+    const ValueId updated = g.find(parameter + "'");
+    REQUIRE(updated.valid());
+    const TensorType& type = g[g[g[updated].producer].operands[3]].type;
+    for (const Step& step : program.schedule.steps)
+        if (step.kind == StepKind::op && step.op == g[updated].producer)
+            return with_type(type.dtype, [&](auto t) {
+                const auto* data = reinterpret_cast<const decltype(t)*>(arena.at(program.schedule[step.operands[3]].offset));
+                Vector values;
+                for (i64 i = 0; i < type.elements(); ++i)
+                    values.push_back(static_cast<double>(static_cast<kernels::Acc<decltype(t)>>(data[i])));
+                return values;
+            });
+    FAIL("no step updates " << parameter);
+    throw 0;
+}
+
 reference::Tensors read_parameters(const Program& program, const Arena& arena)
 {
     reference::Tensors all;
@@ -161,7 +181,7 @@ reference::Tensors Run::gradients() const
     reference::Tensors all;
     for (const ValueId id : program().graph.with_role(Role::parameter)) {
         const std::string& name = program().graph[id].name;
-        all[name] = read("grad." + name + ".before");
+        all[name] = read_gradient(program(), *arena, name);
     }
     return all;
 }

@@ -1,6 +1,7 @@
 #pragma once
 // A small model, compiled and laid out as `train` does it, with its arena open to the tests.
 #include "kernels/runtime.hpp"
+#include "passes/optimizer.hpp"
 #include "reference_model.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
@@ -25,6 +26,8 @@ Batch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
 /// Content of a buffer of the arena as doubles. \pre `name` is a value of the program that owns a buffer
 reference::Vector read(const Program& program, const Arena& arena, std::string_view name);
 void write(const Program& program, Arena& arena, std::string_view name, const reference::Vector& values);
+/// The gradient that the update of `parameter` will read. \pre the Steps before the decision have run
+reference::Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter);
 /// All parameters of a program.
 reference::Tensors read_parameters(const Program& program, const Arena& arena);
 /// Random parameters: normal times `spread`, norms' weights around 1, the others around 0.
@@ -39,8 +42,8 @@ public:
     /// Runs the Steps before the decision.
     void differentiate(const Batch& batch, const std::vector<double>& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
     void update() { train->run_after_decision(); }
-    double loss_sum() const { return train->fetched("loss_sum"); }
-    double tokens() const { return train->fetched("token_count"); }
+    double loss_sum() const { return train->fetched("totals", total_loss); }
+    double tokens() const { return train->fetched("totals", total_tokens); }
     /// Of the sum of losses, by parameter name; valid until update(). \pre differentiate()
     reference::Tensors gradients() const;
     reference::Tensors parameters() const { return read_parameters(program(), *arena); }

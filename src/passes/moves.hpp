@@ -1,0 +1,40 @@
+#pragma once
+// What takes a tensor from one sharding to another: the moves, their cost, and the ops that make them.
+#include "ir/builder.hpp"
+
+namespace trivium {
+
+/// Per dimension, the axes that cut it, major first.
+using Cuts = std::vector<std::vector<std::string>>;
+
+Cuts cuts_of(const Sharding& sharding);
+
+/// How a value lies on the ranks.
+struct Layout {
+    Cuts cuts;
+    std::vector<Partial> partial;
+    bool operator==(const Layout&) const = default;
+};
+
+enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice };
+
+struct Move {
+    MoveKind kind{};
+    std::string axis, combine = "sum";
+    std::size_t dim = 0;
+};
+
+/// The moves from `from` to the cuts `to`, complete on every rank: reductions first, the fastest axis before the
+/// slower ones, scattered where `to` wants that axis next; then gathers; then slices, which move nothing.
+std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& mesh);
+
+/// Elements that a rank sends, on average, for the moves. `whole`: the tensor's shape over all ranks.
+double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& whole, const Mesh& mesh);
+
+/// The type of the part that the rank at `at` has of a tensor of type `whole`.
+TensorType local_type(const TensorType& whole, const Cuts& cuts, const Mesh& mesh, const Coordinates& at);
+
+/// Appends the moves to the builder's graph. `x` is the local value; returns the local value that it becomes.
+ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, Layout from, const TensorType& whole, const Coordinates& at);
+
+} // namespace trivium

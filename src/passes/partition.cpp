@@ -1,0 +1,375 @@
+#include "passes/partition.hpp"
+
+#include "base/check.hpp"
+#include "passes/moves.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+
+namespace trivium {
+
+namespace {
+
+/// Which axes cut which factor, for one op: by factor, major first.
+using Assignment = std::vector<std::vector<std::string>>;
+
+class Partitioner {
+public:
+    Partitioner(const Graph& graph, const PartitionConfig& config) : g_(graph), c_(config), b_(out_), values_(graph.values.size())
+    {
+        out_.name = g_.name;
+        out_.mesh = g_.mesh;
+    }
+
+    Graph run()
+    {
+        for (std::size_t i = 0; i < g_.values.size(); ++i)
+            if (!g_.values[i].producer)
+                give(ValueId(i));
+        for (const Op& op : g_.ops) {
+            b_.where = {op.region, op.phase, op.block, op.scope};
+            if (info(op).placement)
+                place(op);
+            else if (info(op).contributes)
+                contribute(op);
+            else if (const auto pending = all_pending(op))
+                emit(op, rule_of(g_, op), assignment_of(op, *pending), pending->partial);
+            else
+                choose(op);
+        }
+        b_.where = {Region::epilogue, Phase::update, 0, ""};
+        for (const ValueId v : g_.outputs)
+            out_.outputs.push_back(whole(v));
+        for (const Carry& carry : g_.carries)
+            out_.carries.push_back({of(carry.in).native, of(carry.out).native});
+        return std::move(out_);
+    }
+
+private:
+    struct Placed {
+        ValueId native; ///< as its op made it
+        Layout layout;
+        ValueId settled; ///< as its sharding has it: combined, and cut so
+        std::map<std::tuple<Cuts, Region, Phase>, ValueId> copies; ///< cut otherwise
+    };
+
+    Placed& of(ValueId v) { return values_[v.index()]; }
+    Cuts wanted(ValueId v) const { return cuts_of(g_[v].sharding); }
+
+    Sharding sharding_of(const Layout& layout, const std::string& origin) const
+    {
+        Sharding s;
+        for (const auto& axes : layout.cuts)
+            s.dims.push_back({axes, false});
+        s.partial = layout.partial;
+        s.origin = origin;
+        return s;
+    }
+
+    void give(ValueId v)
+    {
+        Value value = g_[v];
+        value.whole = value.type.shape;
+        value.type = local_type(value.type, wanted(v), g_.mesh, c_.at);
+        out_.values.push_back(std::move(value));
+        Placed& p = of(v);
+        p.native = p.settled = ValueId(out_.values.size() - 1);
+        p.layout = {wanted(v), {}};
+    }
+
+    /// The value as its sharding has it.
+    ValueId whole(ValueId v)
+    {
+        Placed& p = of(v);
+        if (!p.settled)
+            p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout, g_[v].type, c_.at);
+        return p.settled;
+    }
+
+    /// The value cut as `cuts` says. Copies stay within their phase: the next one makes its own.
+    ValueId cut_as(ValueId v, const Cuts& cuts)
+    {
+        const ValueId settled = whole(v);
+        if (cuts == wanted(v))
+            return settled;
+        ValueId& copy = of(v).copies[{cuts, b_.where.region, b_.where.phase}];
+        if (!copy) {
+            const Layout from{wanted(v), {}};
+            copy = emit_moves(b_, settled, moves_between(from, cuts, g_.mesh), from, g_[v].type, c_.at);
+        }
+        return copy;
+    }
+
+    void place(const Op& op)
+    {
+        const ValueId from = op.operands[0], to = op.results[0];
+        Placed& p = of(to);
+        p.layout = {wanted(to), {}};
+        const Placed& source = of(from);
+        p.native = p.settled = emit_moves(b_, source.native, moves_between(source.layout, wanted(to), g_.mesh), source.layout, g_[from].type, c_.at);
+    }
+
+    /// Each operand by one of the ranks that hold it; the others count 0 for it, so that the sum over all is right.
+    void contribute(const Op& op)
+    {
+        Op local = op;
+        local.operands.clear();
+        std::string places;
+        std::vector<std::string> at;
+        std::istringstream in(text_attr(op.attrs, "at"));
+        for (std::string word; in >> word;)
+            at.push_back(word);
+        for (std::size_t i = 0; i < op.operands.size(); ++i) {
+            const Placed& p = of(op.operands[i]);
+            bool mine = true;
+            for (std::size_t a = 0; a < g_.mesh.axes.size(); ++a) {
+                const std::string& axis = g_.mesh.axes[a].name;
+                const bool summed = axis == c_.stage_axis || std::any_of(p.layout.partial.begin(), p.layout.partial.end(),
+                                                                        [&](const Partial& partial) { return partial.axis == axis; });
+                mine = mine && (summed || c_.at[a] == 0);
+            }
+            if (!mine)
+                continue;
+            local.operands.push_back(p.native);
+            places += (places.empty() ? "" : " ") + at[i];
+        }
+        for (auto& [name, value] : local.attrs)
+            if (name == "at")
+                value = places;
+        Layout layout{wanted(op.results[0]), {}};
+        if (g_.mesh.ranks() > 1)
+            layout.partial = {{"world"}};
+        append(op, std::move(local), {layout});
+    }
+
+    /// Where a linear op's operands all wait for the same sums, their layout: it may work on the parts.
+    std::optional<Layout> all_pending(const Op& op)
+    {
+        if (!info(op).linear || op.accumulate)
+            return {};
+        const Layout& first = of(op.operands[0]).layout;
+        for (const ValueId v : op.operands)
+            if (of(v).layout.partial.empty() || of(v).layout != first || of(v).settled)
+                return {};
+        return first;
+    }
+
+    Assignment assignment_of(const Op& op, const Layout& layout)
+    {
+        const FactorRule rule = rule_of(g_, op);
+        Assignment made(rule.factors.size());
+        for (std::size_t d = 0; d < layout.cuts.size(); ++d)
+            made[static_cast<std::size_t>(rule.operands[0][d])] = layout.cuts[d];
+        return made;
+    }
+
+    static Cuts cuts_for(const FactorList& dims, const Assignment& assignment)
+    {
+        Cuts cuts;
+        for (const int f : dims)
+            cuts.push_back(assignment[static_cast<std::size_t>(f)]);
+        return cuts;
+    }
+
+    /// How the results lie after the op has run with its factors cut so.
+    Layout result_layout(const FactorRule& rule, std::size_t r, const Assignment& assignment) const
+    {
+        Layout layout{cuts_for(rule.results[r], assignment), {}};
+        for (std::size_t f = 0; f < assignment.size(); ++f)
+            if (std::find(rule.results[r].begin(), rule.results[r].end(), static_cast<int>(f)) == rule.results[r].end())
+                for (const std::string& axis : assignment[f])
+                    layout.partial.push_back({axis, rule.combine[r]});
+        std::sort(layout.partial.begin(), layout.partial.end(),
+                  [&](const Partial& a, const Partial& b) { return g_.mesh.find(a.axis) > g_.mesh.find(b.axis); });
+        return layout;
+    }
+
+    /// For each axis the factors that it could cut: those that it cuts in some operand or result.
+    std::vector<std::pair<std::string, std::vector<int>>> options(const Op& op, const FactorRule& rule) const
+    {
+        std::vector<std::pair<std::string, std::vector<int>>> all;
+        for (const MeshAxis& axis : g_.mesh.axes) {
+            if (axis.size == 1 || axis.name == c_.stage_axis)
+                continue;
+            std::vector<int> factors{-1};
+            const auto look = [&](ValueId v, const FactorList& dims) {
+                for (std::size_t d = 0; d < dims.size(); ++d) {
+                    const auto& axes = g_[v].sharding.dims[d].axes;
+                    const Factor& factor = rule.factors[static_cast<std::size_t>(dims[d])];
+                    if (factor.kind != FactorKind::replicated && factor.size >= axis.size &&
+                        std::find(axes.begin(), axes.end(), axis.name) != axes.end() &&
+                        std::find(factors.begin(), factors.end(), dims[d]) == factors.end())
+                        factors.push_back(dims[d]);
+                }
+            };
+            for (std::size_t i = 0; i < rule.operands.size(); ++i)
+                look(op.operands[i], rule.operands[i]);
+            for (std::size_t i = 0; i < rule.results.size(); ++i)
+                look(op.results[i], rule.results[i]);
+            all.emplace_back(axis.name, std::move(factors));
+        }
+        return all;
+    }
+
+    /// Orders the axes of each factor as some operand or result has them, else fastest first.
+    void order_axes(const Op& op, const FactorRule& rule, Assignment& assignment) const
+    {
+        for (std::size_t f = 0; f < assignment.size(); ++f) {
+            auto& axes = assignment[f];
+            if (axes.size() < 2)
+                continue;
+            std::sort(axes.begin(), axes.end(), [&](const auto& a, const auto& b) { return g_.mesh.find(a) > g_.mesh.find(b); });
+            const auto follow = [&](ValueId v, const FactorList& dims) {
+                for (std::size_t d = 0; d < dims.size(); ++d)
+                    if (dims[d] == static_cast<int>(f)) {
+                        std::vector<std::string> order = g_[v].sharding.dims[d].axes;
+                        std::erase_if(order, [&](const auto& a) { return std::find(axes.begin(), axes.end(), a) == axes.end(); });
+                        if (order.size() == axes.size())
+                            axes = order;
+                    }
+            };
+            for (std::size_t i = 0; i < rule.operands.size(); ++i)
+                follow(op.operands[i], rule.operands[i]);
+        }
+    }
+
+    /// Bytes that the choice moves, and a little for the work; none where an in-place result would not fit.
+    std::optional<double> cost(const Op& op, const FactorRule& rule, const Assignment& assignment)
+    {
+        // What lives longer than a microbatch would be moved in each: that is not worth it, however small.
+        constexpr double fixed = 1e9;
+        double bytes = 0, touched = 0;
+        for (std::size_t i = 0; i < rule.operands.size(); ++i) {
+            const Value& v = g_[op.operands[i]];
+            const Cuts cuts = cuts_for(rule.operands[i], assignment);
+            touched += static_cast<double>(local_type(v.type, cuts, g_.mesh, c_.at).bytes());
+            if (of(op.operands[i]).copies.count({cuts, op.region, op.phase}))
+                continue;
+            const Layout from{wanted(op.operands[i]), {}};
+            const double moved = elements_moved(moves_between(from, cuts, g_.mesh), from, v.type.shape, g_.mesh) * static_cast<double>(size_of(v.type.dtype));
+            bytes += moved * (op.region == Region::microbatch && v.lifetime != Lifetime::microbatch ? fixed : 1);
+        }
+        for (std::size_t r = 0; r < rule.results.size(); ++r) {
+            const Value& v = g_[op.results[r]];
+            const Layout made = result_layout(rule, r, assignment);
+            touched += static_cast<double>(local_type(v.type, made.cuts, g_.mesh, c_.at).bytes());
+            if (const ValueId into = aliased_operand(op, r)) {
+                const Layout& kept = of(into).layout;
+                const bool first = op.accumulate && g_[into].role == Role::carry;
+                if (made.cuts != kept.cuts || (!first && made.partial != kept.partial))
+                    return {};
+                continue;
+            }
+            bytes += elements_moved(moves_between(made, wanted(op.results[r]), g_.mesh), made, v.type.shape, g_.mesh) * static_cast<double>(size_of(v.type.dtype));
+        }
+        return bytes + 1e-3 * touched;
+    }
+
+    void choose(const Op& op)
+    {
+        const FactorRule rule = rule_of(g_, op);
+        const auto axes = options(op, rule);
+        std::optional<Assignment> best;
+        double least = 0;
+        std::vector<std::size_t> choice(axes.size(), 0);
+        for (bool more = true; more;) {
+            Assignment assignment(rule.factors.size());
+            for (std::size_t a = 0; a < axes.size(); ++a)
+                if (const int f = axes[a].second[choice[a]]; f >= 0)
+                    assignment[static_cast<std::size_t>(f)].push_back(axes[a].first);
+            order_axes(op, rule, assignment);
+            if (fits(rule, assignment))
+                if (const auto price = cost(op, rule, assignment); price && (!best || *price < least)) {
+                    least = *price;
+                    best = assignment;
+                }
+            more = false;
+            for (std::size_t a = 0; a < axes.size() && !more; ++a) {
+                more = ++choice[a] < axes[a].second.size();
+                if (!more)
+                    choice[a] = 0;
+            }
+        }
+        TRV_CHECK(best, op.scope, ".", info(op).name, " cannot be cut so that its result stays in its buffer");
+        emit(op, rule, *best, {});
+    }
+
+    bool fits(const FactorRule& rule, const Assignment& assignment) const
+    {
+        for (std::size_t f = 0; f < assignment.size(); ++f) {
+            i64 parts = 1;
+            for (const std::string& axis : assignment[f])
+                parts *= g_.mesh.size(axis);
+            if (parts > rule.factors[f].size)
+                return false;
+        }
+        return true;
+    }
+
+    /// Appends the local op. Where there is `pending`, it works on operands that still wait for those sums.
+    void emit(const Op& op, const FactorRule& rule, const Assignment& assignment, const std::vector<Partial>& pending)
+    {
+        Op local = op;
+        for (std::size_t i = 0; i < rule.operands.size(); ++i)
+            local.operands[i] = !pending.empty() ? of(op.operands[i]).native : cut_as(op.operands[i], cuts_for(rule.operands[i], assignment));
+        if (op.accumulate)
+            local.operands.back() = of(op.operands.back()).native;
+        for (std::size_t f = 0; f < assignment.size(); ++f) {
+            if (assignment[f].empty())
+                continue;
+            const Factor& factor = rule.factors[f];
+            Sharding one;
+            one.dims = {{assignment[f], false}};
+            const Box part = box_of({factor.size}, one, g_.mesh, c_.at);
+            for (auto& [name, value] : local.attrs)
+                if (name == factor.name && std::holds_alternative<i64>(value))
+                    value = part.shape[0];
+            if (factor.kind == FactorKind::indexed)
+                local.attrs.emplace_back(factor.name + "_offset", part.offset[0]);
+        }
+        std::vector<Layout> layouts;
+        for (std::size_t r = 0; r < rule.results.size(); ++r) {
+            layouts.push_back(result_layout(rule, r, assignment));
+            if (!pending.empty())
+                layouts.back().partial = pending;
+        }
+        append(op, std::move(local), layouts);
+    }
+
+    void append(const Op& op, Op local, const std::vector<Layout>& layouts)
+    {
+        local.results.clear();
+        const std::vector<TensorType> types = infer(out_, local);
+        for (std::size_t r = 0; r < types.size(); ++r) {
+            Value v = g_[op.results[r]];
+            v.type = types[r];
+            v.sharding = sharding_of(layouts[r], v.sharding.origin);
+            v.lifetime = result_lifetime(out_, local, r);
+            v.producer = OpId(out_.ops.size());
+            out_.values.push_back(std::move(v));
+            local.results.emplace_back(out_.values.size() - 1);
+            Placed& p = of(op.results[r]);
+            p.native = local.results.back();
+            p.layout = layouts[r];
+            if (p.layout.partial.empty() && p.layout.cuts == wanted(op.results[r]))
+                p.settled = p.native;
+        }
+        out_.ops.push_back(std::move(local));
+        if (op.accumulate && g_[op.operands.back()].role == Role::carry) // what else adds into it must be partial alike
+            of(op.operands.back()).layout.partial = layouts[0].partial;
+    }
+
+    const Graph& g_;
+    const PartitionConfig& c_;
+    Graph out_;
+    Builder b_;
+    std::vector<Placed> values_;
+};
+
+} // namespace
+
+Graph partition(const Graph& graph, const PartitionConfig& config) { return Partitioner(graph, config).run(); }
+
+} // namespace trivium

@@ -1,0 +1,23 @@
+#pragma once
+// Pipeline stages: which blocks a stage has, and what of the graph it runs.
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+struct StageConfig {
+    std::vector<int> stage_of_block; ///< ascending
+    int stage = 0;                   ///< whose part is wanted
+    std::string axis = "pipeline";   ///< mesh axis along which stages send to each other
+};
+
+/// Consecutive blocks for each of `stages` stages, so that the costliest stage costs as little as can be (flops of a
+/// forward pass, and a little for each byte). Throws UserError where there are fewer blocks than stages.
+std::vector<int> balance_stages(const Graph& graph, i64 stages);
+
+/// What stage `config.stage` runs of a sharded graph; sharded in and out. Of the microbatch region, the ops of its
+/// blocks; of the prologue, what those read; of the epilogue, the updates of the parameters that it holds (one that
+/// stands in several stages is updated in each, alike), and what they and the outputs need. A value of another
+/// stage's microbatch is sent and received. An op that contributes leaves out the operands that an earlier stage has.
+Graph cut_stage(const Graph& graph, const StageConfig& config);
+
+} // namespace trivium
