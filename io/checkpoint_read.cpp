@@ -239,15 +239,17 @@ void CheckpointReader::read(const std::string& name, i64 begin, i64 count, Store
 
 void CheckpointReader::verify(i64 part, i64 parts) const
 {
-    for (std::size_t i = 0; i < impl_->manifest.files.size(); ++i) {
-        const Manifest::File& file = impl_->manifest.files[i];
-        if (static_cast<i64>(i) % parts != part)
-            continue;
+    // File by file, so that each is opened once.
+    std::map<std::string, std::vector<std::pair<const Manifest::Tensor*, const Manifest::Piece*>>> pieces;
+    for (const Manifest::Tensor& tensor : impl_->manifest.tensors)
+        for (const Manifest::Piece& piece : tensor.pieces)
+            pieces[piece.file].emplace_back(&tensor, &piece);
+    const auto files = static_cast<i64>(impl_->manifest.files.size());
+    for (i64 i = part; i < files; i += parts) {
+        const Manifest::File& file = impl_->manifest.files[static_cast<std::size_t>(i)];
         impl_->check_hash_of(file);
-        for (const Manifest::Tensor& tensor : impl_->manifest.tensors)
-            for (const Manifest::Piece& piece : tensor.pieces)
-                if (piece.file == file.name)
-                    impl_->dataset(tensor, piece);
+        for (const auto& [tensor, piece] : pieces[file.name])
+            impl_->dataset(*tensor, *piece);
     }
 }
 
