@@ -94,7 +94,8 @@ private:
 std::unique_ptr<Comm> make_self_comm(int world_rank = 0);
 
 /// Runs `body` on `ranks` threads of this process, each with its Comm of all of them. Returns when all are done.
-/// Where one throws, the others' pending and later moves throw too; then the first error is thrown here.
+/// Where one throws, the others' pending and later moves throw too; then the first error is thrown here. So it is where
+/// one waits for another that has returned (InternalError): ranks that would hang between processes fail as threads.
 void run_on_threads(int ranks, const std::function<void(Comm&)>& body);
 
 // Small values of the host, by exchange. All members call them.

@@ -1,6 +1,7 @@
 #include "mpi/mailbox.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace trivium {
@@ -35,8 +36,8 @@ void Mailbox::post(const Address& address, Move& move, Side own, Side other)
 bool Mailbox::test(const Move& move)
 {
     const std::scoped_lock lock(mutex_);
-    if (move.state == State::waiting && failure_)
-        throw ThreadsFailed();
+    if (in_vain(move))
+        give_up(move);
     return move.state == State::over;
 }
 
@@ -44,9 +45,17 @@ void Mailbox::wait(const Move& move)
 {
     std::unique_lock lock(mutex_);
     TRV_CHECK(wake_.size() > 1 || move.state == State::over, "a rank alone waits for a message that it did not send");
-    wake(move).wait(lock, [&] { return move.state == State::over || (move.state == State::waiting && failure_); });
+    wake(move).wait(lock, [&] { return move.state == State::over || in_vain(move); });
     if (move.state != State::over)
+        give_up(move);
+}
+
+void Mailbox::give_up(const Move& move) const
+{
+    if (failure_)
         throw ThreadsFailed();
+    TRV_CHECK(false, "rank ", move.owner, " waits for rank ", move.peer, ", which has ended");
+    std::abort();
 }
 
 void Mailbox::withdraw(Move& move)
@@ -64,6 +73,14 @@ void Mailbox::fail(std::exception_ptr error)
     const std::scoped_lock lock(mutex_);
     if (!failure_)
         failure_ = std::move(error);
+    for (std::condition_variable& wake : wake_)
+        wake.notify_all();
+}
+
+void Mailbox::end(int thread)
+{
+    const std::scoped_lock lock(mutex_);
+    ended_[static_cast<std::size_t>(thread)] = true;
     for (std::condition_variable& wake : wake_)
         wake.notify_all();
 }

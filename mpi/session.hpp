@@ -9,7 +9,8 @@
 namespace trivium {
 
 /// Starts MPI (MPI_THREAD_FUNNELED) where a launcher started this process, and ends it. Started alone, a process
-/// is one rank and MPI stays asleep: no daemon, no delay. Make one first in main and keep it to the end.
+/// is one rank and MPI stays asleep: no daemon, no delay. Make one first in main and keep it to the end; best by
+/// run_session(), since its destructor waits for the other ranks, which do not come where only this one has failed.
 class Session {
 public:
     Session();

@@ -98,6 +98,7 @@ private:
         move.source = piece.data ? piece.data : &nothing;
         move.bytes = piece.bytes;
         move.owner = threads_[static_cast<std::size_t>(rank())];
+        move.peer = threads_[static_cast<std::size_t>(to)];
         mailbox_->post_send({group_, rank(), to, line}, move);
     }
     void post_receive(ThreadRequest& request, int from, int line, Piece piece)
@@ -106,6 +107,7 @@ private:
         move.target = piece.data;
         move.bytes = piece.bytes;
         move.owner = threads_[static_cast<std::size_t>(rank())];
+        move.peer = threads_[static_cast<std::size_t>(from)];
         mailbox_->post_receive({group_, from, rank(), line}, move);
     }
 
@@ -138,6 +140,7 @@ void run_on_threads(int ranks, const std::function<void(Comm&)>& body)
                 } catch (...) {
                     mailbox->fail(std::current_exception());
                 }
+                mailbox->end(rank);
             });
     }
     if (mailbox->failure())

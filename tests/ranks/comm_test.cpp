@@ -81,6 +81,18 @@ TEST_CASE("threads: sizes that do not fit are noticed")
     CHECK_THROWS_AS(run_on_threads(2, [](Comm& comm) { Grid(comm, {{{"data", 3}}}, "n"); }), InternalError);
 }
 
+TEST_CASE("threads: waiting for a rank that has ended is noticed")
+{
+    const auto hangs = [](Comm& comm) {
+        std::byte data[8];
+        if (comm.rank() == 0)
+            comm.receive(1, 0, {data, 8})->wait();
+        else if (comm.rank() == 2)
+            agree(*comm.subgroup({0, 1, 2}), 0);
+    };
+    CHECK_THROWS_AS(run_on_threads(3, hangs), InternalError);
+}
+
 TEST_CASE("a message that is given up leaves no trace")
 {
     run_on_threads(2, [](Comm& comm) {
