@@ -62,6 +62,14 @@ std::vector<ValueId> Graph::with_role(Role role) const
     return found;
 }
 
+const Shape& whole_shape(const Value& value) { return value.whole.empty() ? value.type.shape : value.whole; }
+
+Box box_of(const Graph& graph, ValueId id)
+{
+    const Value& v = graph[id];
+    return graph.at.empty() ? Box{Shape(v.type.shape.size(), 0), v.type.shape} : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
+}
+
 void sort_regions(Graph& graph)
 {
     std::vector<std::size_t> order(graph.ops.size());

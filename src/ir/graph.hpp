@@ -93,6 +93,7 @@ struct Carry {
 struct Graph {
     std::string name;
     Mesh mesh;
+    Coordinates at; ///< of a local graph: whose it is
     std::vector<Value> values;
     std::vector<Op> ops; ///< prologue, then microbatch, then epilogue; each in an executable order
     std::vector<Carry> carries;
@@ -107,6 +108,10 @@ struct Graph {
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
 
+/// What a local graph's given value holds of the tensor over all ranks; all of it in other graphs.
+Box box_of(const Graph& graph, ValueId value);
+/// The shape of that tensor.
+const Shape& whole_shape(const Value& value);
 /// Sorts the ops by region, keeping their order otherwise: for builders that go back and forth.
 void sort_regions(Graph& graph);
 /// Keeps the ops and values for which the flags say so, and renumbers. \pre no kept op needs a dropped value

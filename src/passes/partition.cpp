@@ -21,6 +21,7 @@ public:
     {
         out_.name = g_.name;
         out_.mesh = g_.mesh;
+        out_.at = c_.at;
     }
 
     Graph run()
@@ -40,8 +41,14 @@ public:
                 choose(op);
         }
         b_.where = {Region::epilogue, Phase::update, 0, ""};
-        for (const ValueId v : g_.outputs)
-            out_.outputs.push_back(whole(v));
+        for (const ValueId v : g_.outputs) {
+            const ValueId settled = whole(v);
+            if (settled != of(v).native) { // the host knows outputs by name
+                out_[of(v).native].name += ".part";
+                out_[settled].name = g_[v].name;
+            }
+            out_.outputs.push_back(settled);
+        }
         for (const Carry& carry : g_.carries)
             out_.carries.push_back({of(carry.in).native, of(carry.out).native});
         return std::move(out_);

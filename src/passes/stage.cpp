@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace trivium {
 
@@ -53,8 +54,14 @@ public:
         for (std::size_t i = 0; i < g_.values.size(); ++i)
             if (!g_.values[i].producer && used_here(ValueId(i)))
                 use(ValueId(i));
+        bool sent = false;
         for (std::size_t i = 0; i < g_.ops.size(); ++i) {
             const Op& op = g_.ops[i];
+            // Accumulated values are final only after the last microbatch.
+            if (op.region == Region::epilogue && !std::exchange(sent, true))
+                for (const auto& [key, channel] : channels_)
+                    if (in_epilogue(key) && stage_of(g_[g_[key.value].producer]) == me)
+                        send(b, key, local[key.value.index()], Region::epilogue);
             if (runs_[i].count(me)) {
                 for (const ValueId v : op.operands)
                     if (!local[v.index()] && g_[v].producer && crosses(v, me) && wants(op, v))
@@ -84,10 +91,6 @@ public:
                 for (const ValueId v : op.results)
                     send_now(b, v, local[v.index()]);
         }
-        // Accumulated values are final only after the last microbatch.
-        for (const auto& [key, channel] : channels_)
-            if (in_epilogue(key) && stage_of(g_[g_[key.value].producer]) == me)
-                send(b, key, local[key.value.index()], Region::epilogue);
         for (const Carry& carry : g_.carries)
             if (local[carry.out.index()] && g_[carry.out].producer && runs_[g_[carry.out].producer.index()].count(me))
                 out.carries.push_back({local[carry.in.index()], local[carry.out.index()]});

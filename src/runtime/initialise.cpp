@@ -9,24 +9,28 @@ namespace trivium {
 
 namespace {
 
+/// Elements [begin, begin + count) of the whole tensor. They come in pairs: (0, 1), (2, 3), …
 template <class T>
-void fill_normal(T* data, i64 count, const RandomStream& stream, double std, int threads)
+void fill_normal(T* data, i64 begin, i64 count, const RandomStream& stream, double std, int threads)
 {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (i64 pair = 0; pair < (count + 1) / 2; ++pair) {
+    const i64 first = begin / 2, end = begin + count;
+#pragma omp parallel for schedule(static) num_threads(threads) if (count > 4096)
+    for (i64 pair = first; pair < (end + 1) / 2; ++pair) {
         const auto normals = stream.normal_pair(static_cast<std::uint64_t>(pair));
-        for (i64 i = 2 * pair; i < std::min(count, 2 * pair + 2); ++i)
-            data[i] = T(static_cast<kernels::Acc<T>>(std * normals[static_cast<std::size_t>(i % 2)]));
+        for (i64 i = std::max(begin, 2 * pair); i < std::min(end, 2 * pair + 2); ++i)
+            data[i - begin] = T(static_cast<kernels::Acc<T>>(std * normals[static_cast<std::size_t>(i % 2)]));
     }
 }
 
 template <class T>
-void fill_value(const Value& value, T* data, std::uint64_t seed, int threads)
+void fill_value(const Value& value, const Box& box, T* data, std::uint64_t seed, int threads)
 {
     const Init& init = value.init;
     const i64 count = value.type.elements();
     if (init.kind == "normal") {
-        fill_normal(data, count, RandomStream(seed, value.name), real_attr(init.attrs, "std"), threads);
+        const RandomStream stream(seed, value.name);
+        const double std = real_attr(init.attrs, "std");
+        for_each_run(whole_shape(value), box, [&](i64 from, i64 to, i64 run) { fill_normal(data + to, from, run, stream, std, threads); });
     } else if (init.kind == "fill") {
         std::fill(data, data + count, T(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value"))));
     } else if (init.kind == "rope_table") {
@@ -60,7 +64,7 @@ void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std:
     for (const ValueId id : graph.with_role(role)) {
         const Value& value = graph[id];
         void* data = arena.at(kept_buffer(schedule, value.name).offset);
-        with_type(value.type.dtype, [&](auto t) { fill_value(value, static_cast<decltype(t)*>(data), seed, threads); });
+        with_type(value.type.dtype, [&](auto t) { fill_value(value, box_of(graph, id), static_cast<decltype(t)*>(data), seed, threads); });
     }
 }
 

@@ -201,14 +201,15 @@ private:
         }
     }
 
-    /// Moves of one axis take turns; messages to and from each peer have turns of their own, lest two ranks wait for
-    /// each other.
+    /// Collectives of one axis take turns; so do the messages of each channel to or from a peer, lest two ranks wait
+    /// for each other.
     static std::string queue_name(const Op& op)
     {
         const std::string& axis = text_attr(op.attrs, "axis");
-        return has_attr(op.attrs, "to")     ? str(axis, " to ", int_attr(op.attrs, "to"))
-               : has_attr(op.attrs, "from") ? str(axis, " from ", int_attr(op.attrs, "from"))
-                                            : axis;
+        for (const char* way : {"to", "from"})
+            if (has_attr(op.attrs, way))
+                return str(axis, " ", way, " ", int_attr(op.attrs, way), " #", int_attr(op.attrs, "channel"));
+        return axis;
     }
 
     int queue_of(const Op& op) const

@@ -94,9 +94,13 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     return runner.run("propagate", Level::sharded, std::move(g), propagate);
 }
 
-Graph evaluation_graph(const RunConfig& config, PassRunner& runner)
+/// Parameters lie as they do in `kept`, where that is given: the programs share them.
+Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph* kept = nullptr)
 {
     Graph g = build_loss_graph(config.model, graph_config(config));
+    for (const ValueId id : g.with_role(Role::parameter))
+        if (kept)
+            g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g.mesh = mesh_of(config.parallel);
     g = runner.run("simplify-eval", Level::global, std::move(g), [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
@@ -154,7 +158,7 @@ Sharded shard_training(const RunConfig& config, PassRunner& runner)
     refuse_unbuilt(config);
     Sharded all;
     all.train = training_graph(config, runner);
-    all.eval = evaluation_graph(config, runner);
+    all.eval = evaluation_graph(config, runner, &all.train);
     all.stage_of_block = balance_stages(all.train, config.parallel.pipeline);
     all.flops = model_flops(all.train, microbatch_count(config));
     return all;
