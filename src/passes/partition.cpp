@@ -90,8 +90,13 @@ private:
     ValueId whole(ValueId v)
     {
         Placed& p = of(v);
-        if (!p.settled)
+        if (!p.settled) {
+            const Builder::Where reader = b_.where;
+            b_.where.block = g_[g_[v].producer].block; // it belongs to what made the parts
+            b_.where.scope = g_[g_[v].producer].scope;
             p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout, g_[v].type, c_.at);
+            b_.where = reader;
+        }
         return p.settled;
     }
 

@@ -257,7 +257,7 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
     const auto blocks = static_cast<i64>(cost.size());
     if (stages > blocks)
         throw UserError({"parallel.pipeline", str(stages, " stages for a model of ", blocks, " blocks"),
-                         str("the blocks are the embedding, ", blocks - 2, " layers and the head"),
+                         str(blocks - 2, " layers, and a block before and behind them"),
                          str("set parallel.pipeline to ", blocks, " or less")});
     // best[k][n]: the least cost of the costliest of k stages over the first n blocks; `from` its last stage's begin.
     const auto s = static_cast<std::size_t>(stages), n = cost.size();
