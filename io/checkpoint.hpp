@@ -63,9 +63,9 @@ struct RunState {
 std::string checkpoint_name(i64 step);
 
 /// Writes the checkpoint `state.step` into the folder `dir`, which all ranks share, then the marker dir/latest, then
-/// removes all but the newest `keep` (0: keeps all; the new one always stays). All ranks of `world` call it, each with
-/// the pieces that it holds; `state` and `keep` are rank 0's. Those with `save` must tile each tensor, empty ones
-/// aside. Returns the checkpoint's path.
+/// removes all but the newest `keep` (0: keeps all; the new one always stays). All ranks of `world` call it at the
+/// same state.step, each with the pieces that it holds; the rest of `state`, and `keep`, are rank 0's. Those with
+/// `save` must tile each tensor, empty ones aside. Returns the checkpoint's path.
 /// On any rank's failure all throw what the lowest failing rank met, no folder of that name appears and older
 /// checkpoints stay: IoError where writing fails, InternalError where the pieces of a tensor leave a hole, overlap, or
 /// differ in type or whole shape.

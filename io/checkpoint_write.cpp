@@ -43,6 +43,11 @@ Manifest::File finished_file(const std::string& folder, const std::string& name)
 void write_shard(const std::string& path, std::span<const TensorPiece> pieces, const std::vector<std::string>& datasets, i64 step)
 {
     h5::File file = h5::File::create(path);
+    Bytes bytes = Bytes{64} << 10;
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+        if (!datasets[i].empty())
+            bytes += pieces[i].bytes() + 2048; // a header, attributes, a name in its group
+    file.reserve(bytes);
     file.set("format", str(checkpoint_kind, " shard"));
     file.set("version", checkpoint_version);
     file.set("step", step);

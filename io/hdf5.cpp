@@ -4,9 +4,12 @@
 #include "io/files.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
 #include <hdf5.h>
 #include <mutex>
 #include <type_traits>
+#include <unistd.h>
 #include <utility>
 
 namespace trivium::h5 {
@@ -279,11 +282,30 @@ File File::open(const std::string& path)
     return file;
 }
 
+void File::reserve(Bytes bytes)
+{
+    const Lock lock;
+    void* descriptor = nullptr; // of the library's file
+    check(H5Fget_vfd_handle(id_.get(), H5P_DEFAULT, &descriptor), path_, "find the file's descriptor");
+    int result = 0;
+    do
+        result = ::fallocate(*static_cast<const int*>(descriptor), 0, 0, bytes);
+    while (result != 0 && errno == EINTR);
+    if (result == 0)
+        reserved_ = bytes;
+    else if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
+        throw_errno(path_, str("write ", format_bytes(bytes)));
+}
+
 void File::close()
 {
     const Lock lock;
     check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
+    hsize_t used = 0;
+    check(H5Fget_filesize(id_.get(), &used), path_, "tell the file's size");
     check(id_.reset(), path_, "close the file");
+    if (reserved_ > static_cast<Bytes>(used) && ::truncate(path_.c_str(), static_cast<off_t>(used)) != 0)
+        throw_errno(path_, "write");
 }
 
 void File::set(const std::string& attribute, i64 value)

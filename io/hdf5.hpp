@@ -69,6 +69,10 @@ public:
     /// Read only. The library may crash on a damaged file: check a hash first. UserError where `path` is missing or no HDF5 file, or a truncated one.
     static File open(const std::string& path);
 
+    /// Takes space on the disk for a file of so many bytes, where the file system can: a disk that is too full shows
+    /// before anything is written, and not in the library, which does not survive it well. close() gives back what was
+    /// too much. IoError where there is no space.
+    void reserve(Bytes bytes);
     /// Flushes and closes, with errors; the destructor closes without.
     void close();
 
@@ -96,7 +100,8 @@ public:
 private:
     std::string path_;
     Handle id_;
-    Bytes bytes_ = 0; ///< of the file, where it was opened
+    Bytes bytes_ = 0;    ///< of the file, where it was opened
+    Bytes reserved_ = 0; ///< of the file's beginning
 };
 
 } // namespace trivium::h5

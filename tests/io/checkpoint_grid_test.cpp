@@ -176,7 +176,7 @@ TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but th
         const std::vector<std::string> errors = save_errors(folder.path(), 4, pieces_of);
         INFO(errors[0]);
         CHECK(has(errors[0], "rank 1"));
-        CHECK(has(errors[0], "shard-00001.h5"));
+        CHECK(says(errors[0], "shard-00001.h5", "cannot write"));
         CHECK(errors == std::vector<std::string>(4, errors[0]));
         CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000001"});
         CHECK(get(folder / "latest") == "step-00000001\n");
@@ -213,6 +213,7 @@ TEST_CASE("a damaged shard is met by those who read it, and by verify")
         CHECK(read_rows(0, 6) == "");
         CHECK(says(read_rows(0, 7), "step-00000001", "shard-00002.h5", "hash"));
         CHECK(says(verify(0, 1), "shard-00002.h5", "hash"));
+        CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path, false).verify(); }), "shard-00002.h5", "hash"));
         for (i64 part = 0; part < 5; ++part) // state.h5 is the first file
             CHECK((verify(part, 5) == "") == (part != 3));
         put(shard, whole);
