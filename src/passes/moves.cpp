@@ -48,7 +48,7 @@ std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& 
         };
         while (dim < to.size() && !next(dim))
             ++dim;
-        if (dim < to.size() && p.combine == "sum")
+        if (dim < to.size() && p.combine == Partial{}.combine) // what is scattered is added
             make({MoveKind::reduce_scatter, p.axis, p.combine, dim});
         else
             make({MoveKind::all_reduce, p.axis, p.combine, 0});
@@ -61,10 +61,10 @@ std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& 
     };
     for (std::size_t d = 0; d < to.size(); ++d)
         while (now.cuts[d].size() > common(d))
-            make({MoveKind::all_gather, std::string(now.cuts[d].back()), "sum", d});
+            make({MoveKind::all_gather, std::string(now.cuts[d].back()), {}, d});
     for (std::size_t d = 0; d < to.size(); ++d)
         while (now.cuts[d].size() < to[d].size())
-            make({MoveKind::slice, std::string(to[d][now.cuts[d].size()]), "sum", d});
+            make({MoveKind::slice, std::string(to[d][now.cuts[d].size()]), {}, d});
     return moves;
 }
 

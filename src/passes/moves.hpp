@@ -20,7 +20,7 @@ enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice };
 
 struct Move {
     MoveKind kind{};
-    std::string axis, combine = "sum";
+    std::string axis, combine{}; ///< how a reduction adds
     std::size_t dim = 0;
 };
 
