@@ -94,6 +94,7 @@ std::vector<Case> cases()
                            {{"rule", std::string("b s g e, g e -> b s g e")}})};
          }},
         {"cast", [](Builder& b) -> V { return {b.cast_to(parameter(b, "x", {3, 5}), DType::f64)}; }},
+        {"reshard", [](Builder& b) -> V { return {b.reshard_to(parameter(b, "x", {3, 5}), {})}; }},
         {"xent_stats", [](Builder& b) -> V {
              return b.op(OpKind::xent_stats, {parameter(b, "logits", {2, 3, 7}), ids(b, "targets<7", {2, 3})});
          }},

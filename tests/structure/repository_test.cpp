@@ -80,8 +80,12 @@ TEST_CASE("back-ends are files, not conditionals of the preprocessor")
 TEST_CASE("no pass names an op or a model")
 {
     ForbiddenNames names;
-    names.ops = trivium::op_names();
-    names.common = {"add", "sum", "fill", "cast", "accumulate"};
+    // Making collectives and messages is what some passes are there for, and a slice is a gather undone: those ops are
+    // theirs to name. What the others compute is no pass's business.
+    for (const std::string& name : trivium::op_names())
+        if (!trivium::find_op(name)->communicates && name != "slice")
+            names.ops.push_back(name);
+    names.common = {"add", "sum", "fill", "cast", "accumulate", "stack"};
     names.models = trivium::preset_names();
     for (const std::string_view family : trivium::names_of_enum<trivium::Family>)
         names.models.emplace_back(family);
