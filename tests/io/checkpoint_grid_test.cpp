@@ -176,7 +176,7 @@ TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but th
         const std::vector<std::string> errors = save_errors(folder.path(), 4, pieces_of);
         INFO(errors[0]);
         CHECK(has(errors[0], "rank 1"));
-        CHECK(says(errors[0], "shard-00001.h5", "cannot write"));
+        CHECK(says(errors[0], "shard-00001.h5: cannot write "));
         CHECK(errors == std::vector<std::string>(4, errors[0]));
         CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000001"});
         CHECK(get(folder / "latest") == "step-00000001\n");
