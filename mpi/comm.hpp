@@ -118,8 +118,7 @@ private:
 };
 
 /// Runs `work` on every member. Where it throws on some, all throw the error of the lowest such rank: of the same kind
-/// and exit status, marked as Agreed. Its message begins with "rank N: ", a rank of the world, where the group has more
-/// than one. An exception that is no Error arrives as an InternalError, std::bad_alloc as an IoError.
+/// and exit status, marked as Agreed. Its message begins with "rank N: ", a rank of the world, unless all met the same. An exception that is no Error arrives as an InternalError, std::bad_alloc as an IoError.
 void succeed_together(Comm& comm, const std::function<void()>& work);
 
 } // namespace trivium

@@ -85,6 +85,7 @@ void Executor::run_until_decision(const Feed& feed)
 {
     if (guard_) // a step whose update was not run leaves buffers behind that nothing needs any more
         guard_->live.assign(guard_->live.size(), false);
+    exposed_ = 0;
     run_steps(0, schedule_.decision, &feed);
 }
 void Executor::run_after_decision() { run_steps(schedule_.decision, schedule_.steps.size(), nullptr); }
@@ -189,15 +190,16 @@ void Executor::finish_move(std::size_t i)
 {
     if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
         return;
+    const Seconds begin = now();
     // A peer may wait for another move of ours before it goes on with this one.
-    while (under_way_.size() > 1) {
-        drive_moves();
-        if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
-            return;
+    const auto under_way = [&] { return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end(); };
+    for (drive_moves(); under_way() && under_way_.size() > 1; drive_moves())
         std::this_thread::yield();
+    if (under_way()) {
+        moves_[i]->finish();
+        move_is_over(i);
     }
-    moves_[i]->finish();
-    move_is_over(i);
+    exposed_ += now() - begin;
 }
 
 void Executor::drive_moves()

@@ -35,6 +35,8 @@ public:
 
     /// End of the highest byte of the arena that a Step was given so far.
     Bytes used() const { return used_; }
+    /// Seconds that Steps have waited for moves since the last call of run_until_decision().
+    Seconds exposed() const { return exposed_; }
     /// With trace: the last run of each Step.
     const Timeline& timeline() const { return timeline_; }
 
@@ -63,6 +65,7 @@ private:
     std::unique_ptr<Guard> guard_;                       ///< with contracts
     Timeline timeline_;
     Bytes used_ = 0;
+    Seconds exposed_ = 0;
 };
 
 } // namespace trivium

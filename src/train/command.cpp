@@ -3,7 +3,9 @@
 #include "base/check.hpp"
 #include "io/config_file.hpp"
 
+#include <algorithm>
 #include <sched.h>
+#include <unistd.h>
 
 namespace trivium {
 
@@ -24,12 +26,16 @@ RunConfig load_config(const ConfigArguments& arguments)
     return config;
 }
 
-int thread_count(const ParallelConfig& config)
+int thread_count(const ParallelConfig& config, int ranks_of_node)
 {
     if (config.threads > 0)
         return static_cast<int>(config.threads);
     cpu_set_t cores;
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return 1;
+    const long online = sysconf(_SC_NPROCESSORS_ONLN);
+    const int mine = CPU_COUNT(&cores);
+    return mine < online ? mine : std::max(1, mine / ranks_of_node);
 }
 
 } // namespace trivium

@@ -28,7 +28,8 @@ RunConfig load_config(const ConfigArguments& arguments);
 /// Words of the training data, or of the tokenizer where there is none yet.
 i64 vocabulary_of(const DataConfig& data);
 
-/// CPU threads of this rank: parallel.threads, or the cores that it may use.
-int thread_count(const ParallelConfig& config);
+/// CPU threads of this rank: parallel.threads, or the cores that it may use, divided where ranks that are bound to none of
+/// their own share them.
+int thread_count(const ParallelConfig& config, int ranks_of_node = 1);
 
 } // namespace trivium

@@ -21,22 +21,33 @@ void fill_row(const Value& value, i64 row, const TokenStore& store, i64 window, 
         store.read(window * seq + (value.name == "targets" ? 1 : 0), seq, to);
 }
 
-Evaluator::Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config)
-    : program_(program), executor_(program.graph, program.schedule, arena, config)
+std::map<std::string, Box> input_boxes(const Graph& graph)
+{
+    std::map<std::string, Box> boxes;
+    for (const ValueId id : graph.with_role(Role::input))
+        boxes[graph[id].name] = box_of(graph, id);
+    return boxes;
+}
+
+Evaluator::Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config, const Grid* grid)
+    : program_(program), executor_(program.graph, program.schedule, arena, config, grid), boxes_(input_boxes(program.graph))
 {
 }
 
 Evaluation Evaluator::run(const TokenStore& store, i64 windows)
 {
-    const Value& tokens = program_.graph[program_.graph.find("tokens")];
+    const Value& tokens = program_.sharded[program_.sharded.find("tokens")]; // all ranks' rows
     const i64 batch = tokens.type.shape[0];
     const i64 all = window_count(store.size(), tokens.type.shape[1]);
     const i64 count = windows > 0 ? std::min(windows, all) : all;
     double loss_sum = 0, token_sum = 0;
     for (i64 first = 0; first < count; first += batch) {
         executor_.run_until_decision([&](const Value& value, i64, void* destination) {
-            for (i64 row = 0; row < batch; ++row)
-                fill_row(value, row, store, first + row < count ? first + row : -1, destination);
+            const Box& box = boxes_.at(value.name);
+            for (i64 row = 0; row < box.shape[0]; ++row) {
+                const i64 window = first + box.offset[0] + row;
+                fill_row(value, row, store, window < count ? window : -1, destination);
+            }
         });
         loss_sum += executor_.fetched("totals", total_loss);
         token_sum += executor_.fetched("totals", total_tokens);

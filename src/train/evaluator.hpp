@@ -4,6 +4,8 @@
 #include "runtime/executor.hpp"
 #include "train/compile.hpp"
 
+#include <map>
+
 namespace trivium {
 
 struct Evaluation {
@@ -14,7 +16,8 @@ struct Evaluation {
 /// Runs the program `eval` over windows 0, 1, … of a store: the same windows in every run.
 class Evaluator {
 public:
-    Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config);
+    /// `grid`: the ranks that the program is for; null where it is for one. All of them run it together.
+    Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config, const Grid* grid = nullptr);
 
     /// Over the first `windows` windows of the store (0: all).
     Evaluation run(const TokenStore& store, i64 windows);
@@ -24,7 +27,11 @@ public:
 private:
     const Program& program_;
     Executor executor_;
+    std::map<std::string, Box> boxes_;
 };
+
+/// Which rows of each input a rank is fed, by name.
+std::map<std::string, Box> input_boxes(const Graph& graph);
 
 /// Writes one window of `store` into row `row` of a value's buffer: tokens, targets or positions, by its name.
 /// A window of -1 is padding: its targets are ignored.

@@ -6,6 +6,7 @@
 #include "runtime/initialise.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 namespace trivium {
 
@@ -21,68 +22,103 @@ std::string saved_name(const Value& value)
 }
 
 /// A checkpoint with parameters that this model lacks is one of another model.
-void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<std::string>& known)
+void refuse_strangers(const CheckpointReader& checkpoint, const Program& program)
 {
+    std::set<std::string> known;
+    for (const ValueId id : program.sharded.with_role(Role::parameter))
+        known.insert(saved_name(program.sharded[id]));
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
-        if (entry.name.starts_with("param/") && std::find(known.begin(), known.end(), entry.name) == known.end())
+        if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(), str("holds '", entry.name, "', which this model has not"),
                              "it is a checkpoint of another model",
                              "use the [model] table that it was trained with (it is in the checkpoint), or another checkpoint"});
 }
 
+/// This rank's part of a value.
+TensorPiece piece_of(const Program& program, ValueId id, const Arena& arena)
+{
+    const Value& value = program.graph[id];
+    TensorPiece piece;
+    piece.name = saved_name(value);
+    piece.whole = whole_shape(value);
+    piece.box = box_of(program.graph, id);
+    piece.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
+    piece.data = arena.at(kept_buffer(program.schedule, value.name).offset);
+    return piece;
+}
+
+/// Of the ranks that hold the same part, the first along each axis saves it.
+bool is_first_holder(const Graph& graph, const Value& value)
+{
+    for (std::size_t a = 0; a < graph.at.size(); ++a) {
+        const std::string& axis = graph.mesh.axes[a].name;
+        const bool cuts = axis == "pipeline" || std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
+                              return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
+                          });
+        if (!cuts && graph.at[a] != 0)
+            return false;
+    }
+    return true;
+}
+
 } // namespace
 
-std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena)
+std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages)
 {
     std::vector<TensorPiece> pieces;
-    for (const Value& value : program.graph.values) {
-        if (value.role != Role::parameter && value.role != Role::state)
-            continue;
-        pieces.push_back(whole_tensor(saved_name(value), value.type.shape, value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32,
-                                      arena.at(kept_buffer(program.schedule, value.name).offset)));
-    }
+    for (const Role role : {Role::parameter, Role::state})
+        for (const ValueId id : program.graph.with_role(role)) {
+            pieces.push_back(piece_of(program, id, arena));
+            pieces.back().save = is_first_holder(program.graph, program.graph[id]) && of_earlier_stages.count(pieces.back().name) == 0;
+        }
     return pieces;
 }
 
-void restore(const CheckpointReader& checkpoint, const std::vector<TensorPiece>& tensors)
+std::set<std::string> names_of_earlier_stages(const Program& program, const Grid& grid)
 {
-    std::vector<std::string> names;
-    for (const TensorPiece& tensor : tensors)
-        names.push_back(tensor.name);
-    refuse_strangers(checkpoint, names);
+    std::string own;
+    for (const Role role : {Role::parameter, Role::state})
+        for (const ValueId id : program.graph.with_role(role))
+            own += saved_name(program.graph[id]) + "\n";
+    Comm& stages = grid.along("pipeline");
+    const std::vector<std::string> all = gather_texts(stages, own);
+    std::set<std::string> names;
+    for (int stage = 0; stage < stages.rank(); ++stage) {
+        std::istringstream lines(all[static_cast<std::size_t>(stage)]);
+        for (std::string line; std::getline(lines, line);)
+            names.insert(line);
+    }
+    return names;
+}
+
+void restore(const CheckpointReader& checkpoint, const Program& program, const std::vector<TensorPiece>& tensors)
+{
+    refuse_strangers(checkpoint, program);
     for (const TensorPiece& tensor : tensors)
         checkpoint.read(tensor);
 }
 
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena)
 {
-    std::vector<std::string> names;
-    for (const ValueId id : program.graph.with_role(Role::parameter))
-        names.push_back(saved_name(program.graph[id]));
-    refuse_strangers(checkpoint, names);
-    std::vector<float> piece;
+    refuse_strangers(checkpoint, program);
+    std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
-        const Value& value = program.graph[id];
-        TensorPiece tensor = whole_tensor(saved_name(value), value.type.shape, StoredType::f32,
-                                          arena.at(kept_buffer(program.schedule, value.name).offset));
-        if (value.type.dtype != DType::bf16) {
-            tensor.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
+        const TensorPiece tensor = piece_of(program, id, arena);
+        if (program.graph[id].type.dtype != DType::bf16) {
             checkpoint.read(tensor);
             continue;
         }
-        const auto entry = std::find_if(checkpoint.tensors().begin(), checkpoint.tensors().end(),
-                                        [&](const CheckpointReader::Entry& e) { return e.name == tensor.name; });
-        if (entry == checkpoint.tensors().end() || entry->shape != tensor.whole) {
-            checkpoint.read(tensor); // says what is wrong
-            continue;
-        }
-        constexpr i64 at_once = i64{1} << 20;
+        // A bounded number of f32 values at a time: slabs of the first dimension.
         auto* to = static_cast<bf16*>(tensor.data);
-        for (i64 begin = 0; begin < tensor.count(); begin += at_once) {
-            const i64 count = std::min(at_once, tensor.count() - begin);
-            piece.resize(static_cast<std::size_t>(count));
-            checkpoint.read(tensor.name, begin, count, StoredType::f32, piece.data());
-            std::copy(piece.begin(), piece.end(), to + begin);
+        const i64 row = tensor.count() / tensor.box.shape[0], at_once = std::max<i64>(1, (i64{1} << 20) / row);
+        for (i64 begin = 0; begin < tensor.box.shape[0]; begin += at_once) {
+            TensorPiece slab = tensor;
+            slab.box.offset[0] += begin;
+            slab.box.shape[0] = std::min(at_once, tensor.box.shape[0] - begin);
+            rows.resize(static_cast<std::size_t>(slab.count()));
+            slab.data = rows.data();
+            checkpoint.read(slab);
+            std::copy(rows.begin(), rows.end(), to + begin * row);
         }
     }
 }

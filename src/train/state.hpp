@@ -2,16 +2,22 @@
 // Between the arena and checkpoints: which run-lifetime values are saved, and under which names.
 #include "io/checkpoint.hpp"
 #include "io/token_store.hpp"
+#include "mpi/grid.hpp"
 #include "runtime/arena.hpp"
 #include "train/compile.hpp"
 
+#include <set>
+
 namespace trivium {
 
-/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`, pointing into the arena.
-std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena);
+/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`, pointing into the arena: this rank's
+/// parts. Of those that several ranks hold, one saves it. `of_earlier_stages`: what earlier pipeline stages hold too.
+std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages = {});
+/// All ranks along the pipeline axis call it.
+std::set<std::string> names_of_earlier_stages(const Program& program, const Grid& grid);
 
 /// Fills `tensors` from the checkpoint. Throws UserError where it is one of another model.
-void restore(const CheckpointReader& checkpoint, const std::vector<TensorPiece>& tensors);
+void restore(const CheckpointReader& checkpoint, const Program& program, const std::vector<TensorPiece>& tensors);
 
 /// Fills the parameters of an inference program, in the type in which it keeps them.
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena);

@@ -8,8 +8,10 @@
 #include "runtime/initialise.hpp"
 #include "runtime/trace.hpp"
 #include "train/command.hpp"
+#include "train/grid_report.hpp"
 #include "train/signals.hpp"
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
@@ -45,25 +47,41 @@ double learning_rate(const TrainConfig& c, i64 step)
     return c.min_lr + 0.5 * (c.lr - c.min_lr) * (1 + std::cos(std::numbers::pi * done));
 }
 
-Trainer::Trainer(RunConfig config, const std::string& build)
-    : config_(std::move(config)), build_(build), threads_(thread_count(config_.parallel))
+Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
+    : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
+      threads_(thread_count(config_.parallel, grid_.local_ranks())), runtime_(threads_)
 {
-    open_data();
-    probe_folder(config_.checkpoint.dir);
-    lock_.emplace(config_.checkpoint.dir);
-    compiled_ = compile_training(config_, {machine_, {}});
-    arena_.emplace(compiled_.memory.arena);
-    ExecutorConfig executor;
-    executor.threads = threads_;
-    executor.red_zone = contracts_on ? 256 : 0;
-    executor.trace = !config_.log.trace.empty();
-    const Program& train = compiled_.programs[train_program];
-    executor_.emplace(train.graph, train.schedule, *arena_, executor);
-    if (valid_)
-        evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor);
+    require_same_config(world_, config_);
+    succeed_together(world_, [&] {
+        open_data();
+        if (is_chief()) {
+            probe_folder(config_.checkpoint.dir);
+            lock_.emplace(config_.checkpoint.dir);
+        }
+    });
+    succeed_together(world_, [&] {
+        CompileConfig options;
+        options.machine = machine_;
+        options.rank = world_.rank();
+        compiled_ = compile_training(config_, options);
+        arena_.emplace(compiled_.memory.arena);
+        ExecutorConfig executor;
+        executor.threads = threads_;
+        executor.red_zone = contracts_on ? 256 : 0;
+        executor.trace = !config_.log.trace.empty();
+        executor.overlap = config_.parallel.overlap;
+        const Program& train = compiled_.programs[train_program];
+        executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
+        inputs_ = input_boxes(train.graph);
+        if (valid_)
+            evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor, &grid_);
+    });
     flops_ = compiled_.flops;
     restore_or_initialise();
-    metrics_.emplace(config_.log.dir, state_.step);
+    succeed_together(world_, [&] {
+        if (is_chief())
+            metrics_.emplace(config_.log.dir, state_.step);
+    });
 }
 
 void Trainer::open_data()
@@ -87,36 +105,45 @@ void Trainer::restore_or_initialise()
 {
     const Program& train = compiled_.programs[train_program];
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
-    const std::vector<TensorPiece> saved = saved_tensors(train, *arena_);
-    if (const std::optional<std::string> path = find_resume(config_.checkpoint)) {
-        const CheckpointReader checkpoint = CheckpointReader::open(*path);
-        restore(checkpoint, saved);
-        initialise(train.graph, train.schedule, *arena_, seed, threads_, Role::constant);
-        require_same_model(checkpoint, config_);
-        state_ = checkpoint.state();
-        if (state_.seed != config_.train.seed)
-            log_warning(str("train.seed is ", config_.train.seed, ", the checkpoint's run had ", state_.seed, ": the order of samples changes from here on"));
-        if (state_.tokenizer != train_->fingerprint())
-            throw UserError({*path, "was trained with another tokenizer than " + config_.data.train,
-                             state_.tokenizer + " and " + train_->fingerprint(), "train on data of the same tokenizer"});
-        saved_step_ = state_.step;
-        log_info(str("resuming from ", *path, " at step ", state_.step));
-    } else {
-        initialise(train.graph, train.schedule, *arena_, seed, threads_);
-        if (!config_.train.init_from.empty()) {
+    saved_ = saved_tensors(train, *arena_, names_of_earlier_stages(train, grid_));
+    const std::optional<std::string> path = find_resume(world_, config_.checkpoint);
+    succeed_together(world_, [&] {
+        if (path)
+            resume(*path);
+        else
+            initialise(train.graph, train.schedule, *arena_, seed, threads_);
+        if (!path && !config_.train.init_from.empty()) {
             const CheckpointReader checkpoint = open_checkpoint(config_.train.init_from, config_.checkpoint);
             restore_parameters(checkpoint, train, *arena_);
             log_info("weights from " + checkpoint.path());
         }
-    }
-    first_step_ = state_.step;
-    supersede_checkpoints(config_.checkpoint.dir, state_.step);
+        first_step_ = state_.step;
+        if (is_chief())
+            supersede_checkpoints(config_.checkpoint.dir, state_.step);
+    });
     state_.seed = config_.train.seed;
     state_.config = to_toml(config_);
     state_.build = build_;
-    state_.grid.clear();
-    state_.ranks = 1;
     state_.tokenizer = train_->fingerprint();
+    state_.grid = describe_grid(config_.parallel);
+    state_.ranks = world_.size();
+}
+
+void Trainer::resume(const std::string& path)
+{
+    const Program& train = compiled_.programs[train_program];
+    const CheckpointReader checkpoint = CheckpointReader::open(path, false); // find_resume() has verified it
+    restore(checkpoint, train, saved_);
+    initialise(train.graph, train.schedule, *arena_, static_cast<std::uint64_t>(config_.train.seed), threads_, Role::constant);
+    require_same_model(checkpoint, config_);
+    state_ = checkpoint.state();
+    if (state_.seed != config_.train.seed)
+        log_warning(str("train.seed is ", config_.train.seed, ", the checkpoint's run had ", state_.seed, ": the order of samples changes from here on"));
+    if (state_.tokenizer != train_->fingerprint())
+        throw UserError({path, "was trained with another tokenizer than " + config_.data.train,
+                         state_.tokenizer + " and " + train_->fingerprint(), "train on data of the same tokenizer"});
+    saved_step_ = state_.step;
+    log_info(str("resuming from ", path, " at step ", state_.step, state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid)));
 }
 
 Bytes Trainer::used_bytes() const
@@ -131,11 +158,14 @@ Flops Trainer::peak_flops() const
     const double per_thread = config_.train.precision == Precision::bf16  ? machine_.flops_bf16
                               : config_.train.precision == Precision::f64 ? machine_.flops_f64
                                                                           : machine_.flops_f32;
-    return per_thread * threads_;
+    return per_thread * threads_ * world_.size();
 }
 
 void Trainer::announce() const
 {
+    const std::vector<std::string> grid_lines = grid_report(grid_, config_, compiled_);
+    if (!is_chief())
+        return;
     const ModelConfig& m = config_.model;
     const i64 samples = window_count(train_->size(), m.seq);
     log_info(fmt::format("model    {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), vocab {}, seq {}, {}",
@@ -145,11 +175,10 @@ void Trainer::announce() const
                          format_count(samples), config_.train.global_batch,
                          static_cast<double>(config_.train.steps * config_.train.global_batch) / static_cast<double>(samples),
                          config_.train.steps));
-    log_info(fmt::format("memory   arena {} ({} bytes): {} kept over the run, {} within a step",
-                         format_bytes(compiled_.memory.arena), compiled_.memory.arena, format_bytes(compiled_.memory.kept),
-                         format_bytes(compiled_.memory.transient)));
-    log_info(fmt::format("compute  1 rank x {} thread(s), {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
-                         threads_, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
+    for (const std::string& line : grid_lines)
+        log_info(line);
+    log_info(fmt::format("compute  {} rank(s) x {} thread(s), {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
+                         world_.size(), threads_, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
                          machine_.name));
 }
 
@@ -157,16 +186,18 @@ Trainer::StepResult Trainer::train_step()
 {
     const Seconds begin = now();
     const TrainConfig& t = config_.train;
-    const i64 batch = micro_batch(config_);
+    const i64 batch = micro_batch(config_) * config_.parallel.data; // rows of a microbatch over all data ranks
     const auto updates = static_cast<double>(state_.updates + 1);
     const double hyper[hyper_count] = {learning_rate(t, state_.step + 1),       t.beta1, t.beta2, t.eps,
                                        1 - std::pow(t.beta1, updates), 1 - std::pow(t.beta2, updates)};
     executor_->run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
         if (value.role == Role::hyper)
             std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
-        else
-            for (i64 row = 0; row < batch; ++row)
-                fill_row(value, row, *train_, order_->at(state_.samples + microbatch * batch + row), destination);
+        else {
+            const Box& box = inputs_.at(value.name);
+            for (i64 row = 0; row < box.shape[0]; ++row)
+                fill_row(value, row, *train_, order_->at(state_.samples + microbatch * batch + box.offset[0] + row), destination);
+        }
     });
     StepResult result;
     const double tokens = executor_->fetched("totals", total_tokens);
@@ -198,6 +229,8 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
     record.set("step_seconds", r.seconds);
     record.set("mfu", mfu);
     record.set("memory_bytes", static_cast<double>(used_bytes()));
+    if (world_.size() > 1)
+        record.set("exposed_comm_seconds", executor_->exposed());
     if (r.skipped) {
         record.set("skipped", 1);
         log_warning(fmt::format("step {} skipped: its {} is not finite; parameters stay as they are", state_.step,
@@ -231,8 +264,7 @@ void Trainer::save()
     if (saved_step_ == state_.step)
         return;
     const Seconds begin = now();
-    const std::string path = save_checkpoint(*make_self_comm(), config_.checkpoint.dir, state_, saved_tensors(compiled_.programs[train_program], *arena_),
-                                             config_.checkpoint.keep);
+    const std::string path = save_checkpoint(world_, config_.checkpoint.dir, state_, saved_, config_.checkpoint.keep);
     saved_step_ = state_.step;
     checkpoint_seconds_ = now() - begin;
     log_info(fmt::format("saved {} in {}", path, format_seconds(checkpoint_seconds_)));
@@ -250,18 +282,21 @@ int Trainer::run()
         const StepResult result = train_step();
         MetricsRecord record;
         report(result, record);
-        const bool stops = signals.received() != 0;
+        // Any rank's signal stops all.
+        const u64 asked = agree(world_, signals.received() ? u64{1} << signals.received() : 0);
+        const bool stops = asked != 0;
         if (valid_ && (!stops || state_.step == t.steps) && ((t.eval_every > 0 && state_.step % t.eval_every == 0) || state_.step == t.steps))
             evaluate(record);
         if (checkpoint_seconds_ > 0) // of the save before: this step's line is written before its own save
             record.set("checkpoint_seconds", checkpoint_seconds_);
         checkpoint_seconds_ = 0;
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
-        metrics_->write(record);
+        if (is_chief())
+            metrics_->write(record);
         if (stops || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
             save();
         if (stops && state_.step < t.steps) {
-            log_info(str("stopped on signal ", signals.received(), " after step ", state_.step, "; start again to go on"));
+            log_info(str("stopped on signal ", std::bit_width(asked) - 1, " after step ", state_.step, "; start again to go on"));
             return 75;
         }
     }
@@ -275,13 +310,29 @@ void Trainer::write_trace() const
     if (config_.log.trace.empty() || state_.step == first_step_)
         return;
     const Program& train = compiled_.programs[train_program];
-    write_file(config_.log.trace, trace_json(train.graph, train.schedule, executor_->timeline()));
+    const Timeline& timeline = executor_->timeline();
+    // On one node the ranks' clocks are the same one; elsewhere each begins at its own first Step.
+    const Seconds begin = timeline.spans.front().begin;
+    Seconds start = begin;
+    for (const std::string& theirs : gather_texts(world_, fmt::format("{:.9f}", begin)))
+        start = grid_.nodes() == 1 ? std::min(start, std::stod(theirs)) : start;
+    const std::vector<std::string> events = gather_texts(world_, trace_events(train.graph, train.schedule, timeline, world_.rank(), start));
+    if (!is_chief())
+        return;
+    write_file(config_.log.trace, trace_json(events));
     log_info("trace    " + config_.log.trace + " holds the last step; open it in Perfetto or chrome://tracing");
 }
 
 void Trainer::summarise() const
 {
     const i64 steps = state_.step - first_step_;
+    std::string unlike; // ranks that did not use what was planned
+    const std::vector<std::string> memory = gather_texts(world_, str(planned_bytes(), " bytes, ", used_bytes() == planned_bytes() ? "" : str("used ", used_bytes(), " bytes")));
+    for (std::size_t rank = 1; rank < memory.size(); ++rank)
+        if (!memory[rank].ends_with(", "))
+            unlike += str("; rank ", rank, ": ", memory[rank]);
+    if (!is_chief())
+        return;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     log_info("");
@@ -294,8 +345,9 @@ void Trainer::summarise() const
                              format_seconds(train_seconds_ / static_cast<double>(steps)),
                              100 * flops_ * static_cast<double>(steps) / train_seconds_ / peak_flops()));
     }
-    log_info(fmt::format("memory   arena planned {} bytes, {}; process peak {}", planned_bytes(),
+    log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", planned_bytes(),
                          steps > 0 ? fmt::format("used {} bytes", used_bytes()) : "no step was run",
+                         steps == 0 || world_.size() == 1 ? "" : unlike.empty() ? str("; the others used what was planned too") : unlike,
                          format_bytes(Bytes{usage.ru_maxrss} * 1024)));
     log_info("metrics  " + metrics_->path());
 }

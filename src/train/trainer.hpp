@@ -3,6 +3,8 @@
 #include "base/log.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_order.hpp"
+#include "kernels/runtime.hpp"
+#include "mpi/grid.hpp"
 #include "train/evaluator.hpp"
 #include "train/folder_lock.hpp"
 #include "train/state.hpp"
@@ -11,17 +13,16 @@
 
 namespace trivium {
 
-class Session;
-
 /// Learning rate of step `step` (from 1 on): linear warm-up, then half a cosine down to min_lr.
 double learning_rate(const TrainConfig& config, i64 step);
 
 class Trainer {
 public:
-    /// Opens the data, compiles, allocates, and restores or initialises. Throws UserError, IoError.
-    Trainer(RunConfig config, const std::string& build);
+    /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and run it, with
+    /// the same config. Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
+    Trainer(RunConfig config, const std::string& build, Comm& world);
 
-    /// Trains to the end, to train.stop_after or to a signal. Returns the exit status.
+    /// Trains to the end, to train.stop_after or to a signal on any rank. Returns the exit status.
     int run();
 
     Bytes planned_bytes() const { return compiled_.memory.arena; }
@@ -36,7 +37,10 @@ private:
     };
 
     void open_data();
+    /// Rank 0 logs, and writes what there is one of.
+    bool is_chief() const { return world_.rank() == 0; }
     void restore_or_initialise();
+    void resume(const std::string& path);
     void announce() const;
     StepResult train_step();
     void report(const StepResult& result, MetricsRecord& record);
@@ -48,8 +52,11 @@ private:
 
     RunConfig config_;
     std::string build_;
+    Comm& world_;
+    Grid grid_;
     Machine machine_;
     int threads_;
+    kernels::Runtime runtime_;
     std::optional<TokenStore> train_, valid_;
     std::optional<SampleOrder> order_;
     Compiled compiled_;
@@ -57,6 +64,8 @@ private:
     std::optional<Arena> arena_;
     std::optional<Executor> executor_;
     std::optional<Evaluator> evaluator_;
+    std::map<std::string, Box> inputs_;  ///< the rows that this rank is fed
+    std::vector<TensorPiece> saved_;     ///< this rank's parts of what a checkpoint holds
     std::optional<MetricsWriter> metrics_;
     Flops flops_ = 0;
     RunState state_;

@@ -1,0 +1,106 @@
+#include "train/grid_report.hpp"
+
+#include "base/check.hpp"
+#include "io/config_file.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <sstream>
+
+namespace trivium {
+
+namespace {
+
+/// What a rank tells of itself.
+struct RankFacts {
+    i64 stage = 0, parameters = 0;
+    Bytes arena = 0;
+};
+
+std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage)
+{
+    const int layers = static_cast<int>(stage_of_block.size()) - 2;
+    int first = 0, last = -1;
+    std::string text;
+    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+    if (stage_of_block.front() == stage)
+        add("embedding");
+    for (int block = 1; block <= layers; ++block)
+        if (stage_of_block[static_cast<std::size_t>(block)] == stage) {
+            first = first ? first : block;
+            last = block;
+        }
+    if (first)
+        add(first == last ? str("layer ", first - 1) : str("layers ", first - 1, "-", last - 1));
+    if (stage_of_block.back() == stage)
+        add("head");
+    return text;
+}
+
+std::string range(i64 least, i64 most, const std::function<std::string(i64)>& print)
+{
+    return least == most ? print(most) : print(least) + " to " + print(most);
+}
+
+} // namespace
+
+void require_same_config(Comm& world, const RunConfig& config)
+{
+    const std::vector<std::string> all = gather_texts(world, to_toml(config));
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        if (all[rank] == all[0])
+            continue;
+        std::istringstream first(all[0]), other(all[rank]);
+        std::string a, b;
+        while (std::getline(first, a) && std::getline(other, b) && a == b)
+            ;
+        succeed_together(world, [&] { // the same finding on every rank
+            throw UserError({str("rank ", rank), "was given another config than rank 0", str("'", b, "' against '", a, "'"),
+                             "start every rank with the same file and overrides"});
+        });
+    }
+}
+
+std::string describe_grid(const ParallelConfig& p)
+{
+    return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "",
+               p.data > 1 ? str(", zero ", p.zero) : "", p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
+}
+
+std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, const Compiled& compiled)
+{
+    const Graph& g = compiled.programs[train_program].graph;
+    i64 parameters = 0;
+    for (const ValueId id : g.with_role(Role::parameter))
+        parameters += g[id].type.elements();
+    const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find("pipeline"))];
+    std::vector<RankFacts> facts;
+    for (const std::string& text : gather_texts(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena))) {
+        RankFacts rank;
+        std::istringstream(text) >> rank.stage >> rank.parameters >> rank.arena;
+        facts.push_back(rank);
+    }
+    if (grid.world().rank() != 0)
+        return {};
+    std::string crossing;
+    for (const MeshAxis& axis : grid.mesh().axes)
+        if (grid.crosses_nodes(axis.name))
+            crossing += (crossing.empty() ? "" : ", ") + axis.name;
+    std::vector<std::string> lines{
+        fmt::format("grid     {} rank(s) on {} node(s): {}", facts.size(), grid.nodes(), describe_grid(config.parallel))};
+    if (grid.nodes() > 1)
+        lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
+    for (i64 s = 0; s < g.mesh.size("pipeline"); ++s) {
+        std::vector<RankFacts> mine;
+        std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine), [&](const RankFacts& f) { return f.stage == s; });
+        const auto [fewest, most] = std::minmax_element(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.parameters < b.parameters; });
+        const auto [small, large] = std::minmax_element(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.arena < b.arena; });
+        lines.push_back(fmt::format("{} {:<30} {} parameters and an arena of {} per rank", g.mesh.size("pipeline") > 1 ? fmt::format("stage {:<2}", s) : "        ",
+                                    g.mesh.size("pipeline") > 1 ? blocks_of_stage(compiled.stage_of_block, s) : "all layers",
+                                    range(fewest->parameters, most->parameters, [](i64 n) { return format_si(static_cast<double>(n)); }),
+                                    range(small->arena, large->arena, [](i64 n) { return fmt::format("{} ({} bytes)", format_bytes(n), n); })));
+    }
+    return lines;
+}
+
+} // namespace trivium
