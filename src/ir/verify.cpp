@@ -35,9 +35,11 @@ private:
 
     void check_values()
     {
-        for (const MeshAxis& axis : g_.mesh.axes)
+        std::unordered_set<std::string_view> axes, names;
+        for (const MeshAxis& axis : g_.mesh.axes) {
             require(axis.size > 0, str("mesh axis ", axis.name), str("has ", axis.size, " ranks"), "give it one or more");
-        std::unordered_set<std::string_view> names;
+            require(axes.insert(axis.name).second, str("mesh axis ", axis.name), "stands twice", "rename one of the two");
+        }
         for (const Value& v : g_.values) {
             require(names.insert(v.name).second, "%" + v.name, "the name stands twice", "rename one of the two");
             require(v.producer.valid() == (v.role == Role::computed), "%" + v.name,

@@ -1,0 +1,98 @@
+// Shardings as text and back, and what each level of verify says to them.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "ir/builder.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+
+#include <random>
+
+using namespace trivium;
+
+namespace {
+
+Graph with(const Sharding& sharding, Shape shape)
+{
+    Graph graph;
+    graph.name = "g";
+    graph.mesh.axes = {{"data", 2}, {"tensor", 2}};
+    Builder b(graph);
+    const ValueId x = b.value("x", {DType::f32, std::move(shape)}, Role::parameter, {"fill", {{"value", 1.0}}});
+    graph[x].sharding = sharding;
+    graph[b.op1(OpKind::gelu, {x}, {}, "y")].sharding = sharding;
+    return graph;
+}
+
+bool legal(const Graph& graph, Level level)
+{
+    try {
+        verify(graph, level);
+    } catch (const UserError&) {
+        return false;
+    }
+    return true;
+}
+
+const DimSharding whole{{}, false}, over_data{{"data"}, false}, over_tensor{{"tensor"}, false}, open{};
+
+} // namespace
+
+TEST_CASE("a sharding's text")
+{
+    CHECK(to_text(Sharding{}) == "");
+    CHECK(to_text(Sharding{{whole, over_data}, {}, ""}) == "<-,data>");
+    CHECK(to_text(Sharding{{open, {{"tensor", "data"}, true}, {{"pod"}, false}}, {}, ""}) == "<-?,tensor+data?,pod>");
+    CHECK(to_text(Sharding{{over_data}, {{"tensor", "lse"}}, "a rule"}) == "<data|tensor:lse>");
+    CHECK(to_text(Sharding{{}, {{"tensor"}, {"data"}}, ""}) == "<|tensor:sum data:sum>");
+    // With blanks wherever they do not matter, and an initialiser behind it.
+    const Graph g = parse_graph("graph g\nmesh data=2 tensor=2\nparameter %x : f32[4,8] < data , tensor + data ? | pod : lse > init fill(value=1.0) decay\n", "g");
+    CHECK(g.values[0].sharding.dims == std::vector<DimSharding>{over_data, {{"tensor", "data"}, true}});
+    CHECK(g.values[0].sharding.partial == std::vector<Partial>{{"pod", "lse"}});
+    CHECK(g.values[0].init.kind == "fill");
+    CHECK(g.values[0].decay);
+}
+
+TEST_CASE("any sharding prints and parses back")
+{
+    std::mt19937_64 draw(4);
+    const auto below = [&](u64 n) { return draw() % n; };
+    for (int round = 0; round < 300; ++round) {
+        Sharding sharding;
+        Shape shape;
+        for (u64 d = below(4); d > 0; --d) {
+            DimSharding dim;
+            dim.open = below(2) == 0;
+            for (u64 a = below(3); a > 0; --a)
+                dim.axes.push_back(std::string(below(2) ? "data" : "axis_") + std::to_string(below(9)));
+            sharding.dims.push_back(dim);
+            shape.push_back(static_cast<i64>(1 + below(9)));
+        }
+        for (u64 p = below(3); p > 0; --p)
+            sharding.partial.push_back({std::string("axis") + std::to_string(below(9)), below(2) ? "sum" : "lse"});
+        const Graph graph = with(sharding, shape), back = parse_graph(to_text(graph), "printed");
+        REQUIRE(to_text(back) == to_text(graph));
+        REQUIRE(back.values.size() == 2);
+        for (const Value& v : back.values) { // given and computed
+            REQUIRE(v.sharding.dims == sharding.dims);
+            REQUIRE(v.sharding.partial == sharding.partial);
+        }
+    }
+}
+
+TEST_CASE("what each level wants of a sharding")
+{
+    using L = Level;
+    const auto levels = [](const Graph& graph) {
+        return std::vector<bool>{legal(graph, L::global), legal(graph, L::sharded), legal(graph, L::local)};
+    };
+    using Levels = std::vector<bool>;
+    CHECK(levels(with({}, {4, 4})) == Levels{true, false, true}); // propagation says something of every dimension
+    CHECK(levels(with({{over_data, whole}, {}, ""}, {4, 4})) == Levels{true, true, true});
+    CHECK(levels(with({{over_data, open}, {}, ""}, {4, 4})) == Levels{true, true, true});
+    CHECK(levels(with({{over_data}, {}, ""}, {4, 4})) == Levels{false, false, false}); // a dimension is missing
+    CHECK(levels(with({{over_data, over_data}, {}, ""}, {4, 4})) == Levels{false, false, false});
+    CHECK(levels(with({{{{"pod"}, false}}, {}, ""}, {4})) == Levels{false, false, false});
+    CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {4})) == Levels{true, true, true});
+    CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {3})) == Levels{false, false, true}); // locally, 3 are a part
+    CHECK(levels(with({{whole}, {{"tensor"}}, ""}, {4})) == Levels{false, false, true});
+}
