@@ -156,3 +156,26 @@ TEST_CASE("NaN and infinity pass through")
     CHECK(std::isnan(z[3]));
     CHECK(z[40] == inf);
 }
+
+TEMPLATE_TEST_CASE("a slice is the rows, columns and planes that a plain copy takes", "", TRV_STORAGE_TYPES, std::int32_t)
+{
+    using T = TestType;
+    struct Case {
+        i64 rows, stride, offset, columns;
+    };
+    for (const Case& c : {Case{1, 1, 0, 1}, Case{1, 4001, 17, 3000}, Case{7, 5, 0, 5}, Case{7, 5, 2, 3}, Case{301, 37, 36, 1}, Case{5, 999, 1, 998}, Case{3, 6, 2, 0}}) {
+        std::vector<T> x, want;
+        for (i64 i = 0; i < c.rows * c.stride; ++i)
+            x.push_back(T(static_cast<float>(i % 199 - 99))); // small whole numbers are the same in every type
+        for (i64 row = 0; row < c.rows; ++row)
+            for (i64 column = 0; column < c.columns; ++column)
+                want.push_back(x[static_cast<std::size_t>(row * c.stride + c.offset + column)]);
+        const auto got = stable([&](const Exec& exec) {
+            std::vector<T> y(want.size(), T(-7.0f));
+            slice(exec, c.rows, c.stride, c.offset, c.columns, x.data(), y.data());
+            return std::tuple(y);
+        });
+        INFO(c.rows << " rows of " << c.stride << ", " << c.columns << " from " << c.offset);
+        REQUIRE(same_bits(std::get<0>(got), want));
+    }
+}
