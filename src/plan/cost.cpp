@@ -1,6 +1,10 @@
 #include "plan/cost.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace trivium {
 
@@ -18,19 +22,32 @@ double peak(const Machine& machine, DType type)
 /// A message per peer and phase, and the bytes that a rank sends in all.
 Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine)
 {
-    Bytes bytes = 0;
-    for (const ValueId v : op.results.empty() ? op.operands : op.results)
-        bytes += graph[v].type.bytes();
-    for (std::size_t i = 0; i < op.operands.size() && !op.results.empty(); ++i) // the larger side
-        bytes = std::max(bytes, graph[op.operands[i]].type.bytes() + (bytes - graph[op.results[i]].type.bytes()));
-    const std::string& axis = text_attr(op.attrs, "axis");
-    const auto ranks = static_cast<double>(axis == "world" ? graph.mesh.ranks() : graph.mesh.size(axis));
-    const bool message = has_attr(op.attrs, "channel");
-    const double phases = message ? 1 : op.kind == OpKind::all_reduce ? 2 : 1, share = message ? 1 : (ranks - 1) / ranks;
-    return machine.launch + phases * (machine.link_latency * (message ? 1 : ranks - 1) + share * static_cast<double>(bytes) / machine.link_bytes_per_second);
+    double messages = 1;
+    if (!has_attr(op.attrs, "channel")) {
+        const std::string& axis = text_attr(op.attrs, "axis");
+        messages = static_cast<double>((axis == "world" ? graph.mesh.ranks() : graph.mesh.size(axis)) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
+    }
+    return machine.launch + messages * machine.link_latency + static_cast<double>(bytes_sent(graph, op)) / machine.link_bytes_per_second;
 }
 
 } // namespace
+
+Bytes bytes_sent(const Graph& graph, const Op& op)
+{
+    Bytes in = 0, out = 0;
+    for (const ValueId v : op.operands)
+        in += graph[v].type.bytes();
+    for (const ValueId v : op.results)
+        out += graph[v].type.bytes();
+    if (has_attr(op.attrs, "to"))
+        return in;
+    if (has_attr(op.attrs, "from"))
+        return 0;
+    const std::string& axis = text_attr(op.attrs, "axis");
+    const i64 ranks = axis == "world" ? graph.mesh.ranks() : graph.mesh.size(axis);
+    const bool both_ways = in == out && has_attr(op.attrs, "combine");
+    return (both_ways ? 2 : 1) * std::max(in, out) * (ranks - 1) / ranks;
+}
 
 std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)
 {
@@ -61,6 +78,48 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
         seconds.push_back(known);
     }
     return seconds;
+}
+
+std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads)
+{
+    using Message = std::tuple<std::size_t, i64, i64, i64>; // from, to, channel, microbatch
+    std::map<Message, Seconds> sent;
+    std::vector<std::vector<Seconds>> seconds;
+    std::vector<Timeline> timelines(stages.size());
+    std::vector<std::vector<Seconds>> free_at;
+    std::vector<std::size_t> next(stages.size(), 0);
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        seconds.push_back(step_seconds(*stages[s].graph, *stages[s].schedule, machine, threads));
+        timelines[s].spans.resize(seconds[s].size());
+        free_at.emplace_back(stages[s].schedule->queues.size(), 0);
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t s = 0; s < stages.size(); ++s)
+            for (; next[s] < seconds[s].size(); ++next[s], moved = true) {
+                const std::size_t i = next[s];
+                const Step& step = stages[s].schedule->steps[i];
+                Seconds& queue_free = free_at[s][static_cast<std::size_t>(step.queue)];
+                Seconds begin = queue_free;
+                for (const StepId wait : step.waits)
+                    begin = std::max(begin, timelines[s].spans[wait.index()].end);
+                Seconds end = begin + seconds[s][i];
+                const Attrs* attrs = step.kind == StepKind::op ? &(*stages[s].graph)[step.op].attrs : nullptr;
+                if (attrs && has_attr(*attrs, "from")) {
+                    const auto arrived = sent.find({static_cast<std::size_t>(int_attr(*attrs, "from")), static_cast<i64>(s), int_attr(*attrs, "channel"), step.microbatch});
+                    if (arrived == sent.end())
+                        break; // its turn comes when the sender is there
+                    end = std::max(begin, arrived->second);
+                }
+                timelines[s].spans[i] = {begin, end};
+                queue_free = end;
+                if (attrs && has_attr(*attrs, "to"))
+                    sent[{s, int_attr(*attrs, "to"), int_attr(*attrs, "channel"), step.microbatch}] = end;
+            }
+    }
+    for (std::size_t s = 0; s < stages.size(); ++s)
+        TRV_CHECK(next[s] == seconds[s].size(), "stage ", s, " waits for ever at step ", next[s]);
+    return timelines;
 }
 
 Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)

@@ -5,8 +5,21 @@
 
 namespace trivium {
 
+/// Bytes that a rank sends for one run of a communicating op, on average.
+Bytes bytes_sent(const Graph& graph, const Op& op);
+
 /// Seconds of each Step on `threads` threads of `machine`.
 std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads);
+
+/// What the stages of a pipeline run, each at its place.
+struct StageProgram {
+    const Graph* graph = nullptr;
+    const Schedule* schedule = nullptr;
+};
+
+/// The stages on one clock: a message arrives when its sender has sent it; other moves take the same time on all ranks of
+/// their group. Throws InternalError where stages wait for each other for ever.
+std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads);
 
 /// The Schedule on the machine's clock.
 Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads);

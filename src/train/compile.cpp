@@ -195,12 +195,16 @@ Compiled compile_training(const RunConfig& config, const CompileConfig& options)
     return compile_rank(all, config, options, runner, options.rank);
 }
 
-void compile_every_rank(const RunConfig& config, const CompileConfig& options, const std::function<void(i64, const Compiled&)>& visit)
+void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64)>& wanted,
+                   const std::function<void(i64, Compiled&)>& visit)
 {
     PassRunner runner(options.runner);
     const Sharded all = shard_training(config, runner);
     for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
-        visit(rank, compile_rank(all, config, options, runner, rank));
+        if (wanted(all.train.mesh, rank)) {
+            Compiled compiled = compile_rank(all, config, options, runner, rank);
+            visit(rank, compiled);
+        }
 }
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)

@@ -39,8 +39,9 @@ enum : std::size_t { prefill_program = 0, decode_program = 1 };
 /// Programs `train` and `eval`. \pre resolved and validated
 /// Throws UserError where the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
-/// The same for every rank of the grid, one after the other: what all share is made once.
-void compile_every_rank(const RunConfig& config, const CompileConfig& options, const std::function<void(i64 rank, const Compiled&)>& visit);
+/// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once.
+void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64 rank)>& wanted,
+                   const std::function<void(i64 rank, Compiled&)>& visit);
 
 /// The grid that a config asks for: data x pipeline x tensor, the last one fastest.
 Mesh mesh_of(const ParallelConfig& config);

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/config_file.hpp"
+#include "train/describe.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -16,26 +17,6 @@ struct RankFacts {
     i64 stage = 0, parameters = 0;
     Bytes arena = 0;
 };
-
-std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage)
-{
-    const int layers = static_cast<int>(stage_of_block.size()) - 2;
-    int first = 0, last = -1;
-    std::string text;
-    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-    if (stage_of_block.front() == stage)
-        add("embedding");
-    for (int block = 1; block <= layers; ++block)
-        if (stage_of_block[static_cast<std::size_t>(block)] == stage) {
-            first = first ? first : block;
-            last = block;
-        }
-    if (first)
-        add(first == last ? str("layer ", first - 1) : str("layers ", first - 1, "-", last - 1));
-    if (stage_of_block.back() == stage)
-        add("head");
-    return text;
-}
 
 std::string range(i64 least, i64 most, const std::function<std::string(i64)>& print)
 {
@@ -59,12 +40,6 @@ void require_same_config(Comm& world, const RunConfig& config)
                              "start every rank with the same file and overrides"});
         });
     }
-}
-
-std::string describe_grid(const ParallelConfig& p)
-{
-    return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "",
-               p.data > 1 ? str(", zero ", p.zero) : "", p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
 
 std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, const Compiled& compiled)

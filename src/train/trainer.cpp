@@ -8,6 +8,7 @@
 #include "runtime/initialise.hpp"
 #include "runtime/trace.hpp"
 #include "train/command.hpp"
+#include "train/describe.hpp"
 #include "train/grid_report.hpp"
 #include "train/signals.hpp"
 

@@ -1,0 +1,13 @@
+#pragma once
+// Words for grids and stages.
+#include "config/run_config.hpp"
+
+namespace trivium {
+
+/// "data 2 x pipeline 2 x tensor 2, 1f1b, zero 1, sequence parallel"
+std::string describe_grid(const ParallelConfig& config);
+
+/// "embedding, layers 0-3". `stage_of_block`: 0 the embedding, then the layers, then the head.
+std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage);
+
+} // namespace trivium
