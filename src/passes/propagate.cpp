@@ -112,8 +112,8 @@ private:
                 return;
             for (std::size_t a = dim.axes.size(); a < wanted[f]->size() && fits(v, d, (*wanted[f])[a]); ++a) {
                 dim.axes.push_back((*wanted[f])[a]);
-                if (v.sharding.origin.empty())
-                    v.sharding.origin = origin(graph_.ops[i]);
+                std::string& by = v.sharding.origin;
+                by = by.empty() ? origin(graph_.ops[i]) : by.starts_with("the ") ? str(by, "; ", dim.axes.back(), " by ", origin(graph_.ops[i])) : by;
                 changed = true;
             }
         });

@@ -3,6 +3,12 @@
 #include "io/config_file.hpp"
 #include "ir/op_reference.hpp"
 #include "ir/text.hpp"
+#include "passes/bucket.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
+#include "passes/simplify.hpp"
+#include "passes/stage.hpp"
+#include "plan/cost.hpp"
 #include "plan/report.hpp"
 #include "train/command.hpp"
 #include "train/memory_json.hpp"
@@ -22,9 +28,40 @@ struct ExplainArguments {
     std::string dump;
     std::vector<std::string> skip;
     std::string reference;
+    i64 rank = 0;
 };
 
-Compiled compile_file(const std::string& path, const Machine& machine)
+void require_rank(i64 rank, i64 ranks)
+{
+    if (rank >= ranks)
+        throw UserError({"--rank", str("there is no rank ", rank), str("the grid has ", ranks), str("give 0 to ", ranks - 1)});
+}
+
+nlohmann::ordered_json shardings_json(const Graph& graph)
+{
+    nlohmann::ordered_json all = nlohmann::json::array();
+    for (const Value& v : graph.values) {
+        nlohmann::ordered_json dims = nlohmann::json::array();
+        for (const DimSharding& dim : v.sharding.dims)
+            dims.push_back(dim.axes);
+        all.push_back({{"value", v.name}, {"type", to_string(v.type)}, {"dims", dims}, {"origin", v.sharding.origin}});
+    }
+    return all;
+}
+
+nlohmann::ordered_json communication_json(const Graph& graph)
+{
+    nlohmann::ordered_json all = nlohmann::json::array();
+    for (const Op& op : graph.ops)
+        if (info(op).communicates)
+            all.push_back({{"op", info(op).name}, {"axis", text_attr(op.attrs, "axis")}, {"region", name_of(op.region)}, {"phase", name_of(op.phase)},
+                           {"block", op.block}, {"scope", op.scope}, {"tensors", std::max(op.operands.size(), op.results.size())},
+                           {"bytes_sent", bytes_sent(graph, op)}});
+    return all;
+}
+
+/// A graph in a file is whole; where its mesh has several ranks, `rank`'s part of it is made.
+Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
 {
     std::ifstream in(path);
     if (!in)
@@ -35,9 +72,34 @@ Compiled compile_file(const std::string& path, const Machine& machine)
     compiled.programs.push_back({parse_graph(text.str(), path)});
     Program& program = compiled.programs[0];
     verify(program.graph, Level::global);
-    program.schedule = build_schedule(program.graph, {ScheduleKind::one_f_one_b, 0, 1, 1, machine.scratch});
+    program.sharded = program.graph;
+    ScheduleConfig schedule;
+    schedule.scratch = machine.scratch;
+    if (const Mesh mesh = program.graph.mesh; mesh.ranks() > 1) {
+        require_rank(rank, mesh.ranks());
+        const Coordinates at = mesh.coordinates(rank);
+        program.sharded = propagate(std::move(program.graph));
+        verify(program.sharded, Level::sharded);
+        program.graph = program.sharded;
+        if (schedule.stages = mesh.size("pipeline"); schedule.stages > 1) {
+            schedule.stage = at[static_cast<std::size_t>(mesh.find("pipeline"))];
+            program.graph = cut_stage(program.graph, {balance_stages(program.graph, schedule.stages), static_cast<int>(schedule.stage), "pipeline"});
+        }
+        program.graph = bucket(simplify(partition(program.graph, {at, "pipeline"})), {});
+    }
+    program.schedule = build_schedule(program.graph, schedule);
     compiled.memory = plan_memory({&program.schedule}, {});
     return compiled;
+}
+
+/// Each value with how it is cut, and what decided that.
+std::string sharding_table(const Graph& graph)
+{
+    std::string text;
+    for (const Value& v : graph.values)
+        text += fmt::format("  {:<44} {:<22} {:<26} {}\n", "%" + v.name, to_string(v.type), to_text(v.sharding),
+                            v.sharding.origin.empty() ? "" : "by " + v.sharding.origin);
+    return text;
 }
 
 std::string flops_table(const Graph& graph)
@@ -89,10 +151,11 @@ int explain(const ExplainArguments& a)
     const bool is_graph = a.config.file.ends_with(".graph");
     Compiled compiled;
     if (is_graph) {
-        compiled = compile_file(a.config.file, machine);
+        compiled = compile_file(a.config.file, machine, a.rank);
     } else {
         const RunConfig config = load_config(a.config);
-        compiled = compile_training(config, {machine, {a.skip, a.dump}});
+        require_rank(a.rank, rank_count(config.parallel));
+        compiled = compile_training(config, {machine, {a.skip, a.dump}, a.rank});
         if (a.only.empty() && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
     }
@@ -113,6 +176,10 @@ int explain(const ExplainArguments& a)
             out["passes"] = passes;
         if (wanted("graph"))
             out["graph"] = to_text(program->graph);
+        if (wanted("shardings"))
+            out["shardings"] = shardings_json(program->sharded);
+        if (wanted("communication"))
+            out["communication"] = communication_json(program->graph);
         if (wanted("steps"))
             out["steps"] = to_text(program->schedule, program->graph);
         if (wanted("memory"))
@@ -125,6 +192,11 @@ int explain(const ExplainArguments& a)
         for (const PassRecord& r : compiled.passes)
             fmt::print("  {:<16} {:>9.3f} ms{}\n", r.name, 1e3 * r.seconds, r.skipped ? "  skipped" : "");
     }
+    if (wanted("shardings"))
+        fmt::print("# shardings, over all ranks\n{}", sharding_table(program->sharded));
+    if (wanted("communication") && program->graph.mesh.ranks() > 1)
+        fmt::print("# communication of rank {}: where, what, along which axis, tensors, bytes sent a time, times a microbatch or step\n{}", a.rank,
+                   communication_table(program->graph));
     if (wanted("ops"))
         fmt::print("# ops of one microbatch and step\n{}", flops_table(program->graph));
     if (wanted("graph"))
@@ -144,8 +216,9 @@ void add_explain_command(Command& program)
     auto arguments = std::make_shared<ExplainArguments>();
     arguments->config.add_to(command, true, false);
     command
-        .option("--only", arguments->only, "parts to print: passes, ops, graph, steps, memory (default: all)",
-                {.list = true, .words = {"passes", "ops", "graph", "steps", "memory"}})
+        .option("--only", arguments->only, "parts to print: passes, shardings, communication, ops, graph, steps, memory (default: all)",
+                {.list = true, .words = {"passes", "shardings", "communication", "ops", "graph", "steps", "memory"}})
+        .option("--rank", arguments->rank, "whose part of the program (default: rank 0)", {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "train or eval", {.words = {"train", "eval"}})
         .option("--dump", arguments->dump, "folder for the graph after each pass")
         .option("--skip", arguments->skip, "passes to skip, by name", {.list = true})
