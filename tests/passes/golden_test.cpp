@@ -4,8 +4,12 @@
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/autodiff.hpp"
+#include "passes/bucket.hpp"
 #include "passes/optimizer.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
+#include "passes/stage.hpp"
 
 #include <functional>
 
@@ -13,15 +17,19 @@ using namespace trivium;
 
 namespace {
 
-void check(const std::string& pass, const std::function<Graph(Graph)>& run)
+struct Levels {
+    Level in = Level::global, out = Level::global;
+};
+
+void check(const std::string& pass, const std::function<Graph(Graph)>& run, Levels levels = {}, const std::string& out = "out")
 {
     const std::string folder = "golden/passes/" + pass + "/", in = read_text(folder + "in.graph");
     Graph graph = parse_graph(in, folder + "in.graph");
     REQUIRE(to_text(graph) == in); // the files are in the printer's form
-    verify(graph, Level::global);
+    verify(graph, levels.in);
     graph = run(std::move(graph));
-    verify(graph, Level::global);
-    require_golden(folder + "out.graph", to_text(graph));
+    verify(graph, levels.out);
+    require_golden(folder + out + ".graph", to_text(graph));
 }
 
 } // namespace
@@ -41,4 +49,32 @@ TEST_CASE("simplify, as text, and once is enough")
     check("simplify", simplify);
     const Graph once = simplify(parse_graph(read_text("golden/passes/simplify/in.graph"), ""));
     CHECK(to_text(simplify(once)) == to_text(once));
+}
+
+TEST_CASE("propagate, as text: a layer cut over tensor, its input along the sequence; what disagrees stays whole")
+{
+    check("propagate", propagate, {Level::global, Level::sharded});
+}
+
+TEST_CASE("stage, as text: a tied table, in the first stage and the last")
+{
+    for (const int stage : {0, 1})
+        check("stage", [&](const Graph& g) { return cut_stage(g, {{0, 0, 1}, stage, "pipeline"}); }, {Level::sharded, Level::sharded},
+              str("stage", stage));
+}
+
+TEST_CASE("partition, as text: two products over tensor, the update over data")
+{
+    for (const Coordinates& at : {Coordinates{0, 1}, {1, 0}})
+        check("partition", [&](const Graph& g) { return simplify(partition(g, {at, "pipeline"})); }, {Level::sharded, Level::local},
+              str("data", at[0], "-tensor", at[1]));
+}
+
+TEST_CASE("bucket, as text: by bytes, by block, not at all")
+{
+    const Levels local{Level::local, Level::local};
+    check("bucket", [](Graph g) { return bucket(std::move(g), {Bytes{200}, false}); }, local, "bytes200");
+    check("bucket", [](Graph g) { return bucket(std::move(g), {}); }, local, "auto");
+    for (const BucketConfig& apart : {BucketConfig{0, false}, {0, true}}) // each of its own block here
+        check("bucket", [&](Graph g) { return bucket(std::move(g), apart); }, local, "in");
 }
