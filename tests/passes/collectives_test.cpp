@@ -1,0 +1,265 @@
+// What travels between ranks when a model trains: counted by layer and phase, and as a table for a person to read.
+#include "golden/golden.hpp"
+#include "ir/op_table.hpp"
+#include "train/compile.hpp"
+
+#include <algorithm>
+#include <iomanip>
+
+using namespace trivium;
+
+namespace {
+
+struct Grid {
+    i64 data = 1, pipeline = 1, tensor = 1, zero = 0;
+    bool sequence = true;
+};
+
+constexpr int layers = 2;
+
+RunConfig run_config(Family family, const Grid& grid)
+{
+    RunConfig c;
+    c.model.family = family;
+    c.model.layers = layers;
+    c.model.dim = 16;
+    c.model.heads = 4;
+    c.model.ffn_dim = 24;
+    c.model.vocab = 20;
+    c.model.seq = 8;
+    c.train.global_batch = 8;
+    c.train.micro_batch = 8 / grid.data / 4; // four microbatches
+    c.parallel.data = grid.data;
+    c.parallel.pipeline = grid.pipeline;
+    c.parallel.tensor = grid.tensor;
+    c.parallel.zero = grid.zero;
+    c.parallel.sequence = grid.sequence;
+    resolve_and_validate(c);
+    return c;
+}
+
+Graph program_of(Family family, const Grid& grid, i64 rank = 0)
+{
+    CompileConfig options;
+    options.rank = rank;
+    return compile_training(run_config(family, grid), options).programs[train_program].graph;
+}
+
+/// What stands in a column of the table: "prologue", "forward", "backward" or "epilogue".
+std::string_view when(const Op& op)
+{
+    return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region);
+}
+
+Bytes bytes_of_all(const Graph& graph, const std::vector<ValueId>& values)
+{
+    Bytes bytes = 0;
+    for (const ValueId v : values)
+        bytes += graph[v].type.bytes();
+    return bytes;
+}
+
+/// Collectives and messages of one kind, axis, time and block (-1: any).
+int count(const Graph& graph, std::string_view op_name, std::string_view axis, std::string_view time, int block = -1)
+{
+    return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+        return info(op).communicates && info(op).name == op_name && text_attr(op.attrs, "axis") == axis && when(op) == time &&
+               (block < 0 || op.block == block);
+    }));
+}
+
+int communicating(const Graph& graph)
+{
+    return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; }));
+}
+
+/// A line for each collective: when (per microbatch, or once per step), block, op, axis, bytes in and out of this rank, what.
+std::string table(const Graph& graph)
+{
+    std::ostringstream text;
+    const auto row = [&](const auto& time, const auto& block, const auto& op, const auto& axis, const auto& in, const auto& out, const std::string& what) {
+        text << std::left << std::setw(10) << time << std::setw(7) << block << std::setw(15) << op << std::setw(9) << axis << std::right << std::setw(9)
+             << in << std::setw(10) << out << "  " << what << "\n";
+    };
+    row("when", "block", "op", "axis", "bytes in", "bytes out", "what");
+    for (const char* time : {"prologue", "forward", "backward", "epilogue"})
+        for (const Op& op : graph.ops) {
+            if (!info(op).communicates || when(op) != time)
+                continue;
+            std::string what;
+            std::size_t line = 0;
+            for (const ValueId v : op.operands.empty() ? op.results : op.operands) {
+                if (what.size() - line > 70) { // a bucket: its members on lines of their own
+                    what += ",\n" + std::string(62, ' ');
+                    line = what.size();
+                }
+                what += (what.size() == line ? "" : ", ") + graph[v].name;
+            }
+            for (const char* way : {"to", "from"})
+                if (has_attr(op.attrs, way))
+                    what += std::string(", ") + way + " stage " + std::to_string(int_attr(op.attrs, way));
+            const std::string block = op.block == 0 ? "embed" : op.block == layers + 1 ? "head" : "layer" + std::to_string(op.block - 1);
+            row(time, block, info(op).name, text_attr(op.attrs, "axis"), bytes_of_all(graph, op.operands), bytes_of_all(graph, op.results), what);
+        }
+    return text.str();
+}
+
+std::string file_of(Family family, const std::string& grid)
+{
+    return "golden/collectives/" + std::string(family == Family::llama ? "llama" : "gpt2") + "-" + grid + ".txt";
+}
+
+/// A layer's share with sequence parallelism, per microbatch: 2 + 2 forward; the mirror and two gathers of what is kept
+/// cut, backward (Korthikanti et al., arXiv:2205.05198, section 4.2).
+void check_layers(const Graph& g, std::initializer_list<int> blocks)
+{
+    for (const int block : blocks) {
+        INFO("block " << block);
+        CHECK(count(g, "all_gather", "tensor", "forward", block) == 2);
+        CHECK(count(g, "reduce_scatter", "tensor", "forward", block) == 2);
+        CHECK(count(g, "all_gather", "tensor", "backward", block) == 2 + 2);
+        CHECK(count(g, "reduce_scatter", "tensor", "backward", block) == 2);
+        for (const char* time : {"forward", "backward"})
+            CHECK(count(g, "all_reduce", "tensor", time, block) == 0);
+    }
+}
+
+} // namespace
+
+TEST_CASE("tensor 2 with sequence parallelism: 2 + 2 forward, 2 + 2 and 2 backward, in each layer")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        const Graph g = program_of(family, {1, 1, 2});
+        INFO(file_of(family, ""));
+        check_layers(g, {1, 2});
+        CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1); // gradients of norms, in one bucket
+        CHECK(count(g, "all_reduce", "world", "epilogue") == 1);  // loss, tokens and squares
+        for (const char* op : {"all_gather", "reduce_scatter"})
+            for (const char* time : {"prologue", "epilogue"})
+                CHECK(count(g, op, "tensor", time) == 0);
+        for (const Op& op : g.ops)
+            if (info(op).communicates)
+                CHECK((text_attr(op.attrs, "axis") == "tensor" || text_attr(op.attrs, "axis") == "world"));
+        require_golden(file_of(family, "tensor2"), table(g));
+    }
+}
+
+TEST_CASE("where heads, words and tokens do not divide, as much travels as where they do")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        RunConfig c = run_config(family, {2, 1, 2, 1});
+        c.model.dim = 15;
+        c.model.heads = c.model.kv_heads = 3;
+        c.model.ffn_dim = 17;
+        c.model.vocab = 13;
+        c.model.seq = 7;
+        CompileConfig options;
+        options.rank = 3;
+        const Graph g = compile_training(c, options).programs[train_program].graph;
+        check_layers(g, {1, 2});
+        CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1);
+    }
+}
+
+TEST_CASE("fewer key-value heads than tensor ranks: keys and values of a part of the tokens, gathered for all")
+{
+    RunConfig c = run_config(Family::llama, {1, 1, 2});
+    c.model.kv_heads = 1;
+    const Graph g = compile_training(c, {}).programs[train_program].graph;
+    for (const int block : {1, 2}) { // keys and values, beside what every layer has
+        CHECK(count(g, "all_gather", "tensor", "forward", block) == 2 + 2);
+        CHECK(count(g, "reduce_scatter", "tensor", "forward", block) == 2);
+        CHECK(count(g, "all_gather", "tensor", "backward", block) == 2 + 2 + 2);
+        CHECK(count(g, "reduce_scatter", "tensor", "backward", block) == 2 + 2);
+    }
+    CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1); // their weights are whole on each rank: with the norms
+    require_golden(file_of(Family::llama, "one-kv-head-tensor2"), table(g));
+}
+
+TEST_CASE("tensor 2 without sequence parallelism: sums, 2 forward and 2 backward, in each layer")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        const Graph g = program_of(family, {1, 1, 2, 0, false});
+        INFO(file_of(family, ""));
+        for (const int block : {1, 2})
+            for (const char* time : {"forward", "backward"}) {
+                CHECK(count(g, "all_reduce", "tensor", time, block) == 2);
+                CHECK(count(g, "all_gather", "tensor", time, block) == 0);
+                CHECK(count(g, "reduce_scatter", "tensor", time, block) == 0);
+            }
+        CHECK(count(g, "all_reduce", "tensor", "epilogue") == 0); // norms see every token
+        require_golden(file_of(family, "tensor2-no-sequence"), table(g));
+    }
+}
+
+TEST_CASE("data 2: one bucket of gradients; with ZeRO 1 it is scattered, and the parameters are gathered")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        INFO(file_of(family, ""));
+        const Graph whole = program_of(family, {2, 1, 1});
+        CHECK(count(whole, "all_reduce", "data", "epilogue") == 1);
+        CHECK(communicating(whole) == 2); // and the norm
+        const Graph cut = program_of(family, {2, 1, 1, 1});
+        CHECK(count(cut, "reduce_scatter", "data", "epilogue") == 1);
+        CHECK(count(cut, "all_gather", "data", "prologue") == 1);
+        CHECK(communicating(cut) == 3);
+        require_golden(file_of(family, "data2-zero1"), table(cut));
+    }
+}
+
+TEST_CASE("data 2, tensor 2, ZeRO 1: layers as over tensor alone, once per step the data axis")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        const Graph g = program_of(family, {2, 1, 2, 1});
+        INFO(file_of(family, ""));
+        check_layers(g, {1, 2});
+        for (const char* time : {"forward", "backward"})
+            for (const char* op : {"all_gather", "reduce_scatter", "all_reduce"})
+                CHECK(count(g, op, "data", time) == 0);
+        CHECK(count(g, "all_gather", "data", "prologue") == 1);
+        CHECK(count(g, "reduce_scatter", "data", "epilogue") == 1);
+        CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1);
+        CHECK(count(g, "all_reduce", "world", "epilogue") == 1);
+        require_golden(file_of(family, "data2-tensor2-zero1"), table(g));
+    }
+}
+
+TEST_CASE("pipeline 2, tensor 2: one message a microbatch and direction, and a tied table's gradient once")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        std::string both;
+        for (const i64 stage : {0, 1}) {
+            const Graph g = program_of(family, {1, 2, 2}, 2 * stage);
+            INFO(file_of(family, "") << " stage " << stage);
+            check_layers(g, {static_cast<int>(stage) + 1});
+            CHECK(count(g, stage == 0 ? "send" : "recv", "pipeline", "forward") == 1);
+            CHECK(count(g, stage == 0 ? "recv" : "send", "pipeline", "backward") == 1);
+            CHECK(count(g, "send", "pipeline", "epilogue") == 0); // untied
+            CHECK(count(g, "recv", "pipeline", "epilogue") == 0);
+            CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1);
+            CHECK(count(g, "all_reduce", "world", "epilogue") == 1);
+            both += "stage " + std::to_string(stage) + "\n" + table(g) + (stage == 0 ? "\n" : "");
+        }
+        require_golden(file_of(family, "pipeline2-tensor2"), both);
+    }
+}
+
+TEST_CASE("a tied table's gradient goes each way between its two stages, once per step")
+{
+    for (const i64 stage : {0, 1}) {
+        RunConfig c = run_config(Family::gpt2, {1, 2, 1});
+        c.model.tied_embeddings = true;
+        CompileConfig options;
+        options.rank = stage;
+        const Graph g = compile_training(c, options).programs[train_program].graph;
+        CHECK(count(g, "send", "pipeline", "epilogue") == 1);
+        CHECK(count(g, "recv", "pipeline", "epilogue") == 1);
+        CHECK(communicating(g) == 5); // a message a microbatch and direction, and the norm
+    }
+}
+
+TEST_CASE("one rank talks to nobody")
+{
+    for (const Family family : {Family::llama, Family::gpt2})
+        CHECK(communicating(program_of(family, {})) == 0);
+}
