@@ -23,7 +23,7 @@ struct Point {
 struct Curve {
     std::string name;
     std::vector<Point> raw, smooth, valid;
-    std::vector<double> restarts;
+    std::vector<std::pair<double, std::string>> restarts; ///< where, and on how many ranks
 };
 
 struct Axis {
@@ -36,6 +36,8 @@ std::string number(double value)
     std::snprintf(text, sizeof text, "%.2f", value);
     return text;
 }
+
+std::string rank_text(double ranks) { return str(static_cast<i64>(ranks), ranks == 1 ? " rank" : " ranks"); }
 
 std::string escape(const std::string& text)
 {
@@ -128,6 +130,7 @@ Curve make_curve(const LossSeries& series, const LossCurveOptions& options)
     const auto x_of = [&](const MetricsRecord& record) {
         return options.x == "step" ? static_cast<double>(record.step) : record.value(options.x);
     };
+    double ranks_before = 0;
     for (const MetricsRecord& record : series.records) {
         const double x = x_of(record), y = record.value(options.y), valid = record.value("valid_" + options.y);
         if (!std::isfinite(x))
@@ -137,7 +140,10 @@ Curve make_curve(const LossSeries& series, const LossCurveOptions& options)
         if (std::isfinite(valid))
             curve.valid.push_back({x, valid});
         if (record.has("restarted_at"))
-            curve.restarts.push_back(x);
+            curve.restarts.emplace_back(x, record.has("ranks") ? rank_text(record.value("ranks")) : "");
+        else if (record.has("ranks") && ranks_before == 0 && record.value("ranks") > 1)
+            curve.restarts.emplace_back(x, rank_text(record.value("ranks"))); // the first launch
+        ranks_before = record.has("ranks") ? record.value("ranks") : ranks_before;
     }
     curve.smooth = smoothed(curve.raw, options.smoothing);
     return curve;
@@ -194,9 +200,11 @@ public:
             add(str("<circle class=\"valid\" cx=\"", number(place_x(p.x)), "\" cy=\"", number(place_y(p.y)), "\" r=\"4\" stroke=\"", colour, "\"/>"));
     }
 
-    void restart(double x, const char* colour)
+    void restart(double x, const std::string& text, const char* colour)
     {
         const std::string at = number(place_x(x));
+        if (!text.empty())
+            add(str("<text class=\"tick\" x=\"", number(place_x(x) + 4), "\" y=\"", options_.height - bottom - 8, "\">", escape(text), "</text>"));
         add(str("<line class=\"restart\" x1=\"", at, "\" x2=\"", at, "\" y1=\"", top, "\" y2=\"", options_.height - bottom, "\" stroke=\"", colour,
                 "\"><title>restart</title></line>"));
     }
@@ -303,8 +311,8 @@ std::string loss_curve_svg(std::span<const LossSeries> series, const LossCurveOp
     Plot plot(options, x, loss_axis(curves));
     plot.frame();
     for (std::size_t i = 0; i < curves.size(); ++i)
-        for (const double at : curves[i].restarts)
-            plot.restart(at, colours[i % std::size(colours)]);
+        for (const auto& [at, text] : curves[i].restarts)
+            plot.restart(at, text, colours[i % std::size(colours)]);
     for (std::size_t i = 0; i < curves.size(); ++i)
         plot.line(curves[i].raw, colours[i % std::size(colours)], options.smoothing > 0);
     for (std::size_t i = 0; i < curves.size(); ++i) {

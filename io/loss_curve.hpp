@@ -21,7 +21,8 @@ struct LossCurveOptions {
     int width = 900, height = 500; ///< pixels
 };
 
-/// Raw values faint, their centred moving average as a line, validation as points, restarts as vertical marks.
+/// Raw values faint, their centred moving average as a line, validation as points, restarts as vertical marks with the number of
+/// ranks from there on, where it is known.
 /// UserError where no series has a finite value.
 std::string loss_curve_svg(std::span<const LossSeries> series, const LossCurveOptions& options = {});
 

@@ -230,6 +230,7 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
     record.set("step_seconds", r.seconds);
     record.set("mfu", mfu);
     record.set("memory_bytes", static_cast<double>(used_bytes()));
+    record.set("ranks", world_.size());
     if (world_.size() > 1)
         record.set("exposed_comm_seconds", executor_->exposed());
     if (r.skipped) {

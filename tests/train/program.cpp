@@ -14,10 +14,9 @@
 
 namespace {
 
-int start(const std::vector<std::string>& arguments, const std::string& cwd)
+/// `words`: a program and its arguments.
+int start_words(std::vector<std::string> words, const std::string& cwd)
 {
-    std::vector<std::string> words{TRIVIUM_PROGRAM};
-    words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words)
         argv.push_back(word.data());
@@ -36,6 +35,13 @@ int start(const std::vector<std::string>& arguments, const std::string& cwd)
     return child;
 }
 
+int start(const std::vector<std::string>& arguments, const std::string& cwd)
+{
+    std::vector<std::string> words{TRIVIUM_PROGRAM};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return start_words(words, cwd);
+}
+
 Outcome finish(int child, const std::string& cwd)
 {
     int status = 0;
@@ -52,6 +58,39 @@ Outcome finish(int child, const std::string& cwd)
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd)
 {
     return finish(start(arguments, cwd), cwd);
+}
+
+namespace {
+
+std::vector<std::string> launched(const std::vector<Launch>& parts)
+{
+    std::vector<std::string> words;
+    std::istringstream launcher(TRIVIUM_LAUNCHER);
+    for (std::string word; launcher >> word;)
+        words.push_back(word);
+    const std::string count_flag = words.back();
+    words.pop_back();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        if (i)
+            words.push_back(":");
+        words.insert(words.end(), {count_flag, std::to_string(parts[i].ranks), TRIVIUM_PROGRAM});
+        words.insert(words.end(), parts[i].arguments.begin(), parts[i].arguments.end());
+    }
+    return words;
+}
+
+} // namespace
+
+Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd) { return finish(start_words(launched(parts), cwd), cwd); }
+
+Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when, const std::function<void(int)>& then)
+{
+    std::filesystem::remove(cwd + "/.err");
+    const int child = start_words(launched(parts), cwd);
+    for (int i = 0; i < 3000 && (!std::filesystem::exists(cwd + "/.err") || read_text(cwd + "/.err").find(when) == std::string::npos); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    then(child);
+    return finish(child, cwd);
 }
 
 Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,

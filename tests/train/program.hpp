@@ -12,6 +12,16 @@ struct Outcome {
 /// Runs `trivium ARGS…` in folder `cwd`.
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd);
 
+/// `ranks` ranks that get the same arguments.
+struct Launch {
+    int ranks = 1;
+    std::vector<std::string> arguments;
+};
+/// Runs the program under the MPI launcher; several parts are one job.
+Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd);
+/// The same, and calls `then` with the launcher's process once its stderr says `when`.
+Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when, const std::function<void(int)>& then);
+
 /// The same, and sends `signal` once its stderr says `when`.
 Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
                        const std::function<void()>& before = {});

@@ -1,0 +1,234 @@
+// Whole runs on grids of ranks, under the launcher.
+#include "catch.hpp"
+#include "io/checkpoint.hpp"
+#include "io/metrics.hpp"
+#include "program.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+using namespace trivium;
+
+namespace {
+
+/// A folder with a tiny corpus and config.
+struct Run {
+    Folder folder;
+    Run()
+    {
+        write_text(folder / "text.txt", some_text(4000));
+        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5", "--valid", "valid.h5", "--valid-fraction", "0.1"},
+                            folder.path()).status == 0);
+        write_text(folder / "run.toml",
+                   "[model]\npreset = \"toy\"\nlayers = 3\nseq = 30\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\n"
+                   "[train]\nsteps = 6\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\nwarmup = 2\neval_every = 3\n[parallel]\nthreads = 1\n"
+                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n");
+    }
+
+    static std::vector<std::string> arguments(int data, int pipeline, int tensor, const std::vector<std::string>& more)
+    {
+        std::vector<std::string> all{"train", "run.toml", "parallel.data=" + std::to_string(data), "parallel.pipeline=" + std::to_string(pipeline),
+                                     "parallel.tensor=" + std::to_string(tensor)};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+
+    Outcome train(int data, int pipeline, int tensor, const std::vector<std::string>& more) const
+    {
+        const int ranks = data * pipeline * tensor;
+        const auto words = arguments(data, pipeline, tensor, more);
+        return ranks == 1 ? run_program(words, folder.path()) : run_ranks({{ranks, words}}, folder.path());
+    }
+
+    std::vector<double> metric(const std::string& log, const std::string& name) const
+    {
+        std::vector<double> all;
+        for (const MetricsRecord& r : read_metrics(folder / (log + "/metrics.jsonl")))
+            if (r.has(name))
+                all.push_back(r.value(name));
+        return all;
+    }
+
+    std::map<std::string, std::vector<double>> content(const std::string& checkpoint) const
+    {
+        const CheckpointReader reader = CheckpointReader::open(folder / checkpoint);
+        std::map<std::string, std::vector<double>> all;
+        for (const auto& entry : reader.tensors()) {
+            std::vector<double>& values = all[entry.name];
+            values.resize(static_cast<std::size_t>(element_count(entry.shape)));
+            reader.read(entry.name, 0, static_cast<i64>(values.size()), StoredType::f64, values.data());
+        }
+        return all;
+    }
+};
+
+void check_close(const std::vector<double>& got, const std::vector<double>& want, double tolerance)
+{
+    REQUIRE(got.size() == want.size());
+    for (std::size_t i = 0; i < got.size(); ++i)
+        CHECK(got[i] == Approx(want[i]).epsilon(tolerance));
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin)
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The processes whose parent is `process`, and theirs.
+std::vector<int> descendants(int process)
+{
+    std::vector<int> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        const std::string name = entry.path().filename();
+        if (name.find_first_not_of("0123456789") != std::string::npos)
+            continue;
+        std::ifstream status(entry.path() / "status");
+        for (std::string line; std::getline(status, line);)
+            if (line.rfind("PPid:", 0) == 0 && std::stoi(line.substr(5)) == process) {
+                found.push_back(std::stoi(name));
+                const auto below = descendants(found.back());
+                found.insert(found.end(), below.begin(), below.end());
+            }
+    }
+    return found;
+}
+
+} // namespace
+
+TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prints")
+{
+    const Run run;
+    REQUIRE(run.train(1, 1, 1, {"checkpoint.dir=a", "log.dir=la"}).status == 0);
+    const std::vector<std::string> more{"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1"};
+    const Outcome grid = run.train(2, 2, 2, more);
+    INFO(grid.err);
+    REQUIRE(grid.status == 0);
+    for (const char* name : {"loss", "grad_norm", "valid_loss"})
+        check_close(run.metric("lb", name), run.metric("la", name), 1e-4);
+    CHECK(run.metric("lb", "loss").size() == 6);
+    CHECK(run.metric("lb", "valid_loss").size() == 2);
+    CHECK(grid.err.find("8 rank(s) on 1 node(s): data 2 x pipeline 2 x tensor 2") != std::string::npos);
+    // What each rank was given, by the plan and by the run.
+    auto words = Run::arguments(2, 2, 2, more);
+    words[0] = "plan";
+    words.push_back("--json");
+    const auto plan = nlohmann::json::parse(run_program(words, run.folder.path()).out);
+    REQUIRE(plan["per_rank"].size() == 8);
+    CHECK(grid.err.find("the others used what was planned too") != std::string::npos);
+    CHECK(run.metric("lb", "memory_bytes").back() == plan["per_rank"][0]["arena_bytes"].get<double>());
+    for (const auto& rank : plan["per_rank"])
+        CHECK(grid.err.find("(" + std::to_string(rank["arena_bytes"].get<i64>()) + " bytes)") != std::string::npos);
+}
+
+TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on any other")
+{
+    const Run run;
+    REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=a", "log.dir=la", "parallel.zero=1"}).status == 0);
+    REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1", "train.stop_after=3"}).status == 0);
+    std::filesystem::copy(run.folder / "b", run.folder / "c", std::filesystem::copy_options::recursive);
+    const Outcome resumed = run.train(2, 2, 1, {"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1"});
+    INFO(resumed.err);
+    REQUIRE(resumed.status == 0);
+    CHECK(resumed.err.find("saved by data 2 x pipeline 2 x tensor 1") != std::string::npos);
+    CHECK((run.content("a/step-00000006") == run.content("b/step-00000006")));
+    CHECK(run.metric("la", "loss") == run.metric("lb", "loss"));
+    // One step of no consequence on each of three other grids: what it saves is what it read, but for the moments.
+    const auto saved = run.content("c/step-00000003");
+    struct Grid { int data, pipeline, tensor; };
+    for (const Grid& g : {Grid{1, 1, 1}, Grid{1, 4, 2}, Grid{4, 1, 2}}) {
+        std::filesystem::remove_all(run.folder / "d");
+        std::filesystem::copy(run.folder / "c", run.folder / "d", std::filesystem::copy_options::recursive);
+        const Outcome other = run.train(g.data, g.pipeline, g.tensor, {"checkpoint.dir=d", "log.dir=ld", "train.stop_after=1", "train.lr=0", "train.min_lr=0"});
+        INFO(other.err);
+        REQUIRE(other.status == 0);
+        const auto later = run.content("d/step-00000004");
+        REQUIRE(later.size() == saved.size());
+        for (const auto& [name, values] : saved)
+            if (name.rfind("param/", 0) == 0)
+                CHECK((later.at(name) == values));
+        // The samples go on where they were: the loss of step 4 is that of the run that was not stopped.
+        CHECK(run.metric("ld", "loss").back() == Approx(run.metric("la", "loss")[3]).epsilon(1e-4));
+        std::filesystem::remove_all(run.folder / "ld");
+        // And the run goes on as if nothing had happened.
+        std::filesystem::remove_all(run.folder / "e");
+        std::filesystem::copy(run.folder / "c", run.folder / "e", std::filesystem::copy_options::recursive);
+        REQUIRE(run.train(g.data, g.pipeline, g.tensor, {"checkpoint.dir=e", "log.dir=le"}).status == 0);
+        const auto losses = run.metric("le", "loss");
+        REQUIRE(losses.size() == 3);
+        for (std::size_t i = 0; i < 3; ++i)
+            CHECK(losses[i] == Approx(run.metric("la", "loss")[3 + i]).epsilon(1e-4));
+        std::filesystem::remove_all(run.folder / "le");
+    }
+}
+
+TEST_CASE("mistakes end all ranks with one message")
+{
+    const Run run;
+    const auto count = [](const std::string& text, const std::string& word) {
+        int n = 0;
+        for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+            ++n;
+        return n;
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome fewer = run_ranks({{3, Run::arguments(2, 2, 1, {})}}, run.folder.path());
+    CHECK(fewer.status == 2);
+    CHECK(count(fewer.err, "trivium: ") == 1);
+    CHECK(fewer.err.find("the grid has 4 ranks, 3 were started") != std::string::npos);
+    const Outcome other = run_ranks({{1, Run::arguments(2, 1, 1, {})}, {1, Run::arguments(2, 1, 1, {"train.lr=0.5"})}}, run.folder.path());
+    CHECK(other.status == 2);
+    CHECK(count(other.err, "trivium: ") == 1);
+    CHECK(other.err.find("rank 1: was given another config than rank 0") != std::string::npos);
+    CHECK(other.err.find("lr = 0.5") != std::string::npos);
+    const Outcome wrong = run_ranks({{2, Run::arguments(2, 1, 1, {"train.lrr=0.5"})}}, run.folder.path());
+    CHECK(wrong.status == 2);
+    CHECK(count(wrong.err, "trivium: ") == 1);
+    CHECK(wrong.err.find("rank ") == std::string::npos); // no one rank's
+    CHECK(seconds_since(begin) < 30);
+    // One rank cannot read its data.
+    const Outcome missing = run_ranks({{1, Run::arguments(1, 1, 2, {})}, {1, Run::arguments(1, 1, 2, {"data.train=nowhere.h5"})}}, run.folder.path());
+    CHECK(missing.status == 2);
+    CHECK(count(missing.err, "trivium: ") == 1);
+    CHECK_FALSE(std::filesystem::exists(run.folder / "ck/step-00000006"));
+}
+
+TEST_CASE("a rank that is killed takes the others with it, and the run goes on from its checkpoint")
+{
+    const Run run;
+    const std::vector<std::string> more{"train.steps=100000", "checkpoint.every=2", "train.eval_every=0"};
+    std::chrono::steady_clock::time_point killed;
+    const Outcome outcome = run_ranks_and({{4, Run::arguments(1, 2, 2, more)}}, run.folder.path(), "saved ck/step-00000004", [&](int launcher) {
+        std::vector<int> ranks;
+        for (const int process : descendants(launcher)) {
+            std::ifstream name("/proc/" + std::to_string(process) + "/comm");
+            std::string word;
+            if (name >> word && word == "trivium")
+                ranks.push_back(process);
+        }
+        REQUIRE(ranks.size() == 4);
+        killed = std::chrono::steady_clock::now();
+        kill(ranks[2], SIGKILL);
+    });
+    CHECK(outcome.status != 0);
+    CHECK(seconds_since(killed) < 10);
+    const Outcome again = run.train(1, 2, 1, {"train.steps=100000", "train.stop_after=1", "train.eval_every=0"});
+    INFO(again.err);
+    CHECK(again.status == 0);
+    CHECK(again.err.find("resuming from ck/step-") != std::string::npos);
+}
+
+TEST_CASE("a signal stops all ranks at one step, with a checkpoint")
+{
+    const Run run;
+    const std::vector<std::string> more{"train.steps=100000", "train.eval_every=0"};
+    const Outcome outcome = run_ranks_and({{4, Run::arguments(2, 1, 2, more)}}, run.folder.path(), "step", [&](int launcher) { kill(launcher, SIGUSR1); });
+    INFO(outcome.err);
+    CHECK(outcome.status == 75);
+    CHECK(outcome.err.find("stopped on signal 10") != std::string::npos);
+    const auto steps = run.metric("log", "loss").size();
+    CHECK(CheckpointReader::open(run.folder / ("ck/" + checkpoint_name(static_cast<i64>(steps)))).state().step == static_cast<i64>(steps));
+}
