@@ -247,16 +247,18 @@ private:
         }
     }
 
-    /// Bytes that the choice moves, and a little for the work; none where an in-place result would not fit.
+    /// Bytes that the choice moves, and a little for the work; none where an in-place result would not fit. Of the first
+    /// rank, who has the largest parts: all must choose alike.
     std::optional<double> cost(const Op& op, const FactorRule& rule, const Assignment& assignment)
     {
         // What lives longer than a microbatch would be moved in each: that is not worth it, however small.
         constexpr double fixed = 1e9;
+        const Coordinates first(g_.mesh.axes.size(), 0);
         double bytes = 0, touched = 0;
         for (std::size_t i = 0; i < rule.operands.size(); ++i) {
             const Value& v = g_[op.operands[i]];
             const Cuts cuts = cuts_for(rule.operands[i], assignment);
-            touched += static_cast<double>(local_type(v.type, cuts, g_.mesh, c_.at).bytes());
+            touched += static_cast<double>(local_type(v.type, cuts, g_.mesh, first).bytes());
             if (of(op.operands[i]).copies.count({cuts, op.region, op.phase}))
                 continue;
             const Layout from{wanted(op.operands[i]), {}};
@@ -266,11 +268,11 @@ private:
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
             const Layout made = result_layout(rule, r, assignment);
-            touched += static_cast<double>(local_type(v.type, made.cuts, g_.mesh, c_.at).bytes());
+            touched += static_cast<double>(local_type(v.type, made.cuts, g_.mesh, first).bytes());
             if (const ValueId into = aliased_operand(op, r)) {
                 const Layout& kept = of(into).layout;
-                const bool first = op.accumulate && g_[into].role == Role::carry;
-                if (made.cuts != kept.cuts || (!first && made.partial != kept.partial))
+                const bool begins = op.accumulate && g_[into].role == Role::carry;
+                if (made.cuts != kept.cuts || (!begins && made.partial != kept.partial))
                     return {};
                 continue;
             }

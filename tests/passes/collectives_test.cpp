@@ -1,10 +1,12 @@
 // What travels between ranks when a model trains: counted by layer and phase, and as a table for a person to read.
+#include "base/check.hpp"
 #include "golden/golden.hpp"
 #include "ir/op_table.hpp"
 #include "train/compile.hpp"
 
 #include <algorithm>
 #include <iomanip>
+#include <map>
 
 using namespace trivium;
 
@@ -90,15 +92,15 @@ std::string table(const Graph& graph)
             std::size_t line = 0;
             for (const ValueId v : op.operands.empty() ? op.results : op.operands) {
                 if (what.size() - line > 70) { // a bucket: its members on lines of their own
-                    what += ",\n" + std::string(62, ' ');
+                    what += str(",\n", std::string(62, ' '));
                     line = what.size();
                 }
-                what += (what.size() == line ? "" : ", ") + graph[v].name;
+                what += str(what.size() == line ? "" : ", ", graph[v].name);
             }
             for (const char* way : {"to", "from"})
                 if (has_attr(op.attrs, way))
-                    what += std::string(", ") + way + " stage " + std::to_string(int_attr(op.attrs, way));
-            const std::string block = op.block == 0 ? "embed" : op.block == layers + 1 ? "head" : "layer" + std::to_string(op.block - 1);
+                    what += str(", ", way, " stage ", int_attr(op.attrs, way));
+            const std::string block = str(op.block == 0 ? "embed" : op.block == layers + 1 ? "head" : "layer", op.block > 0 && op.block <= layers ? str(op.block - 1) : "");
             row(time, block, info(op).name, text_attr(op.attrs, "axis"), bytes_of_all(graph, op.operands), bytes_of_all(graph, op.results), what);
         }
     return text.str();
@@ -106,7 +108,7 @@ std::string table(const Graph& graph)
 
 std::string file_of(Family family, const std::string& grid)
 {
-    return "golden/collectives/" + std::string(family == Family::llama ? "llama" : "gpt2") + "-" + grid + ".txt";
+    return str("golden/collectives/", family == Family::llama ? "llama" : "gpt2", "-", grid, ".txt");
 }
 
 /// A layer's share with sequence parallelism, per microbatch: 2 + 2 forward; the mirror and two gathers of what is kept
@@ -124,7 +126,92 @@ void check_layers(const Graph& g, std::initializer_list<int> blocks)
     }
 }
 
+/// What a rank does on each of its communication queues, in order: without what differs between ranks, the extents.
+std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
+{
+    std::map<std::string, std::vector<std::string>> calls;
+    for (const Step& step : program.schedule.steps)
+        if (step.kind == StepKind::op && info(program.graph[step.op]).communicates) {
+            const Op& op = program.graph[step.op];
+            std::string call = str(info(op).name, " ", step.microbatch);
+            for (const auto& values : {op.operands, op.results})
+                for (const ValueId v : values)
+                    call += " " + program.graph[v].name;
+            calls[program.schedule.queues[static_cast<std::size_t>(step.queue)]].push_back(call);
+        }
+    return calls;
+}
+
+/// Per channel, the types of the messages in order: "0 -> 1 #0".
+std::map<std::string, std::vector<std::string>> messages_of(const Program& program, i64 stage, const char* way)
+{
+    std::map<std::string, std::vector<std::string>> messages;
+    for (const Step& step : program.schedule.steps) {
+        if (step.kind != StepKind::op || !has_attr(program.graph[step.op].attrs, way))
+            continue;
+        const Op& op = program.graph[step.op];
+        const bool sends = std::string_view(way) == "to";
+        const i64 from = sends ? stage : int_attr(op.attrs, way), to = sends ? int_attr(op.attrs, way) : stage;
+        const Value& v = program.graph[sends ? op.operands[0] : op.results[0]];
+        std::string name = v.name; // partition names what it combines before it is sent
+        for (const std::string_view suffix : {".reduced", ".scattered"})
+            if (name.ends_with(suffix))
+                name.resize(name.size() - suffix.size());
+        messages[str(from, " -> ", to, " #", int_attr(op.attrs, "channel"))].push_back(str(step.microbatch, " ", name, " ", v.type));
+    }
+    return messages;
+}
+
 } // namespace
+
+TEST_CASE("all ranks of a stage make the same calls in the same order, and what is sent is received")
+{
+    const Grid grids[] = {{2, 1, 2, 0}, {3, 1, 2, 1}, {1, 2, 3, 0}, {2, 2, 2, 1}, {2, 3, 2, 1, false}, {4, 1, 3, 1}, {2, 4, 1, 1}};
+    int cases = 0;
+    for (const Family family : {Family::llama, Family::gpt2})
+        for (const bool tied : {false, true})
+            for (const Grid& grid : grids) {
+                const i64 odd = cases % 3;
+                RunConfig c = run_config(family, {});
+                c.model.dim = 12 + 3 * odd;
+                c.model.heads = 3;
+                c.model.kv_heads = family == Family::llama && odd == 1 ? 1 : 3;
+                c.model.ffn_dim = 17 + odd;
+                c.model.vocab = 13 + 2 * odd;
+                c.model.seq = 7 + odd;
+                c.model.tied_embeddings = tied;
+                c.train.global_batch = 24;
+                c.train.micro_batch = 24 / grid.data / 2;
+                c.parallel.data = grid.data;
+                c.parallel.pipeline = grid.pipeline;
+                c.parallel.tensor = grid.tensor;
+                c.parallel.zero = grid.zero;
+                c.parallel.sequence = grid.sequence;
+                std::map<i64, std::vector<std::map<std::string, std::vector<std::string>>>> first; // by stage, of its first rank
+                std::map<i64, std::map<std::string, std::vector<std::string>>> sent, received;      // by place on the other axes
+                compile_ranks(c, {}, [](const Mesh&, i64) { return true; }, [&](i64 rank, const Compiled& compiled) {
+                    INFO(file_of(family, "") << " odd " << odd << " tied " << tied << " data " << grid.data << " pipeline " << grid.pipeline << " tensor "
+                                             << grid.tensor << " rank " << rank);
+                    const i64 stage = compiled.at[1], place = compiled.at[0] * grid.tensor + compiled.at[2];
+                    std::vector<std::map<std::string, std::vector<std::string>>> calls;
+                    for (const Program& program : compiled.programs)
+                        calls.push_back(calls_of(program));
+                    const auto [at, added] = first.try_emplace(stage, calls);
+                    REQUIRE((added || at->second == calls));
+                    const Program& train = compiled.programs[train_program];
+                    sent[place].merge(messages_of(train, stage, "to"));
+                    received[place].merge(messages_of(train, stage, "from"));
+                });
+                for (const auto& [place, messages] : sent)
+                    for (const auto& [channel, list] : messages) {
+                        INFO("place " << place << ", channel " << channel);
+                        REQUIRE(list == received[place][channel]);
+                    }
+                REQUIRE(sent == received);
+                ++cases;
+            }
+    CHECK(cases == 28);
+}
 
 TEST_CASE("tensor 2 with sequence parallelism: 2 + 2 forward, 2 + 2 and 2 backward, in each layer")
 {
@@ -238,7 +325,7 @@ TEST_CASE("pipeline 2, tensor 2: one message a microbatch and direction, and a t
             CHECK(count(g, "recv", "pipeline", "epilogue") == 0);
             CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1);
             CHECK(count(g, "all_reduce", "world", "epilogue") == 1);
-            both += "stage " + std::to_string(stage) + "\n" + table(g) + (stage == 0 ? "\n" : "");
+            both += str("stage ", stage, "\n", table(g), stage == 0 ? "\n" : "");
         }
         require_golden(file_of(family, "pipeline2-tensor2"), both);
     }
