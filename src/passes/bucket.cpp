@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <set>
 #include <tuple>
 
 namespace trivium {
@@ -14,9 +15,21 @@ namespace {
 
 using Class = std::tuple<OpKind, Region, std::string, std::string, DType>; ///< what a bucket's members share
 
+bool mergeable(const Op& op)
+{
+    return info(op).communicates && op.operands.size() == 1 && op.results.size() == 1 && op.region != Region::microbatch;
+}
+
+Class class_of(const Graph& graph, const Op& op)
+{
+    return {op.kind, op.region, text_attr(op.attrs, "axis"), has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "",
+            graph[op.operands[0]].type.dtype};
+}
+
+/// The buckets of one class.
 class Buckets {
 public:
-    Buckets(Graph& graph, const BucketConfig& config) : g_(graph), c_(config)
+    Buckets(Graph& graph, const BucketConfig& config, const Class& of_class) : g_(graph), c_(config), class_(of_class)
     {
         rank_.assign(g_.ops.size(), 0);
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
@@ -25,42 +38,23 @@ public:
 
     void run()
     {
-        std::map<std::pair<Class, int>, std::vector<std::size_t>> members; // with how many of their class they wait for
-        std::map<Class, std::vector<int>> depth;
-        for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            if (mergeable(g_.ops[i]))
-                depth.try_emplace(class_of(g_.ops[i]));
-        for (auto& [key, levels] : depth) {
-            levels.assign(g_.ops.size(), 0);
-            for (std::size_t i = 0; i < g_.ops.size(); ++i) {
-                for (const ValueId v : g_.ops[i].operands)
-                    if (const OpId producer = g_[v].producer) {
-                        const bool one = mergeable(g_[producer]) && class_of(g_[producer]) == key;
-                        levels[i] = std::max(levels[i], levels[producer.index()] + (one ? 1 : 0));
-                    }
-                if (mergeable(g_.ops[i]) && class_of(g_.ops[i]) == key)
-                    members[{key, levels[i]}].push_back(i);
-            }
+        std::map<int, std::vector<std::size_t>> members; // by how many of their class they wait for
+        std::vector<int> depth(g_.ops.size(), 0);
+        for (std::size_t i = 0; i < g_.ops.size(); ++i) {
+            for (const ValueId v : g_.ops[i].operands)
+                if (const OpId producer = g_[v].producer)
+                    depth[i] = std::max(depth[i], depth[producer.index()] + (belongs(g_[producer]) ? 1 : 0));
+            if (belongs(g_.ops[i]))
+                members[depth[i]].push_back(i);
         }
-        for (auto& [key, list] : members)
+        for (auto& [waits, list] : members)
             fill(list);
         if (!merged_.empty())
             rebuild();
     }
 
 private:
-    static std::string axis_of(const Op& op) { return text_attr(op.attrs, "axis"); }
-
-    bool mergeable(const Op& op) const
-    {
-        return info(op).communicates && op.operands.size() == 1 && op.results.size() == 1 && op.region != Region::microbatch;
-    }
-
-    Class class_of(const Op& op) const
-    {
-        return {op.kind, op.region, axis_of(op), has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "",
-                g_[op.operands[0]].type.dtype};
-    }
+    bool belongs(const Op& op) const { return mergeable(op) && class_of(g_, op) == class_; }
 
     /// When the collective's turn comes: the position of the first op that reads it, or of the last that it waits for.
     std::size_t ready(const Op& op, std::size_t index)
@@ -148,6 +142,9 @@ private:
             if (stands_for[i] == i && waits[i] == 0)
                 free.push({g_.ops[i].region, i});
         std::vector<Op> sorted;
+        std::size_t gone = 0; // into buckets
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            gone += stands_for[i] != i;
         while (!free.empty()) {
             const std::size_t i = free.top().second;
             free.pop();
@@ -158,11 +155,13 @@ private:
                 g_[v].producer = OpId(sorted.size());
             sorted.push_back(std::move(g_.ops[i]));
         }
+        TRV_CHECK(sorted.size() + gone == g_.ops.size(), "buckets wait for each other");
         g_.ops = std::move(sorted);
     }
 
     Graph& g_;
     const BucketConfig& c_;
+    const Class& class_;
     std::vector<std::size_t> rank_;
     std::vector<std::vector<std::size_t>> merged_;
 };
@@ -171,8 +170,16 @@ private:
 
 Graph bucket(Graph graph, const BucketConfig& config)
 {
-    if (config.bytes > 0 || config.by_block)
-        Buckets(graph, config).run();
+    if (config.bytes == 0 && !config.by_block)
+        return graph;
+    std::set<Class> classes;
+    for (const Op& op : graph.ops)
+        if (mergeable(op))
+            classes.insert(class_of(graph, op));
+    // One after the other: what a bucket of one class waits for, those of the next see. Merged at once, two buckets could
+    // each wait for a member of the other.
+    for (const Class& each : classes)
+        Buckets(graph, config, each).run();
     return graph;
 }
 

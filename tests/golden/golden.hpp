@@ -10,7 +10,12 @@
 
 namespace trivium {
 
-inline std::string test_file(const std::string& path) { return std::string(TRIVIUM_TEST_DATA) + "/" + path; }
+inline std::string test_file(const std::string& path)
+{
+    std::string file = TRIVIUM_TEST_DATA;
+    file += '/';
+    return file += path;
+}
 
 inline std::string read_text(const std::string& path)
 {
