@@ -182,7 +182,7 @@ void Executor::begin_move(std::size_t i)
             finish_move(other);
     moves_[i]->start();
     under_way_.push_back(i);
-    if (!config_.overlap)
+    if (!config_.overlap && !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
         finish_move(i);
 }
 

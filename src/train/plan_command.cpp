@@ -36,13 +36,13 @@ struct PlanReport {
     }
 };
 
-/// Of a large grid, ranks in the middle of an axis are like the second or the last.
+/// Of a large grid, the first and the last rank along data and tensor: parts get no larger from one to the next.
 bool differs(const Mesh& mesh, i64 rank)
 {
     constexpr i64 few = 64;
     const Coordinates at = mesh.coordinates(rank);
     for (std::size_t a = 0; a < at.size(); ++a)
-        if (mesh.ranks() > few && mesh.axes[a].name != "pipeline" && at[a] > 1 && at[a] != mesh.axes[a].size - 1)
+        if (mesh.ranks() > few && mesh.axes[a].name != "pipeline" && at[a] > 0 && at[a] != mesh.axes[a].size - 1)
             return false;
     return true;
 }
@@ -124,7 +124,7 @@ void print_ranks(const PlanReport& r)
                    format_count(one.memory.arena));
     }
     if (static_cast<i64>(r.ranks.size()) < rank_count(r.config.parallel))
-        fmt::print("  the others are like their neighbours along data and tensor\n");
+        fmt::print("  the others lie between the first and the last along data and tensor\n");
 }
 
 void print_report(const PlanReport& r)

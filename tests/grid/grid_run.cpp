@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <numeric>
 
 namespace trivium::grids {
@@ -17,7 +16,7 @@ namespace {
 /// What one rank knows of a tensor over all ranks.
 class Collector {
 public:
-    explicit Collector(Comm& world) : world_(world) {}
+    Collector(Comm& world, bool lenient) : world_(world), lenient_(lenient) {}
 
     void add(const std::string& name, const Shape& whole, const Box& box, DType type, const std::byte* data)
     {
@@ -66,7 +65,7 @@ public:
                     double value = 0;
                     std::memcpy(&value, at, sizeof value);
                     at += sizeof value;
-                    TRV_CHECK(!tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0, name, "[", index,
+                    TRV_CHECK(lenient_ || !tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0, name, "[", index,
                               "] differs between ranks: ", tensor.values[index], " and ", value);
                     tensor.values[index] = value;
                     tensor.known[index] = true;
@@ -83,11 +82,12 @@ public:
 
 private:
     Comm& world_;
+    bool lenient_; ///< replicas may differ
     std::string parts_;
 };
 
 /// Random numbers by global index: norms' weights around 1, the others around 0.
-void randomise(const Program& program, Arena& arena)
+void randomise(const Program& program, Arena& arena, double spread)
 {
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
@@ -98,13 +98,11 @@ void randomise(const Program& program, Arena& arena)
             auto* to = reinterpret_cast<decltype(t)*>(data);
             for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i)
-                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(centre + 0.3 * stream.normal_at(static_cast<u64>(global + i))));
+                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(centre + spread * stream.normal_at(static_cast<u64>(global + i))));
             });
         });
     }
 }
-
-Box gradient_box(const Graph& g, const Value& gradient, const Shape& whole) { return box_of(whole, gradient.sharding, g.mesh, g.at); }
 
 /// The gradient that the update of `parameter` will read, and where it lies.
 std::pair<ValueId, const std::byte*> gradient_of(const Program& program, const Arena& arena, const std::string& parameter)
@@ -122,9 +120,18 @@ std::pair<ValueId, const std::byte*> gradient_of(const Program& program, const A
 std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
-    return str(model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision), ", ", model.layers, " layers, ", model.heads,
-               " heads (", model.kv_heads, "), data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, ", ", name_of(p.schedule), ", zero ",
-               p.zero, p.sequence ? ", sequence" : "", ", micro_batch ", micro_batch, ", bucket ", p.bucket, p.overlap ? "" : ", no overlap");
+    return str(model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision), p.reduce == ReduceType::bf16 ? " reduced in bf16" : "",
+               ", ", model.layers, " layers, dim ", model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ", model.vocab,
+               ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero,
+               p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ", p.bucket, p.overlap ? "" : ", no overlap");
+}
+
+Case alone(const Case& c)
+{
+    Case one = c;
+    one.parallel = {};
+    one.micro_batch = c.rows;
+    return one;
 }
 
 RunConfig config_of(const Case& c)
@@ -137,19 +144,64 @@ RunConfig config_of(const Case& c)
     return config;
 }
 
-Outcome train(const Case& c, Comm& world, const Meddle& meddle)
+Compiled compile(const Case& c, i64 rank)
+{
+    CompileConfig options;
+    options.rank = rank;
+    return compile_training(config_of(c), options);
+}
+
+namespace {
+
+/// Sequences [first, first + the rows of a microbatch over all data ranks) of the batch, where the value is of tokens.
+void feed_tokens(const Graph& graph, const Value& value, const runs::Batch& batch, i64 first, void* destination)
+{
+    const Box box = box_of(graph, graph.find(value.name));
+    auto* to = static_cast<std::int32_t*>(destination);
+    const i64 seq = box.shape[1];
+    for (i64 row = 0; row < box.shape[0]; ++row, to += seq)
+        if (value.name == "positions")
+            std::iota(to, to + seq, 0);
+        else
+            std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() + (first + box.offset[0] + row) * seq, seq, to);
+}
+
+reference::Tensors collect(Comm& world, const Program& program, const Arena& arena, Role role, bool lenient)
+{
+    Collector all(world, lenient);
+    for (const ValueId id : program.graph.with_role(role)) {
+        const Value& v = program.graph[id];
+        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type.dtype, arena.at(kept_buffer(program.schedule, v.name).offset));
+    }
+    return all.collect();
+}
+
+reference::Tensors collect_gradients(Comm& world, const Program& program, const Arena& arena, bool lenient)
+{
+    const Graph& g = program.graph;
+    Collector all(world, lenient);
+    for (const ValueId id : g.with_role(Role::parameter)) {
+        const Shape& whole = whole_shape(g[id]);
+        const auto [gradient, data] = gradient_of(program, arena, g[id].name);
+        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type.dtype, data);
+    }
+    return all.collect();
+}
+
+} // namespace
+
+Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddle)
 {
     const RunConfig config = config_of(c);
-    CompileConfig options;
-    options.rank = world.rank();
-    Compiled compiled = compile_training(config, options);
     Program& program = compiled.programs[train_program];
-    if (meddle) {
-        meddle(program.graph);
-        ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, options.machine.scratch};
+    if (meddle.graph) {
+        meddle.graph(program.graph);
+        ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, Machine{}.scratch};
         program.schedule = build_schedule(program.graph, schedule);
         compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
     }
+    const std::unique_ptr<Comm> meddled = meddle.comm ? meddle.comm(ranks, program) : nullptr;
+    Comm& world = meddled ? *meddled : ranks;
     Arena arena(compiled.memory.arena);
     const Grid grid(world, program.graph.mesh, "node");
     ExecutorConfig execution;
@@ -157,69 +209,100 @@ Outcome train(const Case& c, Comm& world, const Meddle& meddle)
     execution.overlap = config.parallel.overlap;
     Executor executor(program.graph, program.schedule, arena, execution, &grid);
     initialise(program.graph, program.schedule, arena, 1, 1);
-    randomise(program, arena);
+    randomise(program, arena, c.spread);
 
     const i64 batch = config.train.micro_batch * config.parallel.data; // rows of a microbatch over all data ranks
+    runs::Batch data;
     Outcome outcome;
+    outcome.initial = collect(ranks, program, arena, Role::parameter, false);
     for (int step = 0; step < c.steps; ++step) {
-        const runs::Batch data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
+        data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
         const double t = step + 1;
-        const double hyper[hyper_count] = {0.02, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
+        const double hyper[hyper_count] = {c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
         executor.run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
-            if (value.role == Role::hyper) {
+            if (value.role == Role::hyper)
                 std::memcpy(destination, hyper, sizeof hyper);
-                return;
-            }
-            const Box box = box_of(program.graph, program.graph.find(value.name));
-            auto* to = static_cast<std::int32_t*>(destination);
-            const i64 seq = c.model.seq;
-            for (i64 row = 0; row < box.shape[0]; ++row, to += seq) {
-                const i64 from = (microbatch * batch + box.offset[0] + row) * seq;
-                if (value.name == "positions")
-                    std::iota(to, to + seq, 0);
-                else
-                    std::copy_n((value.name == "tokens" ? data.tokens : data.targets).begin() + from, seq, to);
-            }
+            else
+                feed_tokens(program.graph, value, data, microbatch * batch, destination);
         });
         outcome.losses.push_back(executor.fetched("totals", total_loss) / executor.fetched("totals", total_tokens));
         outcome.norms.push_back(executor.fetched("global_norm", 0));
-        if (step == 0) {
-            Collector gradients(world);
-            for (const ValueId id : program.graph.with_role(Role::parameter)) {
-                const Value& v = program.graph[id];
-                const auto [gradient, data_of] = gradient_of(program, arena, v.name);
-                gradients.add(v.name, whole_shape(v), gradient_box(program.graph, program.graph[gradient], whole_shape(v)), program.graph[gradient].type.dtype, data_of);
-            }
-            outcome.gradients = gradients.collect();
-        }
+        if (step == 0)
+            outcome.gradients = collect_gradients(ranks, program, arena, static_cast<bool>(meddle));
         executor.run_after_decision();
     }
-    Collector parameters(world), moments(world);
-    for (const Role role : {Role::parameter, Role::state})
-        for (const ValueId id : program.graph.with_role(role)) {
-            const Value& v = program.graph[id];
-            (role == Role::parameter ? parameters : moments)
-                .add(v.name, whole_shape(v), box_of(program.graph, id), v.type.dtype, arena.at(kept_buffer(program.schedule, v.name).offset));
-        }
-    outcome.parameters = parameters.collect();
-    outcome.moments = moments.collect();
-    if (!meddle)
-        TRV_CHECK(executor.used() <= compiled.memory.arena, "used ", executor.used(), " of ", compiled.memory.arena);
+    outcome.parameters = collect(ranks, program, arena, Role::parameter, static_cast<bool>(meddle));
+    outcome.moments = collect(ranks, program, arena, Role::state, static_cast<bool>(meddle));
+    if (meddle)
+        return outcome;
+
+    const Program& evaluation = compiled.programs[eval_program];
+    Executor evaluator(evaluation.graph, evaluation.schedule, arena, execution, &grid);
+    double loss = 0, tokens = 0;
+    for (i64 first = 0; first < c.rows; first += batch) {
+        evaluator.run_until_decision([&](const Value& value, i64, void* destination) { feed_tokens(evaluation.graph, value, data, first, destination); });
+        loss += evaluator.fetched("totals", total_loss);
+        tokens += evaluator.fetched("totals", total_tokens);
+    }
+    outcome.evaluation = loss / tokens;
+    TRV_CHECK(std::max(executor.used(), evaluator.used()) == compiled.memory.arena, "rank ", world.rank(), " used ", executor.used(), " and ",
+              evaluator.used(), " bytes, planned are ", compiled.memory.arena);
+    if constexpr (contracts_on)
+        TRV_CHECK(arena.high_water() == compiled.memory.arena, "rank ", world.rank(), " touched ", arena.high_water(), " bytes, planned are ",
+                  compiled.memory.arena);
     return outcome;
 }
 
 Outcome train_on_threads(const Case& c, const Meddle& meddle)
 {
     runs::start_runtime();
+    std::vector<Compiled> compiled;
+    compile_ranks(config_of(c), {}, [](const Mesh&, i64) { return true; }, [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
     Outcome outcome;
-    std::mutex mutex;
-    run_on_threads(static_cast<int>(rank_count(c.parallel)), [&](Comm& world) {
-        Outcome mine = train(c, world, meddle);
-        const std::lock_guard<std::mutex> lock(mutex);
-        if (world.rank() == 0)
+    run_on_threads(static_cast<int>(c.ranks()), [&](Comm& world) {
+        const auto rank = static_cast<std::size_t>(world.rank());
+        Outcome mine = train(c, world, std::move(compiled[rank]), meddle);
+        if (rank == 0)
             outcome = std::move(mine);
     });
     return outcome;
+}
+
+bool same_bits(const Outcome& a, const Outcome& b)
+{
+    const auto same = [](const reference::Vector& x, const reference::Vector& y) {
+        return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0);
+    };
+    const auto all = [&](const reference::Tensors& x, const reference::Tensors& y) {
+        return std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const auto& p, const auto& q) { return p.first == q.first && same(p.second, q.second); });
+    };
+    return same(a.losses, b.losses) && same(a.norms, b.norms) && same({a.evaluation}, {b.evaluation}) && all(a.initial, b.initial) &&
+           all(a.gradients, b.gradients) && all(a.parameters, b.parameters) && all(a.moments, b.moments);
+}
+
+double largest_difference(const std::vector<double>& got, const std::vector<double>& want)
+{
+    double largest = got.size() == want.size() ? 0 : INFINITY;
+    for (std::size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
+        const double d = std::abs(got[i] - want[i]) / std::abs(want[i]);
+        largest = std::isfinite(d) ? std::max(largest, d) : INFINITY;
+    }
+    return largest;
+}
+
+Differences differences(const Outcome& got, const Outcome& want)
+{
+    return {largest_difference(got.losses, want.losses),       largest_difference(got.norms, want.norms),
+            largest_difference(std::vector{got.evaluation}, std::vector{want.evaluation}),
+            largest_difference(got.gradients, want.gradients), largest_difference(got.parameters, want.parameters),
+            largest_difference(got.moments, want.moments)};
+}
+
+double Differences::most() const { return std::max({losses, norms, evaluation, gradients, parameters, moments}); }
+
+std::string Differences::text() const
+{
+    return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", gradients ", gradients, ", parameters ", parameters, ", moments ", moments);
 }
 
 double largest_difference(const reference::Tensors& got, const reference::Tensors& want)

@@ -14,31 +14,63 @@ struct Case {
     i64 micro_batch = 1; ///< of a data rank
     ParallelConfig parallel;
     int steps = 3;
+    double lr = 0.02;
+    double spread = 0.3; ///< of the random parameters
 
+    i64 ranks() const { return rank_count(parallel); }
     std::string text() const; ///< "llama, data 2 x pipeline 2 x tensor 2, zero 1, …"
 };
+
+/// The same on one rank, in one microbatch.
+Case alone(const Case& c);
+
 
 /// The run config of a case.
 RunConfig config_of(const Case& c);
 
 struct Outcome {
     std::vector<double> losses, norms; ///< by step
+    double evaluation = 0;             ///< loss of the last step's sequences after it, by the program `eval`
+    reference::Tensors initial;        ///< parameters before the first step
     reference::Tensors gradients;      ///< summed over all tokens, before the first update
     reference::Tensors parameters, moments; ///< after the last step; moments as "adam_m.NAME"
 };
 
-/// What may be done to the local graph of a rank before its Steps are made: for mutations.
-using Meddle = std::function<void(Graph&)>;
+/// What one rank runs.
+Compiled compile(const Case& c, i64 rank);
+
+
+/// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that its Grid is
+/// made of. With any of them nothing is evaluated, and neither memory nor replicas are checked.
+struct Meddle {
+    std::function<void(Graph&)> graph;
+    std::function<std::unique_ptr<Comm>(Comm&, const Program&)> comm;
+    explicit operator bool() const { return graph || comm; }
+};
 
 /// All ranks of `world` call it; each gets the whole outcome. Requires on every rank that the bytes used are those
 /// planned, and over all that ranks with the same part of a tensor have the same bits of it.
-Outcome train(const Case& c, Comm& world, const Meddle& meddle = {});
+Outcome train(const Case& c, Comm& world, Compiled compiled, const Meddle& meddle = {});
+inline Outcome train(const Case& c, Comm& world) { return train(c, world, compile(c, world.rank())); }
 
 /// The same on threads of this process.
 Outcome train_on_threads(const Case& c, const Meddle& meddle = {});
 
+/// Whether all of it is the same to the bit.
+bool same_bits(const Outcome& a, const Outcome& b);
+
 /// Largest difference of any tensor, relative to the largest magnitude of that tensor in `want`, or to a thousandth of
 /// the largest of all where that is more (a key's bias has gradients of rounding errors only). NaN counts as infinite.
 double largest_difference(const reference::Tensors& got, const reference::Tensors& want);
+/// The same of numbers, each relative to itself.
+double largest_difference(const std::vector<double>& got, const std::vector<double>& want);
+
+/// The largest difference of anything in the outcomes.
+struct Differences {
+    double losses = 0, norms = 0, evaluation = 0, gradients = 0, parameters = 0, moments = 0;
+    double most() const;
+    std::string text() const;
+};
+Differences differences(const Outcome& got, const Outcome& want);
 
 } // namespace trivium::grids
