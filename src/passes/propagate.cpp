@@ -96,15 +96,16 @@ private:
             else
                 wanted[f].reset();
         });
-        // An axis that two factors want goes with neither.
-        for (std::size_t f = 0; f < wanted.size(); ++f)
-            for (std::size_t g = 0; g < wanted.size() && wanted[f]; ++g)
-                if (g != f && wanted[g])
-                    for (const std::string& axis : Axes(*wanted[f]))
-                        if (std::find(wanted[g]->begin(), wanted[g]->end(), axis) != wanted[g]->end()) {
-                            wanted[f]->erase(std::find(wanted[f]->begin(), wanted[f]->end(), axis), wanted[f]->end());
-                            wanted[g]->erase(std::find(wanted[g]->begin(), wanted[g]->end(), axis), wanted[g]->end());
-                        }
+        // An axis that several factors want goes with none of them.
+        for (const MeshAxis& axis : graph_.mesh.axes) {
+            const auto wants = [&](const std::optional<Axes>& axes) {
+                return axes && std::find(axes->begin(), axes->end(), axis.name) != axes->end();
+            };
+            if (std::count_if(wanted.begin(), wanted.end(), wants) > 1)
+                for (std::optional<Axes>& axes : wanted)
+                    if (axes)
+                        std::erase(*axes, axis.name);
+        }
         bool changed = false;
         each_dim(i, [&](Value& v, std::size_t d, std::size_t f) {
             DimSharding& dim = v.sharding.dims[d];

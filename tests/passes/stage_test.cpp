@@ -1,0 +1,126 @@
+// The balance of stages against every possible cut; what each stage then runs.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "ir/builder.hpp"
+#include "ir/verify.hpp"
+#include "passes/stage.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <random>
+
+using namespace trivium;
+
+namespace {
+
+/// A block for each width: a chain of products [rows, w] x [w, next w].
+Graph chain(const std::vector<i64>& widths)
+{
+    Graph g;
+    g.name = "chain";
+    Builder b(g);
+    ValueId x = b.value("x", {DType::f32, {4, widths[0]}}, Role::input);
+    for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
+        b.where.block = static_cast<int>(i);
+        const ValueId w = b.value(str("w", i), {DType::f32, {widths[i], widths[i + 1]}}, Role::parameter);
+        x = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("m k, k n -> m n")}});
+    }
+    return g;
+}
+
+double cost_of(const Graph& g, const std::vector<int>& stage_of, i64 stages)
+{
+    std::vector<double> cost(static_cast<std::size_t>(stages), 0);
+    for (const Op& op : g.ops)
+        cost[static_cast<std::size_t>(stage_of[static_cast<std::size_t>(op.block)])] += flops_of(g, op) + 8 * static_cast<double>(bytes_of(g, op));
+    return *std::max_element(cost.begin(), cost.end());
+}
+
+/// The costliest stage's cost under the best of all cuts.
+double least_cost(const Graph& g, std::size_t blocks, i64 stages)
+{
+    double best = -1;
+    std::vector<int> stage_of;
+    const std::function<void()> go = [&] {
+        if (stage_of.size() == blocks) {
+            if (stage_of.back() == stages - 1) {
+                const double cost = cost_of(g, stage_of, stages);
+                best = best < 0 ? cost : std::min(best, cost);
+            }
+            return;
+        }
+        const int last = stage_of.empty() ? 0 : stage_of.back();
+        for (int s = last; s <= (stage_of.empty() ? 0 : last + 1); ++s) {
+            stage_of.push_back(s);
+            go();
+            stage_of.pop_back();
+        }
+    };
+    go();
+    return best;
+}
+
+} // namespace
+
+TEST_CASE("no other cut has a cheaper costliest stage")
+{
+    std::mt19937_64 draw(6);
+    for (int round = 0; round < 150; ++round) {
+        std::vector<i64> widths;
+        for (std::size_t n = 2 + draw() % 8; n > 0; --n)
+            widths.push_back(static_cast<i64>(1 + draw() % 40));
+        const Graph g = chain(widths);
+        const std::size_t blocks = widths.size() - 1;
+        for (i64 stages = 1; stages <= static_cast<i64>(blocks); ++stages) {
+            const std::vector<int> stage_of = balance_stages(g, stages);
+            REQUIRE(stage_of.size() == blocks);
+            REQUIRE(stage_of.front() == 0);
+            REQUIRE(stage_of.back() == stages - 1); // every stage has a block
+            for (std::size_t i = 1; i < blocks; ++i)
+                REQUIRE((stage_of[i] == stage_of[i - 1] || stage_of[i] == stage_of[i - 1] + 1));
+            REQUIRE(cost_of(g, stage_of, stages) == Approx(least_cost(g, blocks, stages)).epsilon(1e-12));
+        }
+    }
+}
+
+TEST_CASE("more stages than blocks are refused, with the number that there may be")
+{
+    const Graph g = chain({4, 4, 4, 4});
+    CHECK_NOTHROW(balance_stages(g, 3));
+    try {
+        balance_stages(g, 4);
+        FAIL("nothing was thrown");
+    } catch (const UserError& error) {
+        const std::string text = error.what();
+        CHECK(text.find("parallel.pipeline") != std::string::npos);
+        CHECK(text.find("4 stages for a model of 3 blocks") != std::string::npos);
+        CHECK(text.find("set parallel.pipeline to 3 or less") != std::string::npos);
+    }
+}
+
+TEST_CASE("stages of a chain: each op on one of them, one message between neighbours")
+{
+    Graph g = chain({3, 4, 5, 6, 7, 8});
+    g.mesh.axes = {{"pipeline", 3}};
+    for (Value& v : g.values)
+        v.sharding.dims.resize(v.type.shape.size());
+    const std::vector<int> stage_of{0, 0, 1, 2, 2};
+    std::size_t products = 0;
+    for (int stage = 0; stage < 3; ++stage) {
+        const Graph part = cut_stage(g, {stage_of, stage, "pipeline"});
+        verify(part, Level::sharded);
+        int sends = 0, receives = 0;
+        for (const Op& op : part.ops) {
+            sends += has_attr(op.attrs, "to");
+            receives += has_attr(op.attrs, "from");
+            products += !info(op).communicates;
+            if (has_attr(op.attrs, "to"))
+                CHECK(int_attr(op.attrs, "to") == stage + 1);
+            if (has_attr(op.attrs, "from"))
+                CHECK(int_attr(op.attrs, "from") == stage - 1);
+        }
+        CHECK(sends == (stage < 2));
+        CHECK(receives == (stage > 0));
+    }
+    CHECK(products == g.ops.size());
+}
