@@ -1,7 +1,7 @@
 // The unrolling of a graph into Steps: a golden text, and laws that hold for every model.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "closure.hpp"
+#include "episodes.hpp"
 #include "golden/golden.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
@@ -55,23 +55,7 @@ TEST_CASE("Steps that touch one buffer are ordered wherever one of them writes")
                 for (const i64 stages : {1, 3}) {
                     const Graph graph = training_graph(family, compute);
                     const Schedule s = build_schedule(graph, {kind, 0, stages, 4, {1024, 512, 256}});
-                    const Closure closure(s);
-                    std::vector<std::vector<std::pair<std::size_t, bool>>> touches(s.buffers.size());
-                    for (std::size_t i = 0; i < s.steps.size(); ++i) {
-                        for (const BufferId id : s.steps[i].operands)
-                            touches[id.index()].emplace_back(i, false);
-                        for (const BufferId id : s.steps[i].results)
-                            touches[id.index()].emplace_back(i, true);
-                        if (s.steps[i].scratch)
-                            touches[s.steps[i].scratch.index()].emplace_back(i, true);
-                    }
-                    for (std::size_t b = 0; b < touches.size(); ++b)
-                        for (const auto& [i, i_writes] : touches[b])
-                            for (const auto& [j, j_writes] : touches[b])
-                                if (i < j && (i_writes || j_writes)) {
-                                    INFO(s.buffers[b].name << ": steps " << i << " and " << j);
-                                    REQUIRE(closure.before(i, j));
-                                }
+                    check_no_race(s, Closure(s));
                 }
 }
 

@@ -3,6 +3,7 @@
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "closure.hpp"
+#include "episodes.hpp"
 #include "schedule/happens_before.hpp"
 #include "schedule/memory.hpp"
 
@@ -13,13 +14,6 @@
 using namespace trivium;
 
 namespace {
-
-/// A stretch in which a buffer's content matters: all Steps that touch it.
-struct Episode {
-    std::size_t buffer;
-    std::vector<std::size_t> steps;
-    i64 microbatch;
-};
 
 /// A random Schedule that a program could have: whoever touches a buffer waits for whoever wrote it, and a buffer
 /// that is used again waits until its former content has been read.
@@ -114,28 +108,6 @@ private:
     std::vector<std::size_t> current_; ///< by buffer: its latest episode
 };
 
-bool share_bytes(const Buffer& a, const Buffer& b, Bytes red_zone)
-{
-    return a.offset < b.offset + b.bytes + red_zone && b.offset < a.offset + a.bytes + red_zone;
-}
-
-void check_disjoint(const RandomSchedule& random, Bytes red_zone)
-{
-    const Schedule& s = random.schedule;
-    const Closure closure(s);
-    for (std::size_t i = 0; i < random.episodes.size(); ++i)
-        for (std::size_t j = 0; j < i; ++j) {
-            const Episode &x = random.episodes[i], &y = random.episodes[j];
-            const Buffer &a = s.buffers[x.buffer], &b = s.buffers[y.buffer];
-            if (x.buffer == y.buffer || !share_bytes(a, b, red_zone))
-                continue;
-            INFO(a.name << " at " << a.offset << " and " << b.name << " at " << b.offset);
-            REQUIRE(a.lifetime != Lifetime::run);
-            REQUIRE(b.lifetime != Lifetime::run);
-            REQUIRE((closure.all_before(x.steps, y.steps) || closure.all_before(y.steps, x.steps)));
-        }
-}
-
 /// Most bytes live at one position of the list.
 Bytes list_peak(const RandomSchedule& random)
 {
@@ -193,7 +165,7 @@ TEST_CASE("no two buffers that may be live at once share bytes")
         Bytes end = 0, kept_end = 0;
         std::map<std::string, Bytes> kept;
         for (const RandomSchedule* random : {&one, &two}) {
-            check_disjoint(*random, config.red_zone);
+            check_disjoint(random->schedule, random->episodes, config.red_zone);
             for (const Buffer& b : random->schedule.buffers) {
                 REQUIRE(b.offset >= 0);
                 REQUIRE(b.offset % config.alignment == 0);

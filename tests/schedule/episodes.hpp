@@ -1,0 +1,80 @@
+#pragma once
+// When buffers matter, by brute force: what the memory plan is checked against.
+#include "catch.hpp"
+#include "closure.hpp"
+
+#include <map>
+
+namespace trivium {
+
+/// A stretch in which a buffer's content matters: all Steps that touch it.
+struct Episode {
+    std::size_t buffer;
+    std::vector<std::size_t> steps;
+    i64 microbatch;
+};
+
+/// Those of a Schedule: of a buffer that lives within a microbatch one for each, of scratch one for each Step.
+inline std::vector<Episode> episodes_of(const Schedule& s)
+{
+    std::vector<Episode> episodes;
+    std::map<std::pair<std::size_t, i64>, std::size_t> known;
+    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+        const Step& step = s.steps[i];
+        const auto touch = [&](BufferId id) {
+            const i64 microbatch = s[id].lifetime == Lifetime::microbatch ? step.microbatch : -1;
+            const auto [at, added] = known.try_emplace({id.index(), microbatch}, episodes.size());
+            if (added)
+                episodes.push_back({id.index(), {}, microbatch});
+            episodes[at->second].steps.push_back(i);
+        };
+        for (const BufferId id : step.operands)
+            touch(id);
+        for (const BufferId id : step.results)
+            touch(id);
+        if (step.scratch)
+            episodes.push_back({step.scratch.index(), {i}, step.microbatch});
+    }
+    return episodes;
+}
+
+/// No two buffers share bytes, unless all Steps of the one are surely over before any of the other begins.
+inline void check_disjoint(const Schedule& s, const std::vector<Episode>& episodes, Bytes red_zone)
+{
+    const Closure closure(s);
+    for (std::size_t i = 0; i < episodes.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) {
+            const Episode &x = episodes[i], &y = episodes[j];
+            const Buffer &a = s.buffers[x.buffer], &b = s.buffers[y.buffer];
+            const bool share = a.offset < b.offset + b.bytes + red_zone && b.offset < a.offset + a.bytes + red_zone;
+            if (x.buffer == y.buffer || !share)
+                continue;
+            INFO(a.name << " at " << a.offset << " and " << b.name << " at " << b.offset);
+            REQUIRE(a.lifetime != Lifetime::run);
+            REQUIRE(b.lifetime != Lifetime::run);
+            REQUIRE((closure.all_before(x.steps, y.steps) || closure.all_before(y.steps, x.steps)));
+        }
+}
+
+/// Steps that touch one buffer are ordered wherever one of them writes.
+inline void check_no_race(const Schedule& s, const Closure& closure)
+{
+    std::vector<std::vector<std::pair<std::size_t, bool>>> touches(s.buffers.size());
+    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+        for (const BufferId id : s.steps[i].operands)
+            touches[id.index()].emplace_back(i, false);
+        for (const BufferId id : s.steps[i].results)
+            touches[id.index()].emplace_back(i, true);
+        if (s.steps[i].scratch)
+            touches[s.steps[i].scratch.index()].emplace_back(i, true);
+    }
+    for (std::size_t b = 0; b < touches.size(); ++b)
+        for (const auto& [i, i_writes] : touches[b])
+            for (const auto& [j, j_writes] : touches[b])
+                if (i < j && (i_writes || j_writes)) {
+                    INFO(s.buffers[b].name << ": steps " << i << " and " << j);
+                    REQUIRE(closure.before(i, j));
+                }
+}
+
+} // namespace trivium
