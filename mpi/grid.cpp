@@ -43,10 +43,13 @@ int Grid::nodes() const { return *std::max_element(node_of_rank_.begin(), node_o
 
 bool Grid::crosses_nodes(const std::string& axis) const
 {
-    for (i64 rank = 0; rank < mesh_.ranks(); ++rank)
-        for (const i64 member : mesh_.group(mesh_.coordinates(rank), {axis}))
-            if (node_of_rank_[static_cast<std::size_t>(member)] != node_of_rank_[static_cast<std::size_t>(rank)])
-                return true;
+    const int along = mesh_.find(axis);
+    for (i64 rank = 0; rank < mesh_.ranks() && along >= 0; ++rank) {
+        Coordinates first = mesh_.coordinates(rank); // of its group
+        first[static_cast<std::size_t>(along)] = 0;
+        if (node_of_rank_[static_cast<std::size_t>(mesh_.rank(first))] != node_of_rank_[static_cast<std::size_t>(rank)])
+            return true;
+    }
     return false;
 }
 

@@ -8,7 +8,7 @@
 namespace trivium {
 
 /// The communicators of one rank. Rank r of the world stands at mesh.coordinates(r): the last axis varies fastest,
-/// so that its groups sit inside a node where nodes have consecutive ranks.
+/// so that its groups sit inside a node where nodes have consecutive ranks, as the session's world has them.
 class Grid {
 public:
     /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis of more than one rank and

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <mpi.h>
+#include <numeric>
 #include <thread>
 
 namespace trivium {
@@ -163,17 +164,36 @@ void check_mpi(int code, const char* call)
     throw IoError({"MPI", str(call, " failed"), text, "check the launcher and the network"});
 }
 
-std::unique_ptr<Comm> make_mpi_world()
+namespace {
+
+/// Owns `comm`; its ranks are the world's.
+std::unique_ptr<Comm> as_world(MPI_Comm comm)
+{
+    int rank = 0, ranks = 1;
+    check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    check_mpi(MPI_Comm_size(comm, &ranks), "MPI_Comm_size");
+    std::vector<int> all(static_cast<std::size_t>(ranks));
+    std::iota(all.begin(), all.end(), 0);
+    return std::make_unique<MpiComm>(comm, rank, std::move(all));
+}
+
+} // namespace
+
+std::unique_ptr<Comm> make_mpi_world(const std::string& node)
 {
     MPI_Comm world = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
-    int rank = 0, ranks = 1;
-    check_mpi(MPI_Comm_rank(world, &rank), "MPI_Comm_rank");
-    check_mpi(MPI_Comm_size(world, &ranks), "MPI_Comm_size");
-    std::vector<int> all(static_cast<std::size_t>(ranks));
-    for (int r = 0; r < ranks; ++r)
-        all[static_cast<std::size_t>(r)] = r;
-    return std::make_unique<MpiComm>(world, rank, std::move(all));
+    std::unique_ptr<Comm> given = as_world(world);
+    const std::vector<std::string> nodes = gather_texts(*given, node);
+    const auto first = [&](std::size_t rank) { return std::find(nodes.begin(), nodes.end(), nodes[rank]) - nodes.begin(); };
+    std::vector<std::ptrdiff_t> firsts;
+    for (std::size_t rank = 0; rank < nodes.size(); ++rank)
+        firsts.push_back(first(rank));
+    if (std::is_sorted(firsts.begin(), firsts.end()))
+        return given;
+    MPI_Comm sorted = MPI_COMM_NULL; // equal keys stay in order
+    check_mpi(MPI_Comm_split(world, 0, static_cast<int>(firsts[static_cast<std::size_t>(given->rank())]), &sorted), "MPI_Comm_split");
+    return as_world(sorted);
 }
 
 } // namespace trivium

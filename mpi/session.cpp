@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "mpi/grid.hpp"
 #include "mpi/mpi_comm.hpp"
 
 #include <chrono>
@@ -42,7 +43,7 @@ Session::Session()
     int provided = 0;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     started_ = true;
-    world_ = make_mpi_world();
+    world_ = make_mpi_world(node_name());
     if (world_->size() == 1)
         world_ = make_self_comm();
     rank_ = world_->rank();
@@ -59,6 +60,8 @@ Session::~Session()
 void Session::abort(int exit_status) const
 {
     std::fflush(nullptr);
+    if (started_) // the message travels through the launcher, which has its own to print
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (started_)
         MPI_Abort(MPI_COMM_WORLD, exit_status);
     std::_Exit(exit_status);

@@ -20,7 +20,7 @@ public:
 
     int rank() const { return rank_; }
     int ranks() const { return ranks_; }
-    /// All ranks, in their order; of this one alone where MPI sleeps. The session owns it.
+    /// All ranks, numbered node by node; of this one alone where MPI sleeps. The session owns it.
     Comm& world() const { return *world_; }
     /// Ends all ranks at once with `exit_status`; the message is this rank's to print first.
     [[noreturn]] void abort(int exit_status) const;

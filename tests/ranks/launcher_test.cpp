@@ -73,6 +73,19 @@ TEST_CASE("a rank that is killed ends all")
     CHECK(count(seen.text, "trivium: ") == 0);
 }
 
+TEST_CASE("ranks are numbered node by node, however the launcher has dealt them out")
+{
+    std::string job = LAUNCHER;
+    const std::string flag = job.substr(job.rfind(' '));
+    job.resize(job.rfind(' '));
+    for (const char* node : {"0", "1", "0", "1"})
+        job += std::string(job.find("env") == std::string::npos ? "" : " :") + flag + " 1 env SLURM_STEP_NUM_TASKS=4 SLURM_NODEID=" + node + " " RANK_PROGRAM " nodes";
+    const Seen seen = launch(job.substr(0, job.rfind(RANK_PROGRAM)), "nodes");
+    INFO(seen.text);
+    CHECK(seen.status == 0);
+    CHECK(seen.text == "2 nodes, data 1, tensor 0\n");
+}
+
 TEST_CASE("the status that all ranks return is the launcher's")
 {
     const Seen seen = launch("status");

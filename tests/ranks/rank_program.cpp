@@ -1,5 +1,6 @@
 // One rank of a group that a launcher starts: `rank_program suite`, or a way in which one of the ranks fails.
 #include "comm_suite.hpp"
+#include "mpi/grid.hpp"
 #include "mpi/session.hpp"
 
 #include <csignal>
@@ -51,6 +52,12 @@ int run(Session& session, const std::string& mode)
         return large(comm);
     if (mode == "status")
         return 75;
+    if (mode == "nodes") { // 2 x 2 ranks: do the groups of the fast axis share a node?
+        const Grid grid(comm, {{{"data", 2}, {"tensor", 2}}}, node_name());
+        if (comm.rank() == 0)
+            std::printf("%d nodes, data %d, tensor %d\n", grid.nodes(), grid.crosses_nodes("data"), grid.crosses_nodes("tensor"));
+        return 0;
+    }
     if (mode == "agreed")
         succeed_together(comm, [&] {
             if (comm.rank() > 0)
