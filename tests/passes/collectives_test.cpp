@@ -2,7 +2,7 @@
 #include "base/check.hpp"
 #include "golden/golden.hpp"
 #include "ir/op_table.hpp"
-#include "train/compile.hpp"
+#include "small_run.hpp"
 
 #include <algorithm>
 #include <iomanip>
@@ -11,34 +11,6 @@
 using namespace trivium;
 
 namespace {
-
-struct Grid {
-    i64 data = 1, pipeline = 1, tensor = 1, zero = 0;
-    bool sequence = true;
-};
-
-constexpr int layers = 2;
-
-RunConfig run_config(Family family, const Grid& grid)
-{
-    RunConfig c;
-    c.model.family = family;
-    c.model.layers = layers;
-    c.model.dim = 16;
-    c.model.heads = 4;
-    c.model.ffn_dim = 24;
-    c.model.vocab = 20;
-    c.model.seq = 8;
-    c.train.global_batch = 8;
-    c.train.micro_batch = 8 / grid.data / 4; // four microbatches
-    c.parallel.data = grid.data;
-    c.parallel.pipeline = grid.pipeline;
-    c.parallel.tensor = grid.tensor;
-    c.parallel.zero = grid.zero;
-    c.parallel.sequence = grid.sequence;
-    resolve_and_validate(c);
-    return c;
-}
 
 Graph program_of(Family family, const Grid& grid, i64 rank = 0)
 {
@@ -172,21 +144,7 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and what 
         for (const bool tied : {false, true})
             for (const Grid& grid : grids) {
                 const i64 odd = cases % 3;
-                RunConfig c = run_config(family, {});
-                c.model.dim = 12 + 3 * odd;
-                c.model.heads = 3;
-                c.model.kv_heads = family == Family::llama && odd == 1 ? 1 : 3;
-                c.model.ffn_dim = 17 + odd;
-                c.model.vocab = 13 + 2 * odd;
-                c.model.seq = 7 + odd;
-                c.model.tied_embeddings = tied;
-                c.train.global_batch = 24;
-                c.train.micro_batch = 24 / grid.data / 2;
-                c.parallel.data = grid.data;
-                c.parallel.pipeline = grid.pipeline;
-                c.parallel.tensor = grid.tensor;
-                c.parallel.zero = grid.zero;
-                c.parallel.sequence = grid.sequence;
+                const RunConfig c = odd_config(family, grid, tied, odd);
                 std::map<i64, std::vector<std::map<std::string, std::vector<std::string>>>> first; // by stage, of its first rank
                 std::map<i64, std::map<std::string, std::vector<std::string>>> sent, received;      // by place on the other axes
                 compile_ranks(c, {}, [](const Mesh&, i64) { return true; }, [&](i64 rank, const Compiled& compiled) {
