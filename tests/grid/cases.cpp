@@ -1,0 +1,134 @@
+#include "grid/cases.hpp"
+
+#include "base/check.hpp"
+#include "grid/covering.hpp"
+
+#include <algorithm>
+
+namespace trivium::grids {
+
+const std::vector<Shape3>& all_grids()
+{
+    static const std::vector<Shape3> all = [] {
+        std::vector<Shape3> made;
+        for (const i64 ranks : {1, 2, 4, 6, 8})
+            for (i64 d = 1; d <= ranks; ++d)
+                for (i64 p = 1; p <= ranks; ++p)
+                    if (ranks % (d * p) == 0)
+                        made.push_back({d, p, ranks / (d * p)});
+        return made;
+    }();
+    return all;
+}
+
+std::vector<int> factor_levels(bool f64)
+{
+    const int grids = static_cast<int>(all_grids().size());
+    return f64 ? std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 3, 4, 2, 1} : std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 2, 2, 2, 3};
+}
+
+namespace {
+
+/// Microbatches of a data rank's `share` of sequences: one, a few, many.
+i64 microbatches(i64 share, int level)
+{
+    if (level == 0)
+        return 1;
+    i64 few = 2, many = std::min<i64>(share, 12);
+    while (share % few != 0)
+        ++few;
+    while (share % many != 0)
+        --many;
+    return level == 1 ? few : many;
+}
+
+reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
+{
+    const i64 t = grid.tensor;
+    const int uneven = t == 1 ? 3 : t % 2 ? static_cast<int>(t) : static_cast<int>(t) + 1; // of 2 ranks 3 heads, of 4 five, …
+    reference::Model m;
+    m.llama = levels[f_family] == 0;
+    m.tied = levels[f_tied] == 1;
+    m.layers = static_cast<int>(std::max<i64>(3, grid.pipeline - 2));
+    const int heads = levels[f_heads];
+    m.kv_heads = heads < 2 ? uneven : t == 3 || t > 4 ? 2 : 1;
+    m.heads = m.kv_heads * (heads == 0 ? 1 : heads == 1 ? 2 : t == 2 ? 3 : t <= 4 ? 4 : uneven);
+    m.dim = 2 * m.heads;
+    m.ffn = 11;
+    m.vocab = m.llama ? 11 : 13;
+    m.seq = t <= 4 ? 5 : t == 6 ? 7 : 9;
+    return m;
+}
+
+} // namespace
+
+Case case_of(const std::vector<int>& levels)
+{
+    const Shape3& grid = all_grids()[static_cast<std::size_t>(levels[f_grid])];
+    Case c;
+    c.model = model_of(levels, grid);
+    c.rows = 24;
+    c.micro_batch = c.rows / grid.data / microbatches(c.rows / grid.data, levels[f_microbatches]);
+    ParallelConfig& p = c.parallel;
+    p.data = grid.data;
+    p.pipeline = grid.pipeline;
+    p.tensor = grid.tensor;
+    p.schedule = levels[f_schedule] == 0 ? ScheduleKind::one_f_one_b : ScheduleKind::gpipe;
+    p.zero = levels[f_zero];
+    p.sequence = levels[f_sequence] == 0;
+    const char* const buckets[] = {"auto", "none", "block", "700"};
+    p.bucket = buckets[levels[f_bucket]];
+    p.overlap = levels[f_overlap] == 0;
+    return c;
+}
+
+std::vector<Case> product_cases()
+{
+    const std::vector<int> levels = factor_levels(true);
+    std::vector<Case> all;
+    for (std::vector<int> row : full_product(std::vector<int>(levels.begin(), levels.begin() + f_microbatches))) {
+        const auto n = static_cast<int>(all.size());
+        row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, 0});
+        all.push_back(case_of(row));
+    }
+    return all;
+}
+
+std::vector<Case> covering_cases(bool f64)
+{
+    std::vector<Case> all;
+    for (const std::vector<int>& row : covering_array(factor_levels(f64))) {
+        Case c = case_of(row);
+        if (!f64) {
+            c.precision = row[f_precision] == 2 ? Precision::bf16 : Precision::f32;
+            c.parallel.reduce = row[f_precision] == 1 ? ReduceType::bf16 : ReduceType::f32;
+            c.steps = 20;
+            c.lr = 1e-3;
+            // Larger heads and smaller weights: what bf16 rounds away is then less than what is allowed.
+            c.model.dim *= 2;
+            c.spread = 0.1;
+        }
+        all.push_back(c);
+    }
+    return all;
+}
+
+const Outcome& alone_outcome(const Case& c)
+{
+    static std::map<std::string, Outcome> known;
+    const Case one = alone(c);
+    const auto [at, added] = known.try_emplace(str(one.text(), one.steps));
+    if (!added)
+        return at->second;
+    at->second = train_on_threads(one);
+    if (c.precision == Precision::f64) {
+        const runs::Batch first = runs::random_batch(c.model, c.rows, 3);
+        const reference::Result expected = reference::run(c.model, at->second.initial, first.tokens, first.targets);
+        const double difference = largest_difference(at->second.gradients, expected.gradients);
+        TRV_CHECK(difference < 1e-9, one.text(), ": gradients of one rank differ from the reference's by ", difference);
+        TRV_CHECK(std::abs(at->second.losses[0] * expected.tokens / expected.loss_sum - 1) < 1e-9, one.text(), ": loss ", at->second.losses[0]);
+    }
+    return at->second;
+}
+
+} // namespace trivium::grids

@@ -1,0 +1,66 @@
+// Gradients, parameters, moments, losses and norms of every grid against those of one rank, by global name.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "grid/cases.hpp"
+#include "grid/covering.hpp"
+
+#include <set>
+
+using namespace trivium;
+using namespace trivium::grids;
+
+TEST_CASE("a covering array has every pair")
+{
+    for (const std::vector<int>& levels : {factor_levels(true), factor_levels(false), std::vector<int>{2, 2, 2}, std::vector<int>{5, 1, 3}}) {
+        const auto rows = covering_array(levels);
+        std::size_t pairs = 0;
+        std::set<std::vector<std::size_t>> covered;
+        for (std::size_t f = 0; f < levels.size(); ++f)
+            for (std::size_t g = f + 1; g < levels.size(); ++g) {
+                pairs += static_cast<std::size_t>(levels[f] * levels[g]);
+                for (const std::vector<int>& row : rows)
+                    covered.insert({f, g, static_cast<std::size_t>(row[f]), static_cast<std::size_t>(row[g])});
+            }
+        for (const std::vector<int>& row : rows)
+            for (std::size_t f = 0; f < levels.size(); ++f)
+                CHECK((row[f] >= 0 && row[f] < levels[f]));
+        CHECK(covered.size() == pairs);
+        UNSCOPED_INFO(rows.size() << " rows for " << pairs << " pairs");
+        CHECK(rows.size() < full_product(levels).size() + 1);
+    }
+    CHECK(covering_array(factor_levels(true)).size() < 130); // 29 grids x 4 buckets at least
+    CHECK(all_grids().size() == 1 + 3 + 6 + 9 + 10);
+}
+
+TEST_CASE("the same answer on every grid")
+{
+    std::size_t n = 0;
+    for (const Case& c : covering_cases(true)) {
+        if (contracts_on && n++ % 3 != 0) // sanitizers take their time
+            continue;
+        INFO(c.text());
+        const Outcome& want = alone_outcome(c);
+        Outcome got;
+        REQUIRE_NOTHROW(got = train_on_threads(c));
+        const Differences d = differences(got, want);
+        INFO(d.text());
+        CHECK(d.most() < 1e-9);
+    }
+}
+
+TEST_CASE("twenty steps on every grid")
+{
+    std::size_t n = 0;
+    for (const Case& c : covering_cases(false)) {
+        if (contracts_on && n++ % 6 != 0)
+            continue;
+        INFO(c.text());
+        const Outcome& want = alone_outcome(c);
+        Outcome got;
+        REQUIRE_NOTHROW(got = train_on_threads(c));
+        const Differences d = differences(got, want);
+        INFO(d.text());
+        const bool bf16 = c.precision == Precision::bf16 || c.parallel.reduce == ReduceType::bf16;
+        CHECK(std::max(d.losses, d.norms) < (bf16 ? 2e-2 : 1e-4));
+    }
+}
