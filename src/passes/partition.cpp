@@ -242,8 +242,13 @@ private:
                             axes = order;
                     }
             };
+            for (std::size_t r = 0; r < rule.results.size(); ++r)
+                follow(op.results[r], rule.results[r]);
             for (std::size_t i = 0; i < rule.operands.size(); ++i)
                 follow(op.operands[i], rule.operands[i]);
+            for (std::size_t r = 0; r < rule.results.size(); ++r)
+                if (aliased_operand(op, r)) // as its buffer is cut
+                    follow(op.results[r], rule.results[r]);
         }
     }
 

@@ -1,6 +1,7 @@
 // Moves from any layout to any other, simulated on all ranks with plain arrays.
 #include "catch.hpp"
 #include "ir/verify.hpp"
+#include "naive.hpp"
 #include "passes/moves.hpp"
 
 #include <algorithm>
@@ -8,18 +9,13 @@
 #include <random>
 
 using namespace trivium;
+using namespace trivium::naive;
 
 namespace {
 
 using Draw = std::mt19937_64;
 
 i64 below(Draw& draw, i64 n) { return static_cast<i64>(draw() % static_cast<u64>(n)); }
-
-/// One rank's part of a tensor.
-struct Array {
-    Shape shape;
-    std::vector<double> cells;
-};
 
 struct Problem {
     Mesh mesh;
@@ -109,89 +105,6 @@ Array first_part(const Problem& p, i64 rank)
     return array;
 }
 
-std::size_t inner_of(const Shape& shape, std::size_t dim)
-{
-    return static_cast<std::size_t>(element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end())));
-}
-
-/// Rows [begin, begin + size) of dimension `dim`.
-Array rows(const Array& x, std::size_t dim, Stretch part)
-{
-    Array y{x.shape, {}};
-    y.shape[dim] = part.size;
-    const std::size_t inner = inner_of(x.shape, dim), extent = static_cast<std::size_t>(x.shape[dim]);
-    for (std::size_t i = 0; i < x.cells.size(); ++i) {
-        const auto row = static_cast<i64>(i / inner % extent);
-        if (row >= part.begin && row < part.begin + part.size)
-            y.cells.push_back(x.cells[i]);
-    }
-    return y;
-}
-
-Array joined(const std::vector<const Array*>& parts, std::size_t dim)
-{
-    Array y{parts[0]->shape, {}};
-    y.shape[dim] = 0;
-    for (const Array* part : parts)
-        y.shape[dim] += part->shape[dim];
-    const std::size_t inner = inner_of(y.shape, dim);
-    const std::size_t outer = y.shape[dim] == 0 ? 0 : static_cast<std::size_t>(element_count(y.shape)) / inner / static_cast<std::size_t>(y.shape[dim]);
-    for (std::size_t o = 0; o < outer; ++o)
-        for (const Array* part : parts) {
-            const std::size_t run = static_cast<std::size_t>(part->shape[dim]) * inner;
-            for (std::size_t i = 0; i < run; ++i)
-                y.cells.push_back(part->cells[o * run + i]);
-        }
-    return y;
-}
-
-Array combined(const std::vector<const Array*>& parts, const std::string& combine)
-{
-    Array y = *parts[0];
-    for (std::size_t i = 0; i < y.cells.size(); ++i) {
-        double total = 0;
-        for (const Array* part : parts) {
-            REQUIRE(part->shape == y.shape);
-            total += combine == "sum" ? part->cells[i] : std::exp(part->cells[i]);
-        }
-        y.cells[i] = combine == "sum" ? total : std::log(total);
-    }
-    return y;
-}
-
-/// Runs op `n` of each rank's graph at once, as its attributes say.
-void run_op(const std::vector<Graph>& graphs, std::size_t n, std::vector<Array>& held)
-{
-    const std::vector<Array> before = held;
-    for (std::size_t rank = 0; rank < graphs.size(); ++rank) {
-        const Graph& g = graphs[rank];
-        const Op& op = g.ops[n];
-        const std::string name = info(op).name;
-        REQUIRE(name == info(graphs[0].ops[n]).name);
-        const Array& mine = before[rank];
-        REQUIRE(g[op.operands[0]].type.shape == mine.shape);
-        const std::size_t dim = has_attr(op.attrs, "dim") ? static_cast<std::size_t>(std::stoi(text_attr(op.attrs, "dim"))) : 0;
-        if (name == "slice") {
-            held[rank] = rows(mine, dim, {int_attr(op.attrs, "offset"), g[op.results[0]].type.shape[dim]});
-        } else {
-            const std::string& axis = text_attr(op.attrs, "axis");
-            std::vector<const Array*> parts;
-            for (const i64 member : g.mesh.group(g.at, {axis}))
-                parts.push_back(&before[static_cast<std::size_t>(member)]);
-            const i64 place = g.at[static_cast<std::size_t>(g.mesh.find(axis))];
-            if (name == "all_gather")
-                held[rank] = joined(parts, dim);
-            else if (name == "all_reduce")
-                held[rank] = combined(parts, text_attr(op.attrs, "combine"));
-            else if (name == "reduce_scatter")
-                held[rank] = rows(combined(parts, "sum"), dim, part_of(mine.shape[dim], g.mesh.size(axis), place));
-            else
-                FAIL("a move made the op " << name);
-        }
-        REQUIRE(g[op.results[0]].type.shape == held[rank].shape);
-    }
-}
-
 double sent_by(const Graph& g, const Op& op)
 {
     const std::string name = info(op).name;
@@ -238,7 +151,7 @@ TEST_CASE("the moves from any layout to any other give each rank what it wants")
         }
         CHECK(elements_moved(moves, p.from, p.whole, p.mesh) == Approx(sent / static_cast<double>(p.mesh.ranks())).epsilon(1e-12));
         for (std::size_t n = 0; n < moves.size(); ++n)
-            run_op(graphs, n, held);
+            held = communicate(graphs, n, held);
         for (i64 rank = 0; rank < p.mesh.ranks(); ++rank) {
             const Array want = part_of_truth(p, p.to, p.mesh.coordinates(rank)), &got = held[static_cast<std::size_t>(rank)];
             REQUIRE(got.shape == want.shape);

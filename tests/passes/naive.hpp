@@ -1,0 +1,103 @@
+#pragma once
+// Tensors as plain arrays, and what collectives and slices make of them on all ranks at once.
+#include "catch.hpp"
+#include "ir/op_table.hpp"
+
+#include <cmath>
+
+namespace trivium::naive {
+
+/// One rank's part of a tensor.
+struct Array {
+    Shape shape;
+    std::vector<double> cells;
+};
+
+inline std::size_t inner_of(const Shape& shape, std::size_t dim)
+{
+    return static_cast<std::size_t>(element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end())));
+}
+
+/// Rows [begin, begin + size) of dimension `dim`.
+inline Array rows(const Array& x, std::size_t dim, Stretch part)
+{
+    Array y{x.shape, {}};
+    y.shape[dim] = part.size;
+    const std::size_t inner = inner_of(x.shape, dim), extent = static_cast<std::size_t>(x.shape[dim]);
+    for (std::size_t i = 0; i < x.cells.size(); ++i) {
+        const auto row = static_cast<i64>(i / inner % extent);
+        if (row >= part.begin && row < part.begin + part.size)
+            y.cells.push_back(x.cells[i]);
+    }
+    return y;
+}
+
+inline Array joined(const std::vector<const Array*>& parts, std::size_t dim)
+{
+    Array y{parts[0]->shape, {}};
+    y.shape[dim] = 0;
+    for (const Array* part : parts)
+        y.shape[dim] += part->shape[dim];
+    const std::size_t inner = inner_of(y.shape, dim);
+    const std::size_t outer = y.shape[dim] == 0 ? 0 : static_cast<std::size_t>(element_count(y.shape)) / inner / static_cast<std::size_t>(y.shape[dim]);
+    for (std::size_t o = 0; o < outer; ++o)
+        for (const Array* part : parts) {
+            const std::size_t run = static_cast<std::size_t>(part->shape[dim]) * inner;
+            for (std::size_t i = 0; i < run; ++i)
+                y.cells.push_back(part->cells[o * run + i]);
+        }
+    return y;
+}
+
+inline Array combined(const std::vector<const Array*>& parts, const std::string& combine)
+{
+    Array y = *parts[0];
+    for (std::size_t i = 0; i < y.cells.size(); ++i) {
+        double total = 0;
+        for (const Array* part : parts) {
+            REQUIRE(part->shape == y.shape);
+            total += combine == "sum" ? part->cells[i] : std::exp(part->cells[i]);
+        }
+        y.cells[i] = combine == "sum" ? total : std::log(total);
+    }
+    return y;
+}
+
+/// What op `n` of each rank's graph, a collective or a slice, makes of what each rank has, as its attributes say.
+inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::size_t n, const std::vector<Array>& before)
+{
+    std::vector<Array> after(graphs.size());
+    for (std::size_t rank = 0; rank < graphs.size(); ++rank) {
+        const Graph& g = graphs[rank];
+        const Op& op = g.ops[n];
+        const std::string name = info(op).name;
+        REQUIRE(name == info(graphs[0].ops[n]).name);
+        const Array& mine = before[rank];
+        REQUIRE(g[op.operands[0]].type.shape == mine.shape);
+        const std::size_t dim = has_attr(op.attrs, "dim") ? static_cast<std::size_t>(std::stoi(text_attr(op.attrs, "dim"))) : 0;
+        if (name == "slice") {
+            after[rank] = rows(mine, dim, {int_attr(op.attrs, "offset"), g[op.results[0]].type.shape[dim]});
+        } else {
+            const std::string& axis = text_attr(op.attrs, "axis");
+            const bool world = axis == "world";
+            std::vector<const Array*> parts;
+            for (std::size_t member = 0; world && member < before.size(); ++member)
+                parts.push_back(&before[member]);
+            if (!world)
+                for (const i64 member : g.mesh.group(g.at, {axis}))
+                    parts.push_back(&before[static_cast<std::size_t>(member)]);
+            if (name == "all_gather")
+                after[rank] = joined(parts, dim);
+            else if (name == "all_reduce")
+                after[rank] = combined(parts, text_attr(op.attrs, "combine"));
+            else if (name == "reduce_scatter")
+                after[rank] = rows(combined(parts, "sum"), dim, part_of(mine.shape[dim], g.mesh.size(axis), g.at[static_cast<std::size_t>(g.mesh.find(axis))]));
+            else
+                FAIL("no move makes the op " << name);
+        }
+        REQUIRE(g[op.results[0]].type.shape == after[rank].shape);
+    }
+    return after;
+}
+
+} // namespace trivium::naive
