@@ -15,19 +15,6 @@ ConstPiece bytes_of(const T& value)
     return {reinterpret_cast<const std::byte*>(&value), static_cast<Bytes>(sizeof value)};
 }
 
-/// Each member's value, by rank.
-std::vector<u64> gather_numbers(Comm& comm, u64 number)
-{
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    std::vector<u64> numbers(ranks);
-    const std::vector<ConstPiece> sends(ranks, bytes_of(number));
-    std::vector<Piece> receives;
-    for (u64& each : numbers)
-        receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
-    comm.exchange(sends, receives)->wait();
-    return numbers;
-}
-
 /// An error's kind with the text of another rank.
 template <class Kind>
 class AgreedError final : public Kind, public Agreed {
@@ -70,6 +57,18 @@ std::string run_and_report(const std::function<void()>& work)
 }
 
 } // namespace
+
+std::vector<u64> gather_numbers(Comm& comm, u64 number)
+{
+    const auto ranks = static_cast<std::size_t>(comm.size());
+    std::vector<u64> numbers(ranks);
+    const std::vector<ConstPiece> sends(ranks, bytes_of(number));
+    std::vector<Piece> receives;
+    for (u64& each : numbers)
+        receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
+    comm.exchange(sends, receives)->wait();
+    return numbers;
+}
 
 std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
 {

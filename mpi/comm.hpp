@@ -102,6 +102,8 @@ void run_on_threads(int ranks, const std::function<void(Comm&)>& body);
 
 /// Each member's text, by rank.
 std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
+/// Each member's number, by rank.
+std::vector<u64> gather_numbers(Comm& comm, u64 number);
 /// The bits that any member has set: what all have to do something about (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
 

@@ -65,7 +65,7 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
         fmt::format("grid     {} rank(s) on {} node(s): {}", facts.size(), grid.nodes(), describe_grid(config.parallel))};
     if (grid.nodes() > 1)
         lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
-    for (i64 s = 0; s < g.mesh.size("pipeline"); ++s) {
+    for (i64 s = 0; facts.size() > 1 && s < g.mesh.size("pipeline"); ++s) {
         std::vector<RankFacts> mine;
         std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine), [&](const RankFacts& f) { return f.stage == s; });
         const auto [fewest, most] = std::minmax_element(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.parameters < b.parameters; });

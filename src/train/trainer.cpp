@@ -178,6 +178,9 @@ void Trainer::announce() const
                          config_.train.steps));
     for (const std::string& line : grid_lines)
         log_info(line);
+    log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step", format_bytes(compiled_.memory.arena),
+                         compiled_.memory.arena, world_.size() > 1 ? " of rank 0" : "", format_bytes(compiled_.memory.kept),
+                         format_bytes(compiled_.memory.transient)));
     log_info(fmt::format("compute  {} rank(s) x {} thread(s), {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
                          world_.size(), threads_, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
                          machine_.name));
@@ -229,7 +232,7 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
     record.set("tokens_per_second", tokens_per_second);
     record.set("step_seconds", r.seconds);
     record.set("mfu", mfu);
-    record.set("memory_bytes", static_cast<double>(used_bytes()));
+    record.set("memory_bytes", static_cast<double>(largest_used_));
     record.set("ranks", world_.size());
     if (world_.size() > 1)
         record.set("exposed_comm_seconds", executor_->exposed());
@@ -255,6 +258,8 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
 void Trainer::evaluate(MetricsRecord& record)
 {
     const Evaluation e = evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch);
+    if (last_valid_loss_ < 0) // the first one in this launch
+        note_memory();
     last_valid_loss_ = e.loss;
     record.set("valid_loss", e.loss);
     log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", state_.step, e.loss,
@@ -282,6 +287,8 @@ int Trainer::run()
     const i64 last = t.stop_after > 0 ? std::min(t.steps, state_.step + t.stop_after) : t.steps;
     while (state_.step < last) {
         const StepResult result = train_step();
+        if (state_.step == first_step_ + 1)
+            note_memory();
         MetricsRecord record;
         report(result, record);
         // Any rank's signal stops all.
@@ -305,6 +312,12 @@ int Trainer::run()
     write_trace();
     summarise();
     return 0;
+}
+
+void Trainer::note_memory()
+{
+    for (const u64 used : gather_numbers(world_, static_cast<u64>(used_bytes())))
+        largest_used_ = std::max(largest_used_, static_cast<Bytes>(used));
 }
 
 void Trainer::write_trace() const

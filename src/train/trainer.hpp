@@ -48,6 +48,8 @@ private:
     void save();
     void summarise() const;
     void write_trace() const;
+    /// Learns the largest rank's used bytes. All ranks call it.
+    void note_memory();
     Flops peak_flops() const;
 
     RunConfig config_;
@@ -68,6 +70,7 @@ private:
     std::vector<TensorPiece> saved_;     ///< this rank's parts of what a checkpoint holds
     std::optional<MetricsWriter> metrics_;
     Flops flops_ = 0;
+    Bytes largest_used_ = 0; ///< of any rank, as far as it is known
     RunState state_;
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
