@@ -1,0 +1,100 @@
+// What may not change a single bit: the pipeline degree at fixed data, tensor, ZeRO and microbatch; its schedule; how
+// collectives are merged; whether they overlap. (ZeRO cuts the f64 sums of squares of which the norm is made.)
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "grid/grid_run.hpp"
+
+using namespace trivium;
+using namespace trivium::grids;
+
+namespace {
+
+std::string apart(const Outcome& a, const Outcome& b) { return str(same_bits(a, b) ? "" : differences(a, b).text()); }
+
+/// 9 blocks, so that 8 stages are uneven; 12 sequences in microbatches of 2 of a data rank.
+Case deep(Precision precision, bool tied, i64 data, i64 tensor)
+{
+    Case c;
+    c.model = {!tied, 7, 12, 3, 3, 7, 11, 5, tied};
+    c.precision = precision;
+    c.rows = 12;
+    c.micro_batch = 2;
+    c.parallel.data = data;
+    c.parallel.tensor = tensor;
+    return c;
+}
+
+} // namespace
+
+namespace {
+
+void require_pipeline_changes_no_bit(Precision precision, bool tied, i64 data, i64 tensor)
+{
+    if (contracts_on && (precision == Precision::f32) != (data == tensor)) // sanitizers take their time
+        return;
+    Case one = deep(precision, tied, data, tensor);
+    one.parallel.zero = data == 2 && tied == (tensor == 2) ? 1 : 0;
+    const Outcome want = train_on_threads(one);
+    for (const i64 pipeline : {2, 4, 8}) {
+        Case c = one;
+        c.parallel.pipeline = pipeline;
+        if (c.ranks() > (contracts_on ? 8 : 16))
+            continue;
+        for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
+            c.parallel.schedule = kind;
+            INFO(c.text());
+            CHECK(apart(train_on_threads(c), want) == "");
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("the pipeline degree changes no bit")
+{
+    for (const Precision precision : {Precision::f32, Precision::bf16})
+        for (const i64 tensor : {1, 2}) {
+            require_pipeline_changes_no_bit(precision, false, 1, tensor);
+            require_pipeline_changes_no_bit(precision, false, 2, tensor);
+            require_pipeline_changes_no_bit(precision, true, 1, tensor);
+        }
+}
+
+// One stage adds a tied table's two gradients and then reduces them over the data ranks; of two stages each reduces its
+// own, and the sums are added. The tag goes with that.
+TEST_CASE("the pipeline degree changes no bit of a tied table over data ranks", "[!shouldfail]")
+{
+    for (const Precision precision : {Precision::f32, Precision::bf16})
+        for (const i64 tensor : {1, 2})
+            require_pipeline_changes_no_bit(precision, true, 2, tensor);
+}
+
+TEST_CASE("buckets and overlap change no bit")
+{
+    for (const Precision precision : {Precision::f32, Precision::bf16})
+        for (const int zero : {0, 1}) {
+            Case c = deep(precision, zero == 1, 2, 2);
+            c.parallel.zero = zero;
+            c.model.layers = 3;
+            c.parallel.pipeline = 2;
+            c.parallel.bucket = "none";
+            c.parallel.overlap = false;
+            const Outcome want = train_on_threads(c);
+            for (const char* bucket : {"none", "auto", "block", "300"})
+                for (const bool overlap : {true, false}) {
+                    c.parallel.bucket = bucket;
+                    c.parallel.overlap = overlap;
+                    INFO(c.text());
+                    CHECK(apart(train_on_threads(c), want) == "");
+                }
+        }
+}
+
+TEST_CASE("another order of addition does change bits")
+{
+    // Else the comparisons above could not fail.
+    const Case one = deep(Precision::f32, false, 1, 1);
+    Case c = one;
+    c.parallel.data = 2;
+    CHECK(apart(train_on_threads(c), train_on_threads(one)) != "");
+}

@@ -1,0 +1,77 @@
+// What cannot be split is refused, and the message says what and what to do.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "grid/grid_run.hpp"
+
+using namespace trivium;
+using namespace trivium::grids;
+
+namespace {
+
+std::string refusal(const Case& c)
+{
+    try {
+        compile(c, 0);
+    } catch (const UserError& e) {
+        return e.what();
+    }
+    return "";
+}
+
+Case small()
+{
+    Case c;
+    c.model = {true, 2, 16, 4, 4, 8, 9, 6, false};
+    return c;
+}
+
+} // namespace
+
+TEST_CASE("what the tensor ranks cannot share is refused")
+{
+    Case c = small();
+    c.parallel.tensor = 4;
+    CHECK(refusal(c).empty());
+
+    c.model.heads = c.model.kv_heads = 2;
+    CHECK(refusal(c).find("parallel.tensor: 4 tensor ranks cannot share 2 key-value heads") != std::string::npos);
+    c.model.heads = 6; // three query heads of each
+    CHECK(refusal(c).find("dim") != std::string::npos);
+    c.model.dim = 24;
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 query heads of a key-value head") != std::string::npos);
+    c.model.heads = 8;
+    c.model.dim = 16;
+    CHECK(refusal(c).empty());
+
+    c = small();
+    c.parallel.tensor = 4;
+    c.model.ffn = 3;
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 columns of the feed-forward layer") != std::string::npos);
+    CHECK(refusal(c).find("set parallel.tensor to 3 or less") != std::string::npos);
+    c = small();
+    c.parallel.tensor = 4;
+    c.model.vocab = 3;
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 words") != std::string::npos);
+    c = small();
+    c.parallel.tensor = 4;
+    c.model.seq = 3;
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 tokens of a sequence") != std::string::npos);
+    c.parallel.sequence = false;
+    CHECK(refusal(c).empty());
+}
+
+TEST_CASE("more stages than blocks, and batches that do not divide, are refused")
+{
+    Case c = small();
+    c.parallel.pipeline = 4; // two layers, the embedding and the head
+    CHECK(refusal(c).empty());
+    c.parallel.pipeline = 5;
+    CHECK(refusal(c).find("parallel.pipeline: 5 stages for a model of 4 blocks") != std::string::npos);
+    CHECK(refusal(c).find("set parallel.pipeline to 4 or less") != std::string::npos);
+    c = small();
+    c.parallel.data = 3;
+    CHECK(refusal(c).find("8 sequences do not divide over 3 data ranks") != std::string::npos);
+    c.parallel.data = 2;
+    c.micro_batch = 3;
+    CHECK(refusal(c).find("4 sequences per data rank do not divide into microbatches of 3") != std::string::npos);
+}
