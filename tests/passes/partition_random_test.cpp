@@ -8,6 +8,7 @@
 #include "naive.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
+#include "soak_settings.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -269,7 +270,9 @@ TEST_CASE("partitioned programs compute what one rank computes, however their va
 {
     std::map<std::string, int> used;
     int compared = 0;
-    for (u64 seed = 0; seed < 250; ++seed) {
+    const u64 first = soak::seed() * 1000000;
+    soak::Budget budget;
+    for (u64 seed = first; seed < first + 100 || budget.left(); ++seed) {
         INFO("seed " << seed);
         const Graph sharded = propagate(RandomProgram(seed).take());
         verify(sharded, Level::sharded);
@@ -302,6 +305,6 @@ TEST_CASE("partitioned programs compute what one rank computes, however their va
         }
     }
     for (const char* op : {"all_gather", "reduce_scatter", "all_reduce", "slice"})
-        CHECK(used[op] > 100);
-    CHECK(compared > 20000);
+        CHECK(used[op] > 40);
+    CHECK(compared > 8000);
 }
