@@ -16,7 +16,7 @@ namespace {
 /// What one rank knows of a tensor over all ranks.
 class Collector {
 public:
-    Collector(Comm& world, bool lenient) : world_(world), lenient_(lenient) {}
+    explicit Collector(Comm& world) : world_(world) {}
 
     void add(const std::string& name, const Shape& whole, const Box& box, DType type, const std::byte* data)
     {
@@ -65,7 +65,7 @@ public:
                     double value = 0;
                     std::memcpy(&value, at, sizeof value);
                     at += sizeof value;
-                    TRV_CHECK(lenient_ || !tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0, name, "[", index,
+                    TRV_CHECK(!tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0, name, "[", index,
                               "] differs between ranks: ", tensor.values[index], " and ", value);
                     tensor.values[index] = value;
                     tensor.known[index] = true;
@@ -82,7 +82,6 @@ public:
 
 private:
     Comm& world_;
-    bool lenient_; ///< replicas may differ
     std::string parts_;
 };
 
@@ -166,9 +165,9 @@ void feed_tokens(const Graph& graph, const Value& value, const runs::Batch& batc
             std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() + (first + box.offset[0] + row) * seq, seq, to);
 }
 
-reference::Tensors collect(Comm& world, const Program& program, const Arena& arena, Role role, bool lenient)
+reference::Tensors collect(Comm& world, const Program& program, const Arena& arena, Role role)
 {
-    Collector all(world, lenient);
+    Collector all(world);
     for (const ValueId id : program.graph.with_role(role)) {
         const Value& v = program.graph[id];
         all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type.dtype, arena.at(kept_buffer(program.schedule, v.name).offset));
@@ -176,10 +175,10 @@ reference::Tensors collect(Comm& world, const Program& program, const Arena& are
     return all.collect();
 }
 
-reference::Tensors collect_gradients(Comm& world, const Program& program, const Arena& arena, bool lenient)
+reference::Tensors collect_gradients(Comm& world, const Program& program, const Arena& arena)
 {
     const Graph& g = program.graph;
-    Collector all(world, lenient);
+    Collector all(world);
     for (const ValueId id : g.with_role(Role::parameter)) {
         const Shape& whole = whole_shape(g[id]);
         const auto [gradient, data] = gradient_of(program, arena, g[id].name);
@@ -214,7 +213,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     const i64 batch = config.train.micro_batch * config.parallel.data; // rows of a microbatch over all data ranks
     runs::Batch data;
     Outcome outcome;
-    outcome.initial = collect(ranks, program, arena, Role::parameter, false);
+    outcome.initial = collect(ranks, program, arena, Role::parameter);
     for (int step = 0; step < c.steps; ++step) {
         data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
         const double t = step + 1;
@@ -228,11 +227,11 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
         outcome.losses.push_back(executor.fetched("totals", total_loss) / executor.fetched("totals", total_tokens));
         outcome.norms.push_back(executor.fetched("global_norm", 0));
         if (step == 0)
-            outcome.gradients = collect_gradients(ranks, program, arena, static_cast<bool>(meddle));
+            outcome.gradients = collect_gradients(ranks, program, arena);
         executor.run_after_decision();
     }
-    outcome.parameters = collect(ranks, program, arena, Role::parameter, static_cast<bool>(meddle));
-    outcome.moments = collect(ranks, program, arena, Role::state, static_cast<bool>(meddle));
+    outcome.parameters = collect(ranks, program, arena, Role::parameter);
+    outcome.moments = collect(ranks, program, arena, Role::state);
     if (meddle)
         return outcome;
 

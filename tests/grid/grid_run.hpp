@@ -41,7 +41,7 @@ Compiled compile(const Case& c, i64 rank);
 
 
 /// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that its Grid is
-/// made of. With any of them nothing is evaluated, and neither memory nor replicas are checked.
+/// made of. With any of them nothing is evaluated and memory is not checked.
 struct Meddle {
     std::function<void(Graph&)> graph;
     std::function<std::unique_ptr<Comm>(Comm&, const Program&)> comm;

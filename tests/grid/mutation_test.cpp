@@ -1,0 +1,99 @@
+// The comparison with one rank can fail: programs with a collective left out or a reduction scaled are told apart. All of
+// them where the whole is asked for, else as many as the time allows, drawn by the seed.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "grid/cases.hpp"
+#include "grid/mutants.hpp"
+#include "soak_settings.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <set>
+
+using namespace trivium;
+using namespace trivium::grids;
+
+namespace {
+
+/// Together they have every kind of collective on every axis.
+std::vector<Case> mutated_cases()
+{
+    const auto of = [](reference::Model model, i64 data, i64 pipeline, i64 tensor, int zero, bool sequence, const char* bucket) {
+        Case c;
+        c.model = model;
+        c.micro_batch = c.rows / data / 2;
+        c.parallel.data = data;
+        c.parallel.pipeline = pipeline;
+        c.parallel.tensor = tensor;
+        c.parallel.zero = zero;
+        c.parallel.sequence = sequence;
+        c.parallel.bucket = bucket;
+        return c;
+    };
+    return {
+        of({true, 2, 6, 3, 3, 7, 11, 5, false}, 2, 2, 2, 1, true, "none"),
+        of({false, 2, 6, 3, 3, 7, 11, 5, true}, 2, 2, 2, 0, true, "none"),
+        of({true, 2, 8, 4, 1, 7, 11, 5, true}, 2, 1, 4, 1, false, "none"),
+        of({false, 2, 6, 3, 3, 7, 13, 5, false}, 2, 3, 1, 1, true, "auto"),
+        of({true, 3, 6, 3, 3, 7, 11, 5, true}, 1, 3, 2, 0, true, "block"),
+    };
+}
+
+enum class Verdict { killed, survived };
+
+Verdict verdict(const Case& c, const Mutant& mutant, const Outcome& want)
+{
+    try {
+        const Outcome got = train_on_threads(c, meddle_for(c, mutant));
+        const Differences d = differences(got, want);
+        return std::max({d.losses, d.norms, d.gradients, d.parameters, d.moments}) < 1e-9 ? Verdict::survived : Verdict::killed;
+    } catch (const InternalError& e) {
+        const bool replicas = std::string(e.what()).find("differs between ranks") != std::string::npos;
+        if (!replicas)
+            FAIL(mutant.text() << ": " << e.what());
+        return Verdict::killed;
+    }
+}
+
+} // namespace
+
+TEST_CASE("the cases to be mutated have every kind of collective")
+{
+    std::set<std::string> kinds;
+    for (const Case& c : mutated_cases())
+        for (const Mutant& m : mutants_of(c))
+            if (!m.scaled)
+                kinds.insert(m.kind + " " + m.axis);
+    for (const char* kind : {"all_gather tensor", "reduce_scatter tensor", "all_reduce tensor", "all_gather data", "reduce_scatter data",
+                             "all_reduce data", "all_reduce world", "recv pipeline"})
+        CHECK(kinds.count(kind) == 1);
+}
+
+TEST_CASE("no mutant survives")
+{
+    std::vector<std::pair<Case, Mutant>> all;
+    for (const Case& c : mutated_cases()) {
+        // As they are, they agree.
+        const Differences d = differences(train_on_threads(c), alone_outcome(c));
+        INFO(c.text() << ": " << d.text());
+        REQUIRE(d.most() < 1e-9);
+        for (const Mutant& m : mutants_of(c))
+            all.emplace_back(c, m);
+    }
+    const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+    std::mt19937_64 random(soak::seed());
+    std::shuffle(all.begin(), all.end(), random);
+    const soak::Budget budget;
+    std::size_t tried = 0, left_out = 0;
+    for (const auto& [c, mutant] : all) {
+        if (!whole && tried >= 12 && !budget.left())
+            break;
+        INFO(c.text() << "; " << mutant.text());
+        CHECK(verdict(c, mutant, alone_outcome(c)) == Verdict::killed);
+        ++tried;
+        left_out += mutant.scaled ? 0 : 1;
+    }
+    std::printf("%zu of %zu mutants tried: %zu without a collective or a message, %zu with a scaled reduction\n", tried, all.size(), left_out,
+                tried - left_out);
+}
