@@ -150,7 +150,7 @@ private:
         for (auto& [name, value] : local.attrs)
             if (name == "at")
                 value = places;
-        Layout layout{wanted(op.results[0]), {}};
+        Layout layout{Cuts(g_[op.results[0]].type.shape.size()), {}}; // whole, however it is to be cut
         if (g_.mesh.ranks() > 1)
             layout.partial = {{"world"}};
         append(op, std::move(local), {layout});

@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <random>
+#include <sstream>
 
 using namespace trivium;
 using namespace trivium::naive;
@@ -88,6 +89,13 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
         each_point(rule, [&](const Shape& p) { out(0, p) = in(0, p); });
     } else if (name == "sum") {
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p); });
+    } else if (name == "stack") { // what this rank contributes, at its places
+        std::istringstream places(text_attr(op.attrs, "at"));
+        for (const ValueId x : op.operands) {
+            std::size_t place = 0;
+            places >> place;
+            made[0].cells.at(place) += held[x.index()].cells[0];
+        }
     } else if (name == "rms_norm") {
         Array squares = made[1];
         each_point(rule, [&](const Shape& p) { squares.cells[cell_at(squares.shape, rule.results[1], p)] += in(0, p) * in(0, p); });
@@ -165,8 +173,11 @@ public:
         for (std::size_t n = 4 + below(10); n > 0; --n)
             step();
         b_.where.phase = Phase::backward;
-        for (std::size_t n = 1 + below(4); n > 0; --n)
+        for (std::size_t n = 2 + below(4); n > 0; --n)
             gradient(n);
+        b_.where = {Region::epilogue, Phase::update, 0, ""};
+        scalars_.push_back(scalars_[0]);
+        graph_.outputs.push_back(b_.stack_of(scalars_, "totals"));
         annotate();
         verify(graph_, Level::global);
     }
@@ -195,7 +206,11 @@ private:
             xs_.push_back(b_.sum_of(product(x, weight({width, width}), "b s d, d e -> b s e"), product(x, weight({width, width}), "b s d, d e -> b s e")));
             break;
         }
-        case 6: b_.op(OpKind::xent_stats, {product(any(), weight({words, width}), "b s d, v d -> b s v"), ids_}); break;
+        case 6: {
+            const std::vector<ValueId> made = b_.op(OpKind::xent_stats, {product(any(), weight({words, width}), "b s d, v d -> b s v"), ids_});
+            stats_.insert(stats_.end(), made.begin(), made.end());
+            break;
+        }
         default: xs_.push_back(b_.sum_of(any(), any()));
         }
     }
@@ -204,16 +219,18 @@ private:
     void gradient(std::size_t n)
     {
         ValueId made;
-        switch (below(3)) {
+        switch (n == 1 ? 2 : below(4)) {
         case 0: made = product(any(), any(), "b s d, b s e -> d e"); break;
+        case 3: made = b_.op1(OpKind::sum, {stats_.empty() ? any() : stats_[below(stats_.size())]}); break;
         case 1: made = b_.op1(OpKind::embedding_grad, {any(), ids_}, {{"v", words}}); break;
         default: made = b_.op1(OpKind::sum, {any()});
         }
         const ValueId before = b_.value(str("before", n), graph_[made].type, Role::carry);
-        // What the accumulator was made after, the op must not stand before: the op was the last one.
         const ValueId sum = b_.add_into(before, made);
         graph_.carries.push_back({before, sum});
         graph_.outputs.push_back(sum);
+        if (graph_[sum].type.shape.empty())
+            scalars_.push_back(sum);
     }
 
     Sharding random_sharding(const Shape& shape)
@@ -251,7 +268,9 @@ private:
     Graph graph_;
     Builder b_;
     ValueId ids_;
-    std::vector<ValueId> xs_;
+    std::vector<ValueId> xs_;      ///< [batch, tokens, width]
+    std::vector<ValueId> stats_;   ///< [batch, tokens]
+    std::vector<ValueId> scalars_; ///< accumulated
 };
 
 /// Compares a rank's array with its box of the whole.

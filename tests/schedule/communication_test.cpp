@@ -188,12 +188,24 @@ void check_queues(const Graph& graph, const Schedule& s)
     REQUIRE(s.queues.size() == 3 + users.size());
 }
 
+/// A message is awaited when its turn comes, not from the start: its bytes may be another's until then.
+void check_messages(const Graph& graph, const Schedule& s, const Closure& closure)
+{
+    std::size_t compute = s.steps.size();
+    for (std::size_t i = 0; i < s.steps.size(); ++i)
+        if (s.steps[i].queue == queue_compute)
+            compute = i;
+        else if (s.steps[i].kind == StepKind::op && graph[s.steps[i].op].operands.empty() && compute < i)
+            REQUIRE(closure.before(compute, i));
+}
+
 int check(const Graph& graph, const ScheduleConfig& config, Bytes red_zone)
 {
     Schedule s = build_schedule(graph, config);
     const Closure closure(s);
     check_queues(graph, s);
     check_no_race(s, closure);
+    check_messages(graph, s, closure);
     plan_memory({&s}, {64, red_zone, 0});
     check_disjoint(s, episodes_of(s), red_zone);
     return check_early(graph, s, closure);
