@@ -308,3 +308,16 @@ TEST_CASE("one rank talks to nobody")
     for (const Family family : {Family::llama, Family::gpt2})
         CHECK(communicating(program_of(family, {})) == 0);
 }
+
+TEST_CASE("model flops are those of the model, on any grid")
+{
+    for (const Family family : {Family::llama, Family::gpt2}) {
+        const double alone = compile_training(odd_config(family, {}, true, 1), {}).flops;
+        CHECK(alone > 0);
+        for (const Grid& grid : {Grid{2, 1, 2, 1}, {1, 4, 1}, {3, 2, 3, 0, false}}) {
+            CompileConfig options;
+            options.rank = 1;
+            CHECK(compile_training(odd_config(family, grid, true, 1), options).flops == Approx(alone).epsilon(1e-12));
+        }
+    }
+}
