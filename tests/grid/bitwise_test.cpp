@@ -41,6 +41,8 @@ void require_pipeline_changes_no_bit(Precision precision, bool tied, i64 data, i
         if (c.ranks() > (contracts_on ? 8 : 16))
             continue;
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
+            if (precision == Precision::bf16 && (kind == ScheduleKind::gpipe) != (pipeline == 4))
+                continue;
             c.parallel.schedule = kind;
             INFO(c.text());
             CHECK(apart(train_on_threads(c), want) == "");
@@ -82,6 +84,8 @@ TEST_CASE("buckets and overlap change no bit")
             const Outcome want = train_on_threads(c);
             for (const char* bucket : {"none", "auto", "block", "300"})
                 for (const bool overlap : {true, false}) {
+                    if (precision == Precision::bf16 && !overlap)
+                        continue;
                     c.parallel.bucket = bucket;
                     c.parallel.overlap = overlap;
                     INFO(c.text());

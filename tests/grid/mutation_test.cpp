@@ -7,6 +7,7 @@
 #include "soak_settings.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <random>
 #include <set>
@@ -41,6 +42,20 @@ std::vector<Case> mutated_cases()
 }
 
 enum class Verdict { killed, survived };
+
+/// A key's bias moves all scores of a query alike, which softmax does not see: its gradient is zero but for rounding, and
+/// so is its double.
+bool changes_only_rounding(const Mutant& mutant, const Outcome& want)
+{
+    double largest = 0;
+    for (const auto& [name, values] : want.gradients)
+        for (const double x : values)
+            largest = std::max(largest, std::abs(x));
+    for (const auto& [name, values] : want.gradients)
+        if (mutant.scaled && mutant.value.rfind("grad." + name, 0) == 0)
+            return std::all_of(values.begin(), values.end(), [&](double x) { return std::abs(x) < 1e-13 * largest; });
+    return false;
+}
 
 Verdict verdict(const Case& c, const Mutant& mutant, const Outcome& want)
 {
@@ -85,15 +100,20 @@ TEST_CASE("no mutant survives")
     std::mt19937_64 random(soak::seed());
     std::shuffle(all.begin(), all.end(), random);
     const soak::Budget budget;
-    std::size_t tried = 0, left_out = 0;
+    std::size_t tried = 0, left_out = 0, rounding = 0;
     for (const auto& [c, mutant] : all) {
         if (!whole && tried >= 12 && !budget.left())
             break;
         INFO(c.text() << "; " << mutant.text());
-        CHECK(verdict(c, mutant, alone_outcome(c)) == Verdict::killed);
+        const Outcome& want = alone_outcome(c);
+        if (changes_only_rounding(mutant, want)) {
+            ++rounding;
+            continue;
+        }
+        CHECK(verdict(c, mutant, want) == Verdict::killed);
         ++tried;
         left_out += mutant.scaled ? 0 : 1;
     }
-    std::printf("%zu of %zu mutants tried: %zu without a collective or a message, %zu with a scaled reduction\n", tried, all.size(), left_out,
-                tried - left_out);
+    std::printf("%zu of %zu mutants tried: %zu without a collective or a message, %zu with a scaled reduction; %zu more scale nothing but "
+                "rounding\n", tried, all.size(), left_out, tried - left_out, rounding);
 }
