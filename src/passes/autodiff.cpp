@@ -131,8 +131,11 @@ private:
                 graph_.carries.push_back(carry);
                 if (mine.size() > 1)
                     graph_[carry.out].name = str(grad_name(p), ".block", block);
-                builder_.where = {Region::epilogue, Phase::update, mine.begin()->first, graph_[graph_[carry.out].producer].scope};
-                sum = sum ? builder_.sum_of(sum, carry.out) : carry.out;
+                builder_.where = {Region::epilogue, Phase::update, block, graph_[graph_[carry.out].producer].scope};
+                // Each part is reduced over ranks by itself, so that it is all one whether another stage adds the next.
+                const ValueId part = mine.size() > 1 ? builder_.reshard_to(carry.out, {}, str(grad_name(p), ".part", block)) : carry.out;
+                builder_.where.block = mine.begin()->first;
+                sum = sum ? builder_.sum_of(sum, part) : part;
             }
             graph_[sum].name = grad_name(p);
         }

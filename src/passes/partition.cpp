@@ -121,6 +121,8 @@ private:
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
         p.native = p.settled = emit_moves(b_, source.native, moves_between(source.layout, wanted(to), g_.mesh), source.layout, g_[from].type, c_.at);
+        if (p.native != source.native)
+            out_[p.native].name = g_[to].name;
     }
 
     /// Each operand by one of the ranks that hold it; the others count 0 for it, so that the sum over all is right.

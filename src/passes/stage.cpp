@@ -60,11 +60,11 @@ public:
             // Accumulated values are final only after the last microbatch.
             if (op.region == Region::epilogue && !std::exchange(sent, true))
                 for (const auto& [key, channel] : channels_)
-                    if (in_epilogue(key) && stage_of(g_[g_[key.value].producer]) == me)
+                    if (in_epilogue(key) && g_[g_[key.value].producer].region == Region::microbatch && stage_of(g_[g_[key.value].producer]) == me)
                         send(b, key, local[key.value.index()], Region::epilogue);
             if (runs_[i].count(me)) {
                 for (const ValueId v : op.operands)
-                    if (!local[v.index()] && g_[v].producer && crosses(v, me) && wants(op, v))
+                    if (!local[v.index()] && crosses(v, me) && wants(op, v))
                         local[v.index()] = receive(b, v, op.region);
                 Op copy = op;
                 copy.operands.clear();
@@ -87,9 +87,9 @@ public:
                 }
                 out.ops.push_back(std::move(copy));
             }
-            if (stage_of(op) == me && op.region == Region::microbatch)
+            if (has_home(op) && stage_of(op) == me)
                 for (const ValueId v : op.results)
-                    send_now(b, v, local[v.index()]);
+                    send_now(b, v, local[v.index()], op.region);
         }
         for (const Carry& carry : g_.carries)
             if (local[carry.out.index()] && g_[carry.out].producer && runs_[g_[carry.out].producer.index()].count(me))
@@ -111,6 +111,17 @@ private:
     int stage_of(const Op& op) const { return c_.stage_of_block[static_cast<std::size_t>(op.block)]; }
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
+    /// Whether the op runs on one stage alone, which sends the results on: in the microbatch, and where a value of it is
+    /// only placed anew (a gradient that is reduced over ranks before it travels).
+    bool has_home(const Op& op) const
+    {
+        if (op.region == Region::microbatch)
+            return true;
+        const OpId producer = op.operands.empty() ? OpId{} : g_[op.operands[0]].producer;
+        return info(op).placement && op.region == Region::epilogue && producer && has_home(g_[producer]) &&
+               stage_of(g_[producer]) == stage_of(op);
+    }
+
     void pull_microbatch(int stage)
     {
         runs_.resize(g_.ops.size());
@@ -131,11 +142,12 @@ private:
         }
         const std::size_t i = g_[v].producer.index();
         const Op& op = g_.ops[i];
-        if (op.region == Region::microbatch) {
-            if (stage_of(op) != stage)
-                channels_.emplace(Crossing{v, stage}, 0);
-            return;
+        if (has_home(op) && stage_of(op) != stage) {
+            channels_.emplace(Crossing{v, stage}, 0);
+            stage = stage_of(op);
         }
+        if (op.region == Region::microbatch)
+            return;
         if (!runs_[i].insert(stage).second || info(op).contributes)
             return;
         for (const ValueId operand : op.operands)
@@ -160,7 +172,7 @@ private:
         if (!g_[v].producer)
             return held_[v];
         const Op& op = g_[g_[v].producer];
-        if (op.region == Region::microbatch)
+        if (has_home(op))
             return {stage_of(op)};
         if (!runs_[g_[v].producer.index()].empty() && !info(op).contributes)
             return runs_[g_[v].producer.index()];
@@ -226,11 +238,12 @@ private:
         b.send(c_.axis, crossing.to, channel_of(crossing), here);
     }
 
-    void send_now(Builder& b, ValueId v, ValueId here)
+    /// What an accumulator holds goes later, when it is final.
+    void send_now(Builder& b, ValueId v, ValueId here, Region region)
     {
         for (int to = 0; to < stages_; ++to)
-            if (const Crossing crossing{v, to}; channels_.count(crossing) && !in_epilogue(crossing))
-                send(b, crossing, here, Region::microbatch);
+            if (const Crossing crossing{v, to}; channels_.count(crossing) && (region == Region::epilogue || !in_epilogue(crossing)))
+                send(b, crossing, here, region);
     }
 
     const Graph& g_;

@@ -17,7 +17,7 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages);
 /// What stage `config.stage` runs of a sharded graph; sharded in and out. Of the microbatch region, the ops of its
 /// blocks; of the prologue, what those read; of the epilogue, the updates of the parameters that it holds (one that
 /// stands in several stages is updated in each, alike), and what they and the outputs need. A value of another
-/// stage's microbatch is sent and received. An op that contributes leaves out the operands that an earlier stage has.
+/// stage's microbatch is sent and received, where it is only placed anew, after that. An op that contributes leaves out the operands that an earlier stage has.
 Graph cut_stage(const Graph& graph, const StageConfig& config);
 
 } // namespace trivium

@@ -129,7 +129,9 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
         for (const std::string_view suffix : {".reduced", ".scattered"})
             if (name.ends_with(suffix))
                 name.resize(name.size() - suffix.size());
-        messages[str(from, " -> ", to, " #", int_attr(op.attrs, "channel"))].push_back(str(step.microbatch, " ", name, " ", v.type));
+        // Of the epilogue, what was only placed anew keeps its name where nothing had to move.
+        const std::string what = step.microbatch < 0 ? "" : name + " ";
+        messages[str(from, " -> ", to, " #", int_attr(op.attrs, "channel"))].push_back(str(step.microbatch, " ", what, v.type));
     }
     return messages;
 }
