@@ -169,6 +169,7 @@ std::vector<Mutant> mutants_of(const Case& c)
             mutant.axis = text_attr(op.attrs, "axis");
             mutant.kind = info(op).name;
             mutant.value = g[op.results[0]].name;
+            mutant.tensors = op.results.size();
             mutant.stage = mutant.axis == "world" ? -1 : stage;
             if (mutant.axis == "world" && stage > 0)
                 continue;

@@ -8,7 +8,8 @@ namespace trivium::grids {
 struct Mutant {
     bool scaled = false; ///< a reduction's result is doubled; else what others would contribute stays away
     i64 stage = 0;       ///< -1: of all
-    std::string value;   ///< name of what it makes
+    std::string value;   ///< name of what it makes, the first of a bucket
+    std::size_t tensors = 1; ///< of the bucket
     std::string kind, axis;
     i64 from = -1, channel = 0; ///< of a message to `stage`
 
