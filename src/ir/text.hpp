@@ -3,6 +3,7 @@
 //
 //   graph tiny
 //   mesh data=1 pipeline=1 tensor=1
+//   at data=0 pipeline=0 tensor=0         one rank's graph: shapes are its own (`of f32[8,8]` tells the whole ones)
 //   input %tokens : i32[2,8]
 //   parameter %table : f32[16,4] init normal(std=0.02) decay
 //   carry %grad : f32[16,4]

@@ -213,6 +213,8 @@ private:
             graph_.name = c.word();
         else if (key == "mesh")
             mesh(c);
+        else if (key == "at")
+            place(c);
         else if (key == "carried")
             carried(c);
         else if (key == "output")
@@ -242,6 +244,18 @@ private:
             const std::string axis = c.word();
             c.want("=");
             graph_.mesh.axes.push_back({axis, c.whole()});
+        }
+    }
+
+    void place(Cursor& c)
+    {
+        for (const MeshAxis& axis : graph_.mesh.axes) {
+            if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
+                c.fail(str("expected the place on the axis '", axis.name, "'"), "name each axis of the mesh, in its order");
+            c.want("=");
+            graph_.at.push_back(c.whole());
+            if (graph_.at.back() < 0 || graph_.at.back() >= axis.size)
+                c.fail(str("there is no place ", graph_.at.back(), " on '", axis.name, "'"), str("give 0 to ", axis.size - 1));
         }
     }
 
@@ -277,6 +291,8 @@ private:
                 c.want(":");
                 v.type = c.type();
                 v.sharding = c.sharding();
+                if (c.take("of"))
+                    v.whole = c.type().shape;
                 if (c.take("init")) {
                     v.init.kind = c.word();
                     v.init.attrs = c.attrs("(", ")");
@@ -286,7 +302,7 @@ private:
                 return;
             }
         c.fail(str("does not know '", key, "'"),
-               "a line starts with graph, mesh, input, hyper, parameter, state, constant, carry, a region, carried or output");
+               "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, carry, a region, carried or output");
     }
 
     void carried(Cursor& c)

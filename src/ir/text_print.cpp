@@ -35,6 +35,8 @@ std::string print_attrs(const Attrs& attrs, char open, char close)
 std::string print_given(const Value& v)
 {
     std::string line = str(name_of(v.role), " %", v.name, " : ", v.type, to_text(v.sharding));
+    if (!v.whole.empty() && v.whole != v.type.shape)
+        line += str(" of ", TensorType{v.type.dtype, v.whole});
     if (!v.init.kind.empty())
         line += " init " + v.init.kind + (v.init.attrs.empty() ? "" : print_attrs(v.init.attrs, '(', ')'));
     return line + (v.decay ? " decay" : "") + "\n";
@@ -86,6 +88,12 @@ std::string to_text(const Graph& graph)
         text += "mesh";
         for (const MeshAxis& axis : graph.mesh.axes)
             text += str(" ", axis.name, "=", axis.size);
+        text += "\n";
+    }
+    if (!graph.at.empty()) {
+        text += "at";
+        for (std::size_t a = 0; a < graph.at.size(); ++a)
+            text += str(" ", graph.mesh.axes[a].name, "=", graph.at[a]);
         text += "\n";
     }
     for (const Value& v : graph.values)

@@ -36,7 +36,11 @@ private:
     void check_values()
     {
         std::unordered_set<std::string_view> axes, names;
+        i64 ranks = 1;
         for (const MeshAxis& axis : g_.mesh.axes) {
+            require(axis.name != "world", "mesh axis world", "has the name of all axes together", "give it another name");
+            require(axis.size <= (i64{1} << 32) / std::max<i64>(1, ranks), str("mesh axis ", axis.name), "makes more than 2^32 ranks", "make it smaller");
+            ranks *= std::max<i64>(1, axis.size);
             require(axis.size > 0, str("mesh axis ", axis.name), str("has ", axis.size, " ranks"), "give it one or more");
             require(axes.insert(axis.name).second, str("mesh axis ", axis.name), "stands twice", "rename one of the two");
         }

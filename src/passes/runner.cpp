@@ -36,6 +36,9 @@ Graph PassRunner::run(const std::string& name, Level level, Graph graph, const s
         try {
             verify(graph, level);
         } catch (const UserError& error) {
+            for (const PassRecord& before : records_)
+                if (before.skipped)
+                    throw UserError({"--skip " + before.name, str("the pass '", name, "' cannot do without it"), error.what(), "do not skip it"});
             throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
         }
         if (!config_.dump_dir.empty()) {

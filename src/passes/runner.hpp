@@ -25,7 +25,7 @@ public:
     explicit PassRunner(RunnerConfig config = {}) : config_(std::move(config)) {}
 
     /// `pass` takes the graph and gives the new one, which must verify at `level`. Throws InternalError where it
-    /// does not: a pass that breaks a graph is a bug.
+    /// does not: a pass that breaks a graph is a bug; UserError where one before it was skipped.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
 
     const std::vector<PassRecord>& records() const { return records_; }

@@ -59,9 +59,7 @@ public:
             const Op& op = g_.ops[i];
             // Accumulated values are final only after the last microbatch.
             if (op.region == Region::epilogue && !std::exchange(sent, true))
-                for (const auto& [key, channel] : channels_)
-                    if (in_epilogue(key) && g_[g_[key.value].producer].region == Region::microbatch && stage_of(g_[g_[key.value].producer]) == me)
-                        send(b, key, local[key.value.index()], Region::epilogue);
+                send_accumulated(b, local);
             if (runs_[i].count(me)) {
                 for (const ValueId v : op.operands)
                     if (!local[v.index()] && crosses(v, me) && wants(op, v))
@@ -91,11 +89,16 @@ public:
                 for (const ValueId v : op.results)
                     send_now(b, v, local[v.index()], op.region);
         }
+        if (!sent)
+            send_accumulated(b, local);
         for (const Carry& carry : g_.carries)
             if (local[carry.out.index()] && g_[carry.out].producer && runs_[g_[carry.out].producer.index()].count(me))
                 out.carries.push_back({local[carry.in.index()], local[carry.out.index()]});
-        for (const ValueId v : g_.outputs)
-            out.outputs.push_back(local[v.index()]);
+        for (const ValueId v : g_.outputs) {
+            if (!local[v.index()] && crosses(v, me))
+                local[v.index()] = receive(b, v, Region::epilogue);
+            out.outputs.push_back(use(v));
+        }
         sort_regions(out);
         return out;
     }
@@ -236,6 +239,13 @@ private:
     {
         enter(b, g_[g_[crossing.value].producer], region);
         b.send(c_.axis, crossing.to, channel_of(crossing), here);
+    }
+
+    void send_accumulated(Builder& b, const std::vector<ValueId>& local)
+    {
+        for (const auto& [key, channel] : channels_)
+            if (const Op& producer = g_[g_[key.value].producer]; in_epilogue(key) && producer.region == Region::microbatch && stage_of(producer) == c_.stage)
+                send(b, key, local[key.value.index()], Region::epilogue);
     }
 
     /// What an accumulator holds goes later, when it is final.

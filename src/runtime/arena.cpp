@@ -10,12 +10,6 @@
 
 namespace trivium {
 
-namespace {
-
-constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
-
-/// Bytes that the machine, and the control group of a batch job, still let this process have; -1: unknown.
 Bytes available_memory()
 {
     Bytes least = -1;
@@ -32,6 +26,11 @@ Bytes available_memory()
         least = least < 0 ? limit - used : std::min(least, limit - used);
     return least;
 }
+
+namespace {
+
+constexpr int untouched = 0xA5;
+constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
 
 /// The system promises more than it has and ends a process that takes it at its word: say so first.
 void require_memory(Bytes bytes)

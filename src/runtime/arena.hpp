@@ -6,6 +6,9 @@
 
 namespace trivium {
 
+/// Bytes that this process may still take: of the machine, and of its control group; -1 where nobody says.
+Bytes available_memory();
+
 /// Host memory of a fixed size, page-aligned, obtained from the system untouched and given back at the end.
 /// Builds with contracts fill it with a pattern, so that what was really touched can be measured.
 class Arena {

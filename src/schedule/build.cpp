@@ -230,7 +230,7 @@ private:
             out += graph_[v].type.bytes();
         const std::string& axis = text_attr(op.attrs, "axis");
         const i64 ranks = axis == "world" ? graph_.mesh.ranks() : graph_.mesh.size(axis);
-        constexpr Bytes window = 4096;
+        const Bytes window = std::min<Bytes>(4096, round_up(std::max(in, out), 64) + 64);
         const Bytes least = 2 * ranks * window;
         return std::max(least, std::min(2 * std::max(in, out) + least, config_.scratch.of(ScratchKind::exchange)));
     }

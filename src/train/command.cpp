@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <sched.h>
-#include <unistd.h>
 
 namespace trivium {
 
@@ -26,16 +25,26 @@ RunConfig load_config(const ConfigArguments& arguments)
     return config;
 }
 
-int thread_count(const ParallelConfig& config, int ranks_of_node)
+int thread_count(const ParallelConfig& config, int sharers)
 {
     if (config.threads > 0)
         return static_cast<int>(config.threads);
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) != 0)
         return 1;
-    const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    const int mine = CPU_COUNT(&cores);
-    return mine < online ? mine : std::max(1, mine / ranks_of_node);
+    return std::max(1, CPU_COUNT(&cores) / sharers);
+}
+
+std::string usable_cores()
+{
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return "";
+    std::string text;
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+        if (CPU_ISSET(core, &cores))
+            text += str(text.empty() ? "" : ",", core);
+    return text;
 }
 
 } // namespace trivium

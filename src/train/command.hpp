@@ -28,8 +28,10 @@ RunConfig load_config(const ConfigArguments& arguments);
 /// Words of the training data, or of the tokenizer where there is none yet.
 i64 vocabulary_of(const DataConfig& data);
 
-/// CPU threads of this rank: parallel.threads, or the cores that it may use, divided where ranks that are bound to none of
-/// their own share them.
-int thread_count(const ParallelConfig& config, int ranks_of_node = 1);
+/// CPU threads of this rank: parallel.threads, or its share of the cores that it may use, which as many ranks as `sharers`
+/// may use.
+int thread_count(const ParallelConfig& config, int sharers = 1);
+/// The cores that this process may use, as text.
+std::string usable_cores();
 
 } // namespace trivium

@@ -86,7 +86,7 @@ void add_eval_command(Command& program)
         .option("--data", arguments->data, "token store (default: data.valid)")
         .option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)",
                 {.from = 0, .to = 1e9});
-    command.action([=] { return evaluate(*arguments); });
+    command.action([=] { return on_first_rank([&] { return evaluate(*arguments); }); });
 }
 
 void add_metrics_command(Command& program)

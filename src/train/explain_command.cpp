@@ -60,7 +60,8 @@ nlohmann::ordered_json communication_json(const Graph& graph)
     return all;
 }
 
-/// A graph in a file is whole; where its mesh has several ranks, `rank`'s part of it is made.
+/// A graph in a file is whole, or one rank's (it says `at`). Where a whole one has a mesh of several ranks, `rank`'s part of
+/// it is made.
 Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
 {
     std::ifstream in(path);
@@ -71,11 +72,16 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
     Compiled compiled;
     compiled.programs.push_back({parse_graph(text.str(), path)});
     Program& program = compiled.programs[0];
-    verify(program.graph, Level::global);
+    const bool local = !program.graph.at.empty();
+    verify(program.graph, local ? Level::local : Level::global);
     program.sharded = program.graph;
     ScheduleConfig schedule;
     schedule.scratch = machine.scratch;
-    if (const Mesh mesh = program.graph.mesh; mesh.ranks() > 1) {
+    const bool communicates = std::any_of(program.graph.ops.begin(), program.graph.ops.end(), [](const Op& op) { return info(op).communicates; });
+    if (communicates && !local)
+        throw UserError({path, "is one stage's graph, before it is one rank's", "it communicates, and has no line `at`",
+                         "give the graph of all ranks, or one that a later pass has made (explain --dump)"});
+    if (const Mesh mesh = program.graph.mesh; mesh.ranks() > 1 && !local) {
         require_rank(rank, mesh.ranks());
         const Coordinates at = mesh.coordinates(rank);
         program.sharded = propagate(std::move(program.graph));
@@ -156,6 +162,12 @@ int explain(const ExplainArguments& a)
         const RunConfig config = load_config(a.config);
         require_rank(a.rank, rank_count(config.parallel));
         compiled = compile_training(config, {machine, {a.skip, a.dump}, a.rank});
+        std::vector<std::string> passes;
+        for (const PassRecord& pass : compiled.passes)
+            passes.push_back(pass.name);
+        for (const std::string& name : a.skip)
+            if (std::find(passes.begin(), passes.end(), name) == passes.end())
+                throw UserError({"--skip", str("there is no pass '", name, "'"), "", "`trivium explain CONFIG.toml --only passes` lists them"});
         if (a.only.empty() && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
     }

@@ -127,7 +127,7 @@ void add_generate_command(Command& program)
         .option("--top-k", a->sampler.top_k, "sample among the k likeliest; 0 = all", {.from = 0, .to = 1e9})
         .option("--top-p", a->sampler.top_p, "sample among the likeliest that reach this probability", {.show_default = true, .from = 0, .to = 1})
         .option("--seed", a->sampler.seed, "seed of the sampling");
-    command.action([=] { return generate(*a); });
+    command.action([=] { return on_first_rank([&] { return generate(*a); }); });
 }
 
 } // namespace trivium

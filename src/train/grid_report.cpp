@@ -2,9 +2,13 @@
 
 #include "base/check.hpp"
 #include "io/config_file.hpp"
+#include "io/files.hpp"
+#include "runtime/arena.hpp"
+#include "train/command.hpp"
 #include "train/describe.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <fmt/format.h>
 #include <sstream>
 
@@ -40,6 +44,68 @@ void require_same_config(Comm& world, const RunConfig& config)
                              "start every rank with the same file and overrides"});
         });
     }
+}
+
+void require_same_data(Comm& world, const std::string& path, const TokenStore& store)
+{
+    constexpr i64 samples = 4096;
+    u64 hash = 14695981039346656037u; // FNV-1a, over tokens spread evenly
+    for (i64 i = 0; i < std::min(samples, store.size()); ++i)
+        hash = (hash ^ static_cast<u64>(store.token(i * store.size() / std::min(samples, store.size())))) * 1099511628211u;
+    const std::vector<std::string> all =
+        gather_texts(world, str(store.size(), " tokens, ", store.vocab(), " words, ", store.fingerprint(), ", sample ", std::hex, hash));
+    for (std::size_t rank = 1; rank < all.size(); ++rank)
+        if (all[rank] != all[0])
+            succeed_together(world, [&] {
+                throw UserError({path, str("is not the same on rank ", rank, " as on rank 0"), all[rank] + "; " + all[0],
+                                 "copy one store to all nodes, or put it on a file system that they share"});
+            });
+}
+
+void require_shared_folder(Comm& world, const std::string& dir)
+{
+    const std::string probe = dir + "/.seen-by-all";
+    succeed_together(world, [&] {
+        if (world.rank() == 0)
+            write_file(probe, "");
+    });
+    succeed_together(world, [&] {
+        if (!std::filesystem::exists(probe))
+            throw UserError({dir, "is not the folder that rank 0 writes to", "checkpoints have a file of each rank, in one folder",
+                             "set checkpoint.dir to a folder on a file system that all nodes share"});
+        const std::string own = str(probe, ".", world.rank());
+        write_file(own, "");
+        std::filesystem::remove(own);
+    });
+    succeed_together(world, [&] {
+        if (world.rank() == 0)
+            std::filesystem::remove(probe);
+    });
+}
+
+void require_node_memory(const Grid& grid, Bytes arena)
+{
+    const int node = grid.node_of_rank()[static_cast<std::size_t>(grid.world().rank())];
+    const std::vector<u64> arenas = gather_numbers(grid.world(), static_cast<u64>(arena));
+    Bytes sum = 0;
+    for (std::size_t rank = 0; rank < arenas.size(); ++rank)
+        sum += grid.node_of_rank()[rank] == node ? static_cast<Bytes>(arenas[rank]) : 0;
+    const Bytes available = available_memory();
+    succeed_together(grid.world(), [&] {
+        if (available >= 0 && sum > available)
+            throw IoError({"arena", str("the ", grid.local_ranks(), " rank(s) of a node need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
+                           "the plan does not fit", "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` shows the need"});
+    });
+}
+
+int ranks_on_same_cores(const Grid& grid)
+{
+    const std::vector<std::string> cores = gather_texts(grid.world(), usable_cores());
+    const auto own = static_cast<std::size_t>(grid.world().rank());
+    int count = 0;
+    for (std::size_t rank = 0; rank < cores.size(); ++rank)
+        count += cores[rank] == cores[own] && grid.node_of_rank()[rank] == grid.node_of_rank()[own] ? 1 : 0;
+    return count;
 }
 
 std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, const Compiled& compiled)

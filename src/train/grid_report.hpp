@@ -1,5 +1,6 @@
 #pragma once
 // What a run says about its grid, and what its ranks must have in common.
+#include "io/token_store.hpp"
 #include "mpi/grid.hpp"
 #include "train/compile.hpp"
 
@@ -10,6 +11,19 @@ namespace trivium {
 
 /// Throws, on all ranks, where some rank was given another config than rank 0: its first line that differs.
 void require_same_config(Comm& world, const RunConfig& config);
+
+/// Throws, on all ranks, where some rank's store is not rank 0's: another size, vocabulary or tokenizer, or other tokens
+/// (of a sample of them).
+void require_same_data(Comm& world, const std::string& path, const TokenStore& store);
+
+/// Throws, on all ranks, where one of them does not see, or cannot write to, what rank 0 has in `dir`.
+void require_shared_folder(Comm& world, const std::string& dir);
+
+/// Throws, on all ranks, where the arenas of a node's ranks are more than the node has free. `arena`: this rank's.
+void require_node_memory(const Grid& grid, Bytes arena);
+
+/// Ranks of this rank's node, itself included, that may use the same cores. All ranks call it.
+int ranks_on_same_cores(const Grid& grid);
 
 /// Lines for the start of a run: the grid and its nodes, which axes cross them, and for each pipeline stage its blocks,
 /// parameters and memory per rank. All ranks call it; rank 0 gets the lines, the others none.

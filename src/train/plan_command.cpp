@@ -51,7 +51,7 @@ PlanReport make_report(const ConfigArguments& arguments)
 {
     PlanReport report;
     report.config = load_config(arguments);
-    report.threads = thread_count(report.config.parallel);
+    report.threads = thread_count(report.config.parallel, static_cast<int>(rank_count(report.config.parallel))); // as if on this machine
     CompileConfig options;
     options.machine = report.machine;
     std::vector<Program> stages;

@@ -2,7 +2,12 @@
 // The sub-commands that run a model.
 #include "train/command.hpp"
 
+#include <functional>
+
 namespace trivium {
+
+/// For commands that run on one rank: under a launcher the first one works, the others wait for it.
+int on_first_rank(const std::function<int()>& work);
 
 void add_train_command(Command& program, const std::string& build);
 void add_eval_command(Command& program);

@@ -10,7 +10,6 @@
 #include "train/command.hpp"
 #include "train/describe.hpp"
 #include "train/grid_report.hpp"
-#include "train/signals.hpp"
 
 #include <bit>
 #include <chrono>
@@ -50,21 +49,29 @@ double learning_rate(const TrainConfig& c, i64 step)
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
     : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
-      threads_(thread_count(config_.parallel, grid_.local_ranks())), runtime_(threads_)
+      threads_(thread_count(config_.parallel, ranks_on_same_cores(grid_))), runtime_(threads_)
 {
-    require_same_config(world_, config_);
     succeed_together(world_, [&] {
         open_data();
         if (is_chief()) {
             probe_folder(config_.checkpoint.dir);
             lock_.emplace(config_.checkpoint.dir);
+            if (!config_.log.trace.empty())
+                write_file(config_.log.trace, "");
         }
     });
+    require_same_data(world_, config_.data.train, *train_);
+    if (valid_)
+        require_same_data(world_, config_.data.valid, *valid_);
+    require_shared_folder(world_, config_.checkpoint.dir);
     succeed_together(world_, [&] {
         CompileConfig options;
         options.machine = machine_;
         options.rank = world_.rank();
         compiled_ = compile_training(config_, options);
+    });
+    require_node_memory(grid_, compiled_.memory.arena);
+    succeed_together(world_, [&] {
         arena_.emplace(compiled_.memory.arena);
         ExecutorConfig executor;
         executor.threads = threads_;
@@ -107,18 +114,25 @@ void Trainer::restore_or_initialise()
     const Program& train = compiled_.programs[train_program];
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
     saved_ = saved_tensors(train, *arena_, names_of_earlier_stages(train, grid_));
-    const std::optional<std::string> path = find_resume(world_, config_.checkpoint);
+    std::optional<std::string> path = find_resume(world_, config_.checkpoint);
+    const bool resumes = path.has_value();
+    if (!resumes && !config_.train.init_from.empty()) {
+        CheckpointConfig source = config_.checkpoint;
+        source.resume = config_.train.init_from;
+        path = find_resume(world_, source);
+    }
     succeed_together(world_, [&] {
-        if (path)
-            resume(*path);
-        else
-            initialise(train.graph, train.schedule, *arena_, seed, threads_);
-        if (!path && !config_.train.init_from.empty()) {
-            const CheckpointReader checkpoint = open_checkpoint(config_.train.init_from, config_.checkpoint);
+        if (resumes)
+            return resume(*path);
+        initialise(train.graph, train.schedule, *arena_, seed, threads_);
+        if (path) {
+            const CheckpointReader checkpoint = CheckpointReader::open(*path, false); // find_resume() has verified it
             restore_parameters(checkpoint, train, *arena_);
             log_info("weights from " + checkpoint.path());
         }
-        first_step_ = state_.step;
+    });
+    first_step_ = state_.step;
+    succeed_together(world_, [&] { // only now: a start that fails moves nothing away, and nobody reads any more
         if (is_chief())
             supersede_checkpoints(config_.checkpoint.dir, state_.step);
     });
@@ -277,10 +291,9 @@ void Trainer::save()
     log_info(fmt::format("saved {} in {}", path, format_seconds(checkpoint_seconds_)));
 }
 
-int Trainer::run()
+int Trainer::run(const StopSignals& signals)
 {
     announce();
-    const StopSignals signals;
     const TrainConfig& t = config_.train;
     if (state_.step >= t.steps)
         log_info(str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));

@@ -7,6 +7,7 @@
 #include "mpi/grid.hpp"
 #include "train/evaluator.hpp"
 #include "train/folder_lock.hpp"
+#include "train/signals.hpp"
 #include "train/state.hpp"
 
 #include <optional>
@@ -19,11 +20,11 @@ double learning_rate(const TrainConfig& config, i64 step);
 class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and run it, with
-    /// the same config. Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
+    /// the same config (require_same_config). Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
     Trainer(RunConfig config, const std::string& build, Comm& world);
 
     /// Trains to the end, to train.stop_after or to a signal on any rank. Returns the exit status.
-    int run();
+    int run(const StopSignals& signals);
 
     Bytes planned_bytes() const { return compiled_.memory.arena; }
     Bytes used_bytes() const;

@@ -72,8 +72,13 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
     words.pop_back();
     for (std::size_t i = 0; i < parts.size(); ++i) {
         if (i)
-            words.push_back(":");
-        words.insert(words.end(), {count_flag, std::to_string(parts[i].ranks), TRIVIUM_PROGRAM});
+            words.emplace_back(":");
+        words.push_back(count_flag);
+        words.push_back(std::to_string(parts[i].ranks));
+        if (!parts[i].folder.empty())
+            for (const std::string& word : {std::string("env"), std::string("-C"), parts[i].folder}) // the launchers' own options differ
+                words.push_back(word);
+        words.push_back(TRIVIUM_PROGRAM);
         words.insert(words.end(), parts[i].arguments.begin(), parts[i].arguments.end());
     }
     return words;

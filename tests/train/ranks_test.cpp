@@ -1,4 +1,5 @@
 // Whole runs on grids of ranks, under the launcher.
+#include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint.hpp"
 #include "io/metrics.hpp"
@@ -121,7 +122,7 @@ TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prin
     CHECK(grid.err.find("the others used what was planned too") != std::string::npos);
     CHECK(run.metric("lb", "memory_bytes").back() == plan["arena_bytes"].get<double>());
     for (const auto& rank : plan["per_rank"])
-        CHECK(grid.err.find("(" + std::to_string(rank["arena_bytes"].get<i64>()) + " bytes)") != std::string::npos);
+        CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
 }
 
 TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on any other")
@@ -189,11 +190,52 @@ TEST_CASE("mistakes end all ranks with one message")
     CHECK(count(wrong.err, "trivium: ") == 1);
     CHECK(wrong.err.find("rank ") == std::string::npos); // no one rank's
     CHECK(seconds_since(begin) < 30);
+    const Outcome grids = run_ranks({{3, Run::arguments(4, 1, 1, {})}, {1, Run::arguments(2, 1, 2, {})}}, run.folder.path());
+    CHECK(grids.status == 2);
+    CHECK(count(grids.err, "trivium: ") == 1);
+    CHECK(grids.err.find("rank 3: was given another config than rank 0") != std::string::npos);
+    // One rank has another text.
+    write_text(run.folder / "other.txt", some_text(3000) + "and no more");
+    REQUIRE(run_program({"data", "tokenize", "other.txt", "--tokenizer", "bytes", "--output", "other/train.h5"}, run.folder.path()).status == 0);
+    std::filesystem::copy(run.folder / "run.toml", run.folder / "other/run.toml");
+    std::filesystem::copy(run.folder / "valid.h5", run.folder / "other/valid.h5");
+    const std::string ck = "checkpoint.dir=" + run.folder / "shared", log = "log.dir=" + run.folder / "shared";
+    const auto here = [&](const std::string& dir, const std::string& more) {
+        Launch launch{1, Run::arguments(1, 1, 2, {more, log})};
+        launch.folder = run.folder / dir;
+        return launch;
+    };
+    const Outcome texts = run_ranks({here(".", ck), here("other", ck)}, run.folder.path());
+    INFO(texts.err);
+    CHECK(texts.status == 2);
+    CHECK(count(texts.err, "trivium: ") == 1);
+    CHECK(texts.err.find("train.h5: is not the same on rank 1 as on rank 0") != std::string::npos);
+    // One rank does not see the folder of checkpoints: found at the start.
+    std::filesystem::copy(run.folder / "train.h5", run.folder / "other/train.h5", std::filesystem::copy_options::overwrite_existing);
+    const Outcome folders = run_ranks({here(".", "checkpoint.dir=mine"), here("other", "checkpoint.dir=mine")}, run.folder.path());
+    CHECK(folders.status == 2);
+    CHECK(folders.err.find("mine: is not the folder that rank 0 writes to") != std::string::npos);
+    CHECK(folders.err.find("step 1") == std::string::npos);
     // One rank cannot read its data.
     const Outcome missing = run_ranks({{1, Run::arguments(1, 1, 2, {})}, {1, Run::arguments(1, 1, 2, {"data.train=nowhere.h5"})}}, run.folder.path());
     CHECK(missing.status == 2);
     CHECK(count(missing.err, "trivium: ") == 1);
     CHECK_FALSE(std::filesystem::exists(run.folder / "ck/step-00000006"));
+}
+
+TEST_CASE("a start that fails leaves the checkpoints where they are")
+{
+    const Run run;
+    REQUIRE(run.train(1, 2, 1, {"checkpoint.every=2"}).status == 0);
+    const auto before = list_checkpoints(run.folder / "ck");
+    REQUIRE(before.size() == 2);
+    const Outcome slip = run.train(1, 2, 1, {"checkpoint.resume=never", "train.init_from=ck", "model.layers=4"});
+    CHECK(slip.status == 2);
+    CHECK(list_checkpoints(run.folder / "ck") == before);
+    const Outcome fresh = run.train(1, 2, 1, {"checkpoint.resume=never", "train.init_from=ck", "train.steps=1", "train.eval_every=0"});
+    INFO(fresh.err);
+    CHECK(fresh.status == 0); // they are moved away only when all ranks have read them
+    CHECK(list_checkpoints(run.folder / "ck") == std::vector<std::string>{"step-00000001"});
 }
 
 TEST_CASE("a rank that is killed takes the others with it, and the run goes on from its checkpoint")
