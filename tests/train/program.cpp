@@ -74,7 +74,8 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
         if (i)
             words.emplace_back(":");
         words.push_back(count_flag);
-        words.push_back(std::to_string(parts[i].ranks));
+        const std::string ranks = std::to_string(parts[i].ranks);
+        words.push_back(ranks);
         if (!parts[i].folder.empty())
             for (const std::string& word : {std::string("env"), std::string("-C"), parts[i].folder}) // the launchers' own options differ
                 words.push_back(word);
