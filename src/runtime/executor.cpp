@@ -131,6 +131,10 @@ void Executor::touch(const Step& step)
 void Executor::run_step(std::size_t i, const Feed* feed)
 {
     const Step& step = schedule_.steps[i];
+    // Moves of one queue take turns; what one has used may be the next one's.
+    for (const std::size_t other : std::vector<std::size_t>(under_way_))
+        if (schedule_.steps[other].queue == step.queue)
+            finish_move(other);
     touch(step);
     switch (step.kind) {
     case StepKind::op: moves_[i] ? begin_move(i) : calls_[i](exec_); break;
@@ -176,10 +180,6 @@ void Executor::bury(const std::vector<BufferId>& dead)
 
 void Executor::begin_move(std::size_t i)
 {
-    // Moves of one queue take turns.
-    for (const std::size_t other : std::vector<std::size_t>(under_way_))
-        if (schedule_.steps[other].queue == schedule_.steps[i].queue)
-            finish_move(other);
     moves_[i]->start();
     under_way_.push_back(i);
     if (!config_.overlap && !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
