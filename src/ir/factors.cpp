@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <unordered_map>
 
 namespace trivium {
 
@@ -79,6 +80,14 @@ ParsedRule parse(std::string_view text, const std::string& place)
     for (const std::string& part : split(right, ','))
         rule.results.push_back(parse_pattern(part));
     return rule;
+}
+
+/// A rule's text is parsed once a thread: graphs have thousands of ops and a few dozen rules.
+const ParsedRule& parsed_once(std::string_view text, const std::string& place)
+{
+    thread_local std::unordered_map<std::string, ParsedRule> known;
+    const auto found = known.find(std::string(text));
+    return found != known.end() ? found->second : known.emplace(std::string(text), parse(text, place)).first->second;
 }
 
 class Matcher {
@@ -168,7 +177,7 @@ int FactorRule::find(std::string_view name) const
 FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic)
 {
-    ParsedRule parsed = parse(text, place);
+    ParsedRule parsed = parsed_once(text, place);
     if (variadic) {
         while (parsed.operands.size() < operands.size())
             parsed.operands.push_back(parsed.operands.back());
