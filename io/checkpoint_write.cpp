@@ -89,22 +89,6 @@ Manifest save_pieces(const std::string& folder, int rank, i64 step, std::span<co
     return part;
 }
 
-/// Each rank's text on rank 0; nothing on the others. (Of a thousand ranks, it is much for each to have all.)
-std::vector<std::string> gather_to_first(Comm& world, const std::string& text)
-{
-    const std::vector<std::string> sizes = gather_texts(world, std::to_string(text.size()));
-    std::vector<std::string> texts(sizes.size());
-    std::vector<ConstPiece> sends(sizes.size());
-    std::vector<Piece> receives(sizes.size());
-    sends[0] = {reinterpret_cast<const std::byte*>(text.data()), static_cast<Bytes>(text.size())};
-    for (std::size_t r = 0; world.rank() == 0 && r < sizes.size(); ++r) {
-        texts[r].resize(std::stoull(sizes[r]));
-        receives[r] = {reinterpret_cast<std::byte*>(texts[r].data()), static_cast<Bytes>(texts[r].size())};
-    }
-    world.exchange(sends, receives)->wait();
-    return texts;
-}
-
 /// Each rank has written into its own folder where `folder` is on a disk of one node.
 void require_all_files(const std::string& folder, const Manifest& manifest)
 {

@@ -86,6 +86,21 @@ std::vector<std::string> gather_texts(Comm& comm, const std::string& text)
     return texts;
 }
 
+std::vector<std::string> gather_to_first(Comm& comm, const std::string& text)
+{
+    const std::vector<u64> sizes = gather_numbers(comm, text.size());
+    std::vector<std::string> texts(sizes.size());
+    std::vector<ConstPiece> sends(sizes.size());
+    std::vector<Piece> receives(sizes.size());
+    sends[0] = {reinterpret_cast<const std::byte*>(text.data()), static_cast<Bytes>(text.size())};
+    for (std::size_t r = 0; comm.rank() == 0 && r < sizes.size(); ++r) {
+        texts[r].resize(sizes[r]);
+        receives[r] = {reinterpret_cast<std::byte*>(texts[r].data()), static_cast<Bytes>(texts[r].size())};
+    }
+    comm.exchange(sends, receives)->wait();
+    return texts;
+}
+
 u64 agree(Comm& comm, u64 flags)
 {
     u64 any = 0;

@@ -81,6 +81,10 @@ protected:
         : rank_(rank), size_(static_cast<int>(world_ranks.size())), world_ranks_(std::move(world_ranks))
     {
     }
+    /// For exchange(): checks the arguments, and copies what this rank sends to itself.
+    void keep_own(std::span<const ConstPiece> sends, std::span<const Piece> receives, int lane) const;
+    /// For send() and receive().
+    void check_peer(int peer, int channel) const;
     /// For subgroup(): this rank's place among `members`. \throws InternalError where they make no group
     int place_among(const std::vector<int>& members) const;
     std::vector<int> in_world(const std::vector<int>& members) const;
@@ -102,6 +106,8 @@ void run_on_threads(int ranks, const std::function<void(Comm&)>& body);
 
 /// Each member's text, by rank.
 std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
+/// Each member's text on rank 0; empty ones on the others. (Of a thousand ranks, it is much for each to have all.)
+std::vector<std::string> gather_to_first(Comm& comm, const std::string& text);
 /// Each member's number, by rank.
 std::vector<u64> gather_numbers(Comm& comm, u64 number);
 /// The bits that any member has set: what all have to do something about (a signal, a failure).

@@ -35,6 +35,8 @@ Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node) : mesh_(mesh)
 
 Comm& Grid::along(const std::string& axis) const
 {
+    if (axis == "world")
+        return world_;
     const auto found = along_.find(axis);
     return found == along_.end() ? *alone_ : *found->second;
 }

@@ -18,7 +18,7 @@ public:
     const Mesh& mesh() const { return mesh_; }
     const Coordinates& at() const { return at_; }
     Comm& world() const { return world_; }
-    /// The group along `axis`; of this rank alone where the mesh has no such axis, or one rank along it.
+    /// The group along `axis`, the world for "world"; of this rank alone where the mesh has no such axis, or one rank along it.
     Comm& along(const std::string& axis) const;
 
     /// Nodes that the ranks run on, by world rank: 0, 1, … in order of appearance.

@@ -49,13 +49,8 @@ public:
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
                                       int lane) override
     {
-        const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
-        TRV_CHECK(sends.size() == ranks && receives.size() == ranks, "an exchange of ", sends.size(), " and ",
-                  receives.size(), " pieces between ", ranks);
-        TRV_CHECK(lane >= 0 && lane < lanes, "lane ", lane);
-        TRV_CHECK(sends[own].bytes == receives[own].bytes, "a rank's own pieces differ in size");
-        if (sends[own].bytes > 0)
-            std::memmove(receives[own].data, sends[own].data, static_cast<std::size_t>(sends[own].bytes));
+        keep_own(sends, receives, lane);
+        const auto ranks = static_cast<std::size_t>(size());
         auto request = std::make_unique<ThreadRequest>(mailbox_, 2 * ranks);
         for (int i = 1; i < size(); ++i) {
             const int to = (rank() + i) % size(), from = (rank() + size() - i) % size();
@@ -67,14 +62,14 @@ public:
 
     std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
     {
-        TRV_CHECK(to >= 0 && to < size() && channel >= 0 && channel < channels, "to ", to, " on channel ", channel);
+        check_peer(to, channel);
         auto request = std::make_unique<ThreadRequest>(mailbox_, 1);
         post_send(*request, to, channel, piece);
         return request;
     }
     std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
     {
-        TRV_CHECK(from >= 0 && from < size() && channel >= 0 && channel < channels, "from ", from, " on channel ", channel);
+        check_peer(from, channel);
         auto request = std::make_unique<ThreadRequest>(mailbox_, 1);
         post_receive(*request, from, channel, piece);
         return request;

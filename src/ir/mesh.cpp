@@ -28,6 +28,8 @@ i64 Mesh::size(const std::string& name) const
     return at < 0 ? 1 : axes[static_cast<std::size_t>(at)].size;
 }
 
+i64 Mesh::ranks_along(const std::string& axis) const { return axis == "world" ? ranks() : size(axis); }
+
 Coordinates Mesh::coordinates(i64 rank) const
 {
     TRV_CHECK(rank >= 0 && rank < ranks(), "rank ", rank, " of ", ranks());

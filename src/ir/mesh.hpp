@@ -30,6 +30,8 @@ struct Mesh {
     int find(const std::string& name) const;
     /// Size of the axis called `name`; 1 where there is none: a mesh without an axis has one rank along it.
     i64 size(const std::string& name) const;
+    /// Ranks of a group along `axis`, or of all for "world", the joint axis.
+    i64 ranks_along(const std::string& axis) const;
     /// \pre 0 <= rank < ranks()
     Coordinates coordinates(i64 rank) const;
     i64 rank(const Coordinates& at) const;

@@ -18,8 +18,6 @@ void apply(Layout& layout, const Move& move)
         layout.cuts[move.dim].push_back(move.axis);
 }
 
-i64 axis_size(const Mesh& mesh, const std::string& axis) { return axis == "world" ? mesh.ranks() : mesh.size(axis); }
-
 } // namespace
 
 Cuts cuts_of(const Sharding& sharding)
@@ -28,6 +26,15 @@ Cuts cuts_of(const Sharding& sharding)
     for (const DimSharding& dim : sharding.dims)
         cuts.push_back(dim.axes);
     return cuts;
+}
+
+Sharding sharding_of(const Layout& layout)
+{
+    Sharding sharding;
+    for (const auto& axes : layout.cuts)
+        sharding.dims.push_back({axes, false});
+    sharding.partial = layout.partial;
+    return sharding;
 }
 
 std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& mesh)
@@ -79,7 +86,7 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
         return n;
     };
     for (const Move& move : moves) {
-        const double before = elements(), n = static_cast<double>(axis_size(mesh, move.axis));
+        const double before = elements(), n = static_cast<double>(mesh.ranks_along(move.axis));
         apply(from, move);
         switch (move.kind) {
         case MoveKind::all_gather: moved += elements() * (n - 1) / n; break;
@@ -93,10 +100,7 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
 
 TensorType local_type(const TensorType& whole, const Cuts& cuts, const Mesh& mesh, const Coordinates& at)
 {
-    Sharding sharding;
-    for (const auto& axes : cuts)
-        sharding.dims.push_back({axes, false});
-    return {whole.dtype, box_of(whole.shape, sharding, mesh, at).shape};
+    return {whole.dtype, box_of(whole.shape, sharding_of({cuts, {}}), mesh, at).shape};
 }
 
 ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout now, const TensorType& whole, const Coordinates& at)
@@ -114,11 +118,7 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
             x = b.slice_of(x, move.dim, part_of(before, mesh.size(move.axis), at[static_cast<std::size_t>(mesh.find(move.axis))]));
             break;
         }
-        Sharding& sharding = b.graph()[x].sharding;
-        sharding.dims.clear();
-        for (const auto& axes : now.cuts)
-            sharding.dims.push_back({axes, false});
-        sharding.partial = now.partial;
+        b.graph()[x].sharding = sharding_of(now);
     }
     return x;
 }

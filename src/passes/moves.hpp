@@ -16,6 +16,9 @@ struct Layout {
     bool operator==(const Layout&) const = default;
 };
 
+/// The same as a closed sharding.
+Sharding sharding_of(const Layout& layout);
+
 enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice };
 
 struct Move {

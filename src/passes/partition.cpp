@@ -65,16 +65,6 @@ private:
     Placed& of(ValueId v) { return values_[v.index()]; }
     Cuts wanted(ValueId v) const { return cuts_of(g_[v].sharding); }
 
-    Sharding sharding_of(const Layout& layout, const std::string& origin) const
-    {
-        Sharding s;
-        for (const auto& axes : layout.cuts)
-            s.dims.push_back({axes, false});
-        s.partial = layout.partial;
-        s.origin = origin;
-        return s;
-    }
-
     void give(ValueId v)
     {
         Value value = g_[v];
@@ -366,7 +356,8 @@ private:
         for (std::size_t r = 0; r < types.size(); ++r) {
             Value v = g_[op.results[r]];
             v.type = types[r];
-            v.sharding = sharding_of(layouts[r], v.sharding.origin);
+            v.sharding = sharding_of(layouts[r]);
+            v.sharding.origin = g_[op.results[r]].sharding.origin;
             v.lifetime = result_lifetime(out_, local, r);
             v.producer = OpId(out_.ops.size());
             out_.values.push_back(std::move(v));

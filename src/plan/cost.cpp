@@ -24,8 +24,7 @@ Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine
 {
     double messages = 1;
     if (!has_attr(op.attrs, "channel")) {
-        const std::string& axis = text_attr(op.attrs, "axis");
-        messages = static_cast<double>((axis == "world" ? graph.mesh.ranks() : graph.mesh.size(axis)) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
+        messages = static_cast<double>(graph.mesh.ranks_along(text_attr(op.attrs, "axis")) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
     }
     return machine.launch + messages * machine.link_latency + static_cast<double>(bytes_sent(graph, op)) / machine.link_bytes_per_second;
 }
@@ -43,8 +42,7 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
         return in;
     if (has_attr(op.attrs, "from"))
         return 0;
-    const std::string& axis = text_attr(op.attrs, "axis");
-    const i64 ranks = axis == "world" ? graph.mesh.ranks() : graph.mesh.size(axis);
+    const i64 ranks = graph.mesh.ranks_along(text_attr(op.attrs, "axis"));
     const bool both_ways = in == out && has_attr(op.attrs, "combine");
     return (both_ways ? 2 : 1) * std::max(in, out) * (ranks - 1) / ranks;
 }

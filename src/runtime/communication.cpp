@@ -82,8 +82,7 @@ std::unique_ptr<Communication> bind_collective(const Binding& b, Comm& comm)
 std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid)
 {
     const Op& op = *b.op;
-    const std::string& axis = text_attr(op.attrs, "axis");
-    Comm& comm = axis == "world" ? grid.world() : grid.along(axis);
+    Comm& comm = grid.along(text_attr(op.attrs, "axis"));
     switch (op.kind) {
     case OpKind::all_gather:
     case OpKind::reduce_scatter:

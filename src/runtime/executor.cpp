@@ -132,9 +132,10 @@ void Executor::run_step(std::size_t i, const Feed* feed)
 {
     const Step& step = schedule_.steps[i];
     // Moves of one queue take turns; what one has used may be the next one's.
-    for (const std::size_t other : std::vector<std::size_t>(under_way_))
-        if (schedule_.steps[other].queue == step.queue)
-            finish_move(other);
+    if (moves_[i])
+        for (const std::size_t other : std::vector<std::size_t>(under_way_))
+            if (schedule_.steps[other].queue == step.queue)
+                finish_move(other);
     touch(step);
     switch (step.kind) {
     case StepKind::op: moves_[i] ? begin_move(i) : calls_[i](exec_); break;

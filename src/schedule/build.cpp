@@ -228,8 +228,7 @@ private:
             in += graph_[v].type.bytes();
         for (const ValueId v : op.results)
             out += graph_[v].type.bytes();
-        const std::string& axis = text_attr(op.attrs, "axis");
-        const i64 ranks = axis == "world" ? graph_.mesh.ranks() : graph_.mesh.size(axis);
+        const i64 ranks = graph_.mesh.ranks_along(text_attr(op.attrs, "axis"));
         const Bytes window = std::min<Bytes>(4096, round_up(std::max(in, out), 64) + 64);
         const Bytes least = 2 * ranks * window;
         return std::max(least, std::min(2 * std::max(in, out) + least, config_.scratch.of(ScratchKind::exchange)));

@@ -115,14 +115,15 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     for (const ValueId id : g.with_role(Role::parameter))
         parameters += g[id].type.elements();
     const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find("pipeline"))];
+    const std::vector<std::string> all = gather_to_first(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena));
+    if (grid.world().rank() != 0)
+        return {};
     std::vector<RankFacts> facts;
-    for (const std::string& text : gather_texts(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena))) {
+    for (const std::string& text : all) {
         RankFacts rank;
         std::istringstream(text) >> rank.stage >> rank.parameters >> rank.arena;
         facts.push_back(rank);
     }
-    if (grid.world().rank() != 0)
-        return {};
     std::string crossing;
     for (const MeshAxis& axis : grid.mesh().axes)
         if (grid.crosses_nodes(axis.name))

@@ -171,7 +171,7 @@ CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig
     if (!found)
         throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
                          "train first, or name one with --checkpoint"});
-    return CheckpointReader::open(*found);
+    return CheckpointReader::open(*found, false); // find_resume() has verified it
 }
 
 } // namespace trivium

@@ -344,7 +344,7 @@ void Trainer::write_trace() const
     Seconds start = begin;
     for (const std::string& theirs : gather_texts(world_, fmt::format("{:.9f}", begin)))
         start = grid_.nodes() == 1 ? std::min(start, std::stod(theirs)) : start;
-    const std::vector<std::string> events = gather_texts(world_, trace_events(train.graph, train.schedule, timeline, world_.rank(), start));
+    const std::vector<std::string> events = gather_to_first(world_, trace_events(train.graph, train.schedule, timeline, world_.rank(), start));
     if (!is_chief())
         return;
     write_file(config_.log.trace, trace_json(events));
@@ -355,12 +355,12 @@ void Trainer::summarise() const
 {
     const i64 steps = state_.step - first_step_;
     std::string unlike; // ranks that did not use what was planned
-    const std::vector<std::string> memory = gather_texts(world_, str(planned_bytes(), " bytes, ", used_bytes() == planned_bytes() ? "" : str("used ", used_bytes(), " bytes")));
+    const std::vector<std::string> memory = gather_to_first(world_, str(planned_bytes(), " bytes, ", used_bytes() == planned_bytes() ? "" : str("used ", used_bytes(), " bytes")));
+    if (!is_chief())
+        return;
     for (std::size_t rank = 1; rank < memory.size(); ++rank)
         if (!memory[rank].ends_with(", "))
             unlike += str("; rank ", rank, ": ", memory[rank]);
-    if (!is_chief())
-        return;
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     log_info("");
