@@ -145,7 +145,7 @@ RunConfig config_of(const Case& c)
 
 Compiled compile(const Case& c, i64 rank)
 {
-    CompileConfig options;
+    CompileConfig options = runs::small_machine();
     options.rank = rank;
     return compile_training(config_of(c), options);
 }
@@ -195,7 +195,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     Program& program = compiled.programs[train_program];
     if (meddle.graph) {
         meddle.graph(program.graph);
-        ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, Machine{}.scratch};
+        ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, runs::small_machine().machine.scratch};
         program.schedule = build_schedule(program.graph, schedule);
         compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
     }
@@ -256,7 +256,7 @@ Outcome train_on_threads(const Case& c, const Meddle& meddle)
 {
     runs::start_runtime();
     std::vector<Compiled> compiled;
-    compile_ranks(config_of(c), {}, [](const Mesh&, i64) { return true; }, [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
+    compile_ranks(config_of(c), runs::small_machine(), [](const Mesh&, i64) { return true; }, [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
     Outcome outcome;
     run_on_threads(static_cast<int>(c.ranks()), [&](Comm& world) {
         const auto rank = static_cast<std::size_t>(world.rank());

@@ -104,12 +104,12 @@ TEMPLATE_TEST_CASE("add, bias_add, scale, fill, accumulate", "", TRV_STORAGE_TYP
         accumulate(exec, n, second.data(), x.data(), false);
         return std::tuple(s, t, u, v, first, second);
     });
-    const Doubles wx = wide(x);
+    const Doubles wx = wide(x), wy = wide(y), wb = wide(b), wacc = wide(acc);
     Doubles want_sum, want_biased, want_added;
     for (i64 i = 0; i < n; ++i) {
-        want_sum.push_back(wx[i] + wide(y)[i]);
-        want_biased.push_back(wx[i] + wide(b)[i % columns]);
-        want_added.push_back(wx[i] + wide(acc)[i]);
+        want_sum.push_back(wx[i] + wy[i]);
+        want_biased.push_back(wx[i] + wb[i % columns]);
+        want_added.push_back(wx[i] + wacc[i]);
     }
     require_close(sum, want_sum, tolerance<T>);
     require_close(biased, want_biased, tolerance<T>);

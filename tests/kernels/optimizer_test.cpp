@@ -54,13 +54,14 @@ TEMPLATE_TEST_CASE("adamw", "", double, float)
             adamw<T>(exec, n, step, {a.data(), b.data(), c.data(), g.data()}, &factor);
             return std::tuple(a, b, c);
         });
+        const Doubles wp = wide(p), wg = wide(g), wm = wide(m), wv = wide(v);
         Doubles want_p, want_m, want_v;
         for (i64 i = 0; i < n; ++i) {
-            const double grad = factor * wide(g)[i];
-            want_m.push_back(0.9 * wide(m)[i] + 0.1 * grad);
-            want_v.push_back(0.95 * wide(v)[i] + 0.05 * grad * grad);
+            const double grad = factor * wg[i];
+            want_m.push_back(0.9 * wm[i] + 0.1 * grad);
+            want_v.push_back(0.95 * wv[i] + 0.05 * grad * grad);
             const double mean = want_m.back() / step.correction1, square = want_v.back() / step.correction2;
-            want_p.push_back(wide(p)[i] - 0.01 * (mean / (std::sqrt(square) + 1e-8) + 0.1 * wide(p)[i]));
+            want_p.push_back(wp[i] - 0.01 * (mean / (std::sqrt(square) + 1e-8) + 0.1 * wp[i]));
         }
         require_close(new_p, want_p, tolerance<T>, "p");
         require_close(new_m, want_m, tolerance<T>, "m");

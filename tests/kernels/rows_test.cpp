@@ -22,12 +22,13 @@ TEMPLATE_TEST_CASE("embedding and its gradient, on a shard", "", TRV_STORAGE_TYP
         const auto table = random<T>(shape.rows * dim, "table"), dy = random<T>(count * dim, "dy");
         const auto before = random<Acc<T>>(shape.rows * dim, "before");
         const Tokens token = random_tokens(count, "token", 0, 20);
+        const Doubles wide_table = wide(table), wide_dy = wide(dy);
         Doubles want(static_cast<std::size_t>(count * dim)), want_grad(before.size());
         for (i64 c = 0; c < count; ++c)
             for (i64 i = 0; i < dim; ++i)
                 if (const i64 v = token[c] - 5; v >= 0 && v < 11) {
-                    want[c * dim + i] = wide(table)[v * dim + i];
-                    want_grad[v * dim + i] += wide(dy)[c * dim + i];
+                    want[c * dim + i] = wide_table[v * dim + i];
+                    want_grad[v * dim + i] += wide_dy[c * dim + i];
                 }
         const auto [y, set, added] = stable([&, count = count, dim = dim](const Exec& exec) {
             std::vector<T> out(static_cast<std::size_t>(count * dim));
@@ -118,10 +119,11 @@ TEMPLATE_TEST_CASE("layer_norm and column_sum", "", TRV_STORAGE_TYPES)
             return std::tuple(out, total);
         });
         // One column has variance 0: only the bias is left, up to rounding of eps.
-        require_close(y, reference::layer_norm(rows, dim, 1e-5, wide(x), wide(w), wide(b)), tolerance<T>);
+        const Doubles wx = wide(x);
+        require_close(y, reference::layer_norm(rows, dim, 1e-5, wx, wide(w), wide(b)), tolerance<T>);
         Doubles want(static_cast<std::size_t>(dim));
         for (i64 i = 0; i < rows * dim; ++i)
-            want[i % dim] += 2 * wide(x)[i];
+            want[i % dim] += 2 * wx[i];
         require_close(sum, want, tolerance<Acc<T>>);
     }
 }

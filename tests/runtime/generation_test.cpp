@@ -45,7 +45,7 @@ struct Setup {
         RunConfig config = config_of(model, precision, 1);
         if (llama)
             config.model.seq = 5; // rotary positions go beyond what it was trained on
-        compiled = compile_generation(config, {1, chunk, capacity}, {});
+        compiled = compile_generation(config, {1, chunk, capacity}, small_machine());
         arena = std::make_unique<Arena>(compiled.memory.arena);
         const Program& program = compiled.programs[prefill_program];
         initialise(program.graph, program.schedule, *arena, 1, 1);

@@ -16,6 +16,13 @@ using reference::Vector;
 
 void start_runtime() { static const kernels::Runtime runtime(1); }
 
+CompileConfig small_machine()
+{
+    CompileConfig options;
+    options.machine.scratch = {Bytes{1} << 20, Bytes{1} << 20, Bytes{1} << 18, Bytes{1} << 18};
+    return options;
+}
+
 RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i64 microbatches)
 {
     RunConfig c;
@@ -140,7 +147,7 @@ void randomise(const Program& program, Arena& arena, std::uint64_t seed, double 
 Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed) : config(run_config)
 {
     start_runtime();
-    compiled = compile_training(config, {});
+    compiled = compile_training(config, small_machine());
     arena = std::make_unique<Arena>(compiled.memory.arena);
     ExecutorConfig executor;
     executor.threads = threads;

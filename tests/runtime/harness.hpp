@@ -14,6 +14,9 @@ namespace trivium::runs {
 /// Kokkos and OpenMP, once a program.
 void start_runtime();
 
+/// A machine with little scratch: small models use little of it, and contracts fill all of it again and again.
+CompileConfig small_machine();
+
 /// The run config of a reference model. \pre rows is a multiple of microbatches
 RunConfig config_of(const reference::Model& model, Precision precision, i64 rows, i64 microbatches = 1);
 

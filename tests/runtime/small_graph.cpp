@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "harness.hpp"
 #include "ir/verify.hpp"
 
 #include <cstring>
@@ -14,7 +15,7 @@ SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(
     verify(graph, Level::global);
     program.graph = std::move(graph);
     program.schedule =
-        build_schedule(program.graph, {ScheduleKind::one_f_one_b, 0, 1, microbatches, Machine{}.scratch});
+        build_schedule(program.graph, {ScheduleKind::one_f_one_b, 0, 1, microbatches, small_machine().machine.scratch});
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
     plan = plan_memory({&program.schedule}, memory);

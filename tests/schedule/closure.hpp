@@ -6,23 +6,29 @@ namespace trivium {
 
 class Closure {
 public:
-    explicit Closure(const Schedule& s) : before_(s.steps.size(), std::vector<bool>(s.steps.size(), false))
+    explicit Closure(const Schedule& s) : earlier_(s.steps.size())
     {
-        for (std::size_t later = 0; later < s.steps.size(); ++later)
-            for (std::size_t earlier = 0; earlier < later; ++earlier) {
-                bool direct = s.steps[earlier].queue == s.steps[later].queue;
-                for (const StepId wait : s.steps[later].waits)
-                    direct = direct || wait.index() == earlier;
-                if (!direct)
-                    continue;
-                before_[earlier][later] = true;
-                for (std::size_t i = 0; i < earlier; ++i)
-                    if (before_[i][earlier])
-                        before_[i][later] = true;
-            }
+        for (std::size_t later = 0; later < s.steps.size(); ++later) {
+            const std::size_t words = later / 64 + 1;
+            earlier_[later].resize(words);
+            const auto follow = [&](std::size_t step) {
+                earlier_[later][step / 64] |= u64{1} << step % 64;
+                for (std::size_t w = 0; w < earlier_[step].size(); ++w)
+                    earlier_[later][w] |= earlier_[step][w];
+            };
+            for (std::size_t step = 0; step < later; ++step)
+                if (s.steps[step].queue == s.steps[later].queue)
+                    follow(step);
+            for (const StepId wait : s.steps[later].waits)
+                if (wait.index() < later)
+                    follow(wait.index());
+        }
     }
 
-    bool before(std::size_t earlier, std::size_t later) const { return before_[earlier][later]; }
+    bool before(std::size_t earlier, std::size_t later) const
+    {
+        return earlier < later && (earlier_[later][earlier / 64] >> earlier % 64 & 1) != 0;
+    }
 
     /// Every one of `a` is surely over before any of `b` begins.
     bool all_before(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) const
@@ -35,7 +41,7 @@ public:
     }
 
 private:
-    std::vector<std::vector<bool>> before_;
+    std::vector<std::vector<u64>> earlier_; ///< by Step, the Steps that are over before it, as bits
 };
 
 } // namespace trivium
