@@ -30,12 +30,14 @@ std::size_t output_index(const Graph& graph, std::string_view name)
 struct Executor::Guard {
     static constexpr int dead = 0xFF; // NaN in every floating-point type
     static constexpr int zone = 0xC3;
+    /// Scratch may be far larger than what a call uses: all of it is filled once, later on where calls begin to use it.
+    static constexpr Bytes scratch_head = Bytes{1} << 18;
 
     std::vector<std::vector<BufferId>> dying;
-    std::vector<bool> live;
+    std::vector<bool> live, filled;
     std::vector<std::pair<std::size_t, BufferId>> late; ///< moves, and buffers that die with them
 
-    explicit Guard(const Schedule& schedule) : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false) {}
+    explicit Guard(const Schedule& schedule) : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live) {}
 };
 
 Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid)
@@ -47,11 +49,12 @@ Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, c
         TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arena_.size(), "buffer ", b.name, " lies outside the arena");
         return arena_.at(b.offset);
     };
-    for (const Step& step : schedule_.steps) {
-        if (step.kind != StepKind::op) {
-            calls_.emplace_back();
+    calls_.resize(schedule_.steps.size());
+    moves_.resize(schedule_.steps.size());
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+        const Step& step = schedule_.steps[i];
+        if (step.kind != StepKind::op)
             continue;
-        }
         Binding binding;
         binding.graph = &graph_;
         binding.op = &graph_[step.op];
@@ -64,14 +67,11 @@ Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, c
         binding.overwrite = !binding.op->accumulate || step.overwrite;
         if (info(*binding.op).communicates) {
             TRV_CHECK(grid, "a step communicates, and there is no grid");
-            moves_.resize(calls_.size());
-            moves_.push_back(bind_communication(binding, *grid));
-            calls_.emplace_back();
+            moves_[i] = bind_communication(binding, *grid);
             continue;
         }
-        calls_.push_back(dispatch_.bind(binding));
+        calls_[i] = dispatch_.bind(binding);
     }
-    moves_.resize(calls_.size());
     for (const ValueId id : graph_.outputs)
         fetched_.emplace_back(static_cast<std::size_t>(graph_[id].type.bytes()));
     if constexpr (contracts_on)
@@ -174,7 +174,9 @@ void Executor::bury(const std::vector<BufferId>& dead)
             continue;
         }
         const Buffer& b = schedule_[id];
-        std::memset(arena_.at(b.offset), Guard::dead, static_cast<std::size_t>(b.bytes));
+        const bool head_only = b.kind == MemoryKind::scratch && guard_->filled[id.index()];
+        std::memset(arena_.at(b.offset), Guard::dead, static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
+        guard_->filled[id.index()] = true;
         guard_->live[id.index()] = false;
     }
 }
