@@ -32,15 +32,6 @@ std::string wrong_after_read(const std::string& path, const Tiling& tiling, bool
     return "";
 }
 
-std::vector<std::string> names(const std::string& dir)
-{
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(dir))
-        found.push_back(entry.path().filename().string());
-    std::sort(found.begin(), found.end());
-    return found;
-}
-
 void flip_in(const std::string& path, std::size_t at)
 {
     std::string content = get(path);

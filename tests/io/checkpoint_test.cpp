@@ -6,7 +6,6 @@
 #include "io/temporary_folder.hpp"
 
 #include <chrono>
-#include <algorithm>
 #include <csignal>
 #include <numeric>
 #include <random>
@@ -61,15 +60,6 @@ void load(const std::string& path)
 std::string complaint(const std::string& path)
 {
     return message_of<UserError>([&] { load(path); });
-}
-
-std::vector<std::string> names(const std::string& dir)
-{
-    std::vector<std::string> found;
-    for (const auto& entry : std::filesystem::directory_iterator(dir))
-        found.push_back(entry.path().filename().string());
-    std::sort(found.begin(), found.end());
-    return found;
 }
 
 /// A space may become another without harm.

@@ -1,10 +1,12 @@
 #pragma once
 // A folder that is there for one test.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 namespace trivium {
 
@@ -41,6 +43,16 @@ inline std::string get(const std::string& path)
 {
     std::ifstream file(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a folder holds, in order.
+inline std::vector<std::string> names(const std::string& dir)
+{
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(dir))
+        found.push_back(entry.path().filename().string());
+    std::sort(found.begin(), found.end());
+    return found;
 }
 
 /// The message of the Error of type `Type` that `call` throws; "" where it throws none, "other: …" for another type.
