@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <type_traits>
+
 namespace trivium {
 
 template <class T>
@@ -15,8 +17,9 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
         option->capture_default_str();
     if (accepts.list)
         option->delimiter(',');
-    if (accepts.from < accepts.to)
-        option->check(CLI::Range(accepts.from, accepts.to));
+    if constexpr (std::is_arithmetic_v<T>)
+        if (accepts.from < accepts.to)
+            option->check(CLI::Range(static_cast<T>(accepts.from), static_cast<T>(accepts.to)));
     if (!accepts.words.empty())
         option->check(CLI::IsMember(accepts.words));
     if (!accepts.type.empty())
