@@ -1,7 +1,6 @@
 #include "mpi/mpi_comm.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <mpi.h>
 #include <numeric>

@@ -1,7 +1,6 @@
 // Ranks as threads of one process, for tests and tools: the same rules as between processes, sizes checked.
 #include "mpi/mailbox.hpp"
 
-#include <cstring>
 #include <numeric>
 #include <thread>
 

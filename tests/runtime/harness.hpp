@@ -14,7 +14,7 @@ namespace trivium::runs {
 /// Kokkos and OpenMP, once a program.
 void start_runtime();
 
-/// A machine with little scratch: small models use little of it, and contracts fill all of it again and again.
+/// A machine with little scratch: small models use little of it, and contracts fill and search each arena whole.
 CompileConfig small_machine();
 
 /// The run config of a reference model. \pre rows is a multiple of microbatches
