@@ -4,6 +4,8 @@
 
 namespace trivium::kernels {
 
+cudaStream_t stream_of(const Exec& exec) { return space_of(exec).cuda_stream(); }
+
 struct SpaceOnStream::Impl {
     Space space;
 };

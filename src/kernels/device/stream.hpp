@@ -1,9 +1,14 @@
 #pragma once
 // What Exec::stream points to on a device.
+#include "kernels/exec.hpp"
+
 #include <cuda_runtime_api.h>
 #include <memory>
 
 namespace trivium::kernels {
+
+/// The stream that `exec` enqueues on, for kernels and libraries beside Kokkos.
+cudaStream_t stream_of(const Exec& exec);
 
 /// Kokkos's execution space on a CUDA stream, which must outlive it. \pre a Runtime lives
 class SpaceOnStream {
