@@ -12,7 +12,7 @@ namespace {
 class CollectiveMove : public Communication {
 public:
     explicit CollectiveMove(Collective collective) : collective_(std::move(collective)) {}
-    void start() override { collective_.start(); }
+    void start(const kernels::Exec&) override { collective_.start(); }
     bool progress() override { return collective_.progress(); }
     void finish() override { collective_.finish(); }
 
@@ -23,7 +23,7 @@ private:
 class Message : public Communication {
 public:
     explicit Message(std::function<std::unique_ptr<Request>()> post) : post_(std::move(post)) {}
-    void start() override { request_ = post_(); }
+    void start(const kernels::Exec&) override { request_ = post_(); }
     bool progress() override
     {
         if (request_ && request_->test())

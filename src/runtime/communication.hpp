@@ -5,11 +5,12 @@
 
 namespace trivium {
 
-/// A collective or a message with its place in memory: started, driven on and finished by the executor.
+/// A collective or a message with its place in memory. On the host the executor starts it, drives it on and finishes it;
+/// on a device start() puts it on a stream, and that is all.
 class Communication {
 public:
     virtual ~Communication() = default;
-    virtual void start() = 0;
+    virtual void start(const kernels::Exec& exec) = 0;
     /// Drives it on without waiting; true once it is over.
     virtual bool progress() = 0;
     /// Returns when it is over.

@@ -7,6 +7,9 @@
 
 namespace trivium {
 
+/// Whether programs of this build run on a device.
+bool computes_on_device();
+
 /// Devices that this process can use: 0 where the build, the driver or the machine has none. Starts nothing.
 int device_count();
 

@@ -241,4 +241,8 @@ Call Dispatch::bind(const Binding& b)
     return with_type(type, [&](auto t) { return bind_typed<decltype(t)>(b); });
 }
 
+bool can_bind_together(const Op&, const Op&) { return false; }
+
+Call Dispatch::bind_together(std::span<const Binding> bindings) { return bind(bindings.front()); }
+
 } // namespace trivium

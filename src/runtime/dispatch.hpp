@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 
 namespace trivium {
 
@@ -20,6 +21,9 @@ struct Binding {
     bool overwrite = false; ///< of an accumulating op
 };
 
+/// Whether one launch can do both ops, whatever their sizes.
+bool can_bind_together(const Op& first, const Op& next);
+
 /// Makes Calls, and keeps the products that were compiled for them, by shape.
 class Dispatch {
 public:
@@ -28,6 +32,8 @@ public:
 
     /// Throws InternalError for an op without kernel, or one whose kernel wants more scratch than it is given.
     Call bind(const Binding& binding);
+    /// One launch for several ops. \pre can_bind_together() for each two of them
+    Call bind_together(std::span<const Binding> bindings);
 
 private:
     struct Products;

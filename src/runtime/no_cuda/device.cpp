@@ -2,8 +2,11 @@
 #include "runtime/device.hpp"
 
 #include "base/check.hpp"
+#include "runtime/streams.hpp"
 
 namespace trivium {
+
+bool computes_on_device() { return false; }
 
 int device_count() { return 0; }
 
@@ -23,5 +26,7 @@ kernels::Exec Stream::exec() const { return {}; }
 void* Stream::native() const { return nullptr; }
 
 void Stream::wait() const {}
+
+std::unique_ptr<Streams> make_device_streams(const StreamsConfig&) { return nullptr; }
 
 } // namespace trivium

@@ -1,0 +1,206 @@
+// Steps on the host: one after the other, with communication driven on between them.
+#include "base/check.hpp"
+#include "runtime/runner.hpp"
+#include "schedule/memory.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace trivium {
+
+namespace {
+
+Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// With contracts: poisons dead buffers and watches the red zones behind live ones.
+struct Guard {
+    static constexpr int dead = 0xFF; // NaN in every floating-point type
+    static constexpr int zone = 0xC3;
+    /// Scratch may be far larger than what a call uses: all of it is filled once, later on where calls begin to use it.
+    static constexpr Bytes scratch_head = Bytes{1} << 18;
+
+    std::vector<std::vector<BufferId>> dying;
+    std::vector<bool> live, filled;
+    std::vector<std::pair<std::size_t, BufferId>> late; ///< moves, and buffers that die with them
+
+    explicit Guard(const Schedule& schedule) : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live) {}
+};
+
+class HostRunner : public Runner {
+public:
+    explicit HostRunner(BoundSchedule& bound) : bound_(bound), schedule_(bound.schedule), arena_(bound.arena), config_(bound.config)
+    {
+        exec_.threads = config_.threads;
+        if constexpr (contracts_on)
+            guard_ = std::make_unique<Guard>(schedule_);
+    }
+
+    void run_until_decision(const Feed& feed) override
+    {
+        if (guard_) // a step whose update was not run leaves buffers behind that nothing needs any more
+            guard_->live.assign(guard_->live.size(), false);
+        bound_.exposed = 0;
+        run_steps(0, schedule_.decision, &feed);
+    }
+    void run_after_decision() override { run_steps(schedule_.decision, schedule_.steps.size(), nullptr); }
+
+private:
+    void run_steps(std::size_t begin, std::size_t end, const Feed* feed)
+    {
+        for (std::size_t i = begin; i < end; ++i) {
+            for (const StepId wait : schedule_.steps[i].waits)
+                finish_move(wait.index());
+            drive_moves();
+            if (config_.trace)
+                span(i).begin = now();
+            run_step(i, feed);
+            if (config_.trace && !bound_.moves[i])
+                span(i).end = now();
+        }
+        while (!under_way_.empty())
+            finish_move(under_way_.front());
+    }
+
+    Span& span(std::size_t i) { return bound_.timeline.spans[i]; }
+
+    void run_step(std::size_t i, const Feed* feed)
+    {
+        const Step& step = schedule_.steps[i];
+        // Moves of one queue take turns; what one has used may be the next one's.
+        if (bound_.moves[i])
+            for (const std::size_t other : std::vector<std::size_t>(under_way_))
+                if (schedule_.steps[other].queue == step.queue)
+                    finish_move(other);
+        bound_.use(step);
+        if (guard_ && config_.red_zone > 0)
+            guard_zones(step);
+        switch (step.kind) {
+        case StepKind::op: bound_.moves[i] ? begin_move(i) : bound_.calls[i](exec_); break;
+        case StepKind::feed: (*feed)(bound_.graph[step.value], step.microbatch, arena_.at(schedule_[step.results[0]].offset)); break;
+        case StepKind::fetch: {
+            std::vector<std::byte>& to = bound_.fetched_by(step);
+            std::memcpy(to.data(), arena_.at(schedule_[step.operands[0]].offset), to.size());
+            break;
+        }
+        }
+        if (guard_) {
+            if (config_.red_zone > 0)
+                check_zones(i);
+            bury(guard_->dying[i]);
+        }
+    }
+
+    bool has_zone(const Buffer& b) const { return b.lifetime != Lifetime::run && b.offset + b.bytes + config_.red_zone <= arena_.size(); }
+
+    void guard_zones(const Step& step)
+    {
+        const auto guard = [&](BufferId id) {
+            const Buffer& b = schedule_[id];
+            if (has_zone(b) && !guard_->live[id.index()])
+                std::memset(arena_.at(b.offset + b.bytes), Guard::zone, static_cast<std::size_t>(config_.red_zone));
+            guard_->live[id.index()] = true;
+        };
+        std::for_each(step.operands.begin(), step.operands.end(), guard);
+        std::for_each(step.results.begin(), step.results.end(), guard);
+        if (step.scratch)
+            guard(step.scratch);
+    }
+
+    void check_zones(std::size_t i) const
+    {
+        const Step& step = schedule_.steps[i];
+        for (std::size_t n = 0; n < schedule_.buffers.size(); ++n) {
+            const Buffer& b = schedule_.buffers[n];
+            if (!guard_->live[n] || !has_zone(b))
+                continue;
+            const std::byte* zone = arena_.at(b.offset + b.bytes);
+            TRV_CHECK(std::all_of(zone, zone + config_.red_zone, [](std::byte x) { return x == std::byte{Guard::zone}; }),
+                      "step ", i, " (", step.kind == StepKind::op ? info(bound_.graph[step.op]).name : "copy", ") wrote behind ", b.name);
+        }
+    }
+
+    void bury(const std::vector<BufferId>& dead)
+    {
+        for (const BufferId id : dead) {
+            // What a move still uses dies with the move.
+            const auto uses = [&](std::size_t move) {
+                const Step& step = schedule_.steps[move];
+                return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
+                       std::find(step.results.begin(), step.results.end(), id) != step.results.end() || step.scratch == id;
+            };
+            if (const auto move = std::find_if(under_way_.begin(), under_way_.end(), uses); move != under_way_.end()) {
+                guard_->late.emplace_back(*move, id);
+                continue;
+            }
+            const Buffer& b = schedule_[id];
+            const bool head_only = b.kind == MemoryKind::scratch && guard_->filled[id.index()];
+            std::memset(arena_.at(b.offset), Guard::dead, static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
+            guard_->filled[id.index()] = true;
+            guard_->live[id.index()] = false;
+        }
+    }
+
+    void begin_move(std::size_t i)
+    {
+        bound_.moves[i]->start(exec_);
+        under_way_.push_back(i);
+        if (!config_.overlap && !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
+            finish_move(i);
+    }
+
+    /// Returns when the move that Step i began is over; drives the others on meanwhile.
+    void finish_move(std::size_t i)
+    {
+        if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
+            return;
+        const Seconds begin = now();
+        // A peer may wait for another move of ours before it goes on with this one.
+        const auto under_way = [&] { return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end(); };
+        for (drive_moves(); under_way() && under_way_.size() > 1; drive_moves())
+            std::this_thread::yield();
+        if (under_way()) {
+            bound_.moves[i]->finish();
+            move_is_over(i);
+        }
+        bound_.exposed += now() - begin;
+    }
+
+    void drive_moves()
+    {
+        for (const std::size_t i : std::vector<std::size_t>(under_way_))
+            if (bound_.moves[i]->progress())
+                move_is_over(i);
+    }
+
+    void move_is_over(std::size_t i)
+    {
+        std::erase(under_way_, i);
+        if (config_.trace)
+            span(i).end = now();
+        if (!guard_)
+            return;
+        std::vector<BufferId> dead;
+        std::erase_if(guard_->late, [&](const auto& entry) {
+            if (entry.first == i)
+                dead.push_back(entry.second);
+            return entry.first == i;
+        });
+        bury(dead);
+    }
+
+    BoundSchedule& bound_;
+    const Schedule& schedule_;
+    Arena& arena_;
+    const ExecutorConfig& config_;
+    kernels::Exec exec_;
+    std::vector<std::size_t> under_way_; ///< Steps whose moves have begun, oldest first
+    std::unique_ptr<Guard> guard_;
+};
+
+} // namespace
+
+std::unique_ptr<Runner> make_host_runner(BoundSchedule& bound) { return std::make_unique<HostRunner>(bound); }
+
+} // namespace trivium

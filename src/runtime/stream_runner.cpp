@@ -1,0 +1,226 @@
+// Steps on streams: the host gives them all to the device, then waits once, for what the decision is taken by.
+#include "base/check.hpp"
+#include "runtime/runner.hpp"
+#include "runtime/streams.hpp"
+#include "schedule/commands.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+namespace trivium {
+
+namespace {
+
+class StreamRunner : public Runner {
+public:
+    StreamRunner(BoundSchedule& bound, const StreamsMaker& make_streams)
+        : bound_(bound), schedule_(bound.schedule),
+          program_(lower(schedule_, [this](StepId first, StepId next) { return joins(first.index(), next.index()); }))
+    {
+        StreamsConfig config;
+        config.queues = static_cast<int>(schedule_.queues.size());
+        config.events = program_.events;
+        config.stamps = bound.config.trace ? 2 * static_cast<int>(schedule_.steps.size()) : 0;
+        config.threads = bound.config.threads;
+        streams_ = make_streams(config);
+        bind_groups(program_.until_decision);
+        bind_groups(program_.after_decision);
+        stage();
+    }
+
+    void run_until_decision(const Feed& feed) override
+    {
+        for (const auto& [step, place] : staged_)
+            if (schedule_.steps[step].kind == StepKind::feed)
+                feed(bound_.graph[schedule_.steps[step].value], schedule_.steps[step].microbatch, place);
+        run(program_.until_decision, until_);
+        measured_ = false;
+        for (const auto& [step, place] : staged_)
+            if (schedule_.steps[step].kind == StepKind::fetch) {
+                std::vector<std::byte>& to = bound_.fetched_by(schedule_.steps[step]);
+                std::memcpy(to.data(), place, to.size());
+            }
+    }
+
+    void run_after_decision() override
+    {
+        run(program_.after_decision, after_);
+        measured_ = false;
+    }
+
+    void measure() override
+    {
+        if (measured_ || !bound_.config.trace || until_.runs == 0)
+            return;
+        measured_ = true;
+        const std::size_t end = after_.runs > 0 ? schedule_.steps.size() : schedule_.decision;
+        for (std::size_t first = 0; first < end;) {
+            const std::size_t count = std::max<std::size_t>(1, group_size(first));
+            const Span span{streams_->seconds(begin_stamp(first)), streams_->seconds(end_stamp(first))};
+            for (std::size_t i = 0; i < count; ++i) // a launch of several counts for the first
+                bound_.timeline.spans[first + i] = i == 0 ? span : Span{span.end, span.end};
+            first += count;
+        }
+        bound_.exposed = exposed(end);
+    }
+
+private:
+    struct Part {
+        int graph;
+        i64 runs = 0;
+    };
+
+    /// Ops of one kind that one launch does, as long as none writes what another uses: memory is planned for one after
+    /// the other.
+    bool joins(std::size_t first, std::size_t next) const
+    {
+        if (!bound_.calls[next] || !can_bind_together(*bound_.bindings[first].op, *bound_.bindings[next].op))
+            return false;
+        const auto overlap = [&](BufferId a, BufferId b) {
+            const Buffer &x = schedule_[a], &y = schedule_[b];
+            return x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+        };
+        const auto clash = [&](const std::vector<BufferId>& written, const std::vector<BufferId>& used) {
+            return std::any_of(written.begin(), written.end(), [&](BufferId w) {
+                return std::any_of(used.begin(), used.end(), [&](BufferId u) { return overlap(w, u); });
+            });
+        };
+        const Step& step = schedule_.steps[next];
+        for (std::size_t i = first; i < next; ++i) {
+            const Step& other = schedule_.steps[i];
+            if (clash(step.results, other.operands) || clash(step.results, other.results) || clash(other.results, step.operands))
+                return false;
+        }
+        return true;
+    }
+
+    void bind_groups(const CommandList& list)
+    {
+        for (const Command& command : list.commands) {
+            const std::size_t first = command.step ? command.step.index() : 0;
+            if (command.kind == CommandKind::launch && command.count > 1) {
+                groups_[first] = command.count;
+                bound_.calls[first] = bound_.dispatch.bind_together({bound_.bindings.data() + first, command.count});
+            }
+        }
+    }
+
+    std::size_t group_size(std::size_t first) const
+    {
+        const auto found = groups_.find(first);
+        return found == groups_.end() ? 1 : found->second;
+    }
+
+    /// A place for each feed and fetch. The host writes the next ones only after the decision, when all were copied.
+    void stage()
+    {
+        std::map<std::size_t, Bytes> offsets;
+        Bytes bytes = 0;
+        for (std::size_t i = 0; i < schedule_.steps.size(); ++i)
+            if (const Step& step = schedule_.steps[i]; step.kind != StepKind::op) {
+                offsets[i] = bytes;
+                bytes += round_up(bytes_of(step), 256);
+            }
+        std::byte* const memory = streams_->host_memory(bytes);
+        for (const auto& [step, offset] : offsets)
+            staged_[step] = memory + offset;
+    }
+
+    Bytes bytes_of(const Step& step) const { return bound_.graph[step.value].type.bytes(); }
+
+    void run(const CommandList& list, Part& part)
+    {
+        const bool graphs = bound_.config.graphs && !bound_.config.trace && list.end_of_work > 1;
+        if (graphs && part.runs == 1) { // the first run, Step by Step, has loaded every kernel
+            streams_->begin_capture();
+            play(list, 0, list.end_of_work);
+            streams_->end_capture(part.graph);
+        }
+        if (graphs && part.runs > 0)
+            streams_->replay(part.graph);
+        else
+            play(list, 0, list.end_of_work);
+        play(list, list.end_of_work, list.commands.size());
+        ++part.runs;
+    }
+
+    void play(const CommandList& list, std::size_t begin, std::size_t end)
+    {
+        for (std::size_t c = begin; c < end; ++c) {
+            const Command& command = list.commands[c];
+            switch (command.kind) {
+            case CommandKind::record: streams_->record(command.queue, command.event); break;
+            case CommandKind::wait: streams_->wait(command.queue, command.event); break;
+            case CommandKind::synchronise: streams_->synchronise(command.event); break;
+            default: work(command);
+            }
+        }
+    }
+
+    void work(const Command& command)
+    {
+        const std::size_t i = command.step.index();
+        const Step& step = schedule_.steps[i];
+        for (std::size_t n = 0; n < command.count; ++n)
+            bound_.use(schedule_.steps[i + n]);
+        if (bound_.config.trace)
+            streams_->stamp(command.queue, begin_stamp(i));
+        if (command.kind == CommandKind::copy_in)
+            streams_->copy(command.queue, bound_.arena.at(schedule_[step.results[0]].offset), staged_.at(i), bytes_of(step));
+        else if (command.kind == CommandKind::copy_out)
+            streams_->copy(command.queue, staged_.at(i), bound_.arena.at(schedule_[step.operands[0]].offset), bytes_of(step));
+        else if (bound_.moves[i])
+            streams_->launch(command.queue, *bound_.moves[i]);
+        else
+            streams_->launch(command.queue, bound_.calls[i]);
+        if (bound_.config.trace)
+            streams_->stamp(command.queue, end_stamp(i));
+    }
+
+    static int begin_stamp(std::size_t step) { return 2 * static_cast<int>(step); }
+    static int end_stamp(std::size_t step) { return 2 * static_cast<int>(step) + 1; }
+
+    /// Seconds in which data move between ranks and nothing computes.
+    Seconds exposed(std::size_t end) const
+    {
+        std::vector<Span> compute, moves;
+        for (std::size_t i = 0; i < end; ++i)
+            if (const int queue = schedule_.steps[i].queue; queue == queue_compute || queue > queue_device_to_host)
+                (queue == queue_compute ? compute : moves).push_back(bound_.timeline.spans[i]);
+        std::erase_if(moves, [](const Span& span) { return span.end <= span.begin; });
+        std::sort(moves.begin(), moves.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+        Seconds total = 0, seen = moves.empty() ? 0 : moves.front().begin;
+        std::size_t next = 0;
+        for (const Span& move : moves) { // of the union of the moves, what lies between the spans of compute, which are in order
+            Seconds at = std::max(seen, move.begin);
+            while (next > 0 && compute[next - 1].end > at)
+                --next;
+            for (; next < compute.size() && compute[next].begin < move.end; ++next) {
+                total += std::max(0.0, compute[next].begin - at);
+                at = std::max(at, compute[next].end);
+            }
+            total += std::max(0.0, move.end - at);
+            seen = std::max(seen, move.end);
+        }
+        return total;
+    }
+
+    BoundSchedule& bound_;
+    const Schedule& schedule_;
+    DeviceProgram program_;
+    std::unique_ptr<Streams> streams_;
+    std::map<std::size_t, std::size_t> groups_; ///< first Step of a launch of several -> how many
+    std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its place in the host's memory
+    Part until_{0}, after_{1};
+    bool measured_ = false;
+};
+
+} // namespace
+
+std::unique_ptr<Runner> make_stream_runner(BoundSchedule& bound, const StreamsMaker& make_streams)
+{
+    return std::make_unique<StreamRunner>(bound, make_streams);
+}
+
+} // namespace trivium

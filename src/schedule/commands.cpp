@@ -1,0 +1,164 @@
+#include "schedule/commands.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace trivium {
+
+namespace {
+
+/// How many launches and copies of each queue are surely over.
+using Clock = std::vector<std::size_t>;
+
+class Lowering {
+public:
+    Lowering(const Schedule& schedule, const Joins& joins)
+        : schedule_(schedule), joins_(joins), queues_(schedule.queues.size()), last_of_(schedule.steps.size()),
+          event_of_(schedule.steps.size(), -1), position_(schedule.steps.size(), 0)
+    {
+    }
+
+    DeviceProgram run()
+    {
+        program_.until_decision = part(0, schedule_.decision);
+        std::vector<Command>& commands = program_.until_decision.commands;
+        const int decision = program_.events++;
+        commands.push_back({CommandKind::record, queue_compute, {}, 1, decision});
+        commands.push_back({CommandKind::synchronise, queue_compute, {}, 1, decision});
+        program_.after_decision = part(schedule_.decision, schedule_.steps.size());
+        return std::move(program_);
+    }
+
+private:
+    /// The Step behind the last one that goes with `first`.
+    std::size_t end_of_group(std::size_t first, std::size_t end) const
+    {
+        std::size_t next = first + 1;
+        const Step& step = schedule_.steps[first];
+        while (joins_ && step.kind == StepKind::op && next < end && schedule_.steps[next].kind == StepKind::op &&
+               schedule_.steps[next].queue == step.queue && schedule_.steps[next].waits.empty() && joins_(StepId(first), StepId(next)))
+            ++next;
+        return next;
+    }
+
+    /// Waits that nothing else implies, by the step that waits.
+    std::vector<std::vector<std::size_t>> needed_waits(std::size_t begin, std::size_t end)
+    {
+        std::vector<Clock> now(queues_, Clock(queues_, 0)); // of each queue
+        std::vector<Clock> then(end - begin);               // when a Step was told
+        std::vector<std::vector<std::size_t>> needed(end - begin);
+        for (std::size_t first = begin; first < end;) {
+            const std::size_t next = end_of_group(first, end);
+            const auto queue = static_cast<std::size_t>(schedule_.steps[first].queue);
+            Clock& clock = now[queue];
+            for (const StepId wait : schedule_.steps[first].waits) {
+                TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait, ", which comes later");
+                if (wait.index() < begin) // the parts follow each other
+                    continue;
+                const std::size_t other = last_of_[wait.index()];
+                if (clock[static_cast<std::size_t>(schedule_.steps[other].queue)] > position_[other])
+                    continue;
+                needed[first - begin].push_back(other);
+                for (std::size_t q = 0; q < queues_; ++q)
+                    clock[q] = std::max(clock[q], then[other - begin][q]);
+            }
+            for (std::size_t i = first; i < next; ++i) {
+                last_of_[i] = next - 1;
+                position_[i] = clock[queue];
+            }
+            ++clock[queue];
+            then[next - 1 - begin] = clock;
+            first = next;
+        }
+        return needed;
+    }
+
+    CommandList part(std::size_t begin, std::size_t end)
+    {
+        const std::vector<std::vector<std::size_t>> needed = needed_waits(begin, end);
+        for (const std::vector<std::size_t>& waits : needed)
+            for (const std::size_t other : waits)
+                if (event_of_[other] < 0)
+                    event_of_[other] = program_.events++;
+        std::vector<bool> used(queues_, false);
+        for (std::size_t i = begin; i < end; ++i)
+            used[static_cast<std::size_t>(schedule_.steps[i].queue)] = true;
+
+        CommandList list;
+        std::vector<Command>& commands = list.commands;
+        const auto order = [&](CommandKind kind, int queue, int event) { commands.push_back({kind, queue, {}, 1, event}); };
+        const auto others = [&](auto&& visit) {
+            for (std::size_t q = 0; q < queues_; ++q)
+                if (used[q] && q != queue_compute)
+                    visit(static_cast<int>(q));
+        };
+        const int fork = program_.events++;
+        order(CommandKind::record, queue_compute, fork);
+        others([&](int queue) { order(CommandKind::wait, queue, fork); });
+        for (std::size_t first = begin; first < end;) {
+            const Step& step = schedule_.steps[first];
+            for (const std::size_t other : needed[first - begin])
+                order(CommandKind::wait, step.queue, event_of_[other]);
+            const std::size_t last = last_of_[first];
+            const CommandKind kind = step.kind == StepKind::feed    ? CommandKind::copy_in
+                                     : step.kind == StepKind::fetch ? CommandKind::copy_out
+                                                                    : CommandKind::launch;
+            commands.push_back({kind, step.queue, StepId(first), last + 1 - first, -1});
+            if (event_of_[last] >= 0)
+                order(CommandKind::record, step.queue, event_of_[last]);
+            first = last + 1;
+        }
+        others([&](int queue) {
+            const int join = program_.events++;
+            order(CommandKind::record, queue, join);
+            order(CommandKind::wait, queue_compute, join);
+        });
+        list.end_of_work = commands.size();
+        return list;
+    }
+
+    const Schedule& schedule_;
+    const Joins& joins_;
+    std::size_t queues_;
+    std::vector<std::size_t> last_of_;  ///< of a Step: the last one of its launch
+    std::vector<int> event_of_;         ///< of the last Step of a launch; -1: nobody waits for it
+    std::vector<std::size_t> position_; ///< of a Step's launch, in its queue and part
+    DeviceProgram program_;
+};
+
+} // namespace
+
+std::string_view name_of(CommandKind kind)
+{
+    static constexpr std::string_view names[] = {"launch", "copy_in", "copy_out", "record", "wait", "synchronise"};
+    return names[static_cast<std::size_t>(kind)];
+}
+
+DeviceProgram lower(const Schedule& schedule, const Joins& joins) { return Lowering(schedule, joins).run(); }
+
+std::string to_text(const DeviceProgram& program, const Schedule& schedule, const Graph& graph)
+{
+    std::ostringstream out;
+    const auto print = [&](const char* title, const CommandList& list) {
+        out << title << "\n";
+        for (const Command& command : list.commands) {
+            out << "  " << schedule.queues[static_cast<std::size_t>(command.queue)] << ": " << name_of(command.kind);
+            if (command.event >= 0)
+                out << " event " << command.event;
+            if (command.step) {
+                const Step& step = schedule.steps[command.step.index()];
+                out << " step " << command.step << " " << (step.kind == StepKind::op ? info(graph[step.op]).name : graph[step.value].name);
+                if (command.count > 1)
+                    out << " and " << command.count - 1 << " more";
+            }
+            out << "\n";
+        }
+    };
+    print("until the decision", program.until_decision);
+    print("after the decision", program.after_decision);
+    return out.str();
+}
+
+} // namespace trivium
