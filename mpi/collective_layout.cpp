@@ -21,7 +21,7 @@ i64 CollectiveLayout::elements(int rank) const
     return all;
 }
 
-std::optional<CollectiveLayout::Run> CollectiveLayout::one_run(int rank, i64 begin, i64 end, bool in_part) const
+std::optional<CollectiveLayout::Block> CollectiveLayout::one_row(int rank, i64 begin, i64 end, bool in_part) const
 {
     i64 first = 0;
     for (const Operand& operand : operands_) {
@@ -33,7 +33,8 @@ std::optional<CollectiveLayout::Run> CollectiveLayout::one_run(int rank, i64 beg
         const i64 o = at / row;
         if (end > first || (!in_part && part.size < operand.extent && (end - begin) + at > (o + 1) * row))
             return std::nullopt;
-        return Run{&operand, (o * operand.extent + part.begin) * operand.inner + at % row, at, 0, end - begin};
+        const i64 stride = operand.extent * operand.inner;
+        return Block{&operand, o * stride + part.begin * operand.inner + at % row, stride, at, 0, 1, end - begin};
     }
     return std::nullopt;
 }

@@ -13,13 +13,14 @@ public:
     /// An all_reduce is free to choose its parts: it sees operands as [1, elements, 1]. Empty operands go.
     CollectiveLayout(const CollectiveShape& shape, int ranks);
 
-    /// A contiguous piece of a stream.
-    struct Run {
+    /// Rows of elements of a stream, which follow each other in it.
+    struct Block {
         const Operand* operand;
-        i64 whole; ///< index of its first element in [outer, extent, inner]
-        i64 part;  ///< and in [outer, part, inner]
-        i64 at;    ///< and in the window
-        i64 count;
+        i64 whole;  ///< index of the first element in [outer, extent, inner]
+        i64 stride; ///< and from row to row there
+        i64 part;   ///< index of the first element in [outer, part, inner], where the rows follow each other too
+        i64 at;     ///< and in the window
+        i64 rows, row; ///< rows, and elements of each
     };
 
     /// Elements of a rank's stream; rank 0 has the longest.
@@ -27,12 +28,13 @@ public:
     /// No operand is scattered, and there is but one: windows are contiguous in it.
     bool dense() const { return operands_.empty() || (operands_.size() == 1 && operands_.front().outer == 1); }
     int ranks() const { return ranks_; }
+    const std::vector<Operand>& operands() const { return operands_; }
 
-    /// The runs of the window [begin, end) of a rank's stream, in order.
+    /// The blocks of the window [begin, end) of a rank's stream, in order.
     template <class Visit>
-    void for_each_run(int rank, i64 begin, i64 end, Visit&& visit) const;
-    /// The window's first run, if the window is contiguous in the whole tensor, or in the part.
-    std::optional<Run> one_run(int rank, i64 begin, i64 end, bool in_part) const;
+    void for_each_block(int rank, i64 begin, i64 end, Visit&& visit) const;
+    /// The window as one row, if it is contiguous in the whole tensor, or in the part.
+    std::optional<Block> one_row(int rank, i64 begin, i64 end, bool in_part) const;
 
 private:
     int ranks_;
@@ -40,19 +42,20 @@ private:
 };
 
 template <class Visit>
-void CollectiveLayout::for_each_run(int rank, i64 begin, i64 end, Visit&& visit) const
+void CollectiveLayout::for_each_block(int rank, i64 begin, i64 end, Visit&& visit) const
 {
     i64 first = 0; // of the operand, in the stream
     for (const Operand& operand : operands_) {
         if (first >= end)
             return;
         const Stretch part = part_of(operand.extent, ranks_, rank);
-        const i64 row = part.size * operand.inner, elements = operand.outer * row;
+        const i64 row = part.size * operand.inner, elements = operand.outer * row, stride = operand.extent * operand.inner;
         const i64 last = std::min(end - first, elements);
-        for (i64 at = std::max<i64>(begin - first, 0); at < last;) {
-            const i64 o = at / row, in_row = at % row, count = std::min(row - in_row, last - at);
-            visit(Run{&operand, (o * operand.extent + part.begin) * operand.inner + in_row, at, first + at - begin, count});
-            at += count;
+        for (i64 at = std::max<i64>(begin - first, 0); at < last;) { // what is left of a row, whole rows, the head of one
+            const i64 o = at / row, in_row = at % row, whole_rows = in_row == 0 ? (last - at) / row : 0;
+            const i64 rows = std::max<i64>(whole_rows, 1), count = whole_rows > 0 ? row : std::min(row - in_row, last - at);
+            visit(Block{&operand, o * stride + part.begin * operand.inner + in_row, stride, at, first + at - begin, rows, count});
+            at += rows * count;
         }
         first += elements;
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace trivium {
 
@@ -73,6 +74,28 @@ void combine_parts(DType type, Combine combine, std::span<const std::byte* const
         combine_of(type, parts, out, count, Sum{});
     else
         combine_of(type, parts, out, count, LogSumExp{});
+}
+
+void combine_blocks(const Combination& combination)
+{
+    const Bytes element = size_of(combination.type);
+    std::vector<const std::byte*> parts(static_cast<std::size_t>(combination.ranks));
+    for (const CombineBlock& block : combination.blocks)
+        for (i64 r = 0; r < block.rows; ++r) {
+            for (int peer = 0; peer < combination.ranks; ++peer)
+                parts[static_cast<std::size_t>(peer)] = peer == combination.rank
+                                                            ? block.own + r * block.own_stride * element
+                                                            : combination.slot_of(peer) + (block.at + r * block.row) * element;
+            combine_parts(combination.type, combination.combine, parts, block.out + r * block.row * element, block.row);
+        }
+}
+
+void copy_blocks(std::span<const CopyBlock> blocks)
+{
+    for (const CopyBlock& block : blocks)
+        for (i64 r = 0; r < block.rows; ++r)
+            if (std::byte* to = block.to + r * block.to_stride; to != block.from + r * block.from_stride)
+                std::memmove(to, block.from + r * block.from_stride, static_cast<std::size_t>(block.row));
 }
 
 } // namespace trivium
