@@ -216,6 +216,41 @@ FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, 
     return rule;
 }
 
+std::string joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep)
+{
+    // The second's factors by the names that the first has for them.
+    std::vector<std::string> names;
+    for (const Factor& factor : second.factors) {
+        names.push_back(factor.name);
+        while (first.find(names.back()) >= 0)
+            names.back() += "'";
+    }
+    const auto name_in_first = [&](int f) { return first.factors[static_cast<std::size_t>(f)].name; };
+    const auto name_in_second = [&](int f) { return names[static_cast<std::size_t>(f)]; };
+    for (std::size_t d = 0; d < first.results[0].size(); ++d)
+        names[static_cast<std::size_t>(second.operands[through][d])] = name_in_first(first.results[0][d]);
+    std::string text;
+    const auto append = [&](const FactorList& dims, const auto& name) {
+        if (!text.empty() && !text.ends_with("-> "))
+            text += ", ";
+        for (std::size_t d = 0; d < dims.size(); ++d)
+            text += (d ? " " : "") + name(dims[d]);
+        if (dims.empty())
+            text += ".";
+    };
+    for (const FactorList& dims : first.operands)
+        append(dims, name_in_first);
+    for (std::size_t i = 0; i < second.operands.size(); ++i)
+        if (i != through)
+            append(second.operands[i], name_in_second);
+    text += " -> ";
+    for (const FactorList& dims : second.results)
+        append(dims, name_in_second);
+    if (keep)
+        append(first.results[0], name_in_first);
+    return text;
+}
+
 std::string product_gradient_rule(std::string_view text, int which)
 {
     const auto arrow = text.find("->"), comma = text.find(',');

@@ -49,6 +49,10 @@ using FactorSizes = std::vector<std::pair<std::string, i64>>;
 FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic = false);
 
+/// The rule of two ops in one, where the second reads the first's only result as its operand `through`: the first's
+/// operands and the second's others; the second's results and, with `keep`, what went through.
+std::string joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep);
+
 /// Swaps the parts of a two-operand rule: which = 0 gives "C, B -> A", which = 1 gives "A, C -> B"
 /// of "A, B -> C": the rules of a product's two gradients.
 std::string product_gradient_rule(std::string_view text, int which);

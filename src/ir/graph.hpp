@@ -65,8 +65,9 @@ struct Value {
 
 /// What an op computes; op_table.hpp has a row for each.
 enum class OpKind {
-    matmul, embedding, embedding_grad, rms_norm, rms_norm_grad_x, rms_norm_grad_w, layer_norm, layer_norm_grad_x,
-    layer_norm_grad_w, rope, rope_grad, attention, attention_cached, attention_grad, cache_write, swiglu, swiglu_grad,
+    matmul, matmul_bias, matmul_bias_gelu, matmul_gelu_grad, embedding, embedding_grad, rms_norm, rms_norm_grad_x,
+    rms_norm_grad_w, add_rms_norm, rms_norm_grad_x_add, layer_norm, layer_norm_grad_x, layer_norm_grad_w, add_layer_norm,
+    layer_norm_grad_x_add, rope, rope_grad, attention, attention_cached, attention_grad, cache_write, swiglu, swiglu_grad,
     gelu, gelu_grad, add, bias_add, reduce_sum, accumulate, cast, fill, select_row, xent_stats, xent_stats_grad,
     token_loss, token_loss_grad, sum, count_valid, sum_squares, stack, global_norm, adamw,
     reshard, slice, all_gather, reduce_scatter, all_reduce, send, recv,

@@ -59,14 +59,22 @@ const std::vector<OpInfo>& table()
 {
     static const std::vector<OpInfo> rows{
         {K::matmul, "matmul", "", "0", gradients::matmul, all_factors, {}, S::product, nullptr, true},
+        // What the pass `fuse` makes of a product and what follows it; a kept middle value is the last result.
+        {K::matmul_bias, "matmul_bias", "", "0", nullptr, all_factors, {}, S::product},
+        {K::matmul_bias_gelu, "matmul_bias_gelu", "", "00", nullptr, all_factors, {}, S::product},
+        {K::matmul_gelu_grad, "matmul_gelu_grad", "", "0", nullptr, all_factors, {}, S::product},
         {K::embedding, "embedding", "v d, * -> * d | v?", "0", gradients::embedding},
         {K::embedding_grad, "embedding_grad", "* d, * -> v d | v?", "a", nullptr, nullptr, {}, S::none, nullptr, true},
         {K::rms_norm, "rms_norm", "* d, d -> * d, * | d", "0a", gradients::rms_norm},
         {K::rms_norm_grad_x, "rms_norm_grad_x", "* d, * d, d, * -> * d | d", "0", nullptr, nullptr, {{0, 0}}},
         {K::rms_norm_grad_w, "rms_norm_grad_w", "* d, * d, * -> d", "a", nullptr, nullptr, {}, S::none, nullptr, true},
+        {K::add_rms_norm, "add_rms_norm", "* d, * d, d -> * d, *, * d | d", "0a0", nullptr, nullptr, {{2, 0}, {2, 1}}},
+        {K::rms_norm_grad_x_add, "rms_norm_grad_x_add", "* d, * d, d, *, * d -> * d | d", "0", nullptr, nullptr, {{0, 0}, {0, 4}}},
         {K::layer_norm, "layer_norm", "* d, d, d -> * d, *, * | d", "0aa", gradients::layer_norm},
         {K::layer_norm_grad_x, "layer_norm_grad_x", "* d, * d, d, *, * -> * d | d", "0", nullptr, nullptr, {{0, 0}}},
         {K::layer_norm_grad_w, "layer_norm_grad_w", "* d, * d, *, * -> d", "a", nullptr, nullptr, {}, S::none, nullptr, true},
+        {K::add_layer_norm, "add_layer_norm", "* d, * d, d, d -> * d, *, *, * d | d", "0aa0", nullptr, nullptr, {{3, 0}, {3, 1}}},
+        {K::layer_norm_grad_x_add, "layer_norm_grad_x_add", "* d, * d, d, *, *, * d -> * d | d", "0", nullptr, nullptr, {{0, 0}, {0, 5}}},
         {K::rope, "rope", "b s * e, b s, p c t -> b s * e | e p c t", "0", gradients::rope, nullptr, {{0, 0}}},
         {K::rope_grad, "rope_grad", "b s * e, b s, p c t -> b s * e | e p c t", "0", nullptr, nullptr, {{0, 0}}},
         {K::attention, "attention", "b s g r e, b t g e, b t g e -> b s g r e, b g r s | s t e", "0a",

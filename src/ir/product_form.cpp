@@ -32,7 +32,7 @@ FactorList joined(const FactorList& a, const FactorList& b, const FactorList& c)
 
 ProductForm product_form(const FactorRule& rule, const std::string& place)
 {
-    TRV_CHECK(rule.operands.size() == 2 && rule.results.size() == 1, "not a product");
+    TRV_CHECK(rule.operands.size() >= 2 && !rule.results.empty(), "not a product");
     const FactorList &a = rule.operands[0], &b = rule.operands[1], &c = rule.results[0];
     const FactorList batch = chosen(c, {a, b}, {}), m = chosen(c, {a}, {b}), n = chosen(c, {b}, {a}), k = chosen(a, {b}, {c});
     const auto no_form = [&](const char* problem) -> UserError {

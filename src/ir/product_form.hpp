@@ -12,6 +12,7 @@ struct ProductForm {
     bool swapped = false; ///< C lies as [n, m] in the rule's order: operands 1 and 0 are A and B here
 };
 
+/// Looks at the rule's first two operands and first result: the others belong to what follows the product.
 /// Throws UserError, placed at `place`, for a rule that is no single product: a group of factors that is not
 /// contiguous and in the same order wherever it stands, or a factor in only one operand.
 ProductForm product_form(const FactorRule& rule, const std::string& place);

@@ -1,10 +1,25 @@
 #pragma once
-// Matrix products: C (+)= op(A) · op(B), all row-major and contiguous.
+// Matrix products: C (+)= op(A) · op(B), all row-major and contiguous, and what may follow one before it is stored.
 #include "kernels/exec.hpp"
 
 #include <memory>
 
 namespace trivium::kernels {
+
+/// What becomes of a product P = op(A) · op(B) before it is stored; gelu is the one of elementwise.hpp.
+/// A bias's own gradient is no epilogue: it is summed over microbatches in f32, and libraries overwrite it in C's type.
+enum class Epilogue {
+    none,
+    bias,      ///< C = P + bias_n on every row
+    bias_gelu, ///< pre = P + bias_n, C = gelu(pre)
+    gelu_grad, ///< C = P * gelu'(pre)
+};
+
+/// The further operands of an epilogue, of C's type; pre_mn is written by bias_gelu, read by gelu_grad.
+struct EpilogueOperands {
+    const void* bias_n = nullptr;
+    void* pre_mn = nullptr;
+};
 
 /// op(A) is [m, k] (stored [k, m] where transpose_a), op(B) is [k, n] (stored [n, k] where transpose_b),
 /// C is [m, n]. A batch repeats this `batch` times with the given distances in elements;
@@ -16,7 +31,11 @@ struct ProductShape {
     DType out = DType::f32; ///< `in`, or f32 for bf16 inputs
     i64 batch = 1;
     i64 stride_a = 0, stride_b = 0, stride_c = 0;
+    Epilogue epilogue = Epilogue::none; ///< others want batch 1 and out = in
 };
+
+/// The scratch that a product may take where nobody says how much.
+inline constexpr Bytes usual_product_scratch = Bytes{32} << 20;
 
 /// Scratch that run() needs with that many threads. Makes the product to find out: not for hot paths.
 /// oneDNN 2.6 asks for at most 1.64 MiB a thread (m, n up to 128256, k up to 128256); double takes 0.22 MiB.
@@ -26,16 +45,20 @@ Bytes product_scratch(const ProductShape& shape, int threads);
 /// m, n or k of 0 is allowed (k = 0 zeroes C, or leaves it where accumulating).
 class Product {
 public:
+    /// Chooses the way to compute it that `most_scratch` allows: fewer threads on the host, another algorithm on a device.
+    /// Where nothing is little enough, scratch_bytes() says what is needed at least.
     /// \throws InternalError for a combination of types that is not stated above
-    explicit Product(const ProductShape& shape, int threads = 1);
+    explicit Product(const ProductShape& shape, int threads = 1, Bytes most_scratch = usual_product_scratch);
     Product(Product&&) noexcept;
     Product& operator=(Product&&) noexcept;
     ~Product();
 
-    /// c = op(a)·op(b), or c += where not `overwrite`. a, b, c do not overlap.
-    /// Runs on the threads that it was made for, whatever exec.threads says.
+    /// c = op(a)·op(b), or c += where not `overwrite`; with an epilogue always overwrites. No two tensors overlap.
+    /// Runs on the threads that it was made for, whatever exec.threads says; not on two threads at a time.
+    /// \pre on a device all addresses are aligned to 256 bytes
     /// \throws InternalError where scratch.size < scratch_bytes()
-    void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch) const;
+    void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
+             const EpilogueOperands& beside = {}) const;
 
     Bytes scratch_bytes() const;
     const ProductShape& shape() const;

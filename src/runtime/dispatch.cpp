@@ -224,7 +224,10 @@ Call Dispatch::bind(const Binding& b)
 {
     const Args a{b};
     switch (b.op->kind) {
-    case OpKind::matmul: return bind_product(b);
+    case OpKind::matmul:
+    case OpKind::matmul_bias:
+    case OpKind::matmul_bias_gelu:
+    case OpKind::matmul_gelu_grad: return bind_product(b);
     case OpKind::count_valid: return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::count_valid(e, n, t, y, o); };
     case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
         const double* totals = a.in<double>(0);

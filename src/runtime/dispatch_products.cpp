@@ -1,4 +1,4 @@
-// Products: the rule becomes one matrix product, compiled once per shape.
+// Products: the rule becomes one matrix product, compiled once per shape, with what follows it.
 #include "base/check.hpp"
 #include "ir/product_form.hpp"
 #include "kernels/gemm.hpp"
@@ -11,9 +11,34 @@
 namespace trivium {
 
 struct Dispatch::Products {
-    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType>;
+    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
 };
+
+namespace {
+
+kernels::Epilogue epilogue_of(OpKind kind)
+{
+    switch (kind) {
+    case OpKind::matmul_bias: return kernels::Epilogue::bias;
+    case OpKind::matmul_bias_gelu: return kernels::Epilogue::bias_gelu;
+    case OpKind::matmul_gelu_grad: return kernels::Epilogue::gelu_grad;
+    default: return kernels::Epilogue::none;
+    }
+}
+
+kernels::EpilogueOperands beside(const Binding& b, kernels::Epilogue epilogue)
+{
+    switch (epilogue) {
+    case kernels::Epilogue::none: break;
+    case kernels::Epilogue::bias: return {b.operands[2], nullptr};
+    case kernels::Epilogue::bias_gelu: return {b.operands[2], b.results[1]};
+    case kernels::Epilogue::gelu_grad: return {nullptr, b.operands[2]};
+    }
+    return {};
+}
+
+} // namespace
 
 Dispatch::Dispatch(int threads) : threads_(threads), products_(std::make_unique<Products>()) {}
 Dispatch::~Dispatch() = default;
@@ -25,8 +50,9 @@ Call Dispatch::bind_product(const Binding& binding)
     const std::string place = op.scope + "." + info(op).name;
     const ProductForm form = product_form(rule_of(graph, op), place);
     const DType in = graph[op.operands[0]].type.dtype, out = graph[op.results[0]].type.dtype;
+    const kernels::Epilogue epilogue = epilogue_of(op.kind);
     std::unique_ptr<kernels::Product>& product =
-        products_->made[{form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out}];
+        products_->made[{form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue}];
     if (!product) {
         kernels::ProductShape shape;
         shape.m = form.m;
@@ -40,15 +66,14 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.stride_a = form.m * form.k;
         shape.stride_b = form.k * form.n;
         shape.stride_c = form.m * form.n;
-        // Fewer threads where the scratch does not do for all.
-        for (int threads = threads_; !product || (threads >= 1 && product->scratch_bytes() > binding.scratch.size); threads /= 2)
-            product = std::make_unique<kernels::Product>(shape, threads);
+        shape.epilogue = epilogue;
+        product = std::make_unique<kernels::Product>(shape, threads_, binding.scratch.size);
     }
     TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " wants ", product->scratch_bytes(),
               " bytes of scratch, the machine file allows ", binding.scratch.size);
     const void *a = binding.operands[form.swapped ? 1 : 0], *b = binding.operands[form.swapped ? 0 : 1];
-    return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
-            scratch = binding.scratch](const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch); };
+    return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite, scratch = binding.scratch,
+            more = beside(binding, epilogue)](const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch, more); };
 }
 
 } // namespace trivium

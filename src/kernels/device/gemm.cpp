@@ -1,30 +1,74 @@
-// Products on a device: cuBLAS. It uses a workspace of its own so far, none of the scratch that it is lent.
+// Products on a device: cuBLASLt, with its epilogues where it has the one that is asked for.
 #include "kernels/gemm.hpp"
 
-#include "row_parallel.hpp"
+#include "base/check.hpp"
+#include "kernels/device/cuda_check.hpp"
+#include "kernels/device/stream.hpp"
+#include "kernels/epilogue.hpp"
 
-#include <cublas_v2.h>
+#include <algorithm>
+#include <array>
+#include <cublasLt.h>
 
 namespace trivium::kernels {
 
 namespace {
 
-/// The one check for calls of cuBLAS.
+/// The one check for calls of cuBLASLt.
 void check(cublasStatus_t status, const char* call)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
-        throw InternalError(__FILE__, __LINE__, str(call, ": ", cublasGetStatusString(status)));
+        throw InternalError(__FILE__, __LINE__, str(call, ": ", cublasLtGetStatusString(status)));
 }
 
 /// One per process, kept to its end: making one is slow, and the driver may be gone before static objects are.
-cublasHandle_t handle()
+cublasLtHandle_t handle()
 {
-    static const cublasHandle_t made = [] {
-        cublasHandle_t fresh = nullptr;
-        check(cublasCreate(&fresh), "cublasCreate");
+    static const cublasLtHandle_t made = [] {
+        cublasLtHandle_t fresh = nullptr;
+        check(cublasLtCreate(&fresh), "cublasLtCreate");
         return fresh;
     }();
     return made;
+}
+
+/// A description of cuBLASLt, by the functions that make, change and destroy it.
+template <class T, cublasStatus_t (*destroy)(T)>
+class Described {
+public:
+    Described() = default;
+    Described(const Described&) = delete;
+    Described& operator=(const Described&) = delete;
+    ~Described()
+    {
+        if (made)
+            destroy(made);
+    }
+
+    T made = nullptr;
+};
+
+using Layout = Described<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Operation = Described<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Preference = Described<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+template <class Value>
+void set(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute, const Value& value)
+{
+    check(cublasLtMatrixLayoutSetAttribute(layout.made, attribute, &value, sizeof(value)), "cublasLtMatrixLayoutSetAttribute");
+}
+
+template <class Value>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const Value& value)
+{
+    check(cublasLtMatmulDescSetAttribute(operation.made, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+}
+
+template <class Value>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute, const Value& value)
+{
+    check(cublasLtMatmulPreferenceSetAttribute(preference.made, attribute, &value, sizeof(value)),
+          "cublasLtMatmulPreferenceSetAttribute");
 }
 
 cudaDataType_t type_of(DType type)
@@ -32,49 +76,184 @@ cudaDataType_t type_of(DType type)
     return type == DType::f64 ? CUDA_R_64F : type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
-cublasOperation_t operation(bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; }
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
+{
+    switch (epilogue) {
+    case Epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case Epilogue::gelu_grad: return CUBLASLT_EPILOGUE_DGELU;
+    }
+    return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// `stored` rows of `width` numbers, row-major: to cuBLASLt, which counts columns first, columns of that length.
+void describe(Layout& layout, DType type, i64 stored, i64 width, i64 batch, i64 stride)
+{
+    check(cublasLtMatrixLayoutCreate(&layout.made, type_of(type), static_cast<u64>(width), static_cast<u64>(stored), width),
+          "cublasLtMatrixLayoutCreate");
+    if (batch > 1) {
+        set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+        set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(stride));
+    }
+}
+
+/// What every address that run() gets is aligned to: the arena's offsets are.
+constexpr std::uint32_t alignment = 256;
+
+/// The pre-activation's rows must be multiples of 8 numbers; only these two types have the GELU epilogues.
+bool fits_library(const ProductShape& shape)
+{
+    const bool activates = shape.epilogue == Epilogue::bias_gelu || shape.epilogue == Epilogue::gelu_grad;
+    return shape.epilogue == Epilogue::none ||
+           (shape.in != DType::f64 && (!activates || (shape.in == DType::bf16 && shape.n % 8 == 0)));
+}
 
 } // namespace
 
+// Row-major C = op(A) op(B) is, with columns first, C' = op(B)' op(A)': the library's A is our b.
 struct Product::Impl {
     ProductShape shape;
+    Layout a, b, c;
+    Operation operation;
+    cublasLtMatmulAlgo_t algorithm{};
+    Bytes scratch = 0;
+    bool by_library = false; ///< the epilogue; else kernels follow the product
+
+    bool empty() const { return shape.m * shape.n * shape.batch == 0; }
+
+    void make(Bytes most_scratch)
+    {
+        describe(a, shape.in, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k, shape.batch,
+                 shape.stride_a);
+        describe(b, shape.in, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n, shape.batch,
+                 shape.stride_b);
+        describe(c, shape.out, shape.m, shape.n, shape.batch, shape.stride_c);
+        // Sums of f32 are made in f32 as it is: no TF32.
+        const bool wide = shape.in == DType::f64;
+        check(cublasLtMatmulDescCreate(&operation.made, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
+                                       wide ? CUDA_R_64F : CUDA_R_32F),
+              "cublasLtMatmulDescCreate");
+        set(operation, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+        set(operation, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+        if (shape.epilogue != Epilogue::none && fits_library(shape)) {
+            follow_with(shape.epilogue);
+            by_library = choose(most_scratch);
+            if (by_library)
+                return;
+            follow_with(Epilogue::none);
+        }
+        TRV_CHECK(choose(most_scratch), "cuBLASLt has no product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
+                  " for ", most_scratch, " B of scratch");
+    }
+
+    void follow_with(Epilogue epilogue) const
+    {
+        set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
+        if (epilogue == Epilogue::none)
+            return;
+        if (epilogue != Epilogue::bias)
+            set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(shape.n));
+        // To choose by, addresses of the right alignment; run() has the true ones.
+        void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{alignment});
+        point_to({somewhere, somewhere});
+    }
+
+    void point_to(const EpilogueOperands& beside) const
+    {
+        if (shape.epilogue != Epilogue::gelu_grad)
+            set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.bias_n);
+        if (shape.epilogue != Epilogue::bias)
+            set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.pre_mn);
+    }
+
+    /// Takes the heuristic's first algorithm that does with the scratch. It measures nothing.
+    bool choose(Bytes most_scratch)
+    {
+        Preference preference;
+        check(cublasLtMatmulPreferenceCreate(&preference.made), "cublasLtMatmulPreferenceCreate");
+        set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_scratch));
+        for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+            set(preference, attribute, alignment);
+        // Where the sum over k is split, its parts are added in f32, in one order.
+        set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+        std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+        int count = 0;
+        const cublasStatus_t status =
+            cublasLtMatmulAlgoGetHeuristic(handle(), operation.made, b.made, a.made, c.made, c.made, preference.made,
+                                           static_cast<int>(found.size()), found.data(), &count);
+        if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+            return false;
+        check(status, "cublasLtMatmulAlgoGetHeuristic");
+        const auto fits = [&](const cublasLtMatmulHeuristicResult_t& result) {
+            return result.state == CUBLAS_STATUS_SUCCESS && static_cast<Bytes>(result.workspaceSize) <= most_scratch;
+        };
+        const auto first = std::find_if(found.begin(), found.begin() + count, fits);
+        if (first == found.begin() + count)
+            return false;
+        algorithm = first->algo;
+        scratch = static_cast<Bytes>(first->workspaceSize);
+        return true;
+    }
+
+    void multiply(cudaStream_t stream, const void* from_a, const void* from_b, void* to, bool overwrite, Scratch lent) const
+    {
+        const bool wide = shape.in == DType::f64;
+        const double one = 1, zero = 0;
+        const float one_f = 1, zero_f = 0;
+        const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
+        const void* beta = overwrite ? (wide ? static_cast<const void*>(&zero) : &zero_f) : alpha;
+        check(cublasLtMatmul(handle(), operation.made, alpha, from_b, b.made, from_a, a.made, beta, to, c.made, to, c.made,
+                             &algorithm, lent.data, static_cast<std::size_t>(scratch), stream),
+              "cublasLtMatmul");
+    }
 };
 
-Product::Product(const ProductShape& shape, int threads) : impl_(std::make_unique<Impl>(Impl{shape}))
+Product::Product(const ProductShape& shape, int threads, Bytes most_scratch) : impl_(std::make_unique<Impl>())
 {
-    TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m, ", n ",
-              shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
-    TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
-              "no product with these types");
+    check_product(shape, threads);
+    impl_->shape = shape;
+    if (!impl_->empty() && shape.k > 0)
+        impl_->make(most_scratch);
 }
 
 Product::Product(Product&&) noexcept = default;
 Product& Product::operator=(Product&&) noexcept = default;
 Product::~Product() = default;
 
-Bytes Product::scratch_bytes() const { return 0; }
+Bytes Product::scratch_bytes() const { return impl_->scratch; }
 
 const ProductShape& Product::shape() const { return impl_->shape; }
 
-void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch) const
+void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
+                  const EpilogueOperands& beside) const
 {
-    const ProductShape& s = impl_->shape;
-    if (s.m * s.n * s.batch == 0)
+    const Impl& p = *impl_;
+    const ProductShape& shape = p.shape;
+    TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "an epilogue of a product that is added");
+    TRV_CHECK(scratch.size >= p.scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " needs ", p.scratch,
+              " B of scratch and got ", scratch.size);
+    if (p.empty())
         return;
-    const bool wide = s.in == DType::f64;
-    const double one = 1, zero = 0;
-    const float one_f = 1, zero_f = 0;
-    const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
-    const void* nought = wide ? static_cast<const void*>(&zero) : &zero_f;
-    const auto at_least_1 = [](i64 rows) { return std::max<i64>(1, rows); };
-    check(cublasSetStream(handle(), space_of(exec).cuda_stream()), "cublasSetStream");
-    // cuBLAS counts columns first: row-major C = op(A) op(B) is its C^T = op(B)^T op(A)^T.
-    check(cublasGemmStridedBatchedEx_64(handle(), operation(s.transpose_b), operation(s.transpose_a), s.n, s.m, s.k,
-                                        alpha, b, type_of(s.in), at_least_1(s.transpose_b ? s.k : s.n), s.stride_b, a,
-                                        type_of(s.in), at_least_1(s.transpose_a ? s.m : s.k), s.stride_a,
-                                        overwrite ? nought : alpha, c, type_of(s.out), s.n, s.stride_c, s.batch,
-                                        wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-          "cublasGemmStridedBatchedEx");
+    for (const void* address : {a, b, static_cast<const void*>(c), beside.bias_n, static_cast<const void*>(beside.pre_mn),
+                                static_cast<const void*>(p.scratch > 0 ? scratch.data : nullptr)})
+        TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % alignment == 0, "an address that is not aligned to ", alignment, " bytes");
+    const cudaStream_t stream = stream_of(exec);
+    void* const target = p.by_library ? c : product_target(shape, c, beside);
+    if (shape.k == 0) {
+        for (i64 i = 0; overwrite && i < shape.batch; ++i)
+            check_cuda(cudaMemsetAsync(static_cast<char*>(target) + i * shape.stride_c * size_of(shape.out), 0,
+                                       static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)), stream),
+                       "cudaMemsetAsync");
+    } else {
+        if (p.by_library)
+            p.point_to(beside);
+        p.multiply(stream, a, b, target, overwrite, scratch);
+    }
+    if (!p.by_library)
+        finish_product(exec, shape, c, beside);
 }
 
 Bytes product_scratch(const ProductShape& shape, int threads) { return Product(shape, threads).scratch_bytes(); }

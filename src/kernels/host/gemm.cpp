@@ -2,6 +2,7 @@
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"
+#include "kernels/epilogue.hpp"
 #include "product_f64.hpp"
 
 #include <array>
@@ -119,23 +120,49 @@ struct Product::Impl {
             scratch = std::max(scratch, static_cast<Bytes>(scratchpad_desc[overwrite].get_size()));
         }
     }
+
+    void multiply(const void* from_a, const void* from_b, void* to, bool overwrite, Scratch lent) const
+    {
+        if (shape.k == 0) {
+            for (i64 i = 0; overwrite && i < shape.batch; ++i)
+                std::memset(static_cast<char*>(to) + i * shape.stride_c * size_of(shape.out), 0,
+                            static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)));
+            return;
+        }
+        if (shape.in == DType::f64)
+            return product_f64({.threads = threads}, shape, static_cast<const double*>(from_a),
+                               static_cast<const double*>(from_b), static_cast<double*>(to), overwrite, lent);
+        checked("running a product", [&] {
+            const ThreadScope scope(threads);
+            dnnl::stream stream(engine());
+            const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {
+                return dnnl::memory(desc, engine(), const_cast<void*>(data));
+            };
+            primitive[overwrite].execute(stream, {{DNNL_ARG_SRC, memory(a, from_a)},
+                                                  {DNNL_ARG_WEIGHTS, memory(b, from_b)},
+                                                  {DNNL_ARG_DST, memory(c, to)},
+                                                  {DNNL_ARG_SCRATCHPAD, memory(scratchpad_desc[overwrite], lent.data)}});
+            stream.wait();
+        });
+    }
 };
 
-Product::Product(const ProductShape& shape, int threads) : impl_(std::make_unique<Impl>())
+Product::Product(const ProductShape& shape, int threads, Bytes most_scratch)
 {
-    TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m, ", n ",
-              shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
-    TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
-              "no product with these types");
-    impl_->asked = shape;
-    impl_->shape = folded(shape);
-    impl_->threads = stable_threads(impl_->shape, threads);
-    if (impl_->empty() || impl_->shape.k == 0)
-        return;
-    if (shape.in == DType::f64)
-        impl_->scratch = product_f64_scratch(impl_->shape, threads);
-    else
-        checked("making a product", [&] { impl_->make(); });
+    check_product(shape, threads);
+    for (bool fits = false; !fits && threads >= 1; threads /= 2) {
+        impl_ = std::make_unique<Impl>();
+        impl_->asked = shape;
+        impl_->shape = folded(shape);
+        impl_->threads = stable_threads(impl_->shape, threads);
+        if (impl_->empty() || impl_->shape.k == 0)
+            return;
+        if (shape.in == DType::f64)
+            impl_->scratch = product_f64_scratch(impl_->shape, threads);
+        else
+            checked("making a product", [&] { impl_->make(); });
+        fits = impl_->scratch <= most_scratch;
+    }
 }
 
 Product::Product(Product&&) noexcept = default;
@@ -152,35 +179,17 @@ const ProductShape& Product::shape() const
     return impl_->asked;
 }
 
-void Product::run(const Exec&, const void* a, const void* b, void* c, bool overwrite, Scratch scratch) const
+void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
+                  const EpilogueOperands& beside) const
 {
     const ProductShape& shape = impl_->shape;
+    TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "an epilogue of a product that is added");
     TRV_CHECK(scratch.size >= impl_->scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " needs ",
               impl_->scratch, " B of scratch and got ", scratch.size);
     if (impl_->empty())
         return;
-    if (shape.k == 0) {
-        for (i64 i = 0; overwrite && i < shape.batch; ++i)
-            std::memset(static_cast<char*>(c) + i * shape.stride_c * size_of(shape.out), 0,
-                        static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)));
-        return;
-    }
-    if (shape.in == DType::f64)
-        return product_f64({.threads = impl_->threads}, shape, static_cast<const double*>(a),
-                           static_cast<const double*>(b), static_cast<double*>(c), overwrite, scratch);
-    checked("running a product", [&] {
-        const ThreadScope scope(impl_->threads);
-        dnnl::stream stream(engine());
-        const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {
-            return dnnl::memory(desc, engine(), const_cast<void*>(data));
-        };
-        impl_->primitive[overwrite].execute(
-            stream, {{DNNL_ARG_SRC, memory(impl_->a, a)},
-                     {DNNL_ARG_WEIGHTS, memory(impl_->b, b)},
-                     {DNNL_ARG_DST, memory(impl_->c, c)},
-                     {DNNL_ARG_SCRATCHPAD, memory(impl_->scratchpad_desc[overwrite], scratch.data)}});
-        stream.wait();
-    });
+    impl_->multiply(a, b, product_target(shape, c, beside), overwrite, scratch);
+    finish_product(exec, shape, c, beside);
 }
 
 Bytes product_scratch(const ProductShape& shape, int threads)

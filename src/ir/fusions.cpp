@@ -1,0 +1,83 @@
+#include "ir/fusions.hpp"
+
+#include "ir/product_form.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+namespace trivium {
+
+namespace {
+
+/// One plain product whose result lies as the library writes it.
+bool plain(const FactorRule& product)
+{
+    const ProductForm form = product_form(product, "a product");
+    return form.batch == 1 && !form.swapped;
+}
+
+bool any_product(const FactorRule& first, const FactorRule&) { return plain(first); }
+
+/// The bias runs along the columns of the result, all of them.
+bool bias_of_columns(const FactorRule& first, const FactorRule& second)
+{
+    const FactorList &out = second.results[0], &bias = second.operands[1];
+    return plain(first) && bias.size() <= out.size() && std::equal(bias.rbegin(), bias.rend(), out.rbegin()) &&
+           element_count(second.shape_of(bias)) == product_form(first, "a product").n;
+}
+
+using K = OpKind;
+
+const Fusion table[] = {
+    {K::matmul, K::bias_add, 0, K::matmul_bias, bias_of_columns},
+    {K::matmul_bias, K::gelu, 0, K::matmul_bias_gelu},
+    {K::matmul, K::gelu_grad, 0, K::matmul_gelu_grad, any_product},
+    {K::add, K::rms_norm, 0, K::add_rms_norm},
+    {K::add, K::layer_norm, 0, K::add_layer_norm},
+    {K::rms_norm_grad_x, K::add, 1, K::rms_norm_grad_x_add},
+    {K::rms_norm_grad_x, K::add, 0, K::rms_norm_grad_x_add},
+    {K::layer_norm_grad_x, K::add, 1, K::layer_norm_grad_x_add},
+    {K::layer_norm_grad_x, K::add, 0, K::layer_norm_grad_x_add},
+};
+
+} // namespace
+
+const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
+{
+    if (first.accumulate || second.accumulate || first.results.size() != 1)
+        return nullptr;
+    for (const Fusion& row : table) {
+        const auto through = static_cast<std::size_t>(row.through);
+        // The one that goes through is read once: the fused op has no second place for it.
+        if (row.first == first.kind && row.second == second.kind && second.operands[through] == first.results[0] &&
+            std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&
+            (!row.fits || row.fits(rule_of(graph, first), rule_of(graph, second))))
+            return &row;
+    }
+    return nullptr;
+}
+
+bool keeps_middle(const Fusion& fusion)
+{
+    return std::string_view(info(fusion.fused).dtypes).size() > std::string_view(info(fusion.second).dtypes).size();
+}
+
+Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion)
+{
+    Op op = first;
+    op.kind = fusion.fused;
+    for (std::size_t i = 0; i < second.operands.size(); ++i)
+        if (i != static_cast<std::size_t>(fusion.through))
+            op.operands.push_back(second.operands[i]);
+    op.results = second.results;
+    if (keeps_middle(fusion))
+        op.results.push_back(first.results[0]);
+    op.attrs.insert(op.attrs.end(), second.attrs.begin(), second.attrs.end());
+    std::erase_if(op.attrs, [](const auto& attr) { return attr.first == "rule"; });
+    if (!*info(fusion.fused).rule)
+        op.attrs.emplace_back("rule", joined_rule(rule_of(graph, first), rule_of(graph, second), static_cast<std::size_t>(fusion.through),
+                                                  keeps_middle(fusion)));
+    return op;
+}
+
+} // namespace trivium

@@ -1,0 +1,54 @@
+#include "kernels/epilogue.hpp"
+
+#include "base/check.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace trivium::kernels {
+
+namespace {
+
+template <class T>
+void finish(const Exec& exec, const ProductShape& shape, T* c, const T* bias, T* pre)
+{
+    switch (shape.epilogue) {
+    case Epilogue::none: break;
+    case Epilogue::bias: bias_add(exec, shape.m, shape.n, c, bias, c); break;
+    case Epilogue::bias_gelu:
+        bias_add(exec, shape.m, shape.n, pre, bias, pre);
+        gelu(exec, shape.m * shape.n, pre, c);
+        break;
+    case Epilogue::gelu_grad: gelu_grad(exec, shape.m * shape.n, c, pre, c); break;
+    }
+}
+
+} // namespace
+
+void check_product(const ProductShape& shape, int threads)
+{
+    TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m, ", n ",
+              shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
+    TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
+              "no product with these types");
+    TRV_CHECK(shape.epilogue == Epilogue::none || (shape.batch == 1 && shape.out == shape.in),
+              "an epilogue of a batch of ", shape.batch, ", or into another type");
+}
+
+void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside)
+{
+    return shape.epilogue == Epilogue::bias_gelu ? beside.pre_mn : c;
+}
+
+void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& beside)
+{
+    const auto finish_as = [&](auto type) {
+        using T = decltype(type);
+        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(beside.bias_n), static_cast<T*>(beside.pre_mn));
+    };
+    switch (shape.out) {
+    case DType::f64: return finish_as(double{});
+    case DType::f32: return finish_as(float{});
+    case DType::bf16: return finish_as(bf16{});
+    }
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,74 @@
+#include "passes/fuse.hpp"
+
+#include "ir/fusions.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+class Fuser {
+public:
+    explicit Fuser(Graph graph) : g_(std::move(graph)), needed_(g_.values.size(), 0)
+    {
+        for (const Op& op : g_.ops)
+            for (const ValueId v : op.operands)
+                ++needed_[v.index()];
+        for (const ValueId v : g_.outputs)
+            ++needed_[v.index()];
+        for (const Carry& carry : g_.carries)
+            ++needed_[carry.out.index()];
+    }
+
+    Graph run()
+    {
+        std::vector<Op> ops;
+        for (Op& op : g_.ops)
+            if (ops.empty() || !join(ops.back(), op))
+                ops.push_back(std::move(op));
+        g_.ops = std::move(ops);
+        // An op that went away leaves a value without producer.
+        std::vector<bool> kept(g_.values.size(), false);
+        for (std::size_t i = 0; i < kept.size(); ++i)
+            kept[i] = g_.values[i].role != Role::computed;
+        for (const Op& op : g_.ops)
+            for (const ValueId v : op.results)
+                kept[v.index()] = true;
+        keep_only(g_, std::vector<bool>(g_.ops.size(), true), kept);
+        return std::move(g_);
+    }
+
+private:
+    /// `first` does what both did, where it can.
+    bool join(Op& first, const Op& second)
+    {
+        if (first.region != second.region || first.phase != second.phase)
+            return false;
+        const Fusion* fusion = find_fusion(g_, first, second);
+        if (!fusion)
+            return false;
+        const bool read_by_others = needed_[first.results[0].index()] > 1;
+        if (keeps_middle(*fusion) ? !read_by_others && !in_place(fusion->fused) : read_by_others)
+            return false;
+        first = fused_op(g_, first, second, *fusion);
+        return true;
+    }
+
+    /// Whether the last result may live in an operand's buffer, so that it costs nothing.
+    static bool in_place(OpKind kind)
+    {
+        const OpInfo& row = info(kind);
+        const int last = static_cast<int>(std::char_traits<char>::length(row.dtypes)) - 1;
+        return std::any_of(row.aliases.begin(), row.aliases.end(), [&](const Alias& alias) { return alias.result == last; });
+    }
+
+    Graph g_;
+    std::vector<int> needed_; ///< how often a value is read
+};
+
+} // namespace
+
+Graph fuse(Graph graph) { return Fuser(std::move(graph)).run(); }
+
+} // namespace trivium
