@@ -69,4 +69,14 @@ Bytes Arena::high_water() const
     return end;
 }
 
+HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena_(arena.at(offset)), bytes_(bytes)
+{
+    TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
+}
+
+std::byte* HostWindow::data() { return in_arena_; }
+void HostWindow::pull() {}
+void HostWindow::push() {}
+void HostWindow::release() {}
+
 } // namespace trivium

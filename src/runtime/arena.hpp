@@ -3,13 +3,15 @@
 #include "base/units.hpp"
 
 #include <cstddef>
+#include <vector>
 
 namespace trivium {
 
-/// Bytes that this process may still take: of the machine, and of its control group; -1 where nobody says.
+/// Bytes that an arena may still take, of the machine and of its control group, or of the device; -1 where nobody says.
 Bytes available_memory();
 
-/// Host memory of a fixed size, page-aligned, obtained from the system untouched and given back at the end.
+/// Memory of a fixed size where this build computes, obtained in one piece and given back at the end: the host's
+/// (page-aligned, untouched), or the device's (aligned to 256 bytes).
 /// Builds with contracts fill it with a pattern, so that what was really touched can be measured.
 class Arena {
 public:
@@ -20,7 +22,7 @@ public:
     ~Arena();
 
     Bytes size() const { return size_; }
-    std::byte* data() const { return data_; }
+    /// For kernels. What the host does with the content goes through a HostWindow.
     std::byte* at(Bytes offset) const { return data_ + offset; }
 
     /// With contracts: the end of the highest byte that no longer holds the pattern. Else 0.
@@ -30,6 +32,28 @@ private:
     std::byte* data_ = nullptr;
     Bytes size_ = 0;
     Bytes mapped_ = 0;
+};
+
+/// A stretch of an arena for the host: the arena's own bytes where they are the host's, else a copy of them.
+class HostWindow {
+public:
+    /// \pre it lies within the arena, which outlives it
+    HostWindow(const Arena& arena, Bytes offset, Bytes bytes);
+
+    Bytes bytes() const { return bytes_; }
+    /// Valid until release(). A copy's content is garbage before pull().
+    std::byte* data();
+    /// Gets the content, after all work that the device was given before. Returns when it is there.
+    void pull();
+    /// Puts the content into the arena, after all work that the device was given before. Returns when it is there.
+    void push();
+    /// Gives a copy's memory back.
+    void release();
+
+private:
+    std::byte* in_arena_;
+    Bytes bytes_;
+    std::vector<std::byte> copy_; ///< empty on the host
 };
 
 } // namespace trivium

@@ -13,6 +13,11 @@ bool computes_on_device();
 /// Devices that this process can use: 0 where the build, the driver or the machine has none. Starts nothing.
 int device_count();
 
+/// What there is of a device's memory.
+struct DeviceMemory {
+    Bytes total = 0, free = 0;
+};
+
 /// One device.
 class Device {
 public:
@@ -22,19 +27,20 @@ public:
 
     int index() const { return index_; }
     const std::string& name() const { return name_; }
-    Bytes memory() const { return memory_; }
+    DeviceMemory memory() const;
 
 private:
     int index_;
     std::string name_;
-    Bytes memory_ = 0;
 };
+
+enum class StreamPriority { normal, high };
 
 /// Work on a device in the order in which it is given, beside that of other streams.
 /// \pre a kernels::Runtime lives as long
 class Stream {
 public:
-    explicit Stream(const Device& device);
+    explicit Stream(const Device& device, StreamPriority priority = StreamPriority::normal);
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
     ~Stream();

@@ -22,17 +22,36 @@ void fill_normal(T* data, i64 begin, i64 count, const RandomStream& stream, doub
     }
 }
 
+constexpr i64 at_once = i64{1} << 22; ///< elements that a window holds at most: on a device it is a copy
+
+/// The content of a value, window by window: `fill(data, begin, count)` for its elements [begin, begin + count).
+template <class T, class Fill>
+void through_windows(const Arena& arena, Bytes offset, i64 count, Fill&& fill)
+{
+    constexpr auto size = static_cast<Bytes>(sizeof(T));
+    for (i64 begin = 0; begin < count; begin += at_once) {
+        const i64 n = std::min(at_once, count - begin);
+        HostWindow window(arena, offset + begin * size, n * size);
+        fill(reinterpret_cast<T*>(window.data()), begin, n);
+        window.push();
+    }
+}
+
 template <class T>
-void fill_value(const Value& value, const Box& box, T* data, std::uint64_t seed, int threads)
+void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes offset, std::uint64_t seed, int threads)
 {
     const Init& init = value.init;
     const i64 count = value.type.elements();
     if (init.kind == "normal") {
         const RandomStream stream(seed, value.name);
         const double std = real_attr(init.attrs, "std");
-        for_each_run(whole_shape(value), box, [&](i64 from, i64 to, i64 run) { fill_normal(data + to, from, run, stream, std, threads); });
+        for_each_run(whole_shape(value), box, [&](i64 from, i64 to, i64 run) {
+            through_windows<T>(arena, offset + to * static_cast<Bytes>(sizeof(T)), run,
+                               [&](T* data, i64 begin, i64 n) { fill_normal(data, from + begin, n, stream, std, threads); });
+        });
     } else if (init.kind == "fill") {
-        std::fill(data, data + count, T(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value"))));
+        const T filler(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value")));
+        through_windows<T>(arena, offset, count, [&](T* data, i64, i64 n) { std::fill(data, data + n, filler); });
     } else if (init.kind == "rope_table") {
         if constexpr (!std::is_same_v<T, bf16>) {
             kernels::RopeFrequencies f;
@@ -42,7 +61,9 @@ void fill_value(const Value& value, const Box& box, T* data, std::uint64_t seed,
             f.low_freq_factor = real_attr(init.attrs, "low_freq_factor");
             f.high_freq_factor = real_attr(init.attrs, "high_freq_factor");
             f.original_seq = int_attr(init.attrs, "original_seq");
-            kernels::fill_rope_table(f, value.type.shape[0], data);
+            HostWindow window(arena, offset, count * static_cast<Bytes>(sizeof(T)));
+            kernels::fill_rope_table(f, value.type.shape[0], reinterpret_cast<T*>(window.data()));
+            window.push();
         }
     } else {
         throw InternalError(__FILE__, __LINE__, str("%", value.name, " has an unknown initialiser '", init.kind, "'"));
@@ -63,8 +84,8 @@ void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std:
 {
     for (const ValueId id : graph.with_role(role)) {
         const Value& value = graph[id];
-        void* data = arena.at(kept_buffer(schedule, value.name).offset);
-        with_type(value.type.dtype, [&](auto t) { fill_value(value, box_of(graph, id), static_cast<decltype(t)*>(data), seed, threads); });
+        const Bytes offset = kept_buffer(schedule, value.name).offset;
+        with_type(value.type.dtype, [&](auto t) { fill_value<decltype(t)>(value, box_of(graph, id), arena, offset, seed, threads); });
     }
 }
 

@@ -35,7 +35,7 @@ void refuse_strangers(const CheckpointReader& checkpoint, const Program& program
 }
 
 /// This rank's part of a value.
-TensorPiece piece_of(const Program& program, ValueId id, const Arena& arena)
+SavedTensor part_of(const Program& program, ValueId id, const Arena& arena)
 {
     const Value& value = program.graph[id];
     TensorPiece piece;
@@ -43,8 +43,7 @@ TensorPiece piece_of(const Program& program, ValueId id, const Arena& arena)
     piece.whole = whole_shape(value);
     piece.box = box_of(program.graph, id);
     piece.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
-    piece.data = arena.at(kept_buffer(program.schedule, value.name).offset);
-    return piece;
+    return {std::move(piece), HostWindow(arena, kept_buffer(program.schedule, value.name).offset, value.type.bytes())};
 }
 
 /// Of the ranks that hold the same part, the first along each axis saves it.
@@ -61,17 +60,38 @@ bool is_first_holder(const Graph& graph, const Value& value)
     return true;
 }
 
+void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
+{
+    tensor.piece.data = tensor.window.data();
+    checkpoint.read(tensor.piece);
+    tensor.window.push();
+    tensor.release();
+}
+
 } // namespace
 
-std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages)
+void SavedTensor::pull()
 {
-    std::vector<TensorPiece> pieces;
+    window.pull();
+    piece.data = window.data();
+}
+
+void SavedTensor::release()
+{
+    window.release();
+    piece.data = nullptr;
+}
+
+std::vector<SavedTensor> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages)
+{
+    std::vector<SavedTensor> tensors;
     for (const Role role : {Role::parameter, Role::state})
         for (const ValueId id : program.graph.with_role(role)) {
-            pieces.push_back(piece_of(program, id, arena));
-            pieces.back().save = is_first_holder(program.graph, program.graph[id]) && of_earlier_stages.count(pieces.back().name) == 0;
+            tensors.push_back(part_of(program, id, arena));
+            TensorPiece& piece = tensors.back().piece;
+            piece.save = is_first_holder(program.graph, program.graph[id]) && of_earlier_stages.count(piece.name) == 0;
         }
-    return pieces;
+    return tensors;
 }
 
 std::set<std::string> names_of_earlier_stages(const Program& program, const Grid& grid)
@@ -91,11 +111,11 @@ std::set<std::string> names_of_earlier_stages(const Program& program, const Grid
     return names;
 }
 
-void restore(const CheckpointReader& checkpoint, const Program& program, const std::vector<TensorPiece>& tensors)
+void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors)
 {
     refuse_strangers(checkpoint, program);
-    for (const TensorPiece& tensor : tensors)
-        checkpoint.read(tensor);
+    for (SavedTensor& tensor : tensors)
+        read(checkpoint, tensor);
 }
 
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena)
@@ -103,23 +123,25 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
     refuse_strangers(checkpoint, program);
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
-        const TensorPiece tensor = piece_of(program, id, arena);
+        SavedTensor tensor = part_of(program, id, arena);
         if (program.graph[id].type.dtype != DType::bf16) {
-            checkpoint.read(tensor);
+            read(checkpoint, tensor);
             continue;
         }
         // A bounded number of f32 values at a time: slabs of the first dimension.
-        auto* to = static_cast<bf16*>(tensor.data);
-        const i64 row = tensor.count() / tensor.box.shape[0], at_once = std::max<i64>(1, (i64{1} << 20) / row);
-        for (i64 begin = 0; begin < tensor.box.shape[0]; begin += at_once) {
-            TensorPiece slab = tensor;
+        const TensorPiece& piece = tensor.piece;
+        auto* to = reinterpret_cast<bf16*>(tensor.window.data());
+        const i64 row = piece.count() / piece.box.shape[0], at_once = std::max<i64>(1, (i64{1} << 20) / row);
+        for (i64 begin = 0; begin < piece.box.shape[0]; begin += at_once) {
+            TensorPiece slab = piece;
             slab.box.offset[0] += begin;
-            slab.box.shape[0] = std::min(at_once, tensor.box.shape[0] - begin);
+            slab.box.shape[0] = std::min(at_once, piece.box.shape[0] - begin);
             rows.resize(static_cast<std::size_t>(slab.count()));
             slab.data = rows.data();
             checkpoint.read(slab);
             std::copy(rows.begin(), rows.end(), to + begin * row);
         }
+        tensor.window.push();
     }
 }
 

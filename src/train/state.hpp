@@ -10,14 +10,23 @@
 
 namespace trivium {
 
-/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`, pointing into the arena: this rank's
-/// parts. Of those that several ranks hold, one saves it. `of_earlier_stages`: what earlier pipeline stages hold too.
-std::vector<TensorPiece> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages = {});
+/// This rank's part of a tensor, in the arena and in a checkpoint.
+struct SavedTensor {
+    TensorPiece piece; ///< its data is the window's, between pull() and release()
+    HostWindow window;
+
+    void pull();
+    void release();
+};
+
+/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`: this rank's parts. Of those that
+/// several ranks hold, one saves it. `of_earlier_stages`: what earlier pipeline stages hold too.
+std::vector<SavedTensor> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages = {});
 /// All ranks along the pipeline axis call it.
 std::set<std::string> names_of_earlier_stages(const Program& program, const Grid& grid);
 
-/// Fills `tensors` from the checkpoint. Throws UserError where it is one of another model.
-void restore(const CheckpointReader& checkpoint, const Program& program, const std::vector<TensorPiece>& tensors);
+/// Fills the arena's `tensors` from the checkpoint. Throws UserError where it is one of another model.
+void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
 
 /// Fills the parameters of an inference program, in the type in which it keeps them.
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena);

@@ -285,7 +285,14 @@ void Trainer::save()
     if (saved_step_ == state_.step)
         return;
     const Seconds begin = now();
-    const std::string path = save_checkpoint(world_, config_.checkpoint.dir, state_, saved_, config_.checkpoint.keep);
+    std::vector<TensorPiece> pieces;
+    for (SavedTensor& tensor : saved_) {
+        tensor.pull();
+        pieces.push_back(tensor.piece);
+    }
+    const std::string path = save_checkpoint(world_, config_.checkpoint.dir, state_, pieces, config_.checkpoint.keep);
+    for (SavedTensor& tensor : saved_)
+        tensor.release();
     saved_step_ = state_.step;
     checkpoint_seconds_ = now() - begin;
     log_info(fmt::format("saved {} in {}", path, format_seconds(checkpoint_seconds_)));

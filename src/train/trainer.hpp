@@ -68,7 +68,7 @@ private:
     std::optional<Executor> executor_;
     std::optional<Evaluator> evaluator_;
     std::map<std::string, Box> inputs_;  ///< the rows that this rank is fed
-    std::vector<TensorPiece> saved_;     ///< this rank's parts of what a checkpoint holds
+    std::vector<SavedTensor> saved_;     ///< this rank's parts of what a checkpoint holds
     std::optional<MetricsWriter> metrics_;
     Flops flops_ = 0;
     Bytes largest_used_ = 0; ///< of any rank, as far as it is known

@@ -18,16 +18,18 @@ class Collector {
 public:
     explicit Collector(Comm& world) : world_(world) {}
 
-    void add(const std::string& name, const Shape& whole, const Box& box, DType type, const std::byte* data)
+    void add(const std::string& name, const Shape& whole, const Box& box, const TensorType& in_arena, const Arena& arena, Bytes offset)
     {
+        HostWindow window(arena, offset, in_arena.bytes());
+        window.pull();
         std::string& part = parts_;
         const auto number = [&](i64 value) { part.append(reinterpret_cast<const char*>(&value), sizeof value); };
         number(static_cast<i64>(name.size()));
         part += name;
         number(element_count(whole));
         number(element_count(box.shape));
-        with_type(type, [&](auto t) {
-            const auto* typed = reinterpret_cast<const decltype(t)*>(data);
+        with_type(in_arena.dtype, [&](auto t) {
+            const auto* typed = reinterpret_cast<const decltype(t)*>(window.data());
             for_each_run(whole, box, [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i) {
                     const auto value = static_cast<double>(static_cast<kernels::Acc<decltype(t)>>(typed[local + i]));
@@ -92,25 +94,26 @@ void randomise(const Program& program, Arena& arena, double spread)
         const Value& v = program.graph[id];
         const double centre = v.name.find("norm.weight") != std::string::npos ? 1 : 0;
         const RandomStream stream(7, "test " + v.name);
-        std::byte* data = arena.at(kept_buffer(program.schedule, v.name).offset);
+        HostWindow window(arena, kept_buffer(program.schedule, v.name).offset, v.type.bytes());
         with_type(v.type.dtype, [&](auto t) {
-            auto* to = reinterpret_cast<decltype(t)*>(data);
+            auto* to = reinterpret_cast<decltype(t)*>(window.data());
             for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i)
                     to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(centre + spread * stream.normal_at(static_cast<u64>(global + i))));
             });
         });
+        window.push();
     }
 }
 
 /// The gradient that the update of `parameter` will read, and where it lies.
-std::pair<ValueId, const std::byte*> gradient_of(const Program& program, const Arena& arena, const std::string& parameter)
+std::pair<ValueId, Bytes> gradient_of(const Program& program, const std::string& parameter)
 {
     const Graph& g = program.graph;
     const OpId update = g[g.find(parameter + "'")].producer;
     for (const Step& step : program.schedule.steps)
         if (step.kind == StepKind::op && step.op == update)
-            return {g[update].operands[3], arena.at(program.schedule[step.operands[3]].offset)};
+            return {g[update].operands[3], program.schedule[step.operands[3]].offset};
     throw InternalError(__FILE__, __LINE__, "no step updates " + parameter);
 }
 
@@ -170,7 +173,7 @@ reference::Tensors collect(Comm& world, const Program& program, const Arena& are
     Collector all(world);
     for (const ValueId id : program.graph.with_role(role)) {
         const Value& v = program.graph[id];
-        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type.dtype, arena.at(kept_buffer(program.schedule, v.name).offset));
+        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type, arena, kept_buffer(program.schedule, v.name).offset);
     }
     return all.collect();
 }
@@ -181,8 +184,8 @@ reference::Tensors collect_gradients(Comm& world, const Program& program, const 
     Collector all(world);
     for (const ValueId id : g.with_role(Role::parameter)) {
         const Shape& whole = whole_shape(g[id]);
-        const auto [gradient, data] = gradient_of(program, arena, g[id].name);
-        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type.dtype, data);
+        const auto [gradient, offset] = gradient_of(program, g[id].name);
+        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type, arena, offset);
     }
     return all.collect();
 }

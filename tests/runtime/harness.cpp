@@ -77,14 +77,13 @@ constexpr T narrow(double value)
     return T(static_cast<kernels::Acc<T>>(value));
 }
 
-} // namespace
-
-Vector read(const Program& program, const Arena& arena, std::string_view name)
+Vector read_at(const Arena& arena, Bytes offset, const TensorType& type)
 {
-    const TensorType& type = program.graph[program.graph.find(name)].type;
+    HostWindow window(arena, offset, type.bytes());
+    window.pull();
     return with_type(type.dtype, [&](auto t) {
         using T = decltype(t);
-        const T* data = reinterpret_cast<const T*>(arena.at(buffer_of(program, name).offset));
+        const T* data = reinterpret_cast<const T*>(window.data());
         Vector values;
         for (i64 i = 0; i < type.elements(); ++i)
             values.push_back(static_cast<double>(static_cast<kernels::Acc<T>>(data[i])));
@@ -92,15 +91,23 @@ Vector read(const Program& program, const Arena& arena, std::string_view name)
     });
 }
 
+} // namespace
+
+Vector read(const Program& program, const Arena& arena, std::string_view name)
+{
+    return read_at(arena, buffer_of(program, name).offset, program.graph[program.graph.find(name)].type);
+}
+
 void write(const Program& program, Arena& arena, std::string_view name, const Vector& values)
 {
     const TensorType& type = program.graph[program.graph.find(name)].type;
     REQUIRE(type.elements() == static_cast<i64>(values.size()));
+    HostWindow window(arena, buffer_of(program, name).offset, type.bytes());
     with_type(type.dtype, [&](auto t) {
         using T = decltype(t);
-        T* data = reinterpret_cast<T*>(arena.at(buffer_of(program, name).offset));
-        std::transform(values.begin(), values.end(), data, narrow<T>);
+        std::transform(values.begin(), values.end(), reinterpret_cast<T*>(window.data()), narrow<T>);
     });
+    window.push();
 }
 
 Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter)
@@ -112,13 +119,7 @@ Vector read_gradient(const Program& program, const Arena& arena, const std::stri
     const TensorType& type = g[g[g[updated].producer].operands[3]].type;
     for (const Step& step : program.schedule.steps)
         if (step.kind == StepKind::op && step.op == g[updated].producer)
-            return with_type(type.dtype, [&](auto t) {
-                const auto* data = reinterpret_cast<const decltype(t)*>(arena.at(program.schedule[step.operands[3]].offset));
-                Vector values;
-                for (i64 i = 0; i < type.elements(); ++i)
-                    values.push_back(static_cast<double>(static_cast<kernels::Acc<decltype(t)>>(data[i])));
-                return values;
-            });
+            return read_at(arena, program.schedule[step.operands[3]].offset, type);
     FAIL("no step updates " << parameter);
     throw 0;
 }
@@ -197,8 +198,11 @@ std::vector<std::byte> Run::kept_bytes() const
 {
     std::vector<std::byte> bytes;
     for (const Buffer& b : program().schedule.buffers)
-        if (b.lifetime == Lifetime::run)
-            bytes.insert(bytes.end(), arena->at(b.offset), arena->at(b.offset) + b.bytes);
+        if (b.lifetime == Lifetime::run) {
+            HostWindow window(*arena, b.offset, b.bytes);
+            window.pull();
+            bytes.insert(bytes.end(), window.data(), window.data() + b.bytes);
+        }
     return bytes;
 }
 

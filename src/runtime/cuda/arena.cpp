@@ -1,22 +1,75 @@
-// The arena of a build for GPUs. Kernels, streams and NCCL are there; the executor does not yet move the host's
-// values to a device and back. Until it does, no run starts rather than one that goes wrong half-way.
+// The arena of a build for GPUs: the device's memory.
 #include "runtime/arena.hpp"
 
 #include "base/check.hpp"
+#include "kernels/device/cuda_check.hpp"
+#include "runtime/cuda/staging.hpp"
+
+#include <algorithm>
 
 namespace trivium {
 
-Bytes available_memory() { return -1; }
+using kernels::check_cuda;
 
-Arena::Arena(Bytes bytes) : size_(bytes)
+namespace {
+
+constexpr int untouched = 0xA5;
+constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
+
+} // namespace
+
+Bytes available_memory()
 {
-    throw UserError({"device", "models do not run on GPUs yet",
-                     "this build has the kernels for them, but not yet an executor that feeds them",
-                     "use a build of the preset 'default', which computes on CPUs"});
+    std::size_t free = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return static_cast<Bytes>(free);
 }
 
-Arena::~Arena() = default;
+Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
+{
+    const Bytes available = available_memory();
+    void* memory = nullptr;
+    if (const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(mapped_)); status != cudaSuccess) {
+        cudaGetLastError(); // else the next check would find it
+        throw IoError({"arena", str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),
+                       cudaGetErrorString(status),
+                       "take a device with more memory, more ranks, or lower train.micro_batch; `trivium plan` shows the need"});
+    }
+    data_ = static_cast<std::byte*>(memory);
+    if constexpr (contracts_on)
+        check_cuda(cudaMemset(data_, untouched, static_cast<std::size_t>(mapped_)), "cudaMemset");
+}
 
-Bytes Arena::high_water() const { return 0; }
+Arena::~Arena() { cudaFree(data_); }
+
+Bytes Arena::high_water() const
+{
+    if constexpr (!contracts_on)
+        return 0;
+    std::vector<std::byte> block(std::size_t{1} << 24);
+    for (Bytes end = mapped_; end > 0;) {
+        const Bytes begin = std::max<Bytes>(0, end - static_cast<Bytes>(block.size()));
+        copy_to_host(block.data(), data_ + begin, end - begin);
+        for (; end > begin; --end)
+            if (block[static_cast<std::size_t>(end - begin - 1)] != std::byte{untouched})
+                return end;
+    }
+    return 0;
+}
+
+HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena_(arena.at(offset)), bytes_(bytes)
+{
+    TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
+}
+
+std::byte* HostWindow::data()
+{
+    copy_.resize(static_cast<std::size_t>(bytes_));
+    return copy_.data();
+}
+
+void HostWindow::pull() { copy_to_host(data(), in_arena_, bytes_); }
+void HostWindow::push() { copy_to_device(in_arena_, data(), bytes_); }
+void HostWindow::release() { std::vector<std::byte>().swap(copy_); }
 
 } // namespace trivium

@@ -8,6 +8,8 @@ namespace trivium {
 
 using kernels::check_cuda;
 
+bool computes_on_device() { return true; }
+
 int device_count() { return kernels::usable_devices(); }
 
 Device::Device(int index) : index_(index)
@@ -22,25 +24,39 @@ Device::Device(int index) : index_(index)
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
     name_ = properties.name;
-    memory_ = static_cast<Bytes>(properties.totalGlobalMem);
+}
+
+DeviceMemory Device::memory() const
+{
+    std::size_t free = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return {static_cast<Bytes>(total), static_cast<Bytes>(free)};
 }
 
 struct Stream::Impl {
     struct Owned {
         cudaStream_t stream = nullptr;
-        Owned() { check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate"); }
+        explicit Owned(StreamPriority priority)
+        {
+            int least = 0, greatest = 0; // a greater priority is a smaller number
+            check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+            check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority == StreamPriority::high ? greatest : least),
+                       "cudaStreamCreate");
+        }
         Owned(const Owned&) = delete;
         Owned& operator=(const Owned&) = delete;
         ~Owned() { cudaStreamDestroy(stream); }
     };
+    explicit Impl(StreamPriority priority) : owned(priority) {}
+
     Owned owned;
     kernels::SpaceOnStream space{owned.stream}; // after the stream: it goes first
 };
 
-Stream::Stream(const Device& device)
+Stream::Stream(const Device& device, StreamPriority priority)
 {
     check_cuda(cudaSetDevice(device.index()), "cudaSetDevice");
-    impl_ = std::make_unique<Impl>();
+    impl_ = std::make_unique<Impl>(priority);
 }
 
 Stream::~Stream() = default;

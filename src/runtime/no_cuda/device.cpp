@@ -16,9 +16,11 @@ Device::Device(int index) : index_(index)
                      "build with the preset 'cuda': docs/cuda.md"});
 }
 
+DeviceMemory Device::memory() const { return {}; }
+
 struct Stream::Impl {};
 
-Stream::Stream(const Device&) {}
+Stream::Stream(const Device&, StreamPriority) {}
 Stream::~Stream() = default;
 
 kernels::Exec Stream::exec() const { return {}; }

@@ -1,0 +1,132 @@
+// CUDA's streams and events, and graphs that are captured from them.
+#include "runtime/streams.hpp"
+
+#include "base/check.hpp"
+#include "kernels/device/cuda_check.hpp"
+#include "runtime/device.hpp"
+
+namespace trivium {
+
+using kernels::check_cuda;
+
+namespace {
+
+cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
+
+/// The one that the thread has chosen.
+Device current_device()
+{
+    int index = 0;
+    check_cuda(cudaGetDevice(&index), "cudaGetDevice");
+    return Device(index);
+}
+
+/// The stream of queue 0 of all Streams. Kept to the end of the process: the driver may be gone before static objects are.
+const Stream& compute_stream()
+{
+    static const Stream& made = *new Stream(current_device());
+    return made;
+}
+
+class CudaStreams : public Streams {
+public:
+    explicit CudaStreams(const StreamsConfig& config)
+    {
+        const Device device = current_device();
+        for (int queue = 1; queue < config.queues; ++queue) // what moves data is small, and others wait for it
+            beside_.push_back(std::make_unique<Stream>(device, StreamPriority::high));
+        for (int queue = 0; queue < config.queues; ++queue)
+            execs_.push_back(stream(queue).exec());
+        events_.resize(static_cast<std::size_t>(config.events));
+        for (cudaEvent_t& event : events_)
+            check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+        stamps_.resize(static_cast<std::size_t>(config.stamps));
+        for (cudaEvent_t& event : stamps_)
+            check_cuda(cudaEventCreate(&event), "cudaEventCreate");
+    }
+
+    ~CudaStreams() override
+    {
+        cudaDeviceSynchronize(); // an error was thrown before, or is of no interest any more
+        for (const cudaGraphExec_t graph : graphs_)
+            cudaGraphExecDestroy(graph);
+        for (const cudaEvent_t event : events_)
+            cudaEventDestroy(event);
+        for (const cudaEvent_t event : stamps_)
+            cudaEventDestroy(event);
+        for (void* memory : pinned_)
+            cudaFreeHost(memory);
+    }
+
+    void launch(int queue, const Call& call) override
+    {
+        call(execs_[static_cast<std::size_t>(queue)]);
+        check_cuda(cudaPeekAtLastError(), "a kernel's launch");
+    }
+
+    void launch(int queue, Communication& move) override { move.start(execs_[static_cast<std::size_t>(queue)]); }
+
+    void copy(int queue, void* to, const void* from, Bytes bytes) override
+    {
+        check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, native(stream(queue))), "cudaMemcpyAsync");
+    }
+
+    void record(int queue, int event) override { check_cuda(cudaEventRecord(at(events_, event), native(stream(queue))), "cudaEventRecord"); }
+    void wait(int queue, int event) override { check_cuda(cudaStreamWaitEvent(native(stream(queue)), at(events_, event)), "cudaStreamWaitEvent"); }
+    void synchronise(int event) override { check_cuda(cudaEventSynchronize(at(events_, event)), "the device's work"); }
+    void stamp(int queue, int stamp) override { check_cuda(cudaEventRecord(at(stamps_, stamp), native(stream(queue))), "cudaEventRecord"); }
+
+    Seconds seconds(int stamp) override
+    {
+        check_cuda(cudaEventSynchronize(at(stamps_, stamp)), "the device's work");
+        float milliseconds = 0; // after the first stamp, so that the few digits of a float do
+        check_cuda(cudaEventElapsedTime(&milliseconds, stamps_.front(), at(stamps_, stamp)), "cudaEventElapsedTime");
+        return static_cast<Seconds>(milliseconds) / 1000;
+    }
+
+    std::byte* host_memory(Bytes bytes) override
+    {
+        void* memory = nullptr;
+        check_cuda(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<Bytes>(bytes, 256)), cudaHostAllocDefault), "cudaHostAlloc");
+        pinned_.push_back(memory);
+        return static_cast<std::byte*>(memory);
+    }
+
+    void begin_capture() override
+    {
+        check_cuda(cudaStreamBeginCapture(native(stream(0)), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    }
+
+    void end_capture(int graph) override
+    {
+        cudaGraph_t captured = nullptr;
+        check_cuda(cudaStreamEndCapture(native(stream(0)), &captured), "cudaStreamEndCapture");
+        TRV_CHECK(graph == static_cast<int>(graphs_.size()), "graphs are captured in order");
+        cudaGraphExec_t ready = nullptr;
+        const cudaError_t status = cudaGraphInstantiate(&ready, captured, 0);
+        cudaGraphDestroy(captured);
+        check_cuda(status, "cudaGraphInstantiate");
+        graphs_.push_back(ready);
+    }
+
+    void replay(int graph) override
+    {
+        check_cuda(cudaGraphLaunch(graphs_[static_cast<std::size_t>(graph)], native(stream(0))), "cudaGraphLaunch");
+    }
+
+private:
+    const Stream& stream(int queue) const { return queue == 0 ? compute_stream() : *beside_[static_cast<std::size_t>(queue - 1)]; }
+    static cudaEvent_t at(const std::vector<cudaEvent_t>& events, int event) { return events[static_cast<std::size_t>(event)]; }
+
+    std::vector<std::unique_ptr<Stream>> beside_;
+    std::vector<kernels::Exec> execs_; ///< by queue
+    std::vector<cudaEvent_t> events_, stamps_;
+    std::vector<cudaGraphExec_t> graphs_;
+    std::vector<void*> pinned_;
+};
+
+} // namespace
+
+std::unique_ptr<Streams> make_device_streams(const StreamsConfig& config) { return std::make_unique<CudaStreams>(config); }
+
+} // namespace trivium
