@@ -2,6 +2,10 @@
 
 #include "kernels/attention_tiles.hpp"
 #include "kernels/instantiate.hpp"
+#include "kernels/tensor_attention.hpp"
+
+#include <algorithm>
+#include <type_traits>
 
 namespace trivium::kernels {
 
@@ -16,7 +20,8 @@ template <class T>
 Bytes attention_grad_scratch(const AttentionShape& shape, int threads)
 {
     const AttentionTiles tiles(shape, tile_lanes<Acc<T>>);
-    return task_workers(threads, tiles.groups) * BackwardTiles<Acc<T>>::bytes(tiles);
+    const Bytes bytes = task_workers(threads, tiles.groups) * BackwardTiles<Acc<T>>::bytes(tiles);
+    return std::is_same_v<T, bf16> ? std::max(bytes, tensor_attention_grad_scratch(shape)) : bytes;
 }
 
 namespace {
@@ -38,6 +43,9 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
+    if constexpr (std::is_same_v<T, bf16>)
+        if (tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs))
+            return;
     const AttentionTiles at(shape, tile_lanes<A>);
     const Bytes each = ForwardTiles<A>::bytes(at);
     const i64 tasks = at.groups * at.query_blocks;
@@ -89,6 +97,9 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
     TRV_CHECK(shape.q_len <= shape.kv_len, "attention_grad: q_len ", shape.q_len, " exceeds kv_len ", shape.kv_len);
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
+    if constexpr (std::is_same_v<T, bf16>)
+        if (tensor_attention_grad(exec, shape, args, scratch))
+            return;
     const AttentionTiles at(shape, tile_lanes<A>);
     const Bytes each = BackwardTiles<A>::bytes(at);
     const i64 workers = affordable_workers(task_workers(exec.threads, at.groups), each, scratch, "attention_grad");

@@ -129,4 +129,39 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
     return o;
 }
 
+/// The gradients of sum(dout * attention(q, k, v)), where o is attention(q, k, v) as the forward call rounded it: that
+/// error, times dout, is the largest of those in bf16 and not one of the backward call.
+inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const Doubles& q, const Doubles& k,
+                           const Doubles& v, const Doubles& o, Doubles& dq, Doubles& dk, Doubles& dv)
+{
+    Doubles lse;
+    attention(z, q, k, v, &lse);
+    dq.assign(q.size(), 0);
+    dk.assign(k.size(), 0);
+    dv.assign(v.size(), 0);
+    for (i64 b = 0; b < z.batch; ++b)
+        for (i64 s = 0; s < z.q_len; ++s)
+            for (i64 g = 0; g < z.kv_heads; ++g)
+                for (i64 r = 0; r < z.q_per_kv; ++r) {
+                    const i64 row = (((b * z.q_len + s) * z.kv_heads + g) * z.q_per_kv + r) * z.dim;
+                    double mean = 0; // of the probabilities' gradients, weighted by them
+                    for (i64 e = 0; e < z.dim; ++e)
+                        mean += dout[at(row + e)] * o[at(row + e)];
+                    for (i64 t = 0; t < std::min(z.kv_len, z.start + s + 1); ++t) {
+                        const i64 key = ((b * z.kv_len + t) * z.kv_heads + g) * z.dim;
+                        double score = 0, dp = 0;
+                        for (i64 e = 0; e < z.dim; ++e) {
+                            score += z.scale * q[at(row + e)] * k[at(key + e)];
+                            dp += dout[at(row + e)] * v[at(key + e)];
+                        }
+                        const double p = std::exp(score - lse[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)]);
+                        for (i64 e = 0; e < z.dim; ++e) {
+                            dv[at(key + e)] += p * dout[at(row + e)];
+                            dq[at(row + e)] += p * (dp - mean) * z.scale * k[at(key + e)];
+                            dk[at(key + e)] += p * (dp - mean) * z.scale * q[at(row + e)];
+                        }
+                    }
+                }
+}
+
 } // namespace trivium::reference

@@ -1,0 +1,148 @@
+#include "kernels/tensor_attention.hpp"
+
+#include "base/check.hpp"
+#include "cuda_check.hpp"
+#include "mma.hpp"
+#include "stream.hpp"
+#include "tensor_attention_backward.hpp"
+
+#include <type_traits>
+
+namespace trivium::kernels {
+
+namespace {
+
+template <class Form>
+__global__ void __launch_bounds__(Form::threads, Form::blocks) forward_kernel(const ForwardCall call)
+{
+    CudaBlock block;
+    attention_forward<Form>(block, call);
+}
+
+template <int Dim>
+__global__ void __launch_bounds__(statistics_threads) statistics_kernel(const BackwardCall call)
+{
+    CudaBlock block;
+    row_statistics<Dim>(block, call);
+}
+
+template <class Form>
+__global__ void __launch_bounds__(Form::threads, Form::blocks) key_gradient_kernel(const BackwardCall call)
+{
+    CudaBlock block;
+    key_gradient<Form>(block, call);
+}
+
+template <class Form>
+__global__ void __launch_bounds__(Form::threads, Form::blocks) query_gradient_kernel(const BackwardCall call)
+{
+    CudaBlock block;
+    query_gradient<Form>(block, call);
+}
+
+/// Lets a kernel's blocks have `bytes` of shared memory each.
+template <class Kernel>
+bool allow_shared(Kernel kernel, u32 bytes)
+{
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+               "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared),
+               "cudaFuncSetAttribute(PreferredSharedMemoryCarveout)");
+    return true;
+}
+
+template <int Dim>
+void run_forward(cudaStream_t stream, const ForwardCall& call)
+{
+    using Form = ForwardForm<Dim>;
+    static const bool allowed = allow_shared(forward_kernel<Form>, Form::shared_bytes);
+    if (allowed)
+        forward_kernel<Form><<<call.shape.groups * call.row_blocks, Form::threads, Form::shared_bytes, stream>>>(call);
+    check_cuda(cudaGetLastError(), "attention");
+}
+
+template <int Dim>
+void run_backward(cudaStream_t stream, BackwardCall call)
+{
+    using KeyForm = KeyGradientForm<Dim>;
+    using QueryForm = QueryGradientForm<Dim>;
+    static const bool allowed = allow_shared(key_gradient_kernel<KeyForm>, KeyForm::shared_bytes) &&
+                                allow_shared(query_gradient_kernel<QueryForm>, QueryForm::shared_bytes);
+    const u32 groups = call.shape.groups;
+    call.row_blocks = static_cast<u32>(ceil_div(call.shape.rows, QueryForm::rows));
+    call.key_blocks = static_cast<u32>(ceil_div(call.shape.kv_len, KeyForm::rows));
+    if (allowed && call.shape.rows > 0) {
+        statistics_kernel<Dim>
+            <<<groups * (call.shape.padded_rows / statistics_block), statistics_threads, 0, stream>>>(call);
+        check_cuda(cudaGetLastError(), "attention_grad, statistics");
+        query_gradient_kernel<QueryForm>
+            <<<groups * call.row_blocks, QueryForm::threads, QueryForm::shared_bytes, stream>>>(call);
+        check_cuda(cudaGetLastError(), "attention_grad, queries");
+    }
+    key_gradient_kernel<KeyForm><<<groups * call.key_blocks, KeyForm::threads, KeyForm::shared_bytes, stream>>>(call);
+    check_cuda(cudaGetLastError(), "attention_grad, keys");
+}
+
+/// Calls f with the head size as a constant; false where no kernel is made for it.
+template <class F>
+bool with_dim(i64 dim, F f)
+{
+    switch (dim) {
+    case 32: f(std::integral_constant<int, 32>()); return true;
+    case 64: f(std::integral_constant<int, 64>()); return true;
+    case 96: f(std::integral_constant<int, 96>()); return true;
+    case 128: f(std::integral_constant<int, 128>()); return true;
+    default: return false;
+    }
+}
+
+bool applies(const AttentionShape& shape)
+{
+    return with_dim(shape.head_dim, [](auto) {}) && shape.scale >= 0 && fits_tensor_attention(shape);
+}
+
+/// Copies are of 16 bytes.
+template <class... Pointers>
+bool aligned(Pointers... pointers)
+{
+    return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+} // namespace
+
+bool tensor_attention(const Exec& exec, const AttentionShape& shape, const bf16* q_bsgre, const bf16* k_btge,
+                      const bf16* v_btge, const std::int32_t* start, bf16* o_bsgre, float* lse_bgrs)
+{
+    if (!applies(shape) || !aligned(q_bsgre, k_btge, v_btge, o_bsgre))
+        return false;
+    ForwardCall call{TensorShape(shape), q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs, 0};
+    if (call.shape.rows == 0 || call.shape.groups == 0)
+        return true;
+    return with_dim(shape.head_dim, [&](auto dim) {
+        call.row_blocks = static_cast<u32>(ceil_div(call.shape.rows, ForwardForm<dim()>::rows));
+        run_forward<dim()>(stream_of(exec), call);
+    });
+}
+
+Bytes tensor_attention_grad_scratch(const AttentionShape& shape)
+{
+    return applies(shape) ? shape.batch * shape.kv_heads * round_up(shape.q_len * shape.q_per_kv, statistics_rows) * 8
+                          : 0;
+}
+
+bool tensor_attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<bf16>& args,
+                           Scratch scratch)
+{
+    if (!applies(shape) || !aligned(args.dout_bsgre, args.q_bsgre, args.k_btge, args.v_btge, args.o_bsgre,
+                                    args.dq_bsgre, args.dk_btge, args.dv_btge, scratch.data))
+        return false;
+    const Bytes needed = tensor_attention_grad_scratch(shape);
+    TRV_CHECK(scratch.size >= needed, "attention_grad needs ", needed, " B of scratch and got ", scratch.size);
+    const BackwardCall call{TensorShape(shape), args, static_cast<float*>(scratch.data), 0, 0};
+    if (call.shape.kv_len == 0 || call.shape.groups == 0)
+        return true;
+    return with_dim(shape.head_dim, [&](auto dim) { run_backward<dim()>(stream_of(exec), call); });
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,160 @@
+#pragma once
+// Internal: attention forward on tensor cores: FlashAttention-2 (Dao 2023).
+#include "kernels/math.hpp"
+#include "tensor_attention_tiles.hpp"
+
+namespace trivium::kernels {
+
+struct ForwardCall {
+    TensorShape shape;
+    const bf16 *q_bsgre, *k_btge, *v_btge;
+    const std::int32_t* start; ///< null: 0
+    bf16* o_bsgre;
+    float* lse_bgrs;
+    u32 row_blocks; ///< of a group
+
+    TRV_HOST_DEVICE u32 first() const { return start ? static_cast<u32>(*start) : 0; }
+};
+
+/// 128 rows by 64 keys: with 32 rows a warp a fragment of K or V serves two products, so that shared memory (128 B a
+/// clock) keeps up with the tensor cores; o takes `dim` registers, the scores 64. Two blocks share a multiprocessor,
+/// so that the one multiplies while the other takes exponentials.
+template <int Dim>
+struct ForwardForm : BlockForm<Dim, 2, 4, 64> {
+    using Base = BlockForm<Dim, 2, 4, 64>;
+    static constexpr int blocks = 2;                                             ///< that share a multiprocessor
+    static constexpr u32 shared_bytes = Base::rows_bytes + 4 * Base::step_bytes; ///< q, and k and v twice
+};
+
+/// Scores of keys that a row may not see become -inf. `key` is the tile's first.
+template <class Form, int N>
+TRV_DEVICE void mask_keys(const TensorShape& shape, u32 lane_row, u32 first, u32 key, u32 lane,
+                          Piece<Form::m, N>& score)
+{
+    TRV_UNROLL
+    for (u32 i = 0; i < Form::m; ++i)
+        TRV_UNROLL
+        for (u32 half = 0; half < 2; ++half) {
+            const int last = static_cast<int>(first + shape.q_per_kv.quotient(lane_row + 16 * i + 8 * half)) -
+                             static_cast<int>(key + lane % 4 * 2);
+            TRV_UNROLL
+            for (int j = 0; j < N; ++j)
+                TRV_UNROLL
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e > last)
+                        score.c[i][j][2 * half + e] = -INFINITY;
+        }
+}
+
+/// Scores become exp(scale (score - top)); `unit` is scale * log2 e. The total of a row is spread over 4 lanes.
+template <int M, int N, int D, class Block>
+TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, float (&top)[M][2], float (&total)[M][2],
+                                Piece<M, D>& o)
+{
+    TRV_UNROLL
+    for (int i = 0; i < M; ++i)
+        TRV_UNROLL
+        for (int half = 0; half < 2; ++half) {
+            float now = top[i][half];
+            TRV_UNROLL
+            for (int j = 0; j < N; ++j)
+                now = fmaxf(now, fmaxf(score.c[i][j][2 * half], score.c[i][j][2 * half + 1]));
+            now = fmaxf(now, block.shuffle_xor(now, 1));
+            now = fmaxf(now, block.shuffle_xor(now, 2));
+            const float shrink = block.exp2((top[i][half] - now) * unit), origin = now * unit;
+            top[i][half] = now;
+            float sum = 0;
+            TRV_UNROLL
+            for (int j = 0; j < N; ++j)
+                TRV_UNROLL
+                for (int e = 2 * half; e < 2 * half + 2; ++e) {
+                    score.c[i][j][e] = block.exp2(fmaf(score.c[i][j][e], unit, -origin));
+                    sum += score.c[i][j][e];
+                }
+            total[i][half] = total[i][half] * shrink + sum;
+            TRV_UNROLL
+            for (int j = 0; j < D; ++j)
+                TRV_UNROLL
+                for (int e = 2 * half; e < 2 * half + 2; ++e)
+                    o.c[i][j][e] *= shrink;
+        }
+}
+
+/// One block: Form::rows queries of a group. The last queries, which see most keys, come first; the blocks of a group
+/// follow each other, so that its keys stay in the L2 cache.
+template <class Form, class Block>
+TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
+{
+    constexpr int dim = Form::dim, step = Form::step;
+    const TensorShape& shape = call.shape;
+    const u32 lane = block.thread() % 32, warp = block.thread() / 32;
+    const u32 group = block.index() / call.row_blocks;
+    const u32 row0 = (call.row_blocks - 1 - block.index() % call.row_blocks) * Form::rows;
+    const u32 warp_row = row0 + warp * Form::warp_rows;
+    const u32 q_tile = 0, stages = Form::rows_bytes;
+    const u32 own_tile = q_tile + warp * Form::warp_rows * dim * 2;
+
+    // Every row sees the keys before `all`, some row those before `seen`.
+    const u32 first = call.first(), last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
+    const u32 all = first + shape.q_per_kv.quotient(row0) + 1, seen = first + shape.q_per_kv.quotient(last_row) + 1;
+
+    const u64 queries = shape.queries_of(group), keys = shape.keys_of(group);
+    const auto query = [&](u32 row) { return shape.query_at(row); };
+    const auto key = [&](u32 t) { return shape.key_at(t); };
+    const auto load_keys = [&](u32 t) {
+        const u32 stage = stages + t / step % 2 * (2 * Form::step_bytes);
+        load_tile<Form, step>(block, stage, call.k_btge + keys, t, seen, key);
+        load_tile<Form, step>(block, stage + Form::step_bytes, call.v_btge + keys, t, seen, key);
+    };
+
+    load_tile<Form, Form::rows>(block, q_tile, call.q_bsgre + queries, row0, shape.rows, query);
+    load_keys(0);
+    block.commit();
+
+    const auto q = Pieces<dim>::down(own_tile, lane);
+    Piece<Form::m, dim / 8> o;
+    o.clear();
+    float top[Form::m][2], total[Form::m][2];
+    TRV_UNROLL
+    for (int i = 0; i < Form::m; ++i)
+        TRV_UNROLL
+        for (int half = 0; half < 2; ++half) {
+            top[i][half] = -INFINITY;
+            total[i][half] = 0;
+        }
+
+    for (u32 t = 0; t < seen; t += step) { // from key 0 on, which all see: the top is finite from the first tile
+        block.wait();
+        block.sync();
+        if (t + step < seen)
+            load_keys(t + step);
+        block.commit();
+        const u32 stage = stages + t / step % 2 * (2 * Form::step_bytes);
+        Piece<Form::m, step / 8> score;
+        product_of_rows(block, q, Pieces<dim>::right(stage, lane), score);
+        if (t + step > all)
+            mask_keys<Form>(shape, warp_row + lane / 4, first, t, lane, score);
+        running_softmax(block, shape.scale * log2_e, score, top, total, o);
+        add_product(block, score, Pieces<dim>::down(stage + Form::step_bytes, lane), o);
+    }
+
+    TRV_UNROLL
+    for (u32 i = 0; i < Form::m; ++i)
+        TRV_UNROLL
+        for (u32 half = 0; half < 2; ++half) {
+            float sum = total[i][half];
+            sum += block.shuffle_xor(sum, 1);
+            sum += block.shuffle_xor(sum, 2);
+            TRV_UNROLL
+            for (int j = 0; j < dim / 8; ++j) {
+                o.c[i][j][2 * half] *= 1 / sum;
+                o.c[i][j][2 * half + 1] *= 1 / sum;
+            }
+            const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
+            if (lane % 4 == 0 && row < shape.rows)
+                block.store(call.lse_bgrs + shape.lse_at(group, row), shape.scale * top[i][half] + logarithm(sum));
+        }
+    store_rows<dim>(block, own_tile, o, call.o_bsgre + queries, warp_row, shape.rows, query);
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,242 @@
+#pragma once
+// Internal: tiles of attention on tensor cores, in shared memory and in registers.
+//
+// The queries of a (batch, kv head), its "group", are one list of rows, row i being query i / q_per_kv of the head
+// i % q_per_kv: a block takes the same keys for all heads of the group, and grouped queries need no code of their own.
+//
+// A tile [rows, dim] of bf16 lies in shared memory row by row, in chunks of 16 B whose places in a row are permuted,
+// so that the 8 rows of a matrix of ldmatrix lie in different banks. Products are of 16 x 8 pieces (mma.m16n8k16): lane
+// l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of the rows l / 4 and l / 4 + 8 of each, c[0], c[1] and c[2], c[3].
+#include "kernels/attention.hpp"
+#include "tensor_block.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trivium::kernels {
+
+/// n / divisor for n < 2^31 by a multiplication (Granlund & Montgomery 1994).
+struct Divider {
+    explicit Divider(u32 d) : divisor(d)
+    {
+        while ((u64{1} << shift) < d)
+            ++shift;
+        factor = static_cast<u32>((((u64{1} << shift) - d) << 32) / d + 1);
+    }
+    TRV_HOST_DEVICE u32 quotient(u32 n) const
+    {
+        return (static_cast<u32>((static_cast<u64>(n) * factor) >> 32) + n) >> shift;
+    }
+
+    u32 divisor, factor = 0, shift = 0;
+};
+
+/// Rows of the statistics of a group are a multiple of this, so that tiles of them are whole.
+inline constexpr i64 statistics_rows = 64;
+
+/// Whether the kernels' 32-bit numbers have room for the shape and its blocks.
+inline bool fits_tensor_attention(const AttentionShape& shape)
+{
+    constexpr i64 most = i64{1} << 30;
+    return shape.batch * shape.kv_heads < most && shape.q_len * shape.q_per_kv < most &&
+           (shape.kv_len + 1024) * shape.q_per_kv < most && shape.kv_heads * shape.q_per_kv * shape.head_dim < most &&
+           shape.batch * shape.kv_heads * ceil_div(std::max(shape.q_len * shape.q_per_kv, shape.kv_len), 32) < most;
+}
+
+/// What the kernels know of the shape. \pre fits_tensor_attention(shape)
+struct TensorShape {
+    explicit TensorShape(const AttentionShape& shape)
+        : q_len(static_cast<u32>(shape.q_len)), kv_len(static_cast<u32>(shape.kv_len)),
+          kv_heads(static_cast<u32>(shape.kv_heads)), groups(static_cast<u32>(shape.batch * shape.kv_heads)),
+          rows(static_cast<u32>(shape.q_len * shape.q_per_kv)),
+          padded_rows(static_cast<u32>(round_up(rows, statistics_rows))),
+          q_per_kv(static_cast<u32>(shape.q_per_kv)), dim(static_cast<u32>(shape.head_dim)),
+          q_stride(kv_heads * q_per_kv.divisor * dim), k_stride(kv_heads * dim),
+          scale(static_cast<float>(shape.scale != 0 ? shape.scale : 1 / std::sqrt(static_cast<double>(shape.head_dim))))
+    {
+    }
+
+    /// Where a group starts in q_bsgre, and from there row i.
+    TRV_HOST_DEVICE u64 queries_of(u32 group) const
+    {
+        const u64 b = group / kv_heads, g = group % kv_heads;
+        return b * q_len * q_stride + g * q_per_kv.divisor * dim;
+    }
+    TRV_HOST_DEVICE u64 query_at(u32 row) const
+    {
+        const u32 s = q_per_kv.quotient(row);
+        return static_cast<u64>(s) * q_stride + (row - s * q_per_kv.divisor) * dim;
+    }
+    /// Where a group starts in k_btge, and from there key t.
+    TRV_HOST_DEVICE u64 keys_of(u32 group) const
+    {
+        const u64 b = group / kv_heads, g = group % kv_heads;
+        return b * kv_len * k_stride + g * dim;
+    }
+    TRV_HOST_DEVICE u64 key_at(u32 t) const { return static_cast<u64>(t) * k_stride; }
+    /// Where row i of a group is in lse_bgrs.
+    TRV_HOST_DEVICE u64 lse_at(u32 group, u32 row) const
+    {
+        const u32 s = q_per_kv.quotient(row);
+        return (static_cast<u64>(group) * q_per_kv.divisor + (row - s * q_per_kv.divisor)) * q_len + s;
+    }
+
+    u32 q_len, kv_len, kv_heads;
+    u32 groups;            ///< batch * kv_heads
+    u32 rows, padded_rows; ///< of a group
+    Divider q_per_kv;
+    u32 dim;
+    u32 q_stride, k_stride; ///< from one query to the next of the same head, from one key to the next
+    float scale;
+};
+
+/// How a kernel is cut: `m` times 16 rows a warp, which go over the other side in steps of `step`.
+template <int Dim, int M, int Warps, int Step>
+struct BlockForm {
+    static_assert(Dim % 16 == 0 && Step % 16 == 0);
+    static constexpr int dim = Dim, m = M, warps = Warps, step = Step;
+    static constexpr int threads = 32 * warps, warp_rows = 16 * m, rows = warp_rows * warps;
+    static constexpr u32 rows_bytes = rows * dim * 2, step_bytes = step * dim * 2;
+};
+
+inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
+
+/// Row `row` has its 16-byte chunk number c at place c ^ swizzle(row).
+template <int Dim>
+TRV_HOST_DEVICE constexpr u32 swizzle(u32 row)
+{
+    constexpr u32 chunks = Dim / 8;
+    return chunks % 8 == 0 ? row & 7 : chunks % 4 == 0 ? row >> 1 & 3 : row >> 2 & 1;
+}
+template <int Dim>
+TRV_HOST_DEVICE constexpr u32 chunk_at(u32 row, u32 chunk)
+{
+    return (row * (Dim / 8) + (chunk ^ swizzle<Dim>(row))) * 16;
+}
+
+/// The row of 16 bytes that a lane names to ldmatrix.x4, in pieces of 16 x 16 of a tile.
+template <int Dim>
+class Pieces {
+public:
+    /// In the order of registers of A: down, then right. Transposed, B where the tile is [k, n].
+    static TRV_DEVICE Pieces down(u32 tile, u32 lane) { return {tile, lane & 15, lane >> 4}; }
+    /// Right, then down: B where the tile is [n, k].
+    static TRV_DEVICE Pieces right(u32 tile, u32 lane) { return {tile, (lane & 7) + (lane >> 4) * 8, lane >> 3 & 1}; }
+
+    TRV_DEVICE u32 at(u32 down, u32 right) const { return row_ + down * (16 * Dim * 2) + ((right * 32) ^ turn_); }
+
+private:
+    TRV_DEVICE Pieces(u32 tile, u32 row, u32 half)
+        : row_(tile + row * (Dim * 2)), turn_((half ^ swizzle<Dim>(row)) * 16)
+    {
+    }
+    u32 row_, turn_;
+};
+
+/// [16 m, 8 n] of f32 in the registers of a warp.
+template <int M, int N>
+struct Piece {
+    float c[M][N][4];
+
+    TRV_DEVICE void clear()
+    {
+        TRV_UNROLL
+        for (int i = 0; i < M; ++i)
+            TRV_UNROLL
+            for (int j = 0; j < N; ++j)
+                TRV_UNROLL
+                for (int e = 0; e < 4; ++e)
+                    c[i][j][e] = 0;
+    }
+};
+
+/// c[16 m, 8 n] = a[16 m, dim] b[8 n, dim]^T, both in shared memory.
+template <int Dim, int M, int N, class Block>
+TRV_DEVICE void product_of_rows(Block& block, const Pieces<Dim>& a, const Pieces<Dim>& b, Piece<M, N>& c)
+{
+    c.clear();
+    TRV_UNROLL
+    for (u32 k = 0; k < Dim / 16; ++k) {
+        u32 left[M][4];
+        TRV_UNROLL
+        for (u32 i = 0; i < M; ++i)
+            block.load_matrices(left[i], a.at(i, k));
+        TRV_UNROLL
+        for (u32 j = 0; j < N / 2; ++j) {
+            u32 right[4];
+            block.load_matrices(right, b.at(j, k));
+            TRV_UNROLL
+            for (u32 i = 0; i < M; ++i) {
+                block.multiply(c.c[i][2 * j], left[i], right[0], right[1]);
+                block.multiply(c.c[i][2 * j + 1], left[i], right[2], right[3]);
+            }
+        }
+    }
+}
+
+/// c[16 m, dim] += bf16(a[16 m, 8 k]) b[8 k, dim]: a's registers are those of an operand as they stand.
+template <int Dim, int M, int K, class Block>
+TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim>& b, Piece<M, Dim / 8>& c)
+{
+    TRV_UNROLL
+    for (u32 k = 0; k < K / 2; ++k) {
+        u32 left[M][4];
+        TRV_UNROLL
+        for (u32 i = 0; i < M; ++i)
+            TRV_UNROLL
+            for (u32 e = 0; e < 4; ++e) {
+                const float* pair = &a.c[i][2 * k + e / 2][e % 2 * 2];
+                left[i][e] = block.pack(pair[0], pair[1]);
+            }
+        TRV_UNROLL
+        for (u32 j = 0; j < Dim / 16; ++j) {
+            u32 right[4];
+            block.load_transposed(right, b.at(k, j));
+            TRV_UNROLL
+            for (u32 i = 0; i < M; ++i) {
+                block.multiply(c.c[i][2 * j], left[i], right[0], right[1]);
+                block.multiply(c.c[i][2 * j + 1], left[i], right[2], right[3]);
+            }
+        }
+    }
+}
+
+/// Begins to copy rows [first, first + Rows) into a tile, zeros from row `end` on. Row i lies at from + at(i).
+template <class Form, int Rows, class Block, class At>
+TRV_DEVICE void load_tile(Block& block, u32 tile, const bf16* from, u32 first, u32 end, At at)
+{
+    constexpr u32 chunks = Form::dim / 8, threads = Form::threads;
+    static_assert(Rows * chunks % threads == 0);
+    TRV_UNROLL
+    for (u32 pass = 0; pass < Rows * chunks / threads; ++pass) {
+        const u32 i = block.thread() + pass * threads, row = i / chunks, chunk = i % chunks;
+        const bool inside = first + row < end;
+        block.copy_async(tile + chunk_at<Form::dim>(row, chunk),
+                         inside ? from + at(first + row) + chunk * 8 : from, inside);
+    }
+}
+
+/// A warp's rows, through its own part `tile` of shared memory: rows [first, ...) below `end` to to + at(row).
+template <int Dim, int M, class Block, class At>
+TRV_DEVICE void store_rows(Block& block, u32 tile, const Piece<M, Dim / 8>& c, bf16* to, u32 first, u32 end, At at)
+{
+    constexpr u32 chunks = Dim / 8;
+    const u32 lane = block.thread() % 32;
+    block.sync_warp();
+    TRV_UNROLL
+    for (u32 i = 0; i < M; ++i)
+        TRV_UNROLL
+        for (u32 j = 0; j < chunks; ++j)
+            TRV_UNROLL
+            for (u32 half = 0; half < 2; ++half)
+                block.store_shared(tile + chunk_at<Dim>(16 * i + 8 * half + lane / 4, j) + lane % 4 * 4,
+                                   block.pack(c.c[i][j][2 * half], c.c[i][j][2 * half + 1]));
+    block.sync_warp();
+    for (u32 i = lane; i < 16 * M * chunks; i += 32) {
+        const u32 row = i / chunks, chunk = i % chunks;
+        if (first + row < end)
+            block.store(to + at(first + row) + chunk * 8, block.load_shared(tile + chunk_at<Dim>(row, chunk)));
+    }
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,240 @@
+// The kernels of attention on tensor cores, their very source, in an emulated block of threads against the naive
+// reference.
+#include "emulator/emulator.hpp"
+#include "kernels/device/tensor_attention_backward.hpp"
+#include "reference.hpp"
+#include "support.hpp"
+
+using namespace trivium;
+using namespace trivium::kernels;
+using emulator::Block;
+using emulator::Launch;
+
+namespace {
+
+u32 blocks_for(u32 extent, int rows) { return static_cast<u32>(ceil_div(extent, rows)); }
+
+template <class T>
+std::vector<T> filled(i64 n, T value)
+{
+    return std::vector<T>(static_cast<std::size_t>(n), value);
+}
+
+struct Inputs {
+    AttentionShape shape;
+    std::int32_t start = 0;
+    std::vector<bf16> q, k, v, dout;
+
+    Inputs(const AttentionShape& of, double size = 1, std::int32_t from = 0) : shape(of), start(from)
+    {
+        const i64 queries = of.batch * of.q_len * of.kv_heads * of.q_per_kv * of.head_dim;
+        const i64 keys = of.batch * of.kv_len * of.kv_heads * of.head_dim;
+        q = random<bf16>(queries, "q", size);
+        k = random<bf16>(keys, "k", size);
+        v = random<bf16>(keys, "v");
+        dout = random<bf16>(queries, "dout");
+    }
+    reference::AttentionSizes sizes() const
+    {
+        return {shape.batch,    shape.q_len,    shape.kv_len, shape.kv_heads,
+                shape.q_per_kv, shape.head_dim, start,        TensorShape(shape).scale};
+    }
+};
+
+struct Forward {
+    std::vector<bf16> o;
+    std::vector<float> lse;
+};
+
+template <int Dim>
+Forward forward(const Inputs& in, bool backwards = false)
+{
+    using Form = ForwardForm<Dim>;
+    const std::vector<std::int32_t> start{in.start};
+    Forward out{filled(static_cast<i64>(in.q.size()), bf16(NAN)), filled(static_cast<i64>(in.q.size()) / Dim, NAN)};
+    ForwardCall call{TensorShape(in.shape), in.q.data(),  in.k.data(),    in.v.data(),
+                     in.start ? start.data() : nullptr, out.o.data(), out.lse.data(), 0};
+    call.row_blocks = blocks_for(call.shape.rows, Form::rows);
+    Launch launch;
+    launch.blocks = call.shape.groups * call.row_blocks;
+    launch.threads = Form::threads;
+    launch.shared_bytes = Form::shared_bytes;
+    launch.backwards = backwards;
+    for (const auto* array : {&in.q, &in.k, &in.v})
+        launch.reads(*array);
+    launch.writes(out.o);
+    launch.writes(out.lse);
+    launch.run([&](Block& block) { attention_forward<Form>(block, call); });
+    return out;
+}
+
+struct Gradients {
+    std::vector<bf16> dq, dk, dv;
+};
+
+template <int Dim>
+Gradients backward(const Inputs& in, const Forward& from, bool backwards = false)
+{
+    using KeyForm = KeyGradientForm<Dim>;
+    using QueryForm = QueryGradientForm<Dim>;
+    const TensorShape shape(in.shape);
+    Gradients out{filled(static_cast<i64>(in.q.size()), bf16(NAN)), filled(static_cast<i64>(in.k.size()), bf16(NAN)),
+                  filled(static_cast<i64>(in.k.size()), bf16(NAN))};
+    auto statistics = filled(static_cast<i64>(shape.groups) * shape.padded_rows * 2, static_cast<float>(NAN));
+    const BackwardCall call{shape,
+                            {in.dout.data(), in.q.data(), in.k.data(), in.v.data(), from.o.data(), from.lse.data(),
+                             out.dq.data(), out.dk.data(), out.dv.data()},
+                            statistics.data(),
+                            blocks_for(shape.rows, QueryForm::rows),
+                            blocks_for(shape.kv_len, KeyForm::rows)};
+    Launch first;
+    first.backwards = backwards;
+    for (const auto* array : {&in.q, &in.k, &in.v, &in.dout, &from.o})
+        first.reads(*array);
+    first.reads(from.lse);
+    Launch second = first;
+
+    first.writes(statistics);
+    first.blocks = shape.groups * (shape.padded_rows / statistics_block);
+    first.threads = statistics_threads;
+    first.run([&](Block& block) { row_statistics<Dim>(block, call); });
+
+    second.reads(statistics);
+    Launch third = second;
+    second.writes(out.dq);
+    second.blocks = shape.groups * call.row_blocks;
+    second.threads = QueryForm::threads;
+    second.shared_bytes = QueryForm::shared_bytes;
+    second.run([&](Block& block) { query_gradient<QueryForm>(block, call); });
+
+    third.writes(out.dk);
+    third.writes(out.dv);
+    third.blocks = shape.groups * call.key_blocks;
+    third.threads = KeyForm::threads;
+    third.shared_bytes = KeyForm::shared_bytes;
+    third.run([&](Block& block) { key_gradient<KeyForm>(block, call); });
+    return out;
+}
+
+void describe(const AttentionShape& shape)
+{
+    UNSCOPED_INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads
+                       << " r " << shape.q_per_kv << " e " << shape.head_dim << " scale " << shape.scale);
+}
+
+template <int Dim>
+Forward check_forward(const Inputs& in)
+{
+    describe(in.shape);
+    const Forward got = forward<Dim>(in);
+    Doubles lse;
+    const Doubles o = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &lse);
+    require_close(got.o, o, tolerance<bf16>, "o");
+    require_close(got.lse, lse, tolerance<float>, "lse");
+    return got;
+}
+
+template <int Dim>
+Gradients check_both(const Inputs& in)
+{
+    const Forward at = check_forward<Dim>(in);
+    describe(in.shape);
+    const Gradients got = backward<Dim>(in, at);
+    Doubles dq, dk, dv;
+    reference::attention_grad(in.sizes(), wide(in.dout), wide(in.q), wide(in.k), wide(in.v), wide(at.o), dq, dk, dv);
+    require_close(got.dq, dq, tolerance<bf16>, "dq");
+    require_close(got.dk, dk, tolerance<bf16>, "dk");
+    require_close(got.dv, dv, tolerance<bf16>, "dv");
+    return got;
+}
+
+} // namespace
+
+TEST_CASE("a division by multiplication is a division")
+{
+    for (u32 d = 1; d < 300; ++d) {
+        const Divider by(d);
+        for (const u32 n : {0u, 1u, d - 1, d, d + 1, 7 * d - 1, 7 * d, 12345678u, 0x7fffffffu, 0x7fffffffu / d * d,
+                            0x7fffffffu / d * d - 1})
+            REQUIRE(by.quotient(n) == n / d);
+    }
+}
+
+TEST_CASE("tiles in shared memory keep every chunk, and matrices without conflicts of banks")
+{
+    const auto check = [](auto constant) {
+        constexpr int dim = constant();
+        std::vector<bool> taken(64 * dim / 8);
+        for (u32 row = 0; row < 64; ++row)
+            for (u32 chunk = 0; chunk < dim / 8; ++chunk) {
+                const u32 at = chunk_at<dim>(row, chunk);
+                REQUIRE(at % 16 == 0);
+                REQUIRE(at / 16 < taken.size());
+                REQUIRE_FALSE(taken[at / 16]);
+                taken[at / 16] = true;
+            }
+        for (u32 row = 0; row < 64; row += 8)
+            for (u32 chunk = 0; chunk < dim / 8; ++chunk) {
+                u32 banks = 0; // in fours
+                for (u32 r = 0; r < 8; ++r)
+                    banks |= 1u << chunk_at<dim>(row + r, chunk) / 16 % 8;
+                CHECK(banks == 0xff);
+            }
+    };
+    check(std::integral_constant<int, 16>());
+    check(std::integral_constant<int, 32>());
+    check(std::integral_constant<int, 64>());
+    check(std::integral_constant<int, 80>());
+    check(std::integral_constant<int, 96>());
+    check(std::integral_constant<int, 128>());
+}
+
+TEST_CASE("tensor attention and its gradient")
+{
+    // batch, q_len, kv_len, kv_heads, q_per_kv, head_dim, scale
+    check_both<64>({{1, 1, 1, 1, 1, 64}});
+    check_both<64>({{2, 17, 17, 2, 2, 64}});
+    check_both<64>({{1, 65, 65, 1, 4, 64}});
+    check_both<64>({{1, 130, 130, 2, 1, 64, 0.2}});
+    check_both<64>({{1, 50, 77, 1, 3, 64}});
+    check_both<64>({{1, 100, 160, 1, 1, 64}}); // keys that no query sees
+    check_both<128>({{1, 64, 64, 1, 1, 128}});
+    check_both<128>({{2, 33, 40, 2, 2, 128}});
+    check_both<128>({{1, 130, 200, 1, 2, 128, 0.05}});
+    check_both<96>({{1, 70, 70, 1, 2, 96}});
+    check_both<32>({{1, 140, 140, 2, 1, 32}});
+}
+
+TEST_CASE("tensor attention with large scores")
+{
+    check_forward<64>({{1, 100, 100, 1, 1, 64, 1}, 4});
+    check_forward<64>({{1, 100, 100, 1, 1, 64}, 1e-3});
+}
+
+TEST_CASE("tensor attention of new tokens over a cache reads nothing beyond what is visible")
+{
+    for (const std::int32_t start : {1, 62, 199}) {
+        Inputs in({2, 5, 230, 1, 3, 64}, 1, start);
+        const Forward before = check_forward<64>(in);
+        for (i64 b = 0; b < 2; ++b)
+            for (i64 i = (start + 5) * 64; i < 230 * 64; ++i)
+                for (auto* array : {&in.k, &in.v})
+                    (*array)[static_cast<std::size_t>(b * 230 * 64 + i)] = bf16(NAN);
+        const Forward after = forward<64>(in);
+        CHECK(same_bits(before.o, after.o));
+        CHECK(same_bits(before.lse, after.lse));
+    }
+    check_forward<128>({{1, 1, 140, 2, 4, 128}, 1, 131});
+}
+
+TEST_CASE("tensor attention is the same bits in whatever order threads and blocks run")
+{
+    const Inputs in({1, 150, 150, 1, 2, 64});
+    const Forward one = forward<64>(in), other = forward<64>(in, true);
+    CHECK(same_bits(one.o, other.o));
+    CHECK(same_bits(one.lse, other.lse));
+    const Gradients a = backward<64>(in, one), b = backward<64>(in, one, true);
+    CHECK(same_bits(a.dq, b.dq));
+    CHECK(same_bits(a.dk, b.dk));
+    CHECK(same_bits(a.dv, b.dv));
+}
