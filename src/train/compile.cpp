@@ -4,6 +4,7 @@
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
+#include "passes/fuse.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -119,7 +120,8 @@ Graph local_graph(const Graph& sharded, const Compiled& compiled, const Parallel
     }
     g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) { return partition(graph, {compiled.at, "pipeline"}); });
     g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
-    return runner.run("bucket" + suffix, Level::local, std::move(g), [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
+    g = runner.run("bucket" + suffix, Level::local, std::move(g), [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
+    return runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
 }
 
 /// Steps for each program, and one arena for all.

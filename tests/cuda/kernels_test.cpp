@@ -1,7 +1,6 @@
 // One kernel of each way to run, on a device and on a stream, against the naive references.
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
-#include "kernels/gemm.hpp"
 #include "kernels/loss.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
@@ -134,28 +133,4 @@ TEMPLATE_TEST_CASE("tasks on a device: attention", "", double, float, bf16)
                              wide(q), wide(k), wide(v), &want_lse);
     require_close(on_o.read(stream), want, tolerance<T>, "o");
     require_close(on_lse.read(stream), want_lse, tolerance<Acc<T>>, "lse");
-}
-
-TEMPLATE_TEST_CASE("products on a device", "", double, float, bf16)
-{
-    using T = TestType;
-    if (!device_ready())
-        return;
-    const Stream stream{Device()};
-    const i64 m = 65, n = 33, k = 129;
-    const auto a = random<T>(m * k, "a"), b = random<T>(k * n, "b");
-    const DeviceArray<T> on_a(a), on_b(b);
-    for (const bool transpose_a : {false, true})
-        for (const bool transpose_b : {false, true}) {
-            ProductShape shape{.m = m, .n = n, .k = k, .transpose_a = transpose_a, .transpose_b = transpose_b};
-            shape.in = shape.out = dtype_of<T>;
-            const DeviceArray<T> on_c(m * n);
-            const Product product(shape);
-            product.run(stream.exec(), on_a.data(), on_b.data(), on_c.data(), true, {});
-            product.run(stream.exec(), on_a.data(), on_b.data(), on_c.data(), false, {});
-            Doubles want = reference::product(m, n, k, transpose_a, transpose_b, wide(a).data(), wide(b).data());
-            for (double& value : want)
-                value *= 2;
-            require_close(on_c.read(stream), want, tolerance<T>, "c");
-        }
 }

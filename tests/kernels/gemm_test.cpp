@@ -1,88 +1,77 @@
-#include "kernels/gemm.hpp"
-
-#include "reference.hpp"
-#include "support.hpp"
+#include "gemm_cases.hpp"
+#include "kernels/elementwise.hpp"
 
 using namespace trivium;
 using namespace trivium::kernels;
 
 namespace {
 
-/// Runs a product (twice where accumulating) and compares it with the reference.
+/// On the host, with 1, 2 and 3 threads, which give the same bits.
 template <class T, class Out>
-void check_product(ProductShape shape)
+void run_product(const ProductShape& shape, bool overwrite, ProductData<T, Out>& data)
 {
-    INFO("m " << shape.m << " n " << shape.n << " k " << shape.k << " batch " << shape.batch << " ta "
-              << shape.transpose_a << " tb " << shape.transpose_b);
-    shape.in = dtype_of<T>;
-    shape.out = dtype_of<Out>;
-    const i64 size_a = shape.m * shape.k, size_b = shape.k * shape.n, size_c = shape.m * shape.n;
-    if (shape.batch > 1)
-        shape.stride_c = size_c;
-    const auto a = random<T>(size_a + (shape.batch - 1) * shape.stride_a, "a");
-    const auto b = random<T>(size_b + (shape.batch - 1) * shape.stride_b, "b");
-    const auto before = random<Out>(size_c * shape.batch, "c");
-    Doubles want;
-    for (i64 i = 0; i < shape.batch; ++i) {
-        const Doubles wide_a = wide(a), wide_b = wide(b);
-        const Doubles part = reference::product(shape.m, shape.n, shape.k, shape.transpose_a, shape.transpose_b,
-                                                wide_a.data() + i * shape.stride_a, wide_b.data() + i * shape.stride_b);
-        want.insert(want.end(), part.begin(), part.end());
-    }
-    const auto [set, added] = stable([&](const Exec& exec) {
+    std::tie(data.c, data.pre) = stable([&](const Exec& exec) {
         const Product product(shape, exec.threads);
         const TestScratch scratch(product.scratch_bytes());
-        std::vector<Out> c = before, d = before;
-        product.run(exec, a.data(), b.data(), c.data(), true, scratch);
-        product.run(exec, a.data(), b.data(), d.data(), false, scratch);
-        return std::tuple(c, d);
+        std::vector<Out> c = data.c, pre = data.pre;
+        product.run(exec, data.a.data(), data.b.data(), c.data(), overwrite, scratch, {data.bias.data(), pre.data()});
+        return std::tuple(c, pre);
     });
-    require_close(set, want, tolerance<Out>, "overwrite");
-    const Doubles base = wide(before);
-    for (std::size_t i = 0; i < want.size(); ++i)
-        want[i] += base[i];
-    require_close(added, want, tolerance<Out>, "accumulate");
 }
 
 template <class T, class Out>
-void check_shapes()
+void check_here()
 {
-    const i64 sizes[][3] = {{1, 1, 1},   {1, 17, 3},   {17, 1, 5},    {3, 5, 1},    {127, 131, 137},
-                            {64, 64, 64}, {1, 300, 64}, {128, 48, 96}, {33, 257, 50}, {2, 2, 1500}};
-    for (const auto& [m, n, k] : sizes)
-        for (const bool transpose_a : {false, true})
-            for (const bool transpose_b : {false, true})
-                check_product<T, Out>({m, n, k, transpose_a, transpose_b});
+    check_products<T, Out>(run_product<T, Out>, tolerance<Out>);
+}
+
+template <class T, class Out>
+void check_one(const ProductShape& shape)
+{
+    check_product<T, Out>(shape, run_product<T, Out>, tolerance<Out>);
 }
 
 } // namespace
 
-TEST_CASE("products of every layout and odd sizes")
+TEST_CASE("products of every layout, odd sizes, batches and epilogues")
 {
-    check_shapes<double, double>();
-    check_shapes<float, float>();
-    check_shapes<bf16, float>();
-    check_shapes<bf16, bf16>();
+    check_here<double, double>();
+    check_here<float, float>();
+    check_here<bf16, float>();
+    check_here<bf16, bf16>();
 }
 
-TEMPLATE_TEST_CASE("batches of products, strided and shared", "", TRV_STORAGE_TYPES)
+TEMPLATE_TEST_CASE("an epilogue gives the bits of the kernels one after the other", "", TRV_STORAGE_TYPES)
 {
-    for (const bool transpose_a : {false, true})
-        for (const bool transpose_b : {false, true}) {
-            check_product<TestType, Acc<TestType>>(
-                {9, 20, 7, transpose_a, transpose_b, DType::f32, DType::f32, 3, 63, 140});
-            check_product<TestType, Acc<TestType>>(
-                {9, 20, 7, transpose_a, transpose_b, DType::f32, DType::f32, 3, 63, 0});
-            check_product<TestType, Acc<TestType>>(
-                {9, 20, 7, transpose_a, transpose_b, DType::f32, DType::f32, 3, 0, 140});
-        }
+    using T = TestType;
+    start_runtime();
+    ProductShape shape{37, 48, 65, false, true, dtype_of<T>, dtype_of<T>};
+    const auto a = random<T>(37 * 65, "a"), b = random<T>(48 * 65, "b"), bias = random<T>(48, "bias");
+    const std::size_t size = 37 * 48;
+    const TestScratch scratch(Product(shape).scratch_bytes());
+    std::vector<T> sum(size), biased(size), activated(size), slope(size), c(size), pre(size);
+    Product(shape).run({}, a.data(), b.data(), sum.data(), true, scratch);
+    bias_add<T>({}, 37, 48, sum.data(), bias.data(), biased.data());
+    gelu<T>({}, 37 * 48, biased.data(), activated.data());
+    gelu_grad<T>({}, 37 * 48, sum.data(), biased.data(), slope.data());
+    const auto run = [&](Epilogue epilogue) {
+        shape.epilogue = epilogue;
+        Product(shape).run({}, a.data(), b.data(), c.data(), true, scratch, {bias.data(), pre.data()});
+    };
+    run(Epilogue::bias);
+    CHECK(same_bits(c, biased));
+    run(Epilogue::bias_gelu);
+    CHECK(same_bits(c, activated));
+    CHECK(same_bits(pre, biased));
+    run(Epilogue::gelu_grad);
+    CHECK(same_bits(c, slope));
 }
 
 TEST_CASE("long sums of a transposed product do not depend on the threads")
 {
     for (const i64 n : {16, 64, 100, 192})
-        check_product<float, float>({16, n, 4096, true, false});
-    check_product<bf16, float>({64, 64, 8192, true, false});
+        check_one<float, float>({16, n, 4096, true, false});
+    check_one<bf16, float>({64, 64, 8192, true, false});
 }
 
 TEST_CASE("empty products")
@@ -108,4 +97,21 @@ TEST_CASE("a product refuses too little scratch and types that do not fit")
     CHECK_THROWS_AS(product.run({}, x.data(), x.data(), x.data(), true, {nullptr, product.scratch_bytes() - 1}),
                     InternalError);
     CHECK_THROWS_AS(Product({4, 4, 4, false, false, DType::f32, DType::bf16}), InternalError);
+    ProductShape batch{4, 4, 4, false, false, DType::f32, DType::f32, 2, 16, 16, 16};
+    batch.epilogue = Epilogue::bias;
+    CHECK_THROWS_AS(Product(batch), InternalError);
+    ProductShape biased{4, 4, 4};
+    biased.epilogue = Epilogue::bias;
+    CHECK_THROWS_AS(Product(biased).run({}, x.data(), x.data() + 16, x.data() + 32, false, {}, {x.data(), nullptr}), InternalError);
+}
+
+TEST_CASE("a product takes fewer threads where the scratch does not do for all")
+{
+    start_runtime();
+    const ProductShape shape{256, 256, 256, true, false};
+    const Bytes one = product_scratch(shape, 1), four = product_scratch(shape, 4);
+    REQUIRE(one < four);
+    CHECK(Product(shape, 4, four).scratch_bytes() == four);
+    CHECK(Product(shape, 4, four - 1).scratch_bytes() < four);
+    CHECK(Product(shape, 4, 0).scratch_bytes() == one); // nothing takes less
 }

@@ -5,6 +5,7 @@
 #include "ir/verify.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
+#include "passes/fuse.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -77,4 +78,11 @@ TEST_CASE("bucket, as text: by bytes, by block, not at all")
     check("bucket", [](Graph g) { return bucket(std::move(g), {}); }, local, "auto");
     for (const BucketConfig& apart : {BucketConfig{0, false}, {0, true}}) // each of its own block here
         check("bucket", [&](Graph g) { return bucket(std::move(g), apart); }, local, "in");
+}
+
+TEST_CASE("fuse, as text, and once is enough: what stands alone, is read twice, turned or partial stays")
+{
+    check("fuse", fuse, {Level::local, Level::local});
+    const Graph once = fuse(parse_graph(read_text("golden/passes/fuse/in.graph"), ""));
+    CHECK(to_text(fuse(once)) == to_text(once));
 }

@@ -76,6 +76,25 @@ TEST_CASE("the same steps give the same bits, again and on any number of threads
         }
 }
 
+TEST_CASE("ops in one or one after the other: the same bits")
+{
+    for (const Model& model : models())
+        for (const Precision precision : {Precision::f32, Precision::bf16, Precision::f64}) {
+            INFO((model.llama ? "llama " : "gpt2 ") << name_of(precision));
+            const RunConfig config = config_of(model, precision, rows, 2);
+            Run one(config), apart(config, 1, 1, {"fuse", "fuse-eval"});
+            CHECK(one.program().graph.ops.size() < apart.program().graph.ops.size());
+            CHECK(one.compiled.memory.arena <= apart.compiled.memory.arena);
+            for (int step = 0; step < 2; ++step)
+                for (Run* run : {&one, &apart}) {
+                    run->differentiate(random_batch(model, rows, static_cast<std::uint64_t>(step)), hyper);
+                    run->update();
+                }
+            CHECK(one.kept_bytes() == apart.kept_bytes());
+            CHECK(one.loss_sum() == apart.loss_sum());
+        }
+}
+
 TEST_CASE("1, 2 and 4 microbatches agree")
 {
     for (const Model& model : models()) {

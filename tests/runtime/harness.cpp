@@ -145,10 +145,12 @@ void randomise(const Program& program, Arena& arena, std::uint64_t seed, double 
     }
 }
 
-Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed) : config(run_config)
+Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed, std::vector<std::string> skip) : config(run_config)
 {
     start_runtime();
-    compiled = compile_training(config, small_machine());
+    CompileConfig options = small_machine();
+    options.runner.skip = std::move(skip);
+    compiled = compile_training(config, options);
     arena = std::make_unique<Arena>(compiled.memory.arena);
     ExecutorConfig executor;
     executor.threads = threads;

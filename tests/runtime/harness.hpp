@@ -39,7 +39,8 @@ void randomise(const Program& program, Arena& arena, std::uint64_t seed, double 
 /// The training and evaluation programs of a config in one arena.
 class Run {
 public:
-    explicit Run(const RunConfig& config, int threads = 1, std::uint64_t seed = 1);
+    /// Without the passes in `skip`.
+    explicit Run(const RunConfig& config, int threads = 1, std::uint64_t seed = 1, std::vector<std::string> skip = {});
 
     const Program& program() const { return compiled.programs[train_program]; }
     /// Runs the Steps before the decision.

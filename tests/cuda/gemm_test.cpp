@@ -1,0 +1,118 @@
+// Products on a device, alone and with their epilogues, against sums in double.
+#include "kernels/device/stream.hpp"
+#include "kernels/gemm_cases.hpp"
+#include "support.hpp"
+
+using namespace trivium;
+using namespace trivium::kernels;
+
+namespace {
+
+/// What run_product() needs of the device, made once.
+struct OnDevice {
+    Stream stream{Device()};
+    DeviceArray<char> scratch{usual_product_scratch};
+};
+
+/// Records what `work` enqueues as a graph, and runs that: a product must do nothing that cannot be recorded.
+void run_recorded(cudaStream_t stream, const std::function<void()>& work)
+{
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    work();
+    check_cuda(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+    check_cuda(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+    check_cuda(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
+    check_cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+}
+
+/// Twice, with the same bits: at once, and recorded.
+template <class T, class Out>
+RunProduct<T, Out> on(const OnDevice& device)
+{
+    return [&device](const ProductShape& shape, bool overwrite, ProductData<T, Out>& data) {
+        const Product product(shape, 1, usual_product_scratch);
+        REQUIRE(product.scratch_bytes() <= usual_product_scratch);
+        const DeviceArray<T> a(data.a), b(data.b), bias(data.bias.empty() ? std::vector<T>(1) : data.bias);
+        std::vector<Out> first, first_pre;
+        for (const bool recorded : {false, true}) {
+            const DeviceArray<Out> c(data.c), pre(data.pre.empty() ? std::vector<Out>(1) : data.pre);
+            const Exec exec = device.stream.exec();
+            const auto work = [&] {
+                product.run(exec, a.data(), b.data(), c.data(), overwrite, {device.scratch.data(), usual_product_scratch},
+                            {bias.data(), pre.data()});
+            };
+            if (recorded)
+                run_recorded(stream_of(exec), work);
+            else
+                work();
+            const std::vector<Out> got = c.read(device.stream), got_pre = pre.read(device.stream);
+            if (recorded) {
+                REQUIRE(same_bits(got, first));
+                REQUIRE(same_bits(got_pre, first_pre));
+            }
+            first = got;
+            first_pre = got_pre;
+        }
+        data.c = first;
+        if (!data.pre.empty())
+            data.pre = first_pre;
+    };
+}
+
+} // namespace
+
+TEST_CASE("products on a device: every layout, odd sizes, batches and epilogues")
+{
+    if (!device_ready())
+        return;
+    const OnDevice device;
+    check_products<double, double>(on<double, double>(device), tolerance<double>);
+    check_products<float, float>(on<float, float>(device), tolerance<float>);
+    check_products<bf16, float>(on<bf16, float>(device), 1e-4);
+    check_products<bf16, bf16>(on<bf16, bf16>(device), tolerance<bf16>);
+}
+
+TEST_CASE("products on a device: the sizes of training")
+{
+    if (!device_ready())
+        return;
+    const OnDevice device;
+    // Widths of GPT-2 124M; the vocabulary's rows have no alignment at all.
+    const i64 tokens = 2048, some = 256, dim = 768, ffn = 3072, vocab = 50257;
+    const auto forward = [&](i64 k, i64 n, Epilogue epilogue) {
+        ProductShape shape{tokens, n, k};
+        shape.epilogue = epilogue;
+        check_product<bf16, bf16>(shape, on<bf16, bf16>(device), tolerance<bf16>);
+    };
+    forward(dim, ffn, Epilogue::none);
+    forward(dim, ffn, Epilogue::bias);
+    forward(dim, ffn, Epilogue::bias_gelu);
+    forward(ffn, dim, Epilogue::bias);
+    ProductShape hidden{tokens, ffn, dim, false, true}; // dY W'
+    hidden.epilogue = Epilogue::gelu_grad;
+    check_product<bf16, bf16>(hidden, on<bf16, bf16>(device), tolerance<bf16>);
+    check_product<bf16, float>({dim, ffn, tokens, true, false}, on<bf16, float>(device), 1e-4); // X' dY
+    check_product<float, float>({dim, ffn, tokens, true, false}, on<float, float>(device), tolerance<float>);
+    check_product<bf16, bf16>({some, vocab, dim, false, true}, on<bf16, bf16>(device), tolerance<bf16>);
+    check_product<bf16, bf16>({some, dim, vocab}, on<bf16, bf16>(device), tolerance<bf16>);
+    check_product<bf16, float>({vocab, dim, some, true, false}, on<bf16, float>(device), 1e-4);
+}
+
+TEST_CASE("products on a device: with no scratch at all, and empty ones")
+{
+    if (!device_ready())
+        return;
+    const OnDevice device;
+    CHECK(Product({64, 64, 8192}, 1, 0).scratch_bytes() == 0);
+    const DeviceArray<float> c(std::vector<float>{1, 2, 3, 4});
+    const Product none({2, 2, 0});
+    none.run(device.stream.exec(), nullptr, nullptr, c.data(), false, {});
+    CHECK(c.read(device.stream) == std::vector<float>{1, 2, 3, 4});
+    none.run(device.stream.exec(), nullptr, nullptr, c.data(), true, {});
+    CHECK(c.read(device.stream) == std::vector<float>{0, 0, 0, 0});
+    Product({0, 2, 3}).run(device.stream.exec(), nullptr, nullptr, nullptr, true, {});
+}
