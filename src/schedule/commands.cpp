@@ -32,13 +32,20 @@ public:
     }
 
 private:
-    /// The Step behind the last one that goes with `first`.
-    std::size_t end_of_group(std::size_t first, std::size_t end) const
+    /// The Step behind the last one of [first, end) that goes with `first`: it waits for nothing in the part but what
+    /// the first waits for.
+    std::size_t end_of_group(std::size_t begin, std::size_t first, std::size_t end) const
     {
-        std::size_t next = first + 1;
         const Step& step = schedule_.steps[first];
-        while (joins_ && step.kind == StepKind::op && next < end && schedule_.steps[next].kind == StepKind::op &&
-               schedule_.steps[next].queue == step.queue && schedule_.steps[next].waits.empty() && joins_(StepId(first), StepId(next)))
+        const auto goes_along = [&](std::size_t next) {
+            const Step& other = schedule_.steps[next];
+            return other.kind == StepKind::op && other.queue == step.queue && joins_(StepId(first), StepId(next)) &&
+                   std::all_of(other.waits.begin(), other.waits.end(), [&](StepId wait) {
+                       return wait.index() < begin || std::find(step.waits.begin(), step.waits.end(), wait) != step.waits.end();
+                   });
+        };
+        std::size_t next = first + 1;
+        while (joins_ && step.kind == StepKind::op && next < end && goes_along(next))
             ++next;
         return next;
     }
@@ -50,10 +57,12 @@ private:
         std::vector<Clock> then(end - begin);               // when a Step was told
         std::vector<std::vector<std::size_t>> needed(end - begin);
         for (std::size_t first = begin; first < end;) {
-            const std::size_t next = end_of_group(first, end);
+            const std::size_t next = end_of_group(begin, first, end);
             const auto queue = static_cast<std::size_t>(schedule_.steps[first].queue);
             Clock& clock = now[queue];
-            for (const StepId wait : schedule_.steps[first].waits) {
+            std::vector<StepId> waits = schedule_.steps[first].waits;
+            std::sort(waits.rbegin(), waits.rend()); // the latest first: it may imply others
+            for (const StepId wait : waits) {
                 TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait, ", which comes later");
                 if (wait.index() < begin) // the parts follow each other
                     continue;

@@ -209,7 +209,8 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     ExecutorConfig execution;
     execution.red_zone = contracts_on ? 256 : 0;
     execution.overlap = config.parallel.overlap;
-    Executor executor(program.graph, program.schedule, arena, execution, &grid);
+    execution.graphs = meddle.graphs;
+    Executor executor(program.graph, program.schedule, arena, execution, &grid, meddle.streams);
     initialise(program.graph, program.schedule, arena, 1, 1);
     randomise(program, arena, c.spread);
 
@@ -233,13 +234,15 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
             outcome.gradients = collect_gradients(ranks, program, arena);
         executor.run_after_decision();
     }
+    if (meddle.settle)
+        meddle.settle();
     outcome.parameters = collect(ranks, program, arena, Role::parameter);
     outcome.moments = collect(ranks, program, arena, Role::state);
     if (meddle)
         return outcome;
 
     const Program& evaluation = compiled.programs[eval_program];
-    Executor evaluator(evaluation.graph, evaluation.schedule, arena, execution, &grid);
+    Executor evaluator(evaluation.graph, evaluation.schedule, arena, execution, &grid, meddle.streams);
     double loss = 0, tokens = 0;
     for (i64 first = 0; first < c.rows; first += batch) {
         evaluator.run_until_decision([&](const Value& value, i64, void* destination) { feed_tokens(evaluation.graph, value, data, first, destination); });

@@ -41,10 +41,14 @@ Compiled compile(const Case& c, i64 rank);
 
 
 /// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that its Grid is
-/// made of. With any of them nothing is evaluated and memory is not checked.
+/// made of. With any of these nothing is evaluated and memory is not checked. `streams`: where to run, and what to call
+/// before the arena is read.
 struct Meddle {
     std::function<void(Graph&)> graph;
     std::function<std::unique_ptr<Comm>(Comm&, const Program&)> comm;
+    StreamsMaker streams;
+    std::function<void()> settle;
+    bool graphs = false;
     explicit operator bool() const { return graph || comm; }
 };
 
