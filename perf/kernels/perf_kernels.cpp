@@ -241,9 +241,10 @@ void add_optimizer()
     add_bench("adamw/f32", [=](benchmark::State& state) {
         Buffer<float> p(n), m(n), v(n), g(n);
         fill({2}, n, 0.5, v.get());
-        const double factor = 1;
+        const double factor = 1, hyper[AdamwHyper::count] = {1e-4, 0.9, 0.95, 1e-8, 1, 1};
         measure(state, "GB/s", 7.0 * 4 * static_cast<double>(n), [&](const Exec& e) {
-            adamw<float>(e, n, {.lr = 1e-4}, {p.get(), m.get(), v.get(), g.get()}, &factor);
+            const AdamwShard<float> shard{p.get(), m.get(), v.get(), g.get(), n};
+            adamw<float>(e, {&shard, 1}, hyper, &factor);
         });
     });
     add_bench("sum_squares/f32", [=](benchmark::State& state) {
@@ -252,7 +253,10 @@ void add_optimizer()
         Buffer<char> scratch(size);
         double out = 0;
         measure(state, "GB/s", 4.0 * static_cast<double>(n),
-                [&](const Exec& e) { sum_squares(e, n, x.get(), &out, {scratch.get(), size}); });
+                [&](const Exec& e) {
+                    const SquaresOf<float> array{x.get(), n, &out};
+                    sum_squares<float>(e, {&array, 1}, {scratch.get(), size});
+                });
     });
 }
 

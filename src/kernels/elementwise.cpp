@@ -9,20 +9,21 @@ namespace trivium::kernels {
 template <class T>
 void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y)
 {
-    for_each_index(exec, "swiglu", n, KOKKOS_LAMBDA(i64 i) {
-        const Acc<T> g = gate[i], u = up[i];
-        y[i] = T(g * sigmoid(g) * u);
-    });
+    using A = Acc<T>;
+    map(exec, "swiglu", n, KOKKOS_LAMBDA(A g, A u) { return g * sigmoid(g) * u; }, y, gate, up);
 }
 
 template <class T>
 void swiglu_grad(const Exec& exec, i64 n, const T* dy, const T* gate, const T* up, T* dgate, T* dup)
 {
-    for_each_index(exec, "swiglu_grad", n, KOKKOS_LAMBDA(i64 i) {
-        const Acc<T> d = dy[i], g = gate[i], u = up[i], s = sigmoid(g);
-        dgate[i] = T(d * u * s * (1 + g * (1 - s)));
-        dup[i] = T(d * g * s);
-    });
+    using A = Acc<T>;
+    map(
+        exec, "swiglu_grad", n,
+        KOKKOS_LAMBDA(A d, A g, A u) {
+            const A s = sigmoid(g);
+            return Values<A, 2>{{d * u * s * (1 + g * (1 - s)), d * g * s}};
+        },
+        Targets<T, 2>{{dgate, dup}}, dy, gate, up);
 }
 
 namespace {
@@ -38,76 +39,75 @@ inline constexpr A gelu_b = A(0.071354816272600248); // 0.044715 gelu_a
 template <class T>
 void gelu(const Exec& exec, i64 n, const T* x, T* y)
 {
-    for_each_index(exec, "gelu", n, KOKKOS_LAMBDA(i64 i) {
-        const Acc<T> v = x[i];
-        y[i] = T(v * sigmoid(v * (gelu_a<Acc<T>> + gelu_b<Acc<T>> * v * v)));
-    });
+    using A = Acc<T>;
+    map(exec, "gelu", n, KOKKOS_LAMBDA(A v) { return v * sigmoid(v * (gelu_a<A> + gelu_b<A> * v * v)); }, y, x);
 }
 
 template <class T>
 void gelu_grad(const Exec& exec, i64 n, const T* dy, const T* x, T* dx)
 {
-    for_each_index(exec, "gelu_grad", n, KOKKOS_LAMBDA(i64 i) {
-        const Acc<T> d = dy[i], v = x[i], a = gelu_a<Acc<T>>, b = gelu_b<Acc<T>>;
-        const Acc<T> s = sigmoid(v * (a + b * v * v));
-        dx[i] = T(d * s * (1 + v * (1 - s) * (a + 3 * b * v * v)));
-    });
+    using A = Acc<T>;
+    map(
+        exec, "gelu_grad", n,
+        KOKKOS_LAMBDA(A d, A v) {
+            const A a = gelu_a<A>, b = gelu_b<A>, s = sigmoid(v * (a + b * v * v));
+            return d * s * (1 + v * (1 - s) * (a + 3 * b * v * v));
+        },
+        dx, dy, x);
 }
 
 template <class T>
 void add(const Exec& exec, i64 n, const T* x, const T* y, T* z)
 {
-    for_each_index(exec, "add", n, KOKKOS_LAMBDA(i64 i) { z[i] = T(Acc<T>(x[i]) + Acc<T>(y[i])); });
+    using A = Acc<T>;
+    map(exec, "add", n, KOKKOS_LAMBDA(A a, A b) { return a + b; }, z, x, y);
 }
 
 template <class T>
 void bias_add(const Exec& exec, i64 rows, i64 columns, const T* x_rn, const T* b_n, T* y_rn)
 {
-    for_rows(exec, "bias_add", rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T* x = x_rn + r * columns;
-        T* y = y_rn + r * columns;
-        row.each(columns, [=](i64 i) { y[i] = T(Acc<T>(x[i]) + Acc<T>(b_n[i])); });
+    using A = Acc<T>;
+    for_rows<T>(exec, "bias_add", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        row.map(columns, [](A a, A b) { return a + b; }, y_rn + r * columns, x_rn + r * columns, b_n);
     });
 }
 
 template <class T>
 void scale(const Exec& exec, i64 n, double factor, const T* x, T* y)
 {
-    const auto f = static_cast<Acc<T>>(factor);
-    for_each_index(exec, "scale", n, KOKKOS_LAMBDA(i64 i) { y[i] = T(f * Acc<T>(x[i])); });
+    using A = Acc<T>;
+    const A f = static_cast<A>(factor);
+    map(exec, "scale", n, KOKKOS_LAMBDA(A v) { return f * v; }, y, x);
 }
 
 template <class T>
 void fill(const Exec& exec, i64 n, double value, T* y)
 {
-    const T v(static_cast<Acc<T>>(value));
-    for_each_index(exec, "fill", n, KOKKOS_LAMBDA(i64 i) { y[i] = v; });
+    const auto v = static_cast<Acc<T>>(value);
+    map(exec, "fill", n, KOKKOS_LAMBDA() { return v; }, y);
 }
 
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y)
 {
     // To bf16 from double there are two roundings, as arithmetic of bf16 is float's.
-    for_each_index(exec, "cast", n, KOKKOS_LAMBDA(i64 i) {
-        y[i] = To(static_cast<Acc<To>>(static_cast<Acc<From>>(x[i])));
-    });
+    map(exec, "cast", n, KOKKOS_LAMBDA(Acc<From> v) { return static_cast<Acc<To>>(v); }, y, x);
 }
 
 template <class T>
 void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite)
 {
+    using A = Acc<T>;
     if (overwrite)
         return cast(exec, n, x, acc);
-    for_each_index(exec, "accumulate", n, KOKKOS_LAMBDA(i64 i) { acc[i] += Acc<T>(x[i]); });
+    map(exec, "accumulate", n, KOKKOS_LAMBDA(A sum, A v) { return sum + v; }, acc, acc, x);
 }
 
 template <class T>
 void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y)
 {
-    for_rows(exec, "slice", rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T* from = x + r * stride + offset;
-        T* to = y + r * columns;
-        row.each(columns, [=](i64 i) { to[i] = from[i]; });
+    for_rows<T>(exec, "slice", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        row.copy(columns, x + r * stride + offset, y + r * columns);
     });
 }
 

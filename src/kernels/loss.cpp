@@ -2,7 +2,7 @@
 
 #include "kernels/instantiate.hpp"
 #include "kernels/math.hpp"
-#include "row_parallel.hpp"
+#include "softmax_stats.hpp"
 
 namespace trivium::kernels {
 
@@ -11,27 +11,13 @@ void xent_stats(const Exec& exec, const LossShape& shape, const T* logits_rv, co
                 Acc<T>* lse_r, Acc<T>* picked_r)
 {
     using A = Acc<T>;
-    // Blocks that stay in the cache between the maximum and the sum: one pass over memory.
-    constexpr i64 width = 4096;
     const i64 vocab = shape.vocab, offset = shape.v_offset;
-    for_rows(exec, "xent_stats", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const A lowest = -A(INFINITY);
+    for_rows<T>(exec, "xent_stats", shape.rows, vocab, KOKKOS_LAMBDA(const Row& row, i64 r) {
         const T* logits = logits_rv + r * vocab;
-        A top = lowest, shift = 0, total = 0;
-        for (i64 v0 = 0; v0 < vocab; v0 += width) {
-            const T* x = logits + v0;
-            const i64 n = vocab - v0 < width ? vocab - v0 : width;
-            const A here = row.max<A>(n, [=](i64 i) { return A(x[i]); });
-            const A next = here > top ? here : top;
-            // Where all is -inf so far, shift by 0: exp(-inf) is 0, exp(-inf + inf) would be NaN.
-            shift = next == lowest ? A(0) : next;
-            const A drop = shift;
-            total = total * fast_exp(top - shift) + row.sum<A>(n, [=](i64 i) { return fast_exp(A(x[i]) - drop); });
-            top = next;
-        }
+        const A lse = log_sum_exp(row, vocab, logits);
         const i64 target = target_r[r] < 0 ? -1 : target_r[r] - offset;
         row.single([=] {
-            lse_r[r] = shift + logarithm(total);
+            lse_r[r] = lse;
             picked_r[r] = target >= 0 && target < vocab ? A(logits[target]) : A(0);
         });
     });
@@ -43,7 +29,7 @@ void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_r
 {
     using A = Acc<T>;
     const i64 vocab = shape.vocab, offset = shape.v_offset;
-    for_rows(exec, "xent_stats_grad", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
+    for_rows<T>(exec, "xent_stats_grad", shape.rows, vocab, KOKKOS_LAMBDA(const Row& row, i64 r) {
         const T* logits = logits_rv + r * vocab;
         T* dlogits = dlogits_rv + r * vocab;
         const A slope = dlse_r[r], lse = lse_r[r] == -A(INFINITY) ? A(0) : lse_r[r];
@@ -51,7 +37,7 @@ void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_r
         const bool here = target >= 0 && target < vocab;
         const A logit = here ? A(logits[target]) : A(0);
         row.sync(); // read before it is overwritten
-        row.each(vocab, [=](i64 i) { dlogits[i] = T(slope * fast_exp(A(logits[i]) - lse)); });
+        row.map(vocab, [=](A v) { return slope * fast_exp(v - lse); }, dlogits, logits);
         row.sync();
         if (here)
             row.single([=] { dlogits[target] = T(slope * fast_exp(logit - lse) + dpicked_r[r]); });
@@ -80,16 +66,16 @@ void token_loss_grad(const Exec& exec, i64 rows, const Real* dloss_r, const std:
 template <class Real>
 void sum_into(const Exec& exec, i64 n, const Real* x, double* acc, bool overwrite)
 {
-    for_rows(exec, "sum_into", 1, KOKKOS_LAMBDA(const Row& row, i64) {
-        const double sum = row.sum<double>(n, [=](i64 i) { return static_cast<double>(x[i]); });
+    for_rows<Real>(exec, "sum_into", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+        const double sum = row.sum<double>(n, [](Real v) { return static_cast<double>(v); }, x);
         row.single([=] { *acc = overwrite ? sum : *acc + sum; });
     });
 }
 
 void count_valid(const Exec& exec, i64 n, const std::int32_t* target, double* acc, bool overwrite)
 {
-    for_rows(exec, "count_valid", 1, KOKKOS_LAMBDA(const Row& row, i64) {
-        const double sum = row.sum<double>(n, [=](i64 i) { return target[i] >= 0 ? 1.0 : 0.0; });
+    for_rows<std::int32_t>(exec, "count_valid", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+        const double sum = row.sum<double>(n, [](std::int32_t t) { return t >= 0 ? 1.0 : 0.0; }, target);
         row.single([=] { *acc = overwrite ? sum : *acc + sum; });
     });
 }

@@ -6,21 +6,93 @@
 
 namespace trivium::kernels {
 
+namespace {
+
+template <class T>
+KOKKOS_FUNCTION void rms_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, T* y, Acc<T>* to_rstd)
+{
+    using A = Acc<T>;
+    const A square = row.sum<A>(dim, [](A v) { return v * v; }, x);
+    const A rstd = A(1) / square_root(square * (A(1) / static_cast<A>(dim)) + eps);
+    row.single([=] { *to_rstd = rstd; });
+    row.map(dim, [=](A v, A by) { return v * rstd * by; }, y, x, w);
+}
+
+template <class T>
+KOKKOS_FUNCTION void layer_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, const T* b, T* y,
+                                    Acc<T>* to_mean, Acc<T>* to_rstd)
+{
+    using A = Acc<T>;
+    const A inverse = A(1) / static_cast<A>(dim);
+    const A mean = inverse * row.sum<A>(dim, [](A v) { return v; }, x);
+    const A square = row.sum<A>(dim, [=](A v) { return (v - mean) * (v - mean); }, x);
+    const A rstd = A(1) / square_root(square * inverse + eps);
+    row.single([=] {
+        *to_mean = mean;
+        *to_rstd = rstd;
+    });
+    if (b)
+        row.map(dim, [=](A v, A by, A plus) { return (v - mean) * rstd * by + plus; }, y, x, w, b);
+    else
+        row.map(dim, [=](A v, A by) { return (v - mean) * rstd * by; }, y, x, w);
+}
+
+} // namespace
+
 template <class T>
 void rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* w_d, T* y_rd, Acc<T>* rstd_r)
 {
-    using A = Acc<T>;
     const i64 dim = shape.dim;
-    const A eps = static_cast<A>(shape.eps), inverse = A(1) / static_cast<A>(dim);
-    for_rows(exec, "rms_norm", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T* x = x_rd + r * dim;
-        T* y = y_rd + r * dim;
-        const A square = row.sum<A>(dim, [=](i64 i) { return A(x[i]) * A(x[i]); });
-        const A rstd = A(1) / square_root(square * inverse + eps);
-        row.single([=] { rstd_r[r] = rstd; });
-        row.each(dim, [=](i64 i) { y[i] = T(A(x[i]) * rstd * A(w_d[i])); });
+    const auto eps = static_cast<Acc<T>>(shape.eps);
+    for_rows<T>(exec, "rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        rms_norm_row(row, dim, eps, x_rd + r * dim, w_d, y_rd + r * dim, rstd_r + r);
     });
 }
+
+template <class T>
+void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d, T* y_rd,
+                  T* n_rd, Acc<T>* rstd_r)
+{
+    using A = Acc<T>;
+    const i64 dim = shape.dim;
+    const auto eps = static_cast<A>(shape.eps);
+    for_rows<T>(exec, "add_rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        T* y = y_rd + r * dim;
+        row.map(dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
+        row.sync();
+        rms_norm_row(row, dim, eps, y, w_d, n_rd + r * dim, rstd_r + r);
+    });
+}
+
+namespace {
+
+/// The factor of x in the gradient: mean(dy w x) rstd^2.
+template <class T>
+KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, const T* x, const T* w, Acc<T> rstd)
+{
+    using A = Acc<T>;
+    const A dot = row.sum<A>(dim, [](A d, A by, A v) { return d * by * v; }, dy, w, x);
+    return dot * (A(1) / static_cast<A>(dim)) * rstd * rstd;
+}
+
+/// What is taken from dy w: its mean, and of x - mean as much as `slope`.
+template <class A>
+struct LayerNormSlope {
+    A shift, slope;
+};
+
+template <class T>
+KOKKOS_FUNCTION LayerNormSlope<Acc<T>> layer_norm_slope(const Row& row, i64 dim, const T* dy, const T* x, const T* w,
+                                                        Acc<T> mean, Acc<T> rstd)
+{
+    using A = Acc<T>;
+    const A inverse = A(1) / static_cast<A>(dim);
+    const A shift = inverse * row.sum<A>(dim, [](A d, A by) { return d * by; }, dy, w);
+    const A dot = row.sum<A>(dim, [=](A d, A by, A v) { return d * by * (v - mean); }, dy, w, x);
+    return {shift, dot * inverse * rstd * rstd};
+}
+
+} // namespace
 
 template <class T>
 void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
@@ -28,14 +100,25 @@ void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, c
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    const A inverse = A(1) / static_cast<A>(dim);
-    for_rows(exec, "rms_norm_grad_x", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
+    for_rows<T>(exec, "rms_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
         const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
-        T* dx = dx_rd + r * dim;
-        const A rstd = rstd_r[r];
-        const A dot = row.sum<A>(dim, [=](i64 i) { return A(dy[i]) * A(w_d[i]) * A(x[i]); });
-        const A slope = dot * inverse * rstd * rstd;
-        row.each(dim, [=](i64 i) { dx[i] = T(rstd * (A(dy[i]) * A(w_d[i]) - slope * A(x[i]))); });
+        const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
+        row.map(dim, [=](A d, A by, A v) { return rstd * (d * by - slope * v); }, dx_rd + r * dim, dy, w_d, x);
+    });
+}
+
+template <class T>
+void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
+                         const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd)
+{
+    using A = Acc<T>;
+    const i64 dim = shape.dim;
+    for_rows<T>(exec, "rms_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+        const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
+        row.map(
+            dim, [=](A d, A by, A v, A more) { return add_rounded(A(T(rstd * (d * by - slope * v))), more); },
+            dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
     });
 }
 
@@ -44,34 +127,35 @@ void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, c
                      Acc<T>* dw_d, bool overwrite)
 {
     using A = Acc<T>;
-    const i64 dim = shape.dim;
     for_columns<A>(
-        exec, "rms_norm_grad_w", shape.rows, dim,
-        KOKKOS_LAMBDA(i64 r, i64 c) { return A(dy_rd[r * dim + c]) * A(x_rd[r * dim + c]) * rstd_r[r]; },
-        KOKKOS_LAMBDA(i64 c, A sum) { dw_d[c] = overwrite ? sum : dw_d[c] + sum; });
+        exec, "rms_norm_grad_w", shape.rows, shape.dim,
+        KOKKOS_LAMBDA(i64 r, A d, A v) { return d * v * rstd_r[r]; },
+        KOKKOS_LAMBDA(i64 c, A sum) { dw_d[c] = overwrite ? sum : dw_d[c] + sum; }, dy_rd, x_rd);
 }
 
 template <class T>
 void layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* w_d, const T* b_d, T* y_rd,
                 Acc<T>* mean_r, Acc<T>* rstd_r)
 {
+    const i64 dim = shape.dim;
+    const auto eps = static_cast<Acc<T>>(shape.eps);
+    for_rows<T>(exec, "layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        layer_norm_row(row, dim, eps, x_rd + r * dim, w_d, b_d, y_rd + r * dim, mean_r + r, rstd_r + r);
+    });
+}
+
+template <class T>
+void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d, const T* b_d,
+                    T* y_rd, T* n_rd, Acc<T>* mean_r, Acc<T>* rstd_r)
+{
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    const A eps = static_cast<A>(shape.eps), inverse = A(1) / static_cast<A>(dim);
-    for_rows(exec, "layer_norm", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T* x = x_rd + r * dim;
+    const auto eps = static_cast<A>(shape.eps);
+    for_rows<T>(exec, "add_layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
         T* y = y_rd + r * dim;
-        const A mean = inverse * row.sum<A>(dim, [=](i64 i) { return A(x[i]); });
-        const A square = row.sum<A>(dim, [=](i64 i) { return (A(x[i]) - mean) * (A(x[i]) - mean); });
-        const A rstd = A(1) / square_root(square * inverse + eps);
-        row.single([=] {
-            mean_r[r] = mean;
-            rstd_r[r] = rstd;
-        });
-        if (b_d)
-            row.each(dim, [=](i64 i) { y[i] = T((A(x[i]) - mean) * rstd * A(w_d[i]) + A(b_d[i])); });
-        else
-            row.each(dim, [=](i64 i) { y[i] = T((A(x[i]) - mean) * rstd * A(w_d[i])); });
+        row.map(dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
+        row.sync();
+        layer_norm_row(row, dim, eps, y, w_d, b_d, n_rd + r * dim, mean_r + r, rstd_r + r);
     });
 }
 
@@ -81,17 +165,32 @@ void layer_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd,
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    const A inverse = A(1) / static_cast<A>(dim);
-    for_rows(exec, "layer_norm_grad_x", shape.rows, KOKKOS_LAMBDA(const Row& row, i64 r) {
+    for_rows<T>(exec, "layer_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
         const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
-        T* dx = dx_rd + r * dim;
         const A mean = mean_r[r], rstd = rstd_r[r];
-        const A shift = inverse * row.sum<A>(dim, [=](i64 i) { return A(dy[i]) * A(w_d[i]); });
-        const A dot = row.sum<A>(dim, [=](i64 i) { return A(dy[i]) * A(w_d[i]) * (A(x[i]) - mean); });
-        const A slope = dot * inverse * rstd * rstd;
-        row.each(dim, [=](i64 i) {
-            dx[i] = T(rstd * (A(dy[i]) * A(w_d[i]) - shift - slope * (A(x[i]) - mean)));
-        });
+        const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
+        row.map(
+            dim, [=](A d, A by, A v) { return rstd * (d * by - less.shift - less.slope * (v - mean)); },
+            dx_rd + r * dim, dy, w_d, x);
+    });
+}
+
+template <class T>
+void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
+                           const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd)
+{
+    using A = Acc<T>;
+    const i64 dim = shape.dim;
+    for_rows<T>(exec, "layer_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+        const A mean = mean_r[r], rstd = rstd_r[r];
+        const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
+        row.map(
+            dim,
+            [=](A d, A by, A v, A more) {
+                return add_rounded(A(T(rstd * (d * by - less.shift - less.slope * (v - mean)))), more);
+            },
+            dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
     });
 }
 
@@ -100,13 +199,10 @@ void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd,
                        const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite)
 {
     using A = Acc<T>;
-    const i64 dim = shape.dim;
     for_columns<A>(
-        exec, "layer_norm_grad_w", shape.rows, dim,
-        KOKKOS_LAMBDA(i64 r, i64 c) {
-            return A(dy_rd[r * dim + c]) * (A(x_rd[r * dim + c]) - mean_r[r]) * rstd_r[r];
-        },
-        KOKKOS_LAMBDA(i64 c, A sum) { dw_d[c] = overwrite ? sum : dw_d[c] + sum; });
+        exec, "layer_norm_grad_w", shape.rows, shape.dim,
+        KOKKOS_LAMBDA(i64 r, A d, A v) { return d * (v - mean_r[r]) * rstd_r[r]; },
+        KOKKOS_LAMBDA(i64 c, A sum) { dw_d[c] = overwrite ? sum : dw_d[c] + sum; }, dy_rd, x_rd);
 }
 
 template <class T>
@@ -114,8 +210,8 @@ void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* 
 {
     using A = Acc<T>;
     for_columns<A>(
-        exec, "column_sum", rows, columns, KOKKOS_LAMBDA(i64 r, i64 c) { return A(x_rn[r * columns + c]); },
-        KOKKOS_LAMBDA(i64 c, A sum) { sum_n[c] = overwrite ? sum : sum_n[c] + sum; });
+        exec, "column_sum", rows, columns, KOKKOS_LAMBDA(i64, A v) { return v; },
+        KOKKOS_LAMBDA(i64 c, A sum) { sum_n[c] = overwrite ? sum : sum_n[c] + sum; }, x_rn);
 }
 
 #define TRV_INSTANTIATE(T)                                                                                             \
@@ -127,6 +223,13 @@ void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* 
                                     const Acc<T>*, T*);                                                                \
     template void layer_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*, const Acc<T>*,   \
                                     Acc<T>*, bool);                                                                    \
+    template void add_rms_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, T*, Acc<T>*);          \
+    template void add_layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, const T*, T*, T*,        \
+                                 Acc<T>*, Acc<T>*);                                                                    \
+    template void rms_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*, const Acc<T>*,      \
+                                      const T*, T*);                                                                   \
+    template void layer_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*, const Acc<T>*,    \
+                                        const Acc<T>*, const T*, T*);                                                  \
     template void column_sum(const Exec&, i64, i64, const T*, Acc<T>*, bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 

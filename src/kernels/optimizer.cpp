@@ -1,51 +1,123 @@
 #include "kernels/optimizer.hpp"
 
+#include "kernels/elementwise.hpp"
 #include "kernels/instantiate.hpp"
 #include "kernels/math.hpp"
 #include "row_parallel.hpp"
 
+#include <algorithm>
+
 namespace trivium::kernels {
 
 namespace {
+
 constexpr i64 block_size = 16384;
+
+TRV_HOST_DEVICE i64 blocks_of(i64 n)
+{
+    return (n + block_size - 1) / block_size;
 }
+
+/// A part of a list that travels by value with a launch, whose arguments must stay below 4 KB.
+template <class Item, int most>
+struct Listed {
+    Item item[most];
+    int count = 0;
+};
+
+/// The blocks of several arrays as one list.
+template <class Item, int most>
+struct Blocks : Listed<Item, most> {
+    /// Where one begins in which array, and its size.
+    struct Place {
+        int array;
+        i64 begin, size;
+    };
+
+    i64 blocks() const { return before(this->count); }
+    /// Blocks of the arrays before that one.
+    TRV_HOST_DEVICE i64 before(int array) const
+    {
+        i64 blocks = 0;
+        for (int k = 0; k < array; ++k)
+            blocks += blocks_of(this->item[k].n);
+        return blocks;
+    }
+    TRV_HOST_DEVICE Place place(i64 block) const
+    {
+        int k = 0;
+        for (i64 here; block >= (here = blocks_of(this->item[k].n)); ++k)
+            block -= here;
+        const i64 begin = block * block_size, rest = this->item[k].n - begin;
+        return {k, begin, rest < block_size ? rest : block_size};
+    }
+};
+
+/// share(part) for parts of `items`.
+template <class Part, class Item, class F>
+void in_parts(std::span<const Item> items, F share)
+{
+    constexpr std::size_t most = sizeof(Part::item) / sizeof(Item);
+    for (std::size_t at = 0; at < items.size(); at += most) {
+        Part part;
+        part.count = static_cast<int>(std::min(most, items.size() - at));
+        std::copy_n(items.data() + at, part.count, part.item);
+        share(part);
+    }
+}
+
+} // namespace
 
 Bytes sum_squares_scratch(i64 n)
 {
     return ceil_div(n, block_size) * static_cast<Bytes>(sizeof(double));
 }
 
+namespace {
+
 template <class Real>
-void sum_squares(const Exec& exec, i64 n, const Real* x, double* out, Scratch scratch)
+using SquaresBlocks = Blocks<SquaresOf<Real>, 64>;
+
+template <class Real>
+void sum_squares_part(const Exec& exec, const SquaresBlocks<Real>& part, double* partial)
 {
-    const i64 blocks = ceil_div(n, block_size);
-    TRV_CHECK(scratch.size >= sum_squares_scratch(n), "sum_squares of ", n, " numbers got ", scratch.size, " B");
-    auto* partial = static_cast<double*>(scratch.data);
-    for_rows(exec, "sum_squares", blocks, KOKKOS_LAMBDA(const Row& row, i64 block) {
-        const Real* from = x + block * block_size;
-        const i64 count = n - block * block_size < block_size ? n - block * block_size : block_size;
-        const double sum =
-            row.sum<double>(count, [=](i64 i) { return static_cast<double>(from[i]) * static_cast<double>(from[i]); });
+    for_rows<Real>(exec, "sum_squares", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+        const auto at = part.place(block);
+        const double sum = row.sum<double>(
+            at.size, [](Real v) { return static_cast<double>(v) * static_cast<double>(v); },
+            part.item[at.array].x + at.begin);
         row.single([=] { partial[block] = sum; });
     });
-    for_rows(exec, "sum_squares_join", 1, KOKKOS_LAMBDA(const Row& row, i64) {
-        row.single([=] {
-            double total = 0;
-            for (i64 block = 0; block < blocks; ++block)
-                total += partial[block];
-            *out = total;
-        });
+    for_rows<double>(exec, "sum_squares_join", part.count, 1, KOKKOS_LAMBDA(const Row& row, i64 k) {
+        const double* from = partial + part.before(static_cast<int>(k));
+        const double total = row.total<double>(blocks_of(part.item[k].n), [=](i64 i) { return from[i]; });
+        double* const out = part.item[k].out;
+        row.single([=] { *out = total; });
+    });
+}
+
+} // namespace
+
+template <class Real>
+void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch)
+{
+    Bytes wanted = 0;
+    for (const SquaresOf<Real>& array : arrays)
+        wanted += sum_squares_scratch(array.n);
+    TRV_CHECK(scratch.size >= wanted, "sum_squares of ", arrays.size(), " arrays got ", scratch.size, " B, not ", wanted);
+    auto* partial = static_cast<double*>(scratch.data);
+    in_parts<SquaresBlocks<Real>>(arrays, [&](const SquaresBlocks<Real>& part) {
+        sum_squares_part(exec, part, partial);
+        partial += part.blocks();
     });
 }
 
 void global_norm(const Exec& exec, i64 count, const double* squares, const double* token_count, double clip,
                  double* out)
 {
-    for_rows(exec, "global_norm", 1, KOKKOS_LAMBDA(const Row& row, i64) {
+    for_rows<double>(exec, "global_norm", 1, count, KOKKOS_LAMBDA(const Row& row, i64) {
+        const double total = row.total<double>(count, [=](i64 i) { return squares[i]; });
         row.single([=] {
-            double total = 0;
-            for (i64 i = 0; i < count; ++i)
-                total += squares[i];
             const double norm = square_root(total) / *token_count;
             out[0] = norm;
             out[1] = (clip > 0 && norm > clip ? clip / norm : 1.0) / *token_count;
@@ -53,29 +125,84 @@ void global_norm(const Exec& exec, i64 count, const double* squares, const doubl
     });
 }
 
+namespace {
+
+/// AdamW of one number, with what the step and the shard have in common worked out.
 template <class Real>
-void adamw(const Exec& exec, i64 n, const AdamwStep& step, const AdamwState<Real>& state, const double* factor)
+struct AdamwRule {
+    using H = AdamwHyper;
+    Real factor, keep1, rest1, keep2, rest2, keep, rate, floor;
+
+    TRV_HOST_DEVICE AdamwRule(const double* hyper, double weight_decay, double gradient_factor)
+        : factor(static_cast<Real>(gradient_factor)), keep1(static_cast<Real>(hyper[H::beta1])),
+          rest1(static_cast<Real>(1 - hyper[H::beta1])), keep2(static_cast<Real>(hyper[H::beta2])),
+          rest2(static_cast<Real>(1 - hyper[H::beta2])), keep(static_cast<Real>(1 - hyper[H::lr] * weight_decay))
+    {
+        // lr m/c1 / (sqrt(v/c2) + eps) = rate m / (sqrt(v) + floor), one division.
+        const double root = square_root(hyper[H::correction2]);
+        rate = static_cast<Real>(hyper[H::lr] / hyper[H::correction1] * root);
+        floor = static_cast<Real>(hyper[H::eps] * root);
+    }
+
+    /// The new p, m and v.
+    TRV_HOST_DEVICE Values<Real, 3> operator()(Real p, Real m, Real v, Real g) const
+    {
+        const Real grad = factor * g;
+        const Real mean = keep1 * m + rest1 * grad, square = keep2 * v + rest2 * grad * grad;
+        return {{keep * p - rate * mean / (square_root(square) + floor), mean, square}};
+    }
+};
+
+template <class Real>
+using AdamwBlocks = Blocks<AdamwShard<Real>, 48>;
+
+template <class Real>
+void adamw_part(const Exec& exec, const AdamwBlocks<Real>& part, const double* hyper, const double* factor)
 {
-    Real *p = state.p, *m = state.m, *v = state.v;
-    const Real* g = state.g;
-    const Real beta1 = static_cast<Real>(step.beta1), rest1 = static_cast<Real>(1 - step.beta1);
-    const Real beta2 = static_cast<Real>(step.beta2), rest2 = static_cast<Real>(1 - step.beta2);
-    const Real keep = static_cast<Real>(1 - step.lr * step.weight_decay);
-    // lr m/c1 / (sqrt(v/c2) + eps) = rate m / (sqrt(v) + floor), one division.
-    const double root = square_root(step.correction2);
-    const Real rate = static_cast<Real>(step.lr / step.correction1 * root), floor = static_cast<Real>(step.eps * root);
-    for_each_index(exec, "adamw", n, KOKKOS_LAMBDA(i64 i) {
-        const Real grad = static_cast<Real>(*factor) * g[i];
-        const Real mean = beta1 * m[i] + rest1 * grad, square = beta2 * v[i] + rest2 * grad * grad;
-        m[i] = mean;
-        v[i] = square;
-        p[i] = keep * p[i] - rate * mean / (square_root(square) + floor);
+    for_rows<Real>(exec, "adamw", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+        const auto at = part.place(block);
+        const AdamwShard<Real>& shard = part.item[at.array];
+        Real *p = shard.p + at.begin, *m = shard.m + at.begin, *v = shard.v + at.begin;
+        row.map(at.size, AdamwRule<Real>(hyper, shard.weight_decay, *factor), Targets<Real, 3>{{p, m, v}}, p, m, v,
+                shard.g + at.begin);
+    });
+}
+
+using StackList = Listed<StackPart, 128>;
+
+void stack_part(const Exec& exec, i64 n, const StackList& part, bool clear, double* y)
+{
+    for_rows<double>(exec, "stack", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+        if (clear)
+            row.each(n, [=](i64 i) { y[i] = 0; });
+        row.sync();
+        row.each(part.count, [&](i64 i) { y[part.item[i].at] = *part.item[i].x; });
+    });
+}
+
+} // namespace
+
+template <class Real>
+void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper, const double* factor)
+{
+    in_parts<AdamwBlocks<Real>>(
+        shards, [&](const AdamwBlocks<Real>& part) { adamw_part(exec, part, hyper, factor); });
+}
+
+void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
+{
+    if (parts.empty())
+        return fill(exec, n, 0.0, y);
+    bool first = true;
+    in_parts<StackList>(parts, [&](const StackList& part) {
+        stack_part(exec, n, part, first, y);
+        first = false;
     });
 }
 
 #define TRV_INSTANTIATE(Real)                                                                                          \
-    template void sum_squares(const Exec&, i64, const Real*, double*, Scratch);                                        \
-    template void adamw(const Exec&, i64, const AdamwStep&, const AdamwState<Real>&, const double*);
+    template void sum_squares(const Exec&, std::span<const SquaresOf<Real>>, Scratch);                                 \
+    template void adamw(const Exec&, std::span<const AdamwShard<Real>>, const double*, const double*);
 TRV_FOR_REAL(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels

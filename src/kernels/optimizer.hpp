@@ -1,15 +1,27 @@
 #pragma once
 // Gradient norm and AdamW (Loshchilov & Hutter 2019, decoupled weight decay). Real is float or double.
+// What is done to every parameter is done to many in one call, which on a device is one launch.
 #include "kernels/exec.hpp"
+
+#include <span>
 
 namespace trivium::kernels {
 
-/// Scratch for sum_squares of n numbers.
+/// n numbers x, and where the sum of their squares goes.
+template <class Real>
+struct SquaresOf {
+    const Real* x = nullptr;
+    i64 n = 0;
+    double* out = nullptr;
+};
+
+/// Scratch for sum_squares of n numbers; for several arrays the sum of theirs.
 Bytes sum_squares_scratch(i64 n);
 
-/// out[0] = sum of x^2, in double, over fixed blocks of 16384 that are then added in order.
+/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. What is added to what does not hang on
+/// the other arrays of the call.
 template <class Real>
-void sum_squares(const Exec& exec, i64 n, const Real* x, double* out, Scratch scratch);
+void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch);
 
 /// From the sums of squares of all parameters, in global parameter order, and the number of tokens (a double in
 /// memory, as gradients are sums over tokens): out[0] = norm of the mean gradient = sqrt(sum) / tokens,
@@ -17,21 +29,33 @@ void sum_squares(const Exec& exec, i64 n, const Real* x, double* out, Scratch sc
 void global_norm(const Exec& exec, i64 count, const double* squares, const double* token_count, double clip,
                  double* out);
 
-struct AdamwStep {
-    double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-    double correction1 = 1, correction2 = 1; ///< 1 - beta^step, step counted from 1
+/// What AdamW reads from memory, in this order: a step changes the numbers, not the call.
+/// The corrections are 1 - beta^step, step counted from 1.
+struct AdamwHyper {
+    enum : int { lr, beta1, beta2, eps, correction1, correction2, count };
 };
 
-/// The arrays of one parameter shard: parameter p, moments m and v are updated, gradient g is read.
+/// One parameter shard of n numbers: parameter p, moments m and v are updated, gradient g is read.
 template <class Real>
-struct AdamwState {
-    Real *p, *m, *v;
-    const Real* g;
+struct AdamwShard {
+    Real *p = nullptr, *m = nullptr, *v = nullptr;
+    const Real* g = nullptr;
+    i64 n = 0;
+    double weight_decay = 0;
 };
 
-/// With G = factor[0] * g: m = beta1 m + (1-beta1) G, v = beta2 v + (1-beta2) G^2,
+/// For each shard, with G = factor[0] * g: m = beta1 m + (1-beta1) G, v = beta2 v + (1-beta2) G^2,
 /// p -= lr * (m/correction1 / (sqrt(v/correction2) + eps) + weight_decay * p).
 template <class Real>
-void adamw(const Exec& exec, i64 n, const AdamwStep& step, const AdamwState<Real>& state, const double* factor);
+void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper, const double* factor);
+
+/// A scalar and its place in a vector.
+struct StackPart {
+    i64 at = 0;
+    const double* x = nullptr;
+};
+
+/// y[at] = *x for each part, 0 elsewhere. \pre 0 <= at < n
+void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y);
 
 } // namespace trivium::kernels

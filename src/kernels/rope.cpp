@@ -1,7 +1,7 @@
 #include "kernels/rope.hpp"
 
 #include "kernels/instantiate.hpp"
-#include "row_parallel.hpp"
+#include "rotate.hpp"
 
 namespace trivium::kernels {
 
@@ -13,17 +13,9 @@ void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::
     TRV_CHECK(shape.head_dim % 2 == 0, "head_dim ", shape.head_dim, " is not even");
     const i64 heads = shape.heads, half = shape.head_dim / 2;
     const A sign = inverse ? A(-1) : A(1);
-    for_rows(exec, "rope", shape.batch * shape.seq, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const A* turn = table_pf2 + pos_bs[r] * 2 * half;
-        for (i64 h = 0; h < heads; ++h) {
-            const T* x = x_bshe + (r * heads + h) * 2 * half;
-            T* y = y_bshe + (r * heads + h) * 2 * half;
-            row.each(half, [=](i64 i) {
-                const A c = turn[2 * i], s = sign * turn[2 * i + 1], a = x[i], b = x[i + half];
-                y[i] = T(a * c - b * s);
-                y[i + half] = T(b * c + a * s);
-            });
-        }
+    for_rows<T>(exec, "rope", shape.batch * shape.seq, heads * half, KOKKOS_LAMBDA(const Row& row, i64 r) {
+        const i64 at = r * heads * 2 * half;
+        rotate(row, heads, half, x_bshe + at, table_pf2 + pos_bs[r] * 2 * half, sign, y_bshe + at);
     });
 }
 

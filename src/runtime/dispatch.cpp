@@ -10,7 +10,6 @@
 #include "kernels/rope.hpp"
 #include "runtime/dtypes.hpp"
 
-#include <algorithm>
 #include <sstream>
 
 namespace trivium {
@@ -62,11 +61,6 @@ k::RopeShape rope_shape(const Args& a)
 {
     const i64 e = a.last(0);
     return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.dim(2, 0)};
-}
-
-k::AdamwStep adamw_step(const double* hyper, double weight_decay)
-{
-    return {hyper[0], hyper[1], hyper[2], hyper[3], weight_decay, hyper[4], hyper[5]};
 }
 
 /// The call of an op whose storage type is T. What it needs is copied into it: running it allocates nothing.
@@ -168,6 +162,52 @@ Call bind_typed(const Binding& b)
     throw InternalError(__FILE__, __LINE__, str("op '", info(*b.op).name, "' has no kernel for ", a.in_type(0)));
 }
 
+/// Sums of squares of several arrays in one kernel call, with the scratch of the first.
+template <class R>
+struct SquaresCall {
+    std::vector<k::SquaresOf<R>> arrays;
+    k::Scratch scratch;
+    Bytes used = 0;
+
+    /// Whether the scratch has room for one more, and does not lie where its result will.
+    bool takes(const k::SquaresOf<R>& array) const
+    {
+        const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data), out = reinterpret_cast<std::uintptr_t>(array.out);
+        const bool apart = out + sizeof(double) <= begin || begin + static_cast<std::uintptr_t>(scratch.size) <= out;
+        return apart && used + k::sum_squares_scratch(array.n) <= scratch.size;
+    }
+};
+
+template <class R>
+Call bind_squares(std::span<const Binding> bindings)
+{
+    std::vector<SquaresCall<R>> calls;
+    for (const Binding& b : bindings) {
+        const Args a{b};
+        const k::SquaresOf<R> array{a.in<R>(0), a.n(0), a.out<double>(0)};
+        if (calls.empty() || !calls.back().takes(array))
+            calls.push_back({{}, a.scratch()});
+        calls.back().arrays.push_back(array);
+        calls.back().used += k::sum_squares_scratch(array.n);
+    }
+    return [calls](const k::Exec& e) {
+        for (const SquaresCall<R>& call : calls)
+            k::sum_squares<R>(e, call.arrays, call.scratch);
+    };
+}
+
+template <class R>
+Call bind_adamw(std::span<const Binding> bindings)
+{
+    std::vector<k::AdamwShard<R>> shards;
+    for (const Binding& b : bindings) {
+        const Args a{b};
+        shards.push_back({a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3), a.n(0), a.real("weight_decay")});
+    }
+    const Args first{bindings.front()};
+    return [shards, factor = first.in<double>(4) + 1, hyper = first.in<double>(5)](const k::Exec& e) { k::adamw<R>(e, shards, hyper, factor); };
+}
+
 /// Ops on statistics and master values: double or float.
 template <class R>
 Call bind_real(const Binding& b)
@@ -177,11 +217,8 @@ Call bind_real(const Binding& b)
     case OpKind::token_loss: return [n = a.n(0), lse = a.in<R>(0), picked = a.in<R>(1), t = a.ids(2), y = a.out<R>(0)](const k::Exec& e) { k::token_loss(e, n, lse, picked, t, y); };
     case OpKind::token_loss_grad: return [n = a.n(0), dy = a.in<R>(0), t = a.ids(1), dl = a.out<R>(0), dp = a.out<R>(1)](const k::Exec& e) { k::token_loss_grad(e, n, dy, t, dl, dp); };
     case OpKind::sum: return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::sum_into(e, n, x, y, o); };
-    case OpKind::sum_squares: return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), w = a.scratch()](const k::Exec& e) { k::sum_squares(e, n, x, y, w); };
-    case OpKind::adamw: {
-        const k::AdamwState<R> s{a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3)};
-        return [n = a.n(0), s, factor = a.in<double>(4) + 1, hyper = a.in<double>(5), decay = a.real("weight_decay")](const k::Exec& e) { k::adamw(e, n, adamw_step(hyper, decay), s, factor); };
-    }
+    case OpKind::sum_squares: return bind_squares<R>({&b, 1});
+    case OpKind::adamw: return bind_adamw<R>({&b, 1});
     default: return {};
     }
 }
@@ -189,18 +226,14 @@ Call bind_real(const Binding& b)
 /// Scalars lie wherever memory was planned for them; the places of those that another rank has are 0.
 Call bind_stack(const Binding& b)
 {
-    std::vector<std::pair<i64, const double*>> scalars;
+    std::vector<k::StackPart> parts;
     std::istringstream places(text_attr(b.op->attrs, "at"));
     for (void* operand : b.operands) {
         i64 at = 0;
         TRV_CHECK(places >> at, "a stack of ", b.operands.size(), " scalars with fewer places");
-        scalars.emplace_back(at, static_cast<const double*>(operand));
+        parts.push_back({at, static_cast<const double*>(operand)});
     }
-    return [scalars, n = int_attr(b.op->attrs, "n"), y = static_cast<double*>(b.results[0])](const k::Exec&) {
-        std::fill(y, y + n, 0.0);
-        for (const auto& [at, x] : scalars)
-            y[at] = *x;
-    };
+    return [parts, n = int_attr(b.op->attrs, "n"), y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
 }
 
 Call bind_slice(const Args& a)
@@ -244,8 +277,35 @@ Call Dispatch::bind(const Binding& b)
     return with_type(type, [&](auto t) { return bind_typed<decltype(t)>(b); });
 }
 
-bool can_bind_together(const Op&, const Op&) { return false; }
+bool can_bind_together(const Op& first, const Op& next)
+{
+    if (first.kind != next.kind)
+        return false;
+    if (first.kind == OpKind::adamw) // one clipping factor, one step
+        return first.operands[4] == next.operands[4] && first.operands[5] == next.operands[5];
+    return first.kind == OpKind::sum_squares;
+}
 
-Call Dispatch::bind_together(std::span<const Binding> bindings) { return bind(bindings.front()); }
+Call Dispatch::bind_together(std::span<const Binding> bindings)
+{
+    const auto type = [](const Binding& b) { return Args{b}.in_type(0).dtype; };
+    const Binding& first = bindings.front();
+    std::size_t count = 1;
+    while (count < bindings.size() && type(bindings[count]) == type(first))
+        ++count;
+    for (const Binding& b : bindings.first(count).subspan(1))
+        TRV_CHECK(can_bind_together(*first.op, *b.op), "ops '", info(*first.op).name, "' and '", info(*b.op).name, "' together");
+    const auto bind_those = [&](auto real) -> Call {
+        using R = decltype(real);
+        return first.op->kind == OpKind::adamw ? bind_adamw<R>(bindings.first(count)) : bind_squares<R>(bindings.first(count));
+    };
+    Call call = count == 1 ? bind(first) : type(first) == DType::f64 ? bind_those(double{}) : bind_those(float{});
+    if (count == bindings.size())
+        return call;
+    return [call = std::move(call), rest = bind_together(bindings.subspan(count))](const k::Exec& e) {
+        call(e);
+        rest(e);
+    };
+}
 
 } // namespace trivium

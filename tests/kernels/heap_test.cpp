@@ -83,7 +83,8 @@ TEST_CASE("a product takes less than 64 KiB from the heap, other kernels nothing
         rms_norm_grad_w(exec, {n, n}, x.data(), x.data(), row.data(), row.data(), true);
         gelu(exec, n * n, x.data(), y.data());
         xent_stats(exec, {n, n, 0}, x.data(), target.data(), row.data(), y.data());
-        sum_squares(exec, n * n, x.data(), &out, scratch);
+        const SquaresOf<float> array{x.data(), n * n, &out};
+        sum_squares<float>(exec, {&array, 1}, scratch);
         attention(exec, shape, x.data(), x.data(), x.data(), nullptr, y.data(), z.data(), scratch);
         attention_grad<float>(exec, shape,
                               {x.data(), x.data(), x.data(), x.data(), y.data(), z.data(), y.data(), y.data(), y.data()},

@@ -5,19 +5,36 @@
 using namespace trivium;
 using namespace trivium::kernels;
 
-TEMPLATE_TEST_CASE("sum_squares", "", double, float)
+TEMPLATE_TEST_CASE("sum_squares of several arrays", "", double, float)
 {
-    for (const i64 n : {0, 1, 17, 16384, 50001}) {
-        const auto x = random<TestType>(n, "x", 1e-3);
-        const auto [sum] = stable([&, n = n](const Exec& exec) {
-            const TestScratch scratch(sum_squares_scratch(n));
-            Doubles out(1);
-            sum_squares(exec, n, x.data(), out.data(), scratch);
-            return std::tuple(out);
-        });
-        CHECK(sum[0] == Approx(dot(wide(x), wide(x))).epsilon(1e-12));
+    using T = TestType;
+    std::vector<i64> sizes{0, 1, 17, 16384, 50001};
+    for (int i = 0; i < 130; ++i) // more than one launch takes
+        sizes.push_back(i % 7);
+    std::vector<std::vector<T>> arrays;
+    Bytes size = 0;
+    for (const i64 n : sizes) {
+        arrays.push_back(random<T>(n, "x" + std::to_string(arrays.size()), 1e-3));
+        size += sum_squares_scratch(n);
     }
-    CHECK_THROWS_AS(sum_squares<float>({}, 5, nullptr, nullptr, {}), InternalError);
+    const auto [sums, alone] = stable([&](const Exec& exec) {
+        const TestScratch scratch(size);
+        Doubles together(arrays.size(), -1), single(arrays.size(), -1);
+        std::vector<SquaresOf<T>> list;
+        for (std::size_t i = 0; i < arrays.size(); ++i)
+            list.push_back({arrays[i].data(), sizes[i], &together[i]});
+        sum_squares<T>(exec, list, scratch);
+        for (std::size_t i = 0; i < arrays.size(); ++i) {
+            list[i].out = &single[i];
+            sum_squares<T>(exec, {&list[i], 1}, scratch);
+        }
+        return std::tuple(together, single);
+    });
+    CHECK(same_bits(sums, alone));
+    for (std::size_t i = 0; i < arrays.size(); ++i)
+        CHECK(sums[i] == Approx(dot(wide(arrays[i]), wide(arrays[i]))).epsilon(1e-12));
+    const SquaresOf<T> array{nullptr, 5, nullptr};
+    CHECK_THROWS_AS(sum_squares<T>({}, {&array, 1}, {}), InternalError);
 }
 
 TEST_CASE("global_norm clips, and passes what is not finite on")
@@ -38,33 +55,73 @@ TEST_CASE("global_norm clips, and passes what is not finite on")
     CHECK(std::isnan(out[0]));
 }
 
-TEMPLATE_TEST_CASE("adamw", "", double, float)
+TEMPLATE_TEST_CASE("adamw of several shards", "", double, float)
 {
     using T = TestType;
-    for (const i64 n : {1, 17, 5003}) {
-        const auto p = random<T>(n, "p"), g = random<T>(n, "g", 10), m = random<T>(n, "m", 0.1);
-        auto v = random<T>(n, "v", 0.1);
-        for (T& value : v)
+    std::vector<i64> sizes{1, 17, 5003, 40000, 0};
+    for (int i = 0; i < 50; ++i) // more than one launch takes
+        sizes.push_back(1 + i % 5);
+    std::vector<std::vector<T>> p, m, v, g;
+    for (const i64 n : sizes) {
+        const std::string name = std::to_string(p.size());
+        p.push_back(random<T>(n, "p" + name));
+        g.push_back(random<T>(n, "g" + name, 10));
+        m.push_back(random<T>(n, "m" + name, 0.1));
+        v.push_back(random<T>(n, "v" + name, 0.1));
+        for (T& value : v.back())
             value *= value;
-        const AdamwStep step{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
-                             .correction1 = 1 - 0.9 * 0.9, .correction2 = 1 - 0.95 * 0.95};
-        const double factor = 0.07;
-        const auto [new_p, new_m, new_v] = stable([&, n = n](const Exec& exec) {
-            auto a = p, b = m, c = v;
-            adamw<T>(exec, n, step, {a.data(), b.data(), c.data(), g.data()}, &factor);
-            return std::tuple(a, b, c);
-        });
-        const Doubles wp = wide(p), wg = wide(g), wm = wide(m), wv = wide(v);
+    }
+    const double lr = 0.01, eps = 1e-8, factor = 0.07;
+    const Doubles hyper{lr, 0.9, 0.95, eps, 1 - 0.9 * 0.9, 1 - 0.95 * 0.95};
+    const auto decay = [](std::size_t i) { return i % 2 == 0 ? 0.1 : 0.0; };
+    const auto all = stable([&](const Exec& exec) {
+        auto a = p, b = m, c = v;
+        std::vector<AdamwShard<T>> shards;
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+            shards.push_back({a[i].data(), b[i].data(), c[i].data(), g[i].data(), sizes[i], decay(i)});
+        adamw<T>(exec, shards, hyper.data(), &factor);
+        std::vector<T> flat;
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+            for (const auto* part : {&a[i], &b[i], &c[i]})
+                flat.insert(flat.end(), part->begin(), part->end());
+        return std::tuple(flat);
+    });
+    std::size_t at = 0;
+    const auto next = [&](i64 n) {
+        const auto begin = std::get<0>(all).begin() + static_cast<std::ptrdiff_t>(at);
+        at += static_cast<std::size_t>(n);
+        return std::vector<T>(begin, begin + n);
+    };
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+        const Doubles wp = wide(p[k]), wg = wide(g[k]), wm = wide(m[k]), wv = wide(v[k]);
         Doubles want_p, want_m, want_v;
-        for (i64 i = 0; i < n; ++i) {
+        for (std::size_t i = 0; i < wp.size(); ++i) {
             const double grad = factor * wg[i];
             want_m.push_back(0.9 * wm[i] + 0.1 * grad);
             want_v.push_back(0.95 * wv[i] + 0.05 * grad * grad);
-            const double mean = want_m.back() / step.correction1, square = want_v.back() / step.correction2;
-            want_p.push_back(wp[i] - 0.01 * (mean / (std::sqrt(square) + 1e-8) + 0.1 * wp[i]));
+            const double mean = want_m.back() / hyper[4], square = want_v.back() / hyper[5];
+            want_p.push_back(wp[i] - lr * (mean / (std::sqrt(square) + eps) + decay(k) * wp[i]));
         }
-        require_close(new_p, want_p, tolerance<T>, "p");
-        require_close(new_m, want_m, tolerance<T>, "m");
-        require_close(new_v, want_v, tolerance<T>, "v");
+        require_close(next(sizes[k]), want_p, tolerance<T>, "p");
+        require_close(next(sizes[k]), want_m, tolerance<T>, "m");
+        require_close(next(sizes[k]), want_v, tolerance<T>, "v");
+    }
+}
+
+TEST_CASE("stack puts scalars in their places and 0 elsewhere")
+{
+    for (const i64 count : {0, 1, 5, 128, 300}) {
+        const i64 n = 2 * count + 3;
+        const Doubles x = random<double>(count, "scalars");
+        const auto [y] = stable([&](const Exec& exec) {
+            Doubles out(static_cast<std::size_t>(n), NAN);
+            std::vector<StackPart> parts;
+            for (i64 i = 0; i < count; ++i)
+                parts.push_back({2 * i + 1, &x[static_cast<std::size_t>(i)]});
+            stack(exec, n, parts, out.data());
+            return std::tuple(out);
+        });
+        for (i64 i = 0; i < n; ++i)
+            REQUIRE(y[static_cast<std::size_t>(i)] == (i % 2 == 1 && i / 2 < count ? x[static_cast<std::size_t>(i / 2)] : 0.0));
     }
 }

@@ -1,93 +1,314 @@
 #pragma once
-// How kernels run on a device: a Kokkos team per row. The same names as host/row_parallel.hpp.
+// How kernels run on a device: a team per row or per span of elements. The same names as host/row_parallel.hpp.
+//
+// Kernels here wait for memory. So arrays are moved in packs of 16 bytes, neighbouring threads take neighbouring packs,
+// and a thread has several packs on their way before it uses the first. What a row needs twice it reads twice: the
+// rows that a multiprocessor works on at a time fit in its first cache, for which row_threads() sees.
+//
+// The order of every sum is a function of the sizes alone.
 #include "base/check.hpp"
-#include "kernels/exec.hpp"
+#include "kernels/device/pack.hpp"
+#include "kernels/values.hpp"
+#include "team.hpp"
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
+#include <utility>
 
 namespace trivium::kernels {
 inline namespace on_teams {
 
-using Space = Kokkos::DefaultExecutionSpace;
-using Team = Kokkos::TeamPolicy<Space>::member_type;
+namespace detail {
 
-inline Space space_of(const Exec& exec)
+/// One array that is read: `ahead` packs of it on their way.
+template <class T, int width, int ahead>
+struct Input {
+    const T* from;
+    Pack<T, width> packs[ahead];
+
+    KOKKOS_FUNCTION void load(int slot, i64 i) { packs[slot] = Pack<T, width>::load(from + i); }
+    KOKKOS_FUNCTION Loaded<T> get(int slot, int j) const { return static_cast<Loaded<T>>(packs[slot].at[j]); }
+    KOKKOS_FUNCTION Loaded<T> one(i64 i) const { return static_cast<Loaded<T>>(from[i]); }
+};
+
+/// How many packs of each of so many arrays a thread keeps on their way.
+constexpr int packs_ahead(std::size_t arrays)
 {
-    return exec.stream ? *static_cast<const Space*>(exec.stream) : Space();
+    return arrays <= 2 ? 4 : 2;
 }
+
+/// Calls pack(i, slot, ready), ready for all slots and then not for all slots, where thread `self` of `count` has a
+/// pack at i: once to load, once to use it.
+template <int ahead, class F>
+KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
+{
+    for (i64 base = self; base < packs; base += static_cast<i64>(ahead) * count) {
+TRV_UNROLL
+        for (int u = 0; u < ahead; ++u)
+            if (base + static_cast<i64>(u) * count < packs)
+                pack(base + static_cast<i64>(u) * count, u, false);
+TRV_UNROLL
+        for (int u = 0; u < ahead; ++u)
+            if (base + static_cast<i64>(u) * count < packs)
+                pack(base + static_cast<i64>(u) * count, u, true);
+    }
+}
+
+/// Calls f(i) for the elements that are in no pack.
+template <class F>
+KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self, int count, F f)
+{
+    for (i64 i = self; i < split.head; i += count)
+        f(i);
+    for (i64 i = split.head + split.packs * width + self; i < n; i += count)
+        f(i);
+}
+
+} // namespace detail
 
 /// One row in the hands of one team.
 class Row {
 public:
     KOKKOS_FUNCTION explicit Row(const Team& team) : team_(team) {}
 
+    KOKKOS_FUNCTION const Team& team() const { return team_; }
+
     template <class F>
     KOKKOS_FUNCTION void each(i64 n, F f) const
     {
-        Kokkos::parallel_for(Kokkos::TeamVectorRange(team_, n), [&](i64 i) { f(i); });
+        for (i64 i = team_.rank(); i < n; i += team_.size())
+            f(i);
+    }
+
+    template <class F, class To, class... In>
+    KOKKOS_FUNCTION void map(i64 n, F f, To to, const In*... in) const
+    {
+        map_into(n, f, targets_of(to), in...);
+    }
+
+    template <class T>
+    KOKKOS_FUNCTION void copy(i64 n, const T* from, T* to) const
+    {
+        constexpr int width = pack_width<T>(), ahead = 4;
+        const Split parts = split<width>(n, from, to);
+        Pack<T, width> packs[ahead];
+        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(), [&](i64 p, [[maybe_unused]] int slot, bool ready) {
+            if (ready)
+                packs[slot].store(to + parts.head + p * width);
+            else
+                packs[slot] = Pack<T, width>::load(from + parts.head + p * width);
+        });
+        detail::each_single(n, width, parts, team_.rank(), team_.size(), [&](i64 i) { to[i] = from[i]; });
     }
 
     template <class A, class F>
     KOKKOS_FUNCTION A sum(i64 n, F f) const
     {
-        A result = 0;
-        Kokkos::parallel_reduce(Kokkos::TeamVectorRange(team_, n), [&](i64 i, A& total) { total += f(i); }, result);
-        return result;
+        A total = 0;
+        for (i64 i = team_.rank(); i < n; i += team_.size())
+            total += f(i);
+        return joined_sum(total);
+    }
+
+    template <class A, class F, class First, class... In>
+    KOKKOS_FUNCTION A sum(i64 n, F f, const First* first, const In*... in) const
+    {
+        constexpr int width = pack_width<First, In...>(), ahead = detail::packs_ahead(1 + sizeof...(In));
+        const Split parts = split<width>(n, first, in...);
+        return joined_sum(sum_part<A, width, ahead>(n, parts, f, detail::Input<First, width, ahead>{first, {}},
+                                                    detail::Input<In, width, ahead>{in, {}}...));
+    }
+
+    template <class A, class F>
+    KOKKOS_FUNCTION A total(i64 n, F f) const
+    {
+        return sum<A>(n, f);
     }
 
     template <class A, class F>
     KOKKOS_FUNCTION A max(i64 n, F f) const
     {
-        A result = 0;
-        Kokkos::parallel_reduce(
-            Kokkos::TeamVectorRange(team_, n),
-            [&](i64 i, A& top) {
-                const A value = f(i);
-                top = value > top ? value : top;
-            },
-            Kokkos::Max<A>(result));
-        // Kokkos starts a maximum of floats at the lowest finite number.
-        return n > 0 && result > Kokkos::reduction_identity<A>::max() ? result : A(-INFINITY);
+        A top = -A(INFINITY);
+        for (i64 i = team_.rank(); i < n; i += team_.size()) {
+            const A value = f(i);
+            top = value > top ? value : top;
+        }
+        return joined_max(top);
     }
 
     template <class F>
     KOKKOS_FUNCTION void single(F f) const
     {
-        Kokkos::single(Kokkos::PerTeam(team_), [&] { f(); });
+        if (team_.rank() == 0)
+            f();
     }
 
-    KOKKOS_FUNCTION void sync() const { team_.team_barrier(); }
+    KOKKOS_FUNCTION void sync() const { team_.sync(); }
+
+    /// The sum of every thread's `mine`; all threads call it and get it.
+    template <class A>
+    KOKKOS_FUNCTION A joined_sum(A mine) const
+    {
+        return joined(mine, A(0), [](A a, A b) { return a + b; });
+    }
+    template <class A>
+    KOKKOS_FUNCTION A joined_max(A mine) const
+    {
+        return joined(mine, -A(INFINITY), [](A a, A b) { return b > a ? b : a; });
+    }
 
 private:
+    struct Joining;
+
+    template <class A, class F>
+    KOKKOS_FUNCTION A joined(A mine, A none, F join) const
+    {
+        for (int mask = 1; mask < Team::warp; mask *= 2)
+            mine = join(mine, team_.across(mine, mask));
+        // Two places by turns: a fast thread may join again while a slow one still reads.
+        constexpr int warps = Team::most / Team::warp;
+        A* const place = team_.template shared<Joining, A, 2 * warps>() + turn_ * warps;
+        turn_ ^= 1;
+        if (team_.rank() % Team::warp == 0)
+            place[team_.rank() / Team::warp] = mine;
+        team_.sync();
+        A all = none;
+        for (int w = 0; w < team_.size() / Team::warp; ++w)
+            all = join(all, place[w]);
+        return all;
+    }
+
+    template <class A, int width, int ahead, class F, class... In>
+    KOKKOS_FUNCTION A sum_part(i64 n, const Split& parts, F f, In... in) const
+    {
+        A part[ahead] = {};
+        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(), [&](i64 p, [[maybe_unused]] int slot, bool ready) {
+            if (!ready)
+                return (in.load(slot, parts.head + p * width), ...);
+TRV_UNROLL
+            for (int j = 0; j < width; ++j)
+                part[slot] += f(in.get(slot, j)...);
+        });
+        detail::each_single(n, width, parts, team_.rank(), team_.size(), [&](i64 i) { part[0] += f(in.one(i)...); });
+TRV_UNROLL
+        for (int u = 1; u < ahead; ++u)
+            part[0] += part[u];
+        return part[0];
+    }
+
+    template <class F, class T, int outputs, class... In>
+    KOKKOS_FUNCTION void map_into(i64 n, F f, Targets<T, outputs> to, const In*... in) const
+    {
+        constexpr int width = pack_width<T, In...>(), ahead = detail::packs_ahead(sizeof...(In));
+        Split parts = split<width>(n, to.of[0], in...);
+        for (int k = 1; k < outputs; ++k)
+            if (split<width>(n, to.of[0], to.of[k]).packs == 0)
+                parts = {n, 0};
+        map_part<width, ahead>(n, parts, f, to, detail::Input<In, width, ahead>{in, {}}...);
+    }
+
+    template <int width, int ahead, class F, class T, int outputs, class... In>
+    KOKKOS_FUNCTION void map_part(i64 n, const Split& parts, F f, const Targets<T, outputs>& to, In... in) const
+    {
+        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(), [&](i64 p, [[maybe_unused]] int slot, bool ready) {
+            const i64 i = parts.head + p * width;
+            if (!ready)
+                return (in.load(slot, i), ...);
+            Pack<T, width> out[outputs];
+TRV_UNROLL
+            for (int j = 0; j < width; ++j) {
+                const auto values = f(in.get(slot, j)...);
+TRV_UNROLL
+                for (int k = 0; k < outputs; ++k)
+                    out[k].at[j] = static_cast<T>(value_of(values, k));
+            }
+TRV_UNROLL
+            for (int k = 0; k < outputs; ++k)
+                out[k].store(to.of[k] + i);
+        });
+        detail::each_single(n, width, parts, team_.rank(), team_.size(), [&](i64 i) {
+            const auto values = f(in.one(i)...);
+TRV_UNROLL
+            for (int k = 0; k < outputs; ++k)
+                to.of[k][i] = static_cast<T>(value_of(values, k));
+        });
+    }
+
     const Team& team_;
+    mutable int turn_ = 0;
 };
 
-template <class F>
-void for_rows(const Exec& exec, const char* label, i64 rows, F f)
+/// Threads for a row of `width` elements of `size` bytes: two packs each, so that few rows are open at a time.
+inline int row_threads(i64 width, std::size_t size)
 {
-    if (rows == 0)
-        return;
-    Kokkos::parallel_for(
-        label, Kokkos::TeamPolicy<Space>(space_of(exec), static_cast<int>(rows), Kokkos::AUTO),
-        KOKKOS_LAMBDA(const Team& team) { f(Row(team), static_cast<i64>(team.league_rank())); });
+    const i64 packs = width * static_cast<i64>(size) / 16;
+    int threads = 2 * Team::warp;
+    while (threads < Team::most && threads * 2 < packs)
+        threads *= 2;
+    return threads;
+}
+
+template <class T, class F>
+void for_rows(const Exec& exec, const char* label, i64 rows, i64 width, F f)
+{
+    launch_teams(exec, label, rows, row_threads(width, sizeof(T)), KOKKOS_LAMBDA(const Team& team, i64 r) {
+        f(Row(team), r);
+    });
 }
 
 template <class F>
 void for_each_index(const Exec& exec, const char* label, i64 n, F f)
 {
-    Kokkos::parallel_for(label, Kokkos::RangePolicy<Space, Kokkos::IndexType<i64>>(space_of(exec), 0, n), f);
+    constexpr int threads = 256;
+    launch_teams(exec, label, ceil_div(n, threads), threads, KOKKOS_LAMBDA(const Team& team, i64 block) {
+        const i64 i = block * threads + team.rank();
+        if (i < n)
+            f(i);
+    });
 }
 
-template <class A, class Value, class Store>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, Value value, Store store)
+namespace detail {
+
+/// Arrays of several types (a lambda for a device may not capture a pack of parameters).
+template <class... In>
+struct Inputs {
+    const void* from[sizeof...(In) + 1];
+
+    template <std::size_t k, class T>
+    KOKKOS_FUNCTION const T* get() const
+    {
+        return static_cast<const T*>(from[k]);
+    }
+};
+
+/// A team's stretch of map().
+template <class F, class To, class... In>
+struct MapSpan {
+    F f;
+    To to;
+    Inputs<In...> in;
+    i64 n, span;
+
+    KOKKOS_FUNCTION void operator()(const Team& team, i64 index) const
+    {
+        run(team, index * span, std::index_sequence_for<In...>());
+    }
+    template <std::size_t... k>
+    KOKKOS_FUNCTION void run(const Team& team, i64 begin, std::index_sequence<k...>) const
+    {
+        Row(team).map(n - begin < span ? n - begin : span, f, to + begin, (in.template get<k, In>() + begin)...);
+    }
+};
+
+} // namespace detail
+
+template <class F, class To, class... In>
+void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
 {
-    for_each_index(exec, label, columns, KOKKOS_LAMBDA(i64 c) {
-        A total = 0;
-        for (i64 r = 0; r < rows; ++r)
-            total += value(r, c);
-        store(c, total);
-    });
+    // Each thread moves what it keeps on the way, once: as many teams as that takes.
+    constexpr int threads = 256;
+    constexpr i64 span = i64{threads} * detail::packs_ahead(sizeof...(In)) * 16;
+    launch_teams(exec, label, ceil_div(n, span), threads,
+                 detail::MapSpan<F, To, In...>{f, to, {{in..., nullptr}}, n, span});
 }
 
 inline i64 task_workers(int, i64 tasks)
@@ -98,7 +319,8 @@ inline i64 task_workers(int, i64 tasks)
 template <class F>
 void for_tasks(const Exec& exec, const char* label, i64 tasks, i64 workers, F f)
 {
-    for_rows(exec, label, workers, KOKKOS_LAMBDA(const Row& row, i64 worker) {
+    launch_teams(exec, label, workers, 256, KOKKOS_LAMBDA(const Team& team, i64 worker) {
+        const Row row(team);
         for (i64 task = worker; task < tasks; task += workers)
             f(row, task, worker);
     });
@@ -106,3 +328,5 @@ void for_tasks(const Exec& exec, const char* label, i64 tasks, i64 workers, F f)
 
 } // namespace on_teams
 } // namespace trivium::kernels
+
+#include "kernels/device/columns.hpp"

@@ -6,6 +6,7 @@
 // The partition never changes a result: each row is computed by one thread, in a fixed order.
 #include "base/check.hpp"
 #include "kernels/exec.hpp"
+#include "kernels/values.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
@@ -34,6 +35,21 @@ public:
             f(i);
     }
 
+    /// to[i] = f(in[i]...) for i in [0, n), where f takes Loaded<In>... and gives a number, or Values for Targets.
+    /// Each target may be one of the inputs.
+    template <class F, class To, class... In>
+    void map(i64 n, F f, To to, const In*... in) const
+    {
+        map_into(n, f, targets_of(to), in...);
+    }
+
+    /// to[i] = from[i], bit by bit.
+    template <class T>
+    void copy(i64 n, const T* from, T* to) const
+    {
+        each(n, [=](i64 i) { to[i] = from[i]; });
+    }
+
     /// Sum of f(i): `lanes` running sums, then a tree, so that the order does not hang on the vector width.
     template <class A, class F>
     A sum(i64 n, F f) const
@@ -49,6 +65,23 @@ public:
             for (int j = 0; j < width; ++j)
                 lane[j] += lane[j + width];
         return lane[0];
+    }
+
+    /// Sum of f(in[i]...).
+    template <class A, class F, class First, class... In>
+    A sum(i64 n, F f, const First* first, const In*... in) const
+    {
+        return sum<A>(n, [=](i64 i) { return f(static_cast<Loaded<First>>(first[i]), static_cast<Loaded<In>>(in[i])...); });
+    }
+
+    /// Sum of a few f(i), here one after the other.
+    template <class A, class F>
+    A total(i64 n, F f) const
+    {
+        A sum = 0;
+        for (i64 i = 0; i < n; ++i)
+            sum += f(i);
+        return sum;
     }
 
     /// Maximum of f(i); -inf for n = 0.
@@ -80,6 +113,17 @@ public:
     void sync() const {}
 
 private:
+    template <class F, class T, int outputs, class... In>
+    static void map_into(i64 n, F f, Targets<T, outputs> to, const In*... in)
+    {
+        TRV_INDEPENDENT
+        for (i64 i = 0; i < n; ++i) {
+            const auto values = f(static_cast<Loaded<In>>(in[i])...);
+            for (int k = 0; k < outputs; ++k)
+                to.of[k][i] = static_cast<T>(value_of(values, k));
+        }
+    }
+
     static constexpr int lanes = 32;
 };
 
@@ -131,9 +175,9 @@ void for_parts(const Exec& exec, i64 n, i64 grain, F f)
     }
 }
 
-/// f(row, r) for r in [0, rows).
-template <class F>
-void for_rows(const Exec& exec, const char* label, i64 rows, F f)
+/// f(row, r) for r in [0, rows), each of about `width` elements of T.
+template <class T, class F>
+void for_rows(const Exec& exec, const char* label, i64 rows, i64, F f)
 {
     const Region region(label);
     for_parts(exec, rows, 1, [&](i64 begin, i64 end) {
@@ -156,9 +200,18 @@ void for_each_index(const Exec& exec, const char* label, i64 n, F f)
     for_parts(exec, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
-/// store(c, sum over r of value(r, c)) for c in [0, columns): sums of 64 rows each, then the sum of those.
-template <class A, class Value, class Store>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, Value value, Store store)
+/// Row::map over [0, n) by all threads.
+template <class F, class To, class... In>
+void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
+{
+    const Region region(label);
+    const auto part = [&](i64 begin, i64 end) { Row().map(end - begin, f, to + begin, (in + begin)...); };
+    for_parts(exec, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
+}
+
+/// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, then the sum of those.
+template <class A, class F, class Store, class... In>
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store, const In*... in)
 {
     constexpr i64 width = 128, depth = 64;
     const Region region(label);
@@ -168,7 +221,7 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, Val
             std::fill_n(part, width, A(0));
             for (i64 r = r0; r < std::min(rows, r0 + depth); ++r)
                 for (i64 c = 0; c < n; ++c)
-                    part[c] += value(r, c0 + c);
+                    part[c] += f(r, static_cast<Loaded<In>>(in[r * columns + c0 + c])...);
             for (i64 c = 0; c < n; ++c)
                 total[c] += part[c];
         }

@@ -1,0 +1,85 @@
+#pragma once
+// Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
+//
+// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole sectors of memory: its threads are
+// lanes of rows, each adds up every lanes-th row, and the lanes are added in a tree. One team does not share a column
+// with another, so that no scratch is needed and the order is fixed; the tiles are narrow so that there are many.
+#include "kernels/device/row_parallel.hpp"
+
+namespace trivium::kernels {
+inline namespace on_teams {
+
+namespace detail {
+
+template <class A, int width, class F, class Store, class... In>
+struct ColumnTile {
+    static constexpr int ahead = 4;
+    struct Lanes;
+
+    F f;
+    Store store;
+    Inputs<In...> in;
+    i64 rows, columns;
+    int across; ///< threads that share a row of the tile, a power of two
+
+    KOKKOS_FUNCTION void operator()(const Team& team, i64 tile) const
+    {
+        run(team, tile, std::index_sequence_for<In...>());
+    }
+
+    template <std::size_t... k>
+    KOKKOS_FUNCTION void run(const Team& team, i64 tile, std::index_sequence<k...>) const
+    {
+        const int lanes = team.size() / across, lane = team.rank() / across, at = team.rank() % across * width;
+        const i64 first = tile * across * width, column = first + at;
+        A total[width] = {};
+        if (column < columns)
+            add_rows(total, lane, lanes, Input<In, width, ahead>{in.template get<k, In>() + column, {}}...);
+        const int tile_width = across * width;
+        A* const sums = team.template shared<Lanes, A, Team::most * width>();
+        for (int j = 0; j < width; ++j)
+            sums[lane * tile_width + at + j] = total[j];
+        for (int half = lanes / 2; half > 0; half /= 2) {
+            team.sync();
+            for (int i = team.rank(); i < half * tile_width; i += team.size())
+                sums[i] += sums[i + half * tile_width];
+        }
+        team.sync();
+        for (int i = team.rank(); i < tile_width; i += team.size())
+            if (first + i < columns)
+                store(first + i, sums[i]);
+    }
+
+    template <class... Arrays>
+    KOKKOS_FUNCTION void add_rows(A (&total)[width], int lane, int lanes, Arrays... arrays) const
+    {
+        each_pack<ahead>(rows, lane, lanes, [&](i64 r, int slot, bool ready) {
+            if (!ready)
+                return (arrays.load(slot, r * columns), ...);
+TRV_UNROLL
+            for (int j = 0; j < width; ++j)
+                total[j] += f(r, arrays.get(slot, j)...);
+        });
+    }
+};
+
+} // namespace detail
+
+template <class A, class F, class Store, class... In>
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store, const In*... in)
+{
+    constexpr int width = pack_width<In...>(), threads = Team::most;
+    constexpr i64 enough = 96; // tiles, so that most multiprocessors have one
+    if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...)) {
+        const int across = columns / width / 4 >= enough ? 4 : 2;
+        launch_teams(exec, label, ceil_div(columns, across * width), threads,
+                     detail::ColumnTile<A, width, F, Store, In...>{f, store, {{in..., nullptr}}, rows, columns, across});
+    } else {
+        const int across = columns / 32 >= enough ? 32 : 16;
+        launch_teams(exec, label, ceil_div(columns, across), threads,
+                     detail::ColumnTile<A, 1, F, Store, In...>{f, store, {{in..., nullptr}}, rows, columns, across});
+    }
+}
+
+} // namespace on_teams
+} // namespace trivium::kernels

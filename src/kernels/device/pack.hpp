@@ -1,0 +1,68 @@
+#pragma once
+// Packs: neighbours in memory that one thread moves with one instruction of up to 16 bytes.
+#include "kernels/exec.hpp"
+
+#include <Kokkos_Core.hpp>
+#include <type_traits>
+
+namespace trivium::kernels {
+inline namespace on_teams {
+
+/// The bytes of a pack as they travel.
+template <int bytes>
+struct [[gnu::may_alias]] alignas(bytes) PackWords {
+    std::uint32_t word[bytes / 4];
+};
+template <>
+struct [[gnu::may_alias]] alignas(2) PackWords<2> {
+    std::uint16_t word[1];
+};
+
+/// `width` elements of T in registers. \pre what is loaded from or stored to is aligned to the pack
+template <class T, int width>
+struct Pack {
+    static constexpr int bytes = width * static_cast<int>(sizeof(T));
+    using Raw = PackWords<bytes>;
+    T at[width];
+
+    KOKKOS_FUNCTION static Pack load(const T* from)
+    {
+        return __builtin_bit_cast(Pack, *reinterpret_cast<const Raw*>(from));
+    }
+    KOKKOS_FUNCTION void store(T* to) const
+    {
+        *reinterpret_cast<Raw*>(to) = __builtin_bit_cast(Raw, *this);
+    }
+};
+
+/// How many elements a pack has where arrays of these types are read and written side by side: 16 bytes of the largest.
+template <class... T>
+constexpr int pack_width()
+{
+    std::size_t largest = 1;
+    ((largest = sizeof(T) > largest ? sizeof(T) : largest), ...);
+    return static_cast<int>(16 / largest);
+}
+
+/// [0, n) as `head` single elements, `packs` aligned packs, and single elements again.
+struct Split {
+    i64 head, packs;
+};
+
+/// Where the arrays do not lie alike there are no packs.
+template <int width, class First, class... Rest>
+KOKKOS_FUNCTION Split split(i64 n, const First* first, const Rest*... rest)
+{
+    const auto off = [](const auto* p) {
+        return static_cast<int>(reinterpret_cast<std::uintptr_t>(p) / sizeof(*p) % width);
+    };
+    const int ahead = off(first);
+    const bool alike = ((off(rest) == ahead) && ...);
+    const i64 head = (width - ahead) % width;
+    if (!alike || n < head)
+        return {n, 0};
+    return {head, (n - head) / width};
+}
+
+} // namespace on_teams
+} // namespace trivium::kernels

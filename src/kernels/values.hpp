@@ -1,0 +1,56 @@
+#pragma once
+// What functions of elements take and give: see row_parallel.hpp of the host and of the device.
+#include "kernels/exec.hpp"
+
+#include <type_traits>
+
+namespace trivium::kernels {
+
+/// What an element of T is inside a kernel.
+template <class T>
+using Loaded = std::conditional_t<std::is_integral_v<T>, T, Acc<T>>;
+
+/// Several results for one element.
+template <class A, int n>
+struct Values {
+    A of[n];
+};
+
+/// The arrays that they go to.
+template <class T, int n>
+struct Targets {
+    T* of[n];
+
+    TRV_HOST_DEVICE friend Targets operator+(Targets targets, i64 offset)
+    {
+        for (int k = 0; k < n; ++k)
+            targets.of[k] += offset;
+        return targets;
+    }
+};
+template <class T, class... Rest>
+Targets(T*, Rest*...) -> Targets<T, 1 + static_cast<int>(sizeof...(Rest))>;
+
+template <class T>
+TRV_HOST_DEVICE Targets<T, 1> targets_of(T* to)
+{
+    return {{to}};
+}
+template <class T, int n>
+TRV_HOST_DEVICE Targets<T, n> targets_of(Targets<T, n> to)
+{
+    return to;
+}
+
+template <class A>
+TRV_HOST_DEVICE A value_of(A value, int)
+{
+    return value;
+}
+template <class A, int n>
+TRV_HOST_DEVICE A value_of(const Values<A, n>& values, int k)
+{
+    return values.of[k];
+}
+
+} // namespace trivium::kernels

@@ -1,0 +1,110 @@
+#include "player.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+// The address sanitizer wants to know of stacks that change; there only where it is linked in.
+extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size) __attribute__((weak));
+extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, std::size_t* size)
+    __attribute__((weak));
+
+namespace trivium::kernels {
+
+namespace {
+constexpr std::size_t stack_size = 128 << 10;
+}
+
+Player& Player::get()
+{
+    static Player player;
+    return player;
+}
+
+void Player::play(int threads, int order, Body body, const void* call)
+{
+    body_ = body;
+    call_ = call;
+    while (static_cast<int>(fibers_.size()) < threads) { // a fiber stays for the next call
+        const int rank = static_cast<int>(fibers_.size());
+        fibers_.reserve(most);
+        Fiber& fiber = fibers_.emplace_back();
+        fiber.stack.reset(new std::byte[stack_size]);
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = fiber.stack.get();
+        fiber.context.uc_stack.ss_size = stack_size;
+        makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Player::enter), 1, rank);
+    }
+    team_ = {threads, 0, 0};
+    for (Barrier& barrier : warps_)
+        barrier = {warp, 0, 0};
+    for (int rank = 0; rank < threads; ++rank) {
+        fibers_[static_cast<std::size_t>(rank)].done = false;
+        fibers_[static_cast<std::size_t>(rank)].at = nullptr;
+    }
+    for (int left = threads; left > 0;) {
+        bool moved = false;
+        for (int turn = 0; turn < threads; ++turn) {
+            const int rank = order == 1 ? turn : order == 2 ? threads - 1 - turn : turn * 37 % threads;
+            Fiber& fiber = fibers_[static_cast<std::size_t>(rank)];
+            if (fiber.done || (fiber.at && fiber.at->generation == fiber.generation))
+                continue;
+            resume(rank);
+            left -= fiber.done;
+            moved = true;
+        }
+        if (!moved) {
+            std::fprintf(stderr, "the threads of a team wait for each other at different places\n");
+            std::abort();
+        }
+    }
+}
+
+void Player::wait(Barrier& barrier)
+{
+    if (++barrier.arrived == barrier.expected) {
+        barrier.arrived = 0;
+        ++barrier.generation;
+        return;
+    }
+    Fiber& self = fibers_[static_cast<std::size_t>(self_)];
+    self.at = &barrier;
+    self.generation = barrier.generation;
+    leave();
+}
+
+void Player::resume(int rank)
+{
+    Fiber& fiber = fibers_[static_cast<std::size_t>(rank)];
+    self_ = rank;
+    void* fake = nullptr;
+    if (__sanitizer_start_switch_fiber)
+        __sanitizer_start_switch_fiber(&fake, fiber.stack.get(), stack_size);
+    swapcontext(&main_, &fiber.context);
+    if (__sanitizer_finish_switch_fiber)
+        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+}
+
+void Player::leave()
+{
+    Fiber& fiber = fibers_[static_cast<std::size_t>(self_)];
+    void* fake = nullptr;
+    if (__sanitizer_start_switch_fiber)
+        __sanitizer_start_switch_fiber(&fake, main_bottom_, main_size_);
+    swapcontext(&fiber.context, &main_);
+    if (__sanitizer_finish_switch_fiber)
+        __sanitizer_finish_switch_fiber(fake, &main_bottom_, &main_size_);
+}
+
+void Player::enter(int rank)
+{
+    Player& player = get();
+    if (__sanitizer_finish_switch_fiber)
+        __sanitizer_finish_switch_fiber(nullptr, &player.main_bottom_, &player.main_size_);
+    for (;;) {
+        player.body_(player.call_, rank);
+        player.fibers_[static_cast<std::size_t>(rank)].done = true;
+        player.leave();
+    }
+}
+
+} // namespace trivium::kernels

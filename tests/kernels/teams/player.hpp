@@ -1,0 +1,57 @@
+#pragma once
+// The threads of a team as fibers of one thread: each runs until it waits for others.
+#include <cstddef>
+#include <memory>
+#include <ucontext.h>
+#include <vector>
+
+namespace trivium::kernels {
+
+class Player {
+public:
+    static constexpr int most = 512, warp = 32;
+
+    static Player& get();
+
+    /// f(rank) for rank in [0, threads), in turns. `order` chooses who goes first. Ends the program where threads
+    /// wait for one that has finished or waits elsewhere.
+    template <class F>
+    void play(int threads, int order, const F& f)
+    {
+        play(threads, order, [](const void* call, int rank) { (*static_cast<const F*>(call))(rank); }, &f);
+    }
+    void wait_for_team() { wait(team_); }
+    void wait_for_warp(int rank) { wait(warps_[rank / warp]); }
+
+private:
+    struct Barrier {
+        int expected = 0, arrived = 0;
+        long generation = 0;
+    };
+    struct Fiber {
+        ucontext_t context{};
+        std::unique_ptr<std::byte[]> stack;
+        const Barrier* at = nullptr; ///< that it waits at,
+        long generation = 0;         ///< until this one is over
+        bool done = true;
+    };
+    using Body = void (*)(const void*, int);
+
+    Player() = default;
+    void play(int threads, int order, Body body, const void* call);
+    void wait(Barrier& barrier);
+    void resume(int rank);
+    void leave();
+    static void enter(int rank);
+
+    std::vector<Fiber> fibers_;
+    Barrier team_, warps_[most / warp];
+    Body body_ = nullptr;
+    const void* call_ = nullptr;
+    ucontext_t main_{};
+    const void* main_bottom_ = nullptr; ///< its stack, where a sanitizer wants to know
+    std::size_t main_size_ = 0;
+    int self_ = 0;
+};
+
+} // namespace trivium::kernels
