@@ -37,10 +37,13 @@ Bytes attention_tiles(const FactorRule& rule, Bytes element)
     return element * (3 * 64 * 64 + 8 * 64 * round_up(size_of(rule, "e"), 16)) + 4096;
 }
 
-/// The tiles, and a group's dK and dV while they are summed.
+/// The tiles, and a group's dK and dV while they are summed; on tensor cores two statistics a query.
 Bytes attention_grad_tiles(const FactorRule& rule, Bytes element)
 {
-    return attention_tiles(rule, element) + 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
+    const Bytes sums = 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
+    const Bytes statistics =
+        8 * size_of(rule, "b") * size_of(rule, "g") * round_up(size_of(rule, "s") * size_of(rule, "r"), 64);
+    return std::max(attention_tiles(rule, element) + sums, statistics);
 }
 
 /// A double per block of 16384 numbers.
