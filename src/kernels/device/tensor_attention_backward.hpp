@@ -97,8 +97,7 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     const auto key = [&](u32 t) { return shape.key_at(t); };
     const auto load_rows = [&](u32 row) {
         const u32 stage = stages + row / step % 2 * Form::stage_bytes;
-        load_tile<Form, step>(block, stage, args.q_bsgre + queries, row, shape.rows, query);
-        load_tile<Form, step>(block, stage + Form::step_bytes, args.dout_bsgre + queries, row, shape.rows, query);
+        load_tiles<Form, step>(block, stage, row, shape.rows, query, args.q_bsgre + queries, args.dout_bsgre + queries);
         if (block.thread() < Form::statistics_bytes / 16)
             block.copy_async(stage + 2 * Form::step_bytes + block.thread() * 16,
                              call.statistics + call.statistics_at(group, row) + block.thread() * 4);
@@ -111,8 +110,7 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     dk.clear();
     dv.clear();
     if (begin < shape.rows) {
-        load_tile<Form, Form::rows>(block, k_tile, args.k_btge + keys, key0, shape.kv_len, key);
-        load_tile<Form, Form::rows>(block, v_tile, args.v_btge + keys, key0, shape.kv_len, key);
+        load_tiles<Form, Form::rows>(block, k_tile, key0, shape.kv_len, key, args.k_btge + keys, args.v_btge + keys);
         load_rows(begin);
         block.commit();
     }
@@ -192,12 +190,11 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
     const auto key = [&](u32 t) { return shape.key_at(t); };
     const auto load_keys = [&](u32 t) {
         const u32 stage = stages + t / step % 2 * (2 * Form::step_bytes);
-        load_tile<Form, step>(block, stage, args.k_btge + keys, t, seen, key);
-        load_tile<Form, step>(block, stage + Form::step_bytes, args.v_btge + keys, t, seen, key);
+        load_tiles<Form, step>(block, stage, t, seen, key, args.k_btge + keys, args.v_btge + keys);
     };
 
-    load_tile<Form, Form::rows>(block, q_tile, args.q_bsgre + queries, row0, shape.rows, query);
-    load_tile<Form, Form::rows>(block, dout_tile, args.dout_bsgre + queries, row0, shape.rows, query);
+    load_tiles<Form, Form::rows>(block, q_tile, row0, shape.rows, query, args.q_bsgre + queries,
+                                 args.dout_bsgre + queries);
     load_keys(0);
     block.commit();
 
@@ -226,7 +223,7 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
         product_of_rows(block, q, Pieces<dim>::right(k_tile, lane), ds);
         product_of_rows(block, dout, Pieces<dim>::right(v_tile, lane), dp);
         if (t + step > all)
-            mask_keys<Form>(shape, warp_row + lane / 4, 0, t, lane, ds);
+            mask_keys(shape, warp_row, 0, t, lane, ds);
         TRV_UNROLL
         for (int i = 0; i < Form::m; ++i)
             TRV_UNROLL

@@ -1,6 +1,5 @@
 #pragma once
 // Internal: attention forward on tensor cores: FlashAttention-2 (Dao 2023).
-#include "kernels/math.hpp"
 #include "tensor_attention_tiles.hpp"
 
 namespace trivium::kernels {
@@ -26,22 +25,23 @@ struct ForwardForm : BlockForm<Dim, 2, 4, 64> {
     static constexpr u32 shared_bytes = Base::rows_bytes + 4 * Base::step_bytes; ///< q, and k and v twice
 };
 
-/// Scores of keys that a row may not see become -inf. `key` is the tile's first.
-template <class Form, int N>
-TRV_DEVICE void mask_keys(const TensorShape& shape, u32 lane_row, u32 first, u32 key, u32 lane,
-                          Piece<Form::m, N>& score)
+/// Scores of keys that a row may not see become -inf: key first + s is hidden from the rows before s * q_per_kv.
+/// The scores' first row and key are those of the warp and the tile.
+template <int M, int N>
+TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32 key, u32 lane, Piece<M, N>& score)
 {
+    const int per = static_cast<int>(shape.q_per_kv.divisor), row = static_cast<int>(warp_row + lane / 4);
+    const int s = static_cast<int>(key + lane % 4 * 2) - static_cast<int>(first);
     TRV_UNROLL
-    for (u32 i = 0; i < Form::m; ++i)
+    for (int j = 0; j < N; ++j)
         TRV_UNROLL
-        for (u32 half = 0; half < 2; ++half) {
-            const int last = static_cast<int>(first + shape.q_per_kv.quotient(lane_row + 16 * i + 8 * half)) -
-                             static_cast<int>(key + lane % 4 * 2);
+        for (int e = 0; e < 2; ++e) {
+            const int begin = (s + 8 * j + e) * per - row; // of the rows that see the key, in this lane
             TRV_UNROLL
-            for (int j = 0; j < N; ++j)
+            for (int i = 0; i < M; ++i)
                 TRV_UNROLL
-                for (int e = 0; e < 2; ++e)
-                    if (8 * j + e > last)
+                for (int half = 0; half < 2; ++half)
+                    if (16 * i + 8 * half < begin)
                         score.c[i][j][2 * half + e] = -INFINITY;
         }
 }
@@ -103,11 +103,10 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     const auto key = [&](u32 t) { return shape.key_at(t); };
     const auto load_keys = [&](u32 t) {
         const u32 stage = stages + t / step % 2 * (2 * Form::step_bytes);
-        load_tile<Form, step>(block, stage, call.k_btge + keys, t, seen, key);
-        load_tile<Form, step>(block, stage + Form::step_bytes, call.v_btge + keys, t, seen, key);
+        load_tiles<Form, step>(block, stage, t, seen, key, call.k_btge + keys, call.v_btge + keys);
     };
 
-    load_tile<Form, Form::rows>(block, q_tile, call.q_bsgre + queries, row0, shape.rows, query);
+    load_tiles<Form, Form::rows>(block, q_tile, row0, shape.rows, query, call.q_bsgre + queries);
     load_keys(0);
     block.commit();
 
@@ -133,7 +132,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
         Piece<Form::m, step / 8> score;
         product_of_rows(block, q, Pieces<dim>::right(stage, lane), score);
         if (t + step > all)
-            mask_keys<Form>(shape, warp_row + lane / 4, first, t, lane, score);
+            mask_keys(shape, warp_row, first, t, lane, score);
         running_softmax(block, shape.scale * log2_e, score, top, total, o);
         add_product(block, score, Pieces<dim>::down(stage + Form::step_bytes, lane), o);
     }
@@ -152,7 +151,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
             }
             const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
             if (lane % 4 == 0 && row < shape.rows)
-                block.store(call.lse_bgrs + shape.lse_at(group, row), shape.scale * top[i][half] + logarithm(sum));
+                block.store(call.lse_bgrs + shape.lse_at(group, row), shape.scale * top[i][half] + ::logf(sum));
         }
     store_rows<dim>(block, own_tile, o, call.o_bsgre + queries, warp_row, shape.rows, query);
 }

@@ -39,7 +39,8 @@ inline bool fits_tensor_attention(const AttentionShape& shape)
 {
     constexpr i64 most = i64{1} << 30;
     return shape.batch * shape.kv_heads < most && shape.q_len * shape.q_per_kv < most &&
-           (shape.kv_len + 1024) * shape.q_per_kv < most && shape.kv_heads * shape.q_per_kv * shape.head_dim < most &&
+           (shape.kv_len + 1024) * shape.q_per_kv < most &&
+           std::max(shape.q_len, shape.kv_len) * shape.kv_heads * shape.q_per_kv * shape.head_dim < 4 * most &&
            shape.batch * shape.kv_heads * ceil_div(std::max(shape.q_len * shape.q_per_kv, shape.kv_len), 32) < most;
 }
 
@@ -62,10 +63,10 @@ struct TensorShape {
         const u64 b = group / kv_heads, g = group % kv_heads;
         return b * q_len * q_stride + g * q_per_kv.divisor * dim;
     }
-    TRV_HOST_DEVICE u64 query_at(u32 row) const
+    TRV_HOST_DEVICE u32 query_at(u32 row) const
     {
         const u32 s = q_per_kv.quotient(row);
-        return static_cast<u64>(s) * q_stride + (row - s * q_per_kv.divisor) * dim;
+        return s * q_stride + (row - s * q_per_kv.divisor) * dim;
     }
     /// Where a group starts in k_btge, and from there key t.
     TRV_HOST_DEVICE u64 keys_of(u32 group) const
@@ -73,7 +74,7 @@ struct TensorShape {
         const u64 b = group / kv_heads, g = group % kv_heads;
         return b * kv_len * k_stride + g * dim;
     }
-    TRV_HOST_DEVICE u64 key_at(u32 t) const { return static_cast<u64>(t) * k_stride; }
+    TRV_HOST_DEVICE u32 key_at(u32 t) const { return t * k_stride; }
     /// Where row i of a group is in lse_bgrs.
     TRV_HOST_DEVICE u64 lse_at(u32 group, u32 row) const
     {
@@ -201,18 +202,20 @@ TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim
     }
 }
 
-/// Begins to copy rows [first, first + Rows) into a tile, zeros from row `end` on. Row i lies at from + at(i).
-template <class Form, int Rows, class Block, class At>
-TRV_DEVICE void load_tile(Block& block, u32 tile, const bf16* from, u32 first, u32 end, At at)
+/// Begins to copy rows [first, first + Rows) of each tensor into tiles that follow each other, zeros from row `end` on.
+/// Row i lies at from + at(i).
+template <class Form, int Rows, class Block, class At, class... Tensors>
+TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Tensors... from)
 {
     constexpr u32 chunks = Form::dim / 8, threads = Form::threads;
     static_assert(Rows * chunks % threads == 0);
     TRV_UNROLL
     for (u32 pass = 0; pass < Rows * chunks / threads; ++pass) {
         const u32 i = block.thread() + pass * threads, row = i / chunks, chunk = i % chunks;
+        u32 to = tile + chunk_at<Form::dim>(row, chunk);
+        const u32 offset = at(first + row) + chunk * 8;
         const bool inside = first + row < end;
-        block.copy_async(tile + chunk_at<Form::dim>(row, chunk),
-                         inside ? from + at(first + row) + chunk * 8 : from, inside);
+        ((block.copy_async(to, from + offset, inside), to += Rows * Form::dim * 2), ...);
     }
 }
 
