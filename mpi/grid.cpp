@@ -1,5 +1,7 @@
 #include "mpi/grid.hpp"
 
+#include "mpi/device_grid.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 #include <unistd.h>
@@ -33,6 +35,8 @@ Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node) : mesh_(mesh)
     node_of_rank_ = number(gather_texts(world, node));
 }
 
+Grid::~Grid() = default;
+
 Comm& Grid::along(const std::string& axis) const
 {
     if (axis == "world")
@@ -59,6 +63,23 @@ int Grid::local_ranks() const
 {
     const int own = node_of_rank_[static_cast<std::size_t>(world_.rank())];
     return static_cast<int>(std::count(node_of_rank_.begin(), node_of_rank_.end(), own));
+}
+
+int Grid::local_rank() const
+{
+    const auto own = node_of_rank_.begin() + world_.rank();
+    return static_cast<int>(std::count(node_of_rank_.begin(), own, *own));
+}
+
+void Grid::open_devices(std::shared_ptr<DeviceBackend> backend)
+{
+    devices_ = std::make_unique<DeviceGrid>(*this, std::move(backend));
+}
+
+DeviceGrid& Grid::devices() const
+{
+    TRV_CHECK(devices_, "the grid has no devices");
+    return *devices_;
 }
 
 std::string node_name()

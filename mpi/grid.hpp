@@ -7,6 +7,9 @@
 
 namespace trivium {
 
+class DeviceBackend;
+class DeviceGrid;
+
 /// The communicators of one rank. Rank r of the world stands at mesh.coordinates(r): the last axis varies fastest,
 /// so that its groups sit inside a node where nodes have consecutive ranks, as the session's world has them.
 class Grid {
@@ -14,6 +17,7 @@ public:
     /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis of more than one rank and
     /// takes `world` as the joint one of all axes. `node` names this rank's node. \pre world.size() == mesh.ranks()
     Grid(Comm& world, const Mesh& mesh, const std::string& node);
+    ~Grid();
 
     const Mesh& mesh() const { return mesh_; }
     const Coordinates& at() const { return at_; }
@@ -26,8 +30,14 @@ public:
     int nodes() const;
     /// Whether some group along `axis` has members on more than one node.
     bool crosses_nodes(const std::string& axis) const;
-    /// Ranks on this rank's node.
+    /// Ranks on this rank's node, and this one's place among them.
     int local_ranks() const;
+    int local_rank() const;
+
+    /// Makes the communicators between the ranks' devices, and keeps them; all ranks call it, each with its device ready.
+    void open_devices(std::shared_ptr<DeviceBackend> backend);
+    /// \pre open_devices() was called
+    DeviceGrid& devices() const;
 
 private:
     Mesh mesh_;
@@ -36,6 +46,7 @@ private:
     std::map<std::string, std::unique_ptr<Comm>> along_;
     std::unique_ptr<Comm> alone_;
     std::vector<int> node_of_rank_;
+    std::unique_ptr<DeviceGrid> devices_; ///< none where the host computes
 };
 
 /// This process's node: SLURM_NODEID where Slurm sets it (virtual nodes share a host), else the host's name.

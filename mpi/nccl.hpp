@@ -1,9 +1,7 @@
 #pragma once
-// Collectives between GPUs: mpi/nccl with NVIDIA's library, mpi/no_nccl for builds without.
-#include "ir/type.hpp"
+// Communicators between NVIDIA's devices: mpi/nccl with NVIDIA's library, mpi/no_nccl for builds without.
+#include "mpi/device_comm.hpp"
 
-#include <array>
-#include <memory>
 #include <string>
 
 namespace trivium {
@@ -11,32 +9,20 @@ namespace trivium {
 /// "NCCL 2.28.9", of the library that is loaded; "no NCCL" in builds without.
 std::string nccl_description();
 
-/// What the ranks of a communicator need to find each other: one makes it, MPI hands it to the others.
-struct NcclId {
-    std::array<char, 128> bytes{};
-};
+class Grid;
 
-/// \throws UserError in builds without NCCL, IoError where the network refuses
-NcclId make_nccl_id();
+/// Communicators of NCCL, one rank a process. All ranks of the grid call it, each with its device current. Where ranks
+/// share one, it says so and calls prepare_shared_device().
+/// \throws UserError in builds without NCCL
+std::shared_ptr<DeviceBackend> make_nccl(const Grid& grid);
 
-/// A communicator of `ranks` processes, each with the device that is its own at the time.
-class NcclComm {
-public:
-    /// Returns when all ranks have called it.
-    /// \throws UserError in builds without NCCL, IoError where the communicator cannot be made
-    NcclComm(const NcclId& id, int ranks, int rank);
-    NcclComm(const NcclComm&) = delete;
-    NcclComm& operator=(const NcclComm&) = delete;
-    ~NcclComm();
+// What is set in the environment, where the user has not set it. Builds without NCCL leave it alone.
 
-    /// out = the sum of all ranks' `in`, as work on `stream` (cudaStream_t). Both are device memory that the caller
-    /// owns, [count] of `type`, and may be the same.
-    /// \throws IoError where the call fails; failures of the work itself show when the stream is waited for
-    void all_reduce(DType type, i64 count, const void* in, void* out, void* stream) const;
-
-private:
-    struct Impl;
-    std::unique_ptr<Impl> impl_;
-};
+/// What CUDA reads when it starts; called before. A stream that waits for a peer must not hold up another: each gets a
+/// hardware queue, and where there are peers all kernels are loaded at the start, as loading one may wait for the device.
+void prepare_device_environment(int ranks);
+/// Lets ranks share a device, which NCCL refuses within a host: each says that it is one of its own, so that they talk
+/// over the host's network (all on this host: over `lo`). Slow: for tests.
+void prepare_shared_device(int world_rank, bool one_node);
 
 } // namespace trivium

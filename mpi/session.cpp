@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "mpi/grid.hpp"
 #include "mpi/mpi_comm.hpp"
+#include "mpi/nccl.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -38,6 +39,7 @@ Session::Session()
                              "no PMI variable is set, so each task would be a run of its own",
                              "use `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun"});
         world_ = make_self_comm();
+        prepare_device_environment(1);
         return;
     }
     int provided = 0;
@@ -48,6 +50,7 @@ Session::Session()
         world_ = make_self_comm();
     rank_ = world_->rank();
     ranks_ = world_->size();
+    prepare_device_environment(ranks_);
 }
 
 Session::~Session()

@@ -5,25 +5,15 @@
 
 namespace trivium {
 
-namespace {
+std::string nccl_description() { return "no NCCL"; }
 
-[[noreturn]] void refuse()
+std::shared_ptr<DeviceBackend> make_nccl(const Grid&)
 {
     throw UserError({"NCCL", "collectives between GPUs are asked for", "this build has no NCCL",
                      "build with the preset 'cuda': docs/cuda.md"});
 }
 
-} // namespace
-
-std::string nccl_description() { return "no NCCL"; }
-
-NcclId make_nccl_id() { refuse(); }
-
-struct NcclComm::Impl {};
-
-NcclComm::NcclComm(const NcclId&, int, int) { refuse(); }
-NcclComm::~NcclComm() = default;
-
-void NcclComm::all_reduce(DType, i64, const void*, void*, void*) const { refuse(); }
+void prepare_device_environment(int) {}
+void prepare_shared_device(int, bool) {}
 
 } // namespace trivium

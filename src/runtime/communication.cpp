@@ -1,46 +1,12 @@
 #include "runtime/communication.hpp"
 
 #include "base/check.hpp"
-#include "mpi/collective.hpp"
 
 #include <sstream>
 
 namespace trivium {
 
 namespace {
-
-class CollectiveMove : public Communication {
-public:
-    explicit CollectiveMove(Collective collective) : collective_(std::move(collective)) {}
-    void start(const kernels::Exec&) override { collective_.start(); }
-    bool progress() override { return collective_.progress(); }
-    void finish() override { collective_.finish(); }
-
-private:
-    Collective collective_;
-};
-
-class Message : public Communication {
-public:
-    explicit Message(std::function<std::unique_ptr<Request>()> post) : post_(std::move(post)) {}
-    void start(const kernels::Exec&) override { request_ = post_(); }
-    bool progress() override
-    {
-        if (request_ && request_->test())
-            request_.reset();
-        return !request_;
-    }
-    void finish() override
-    {
-        if (request_)
-            request_->wait();
-        request_.reset();
-    }
-
-private:
-    std::function<std::unique_ptr<Request>()> post_;
-    std::unique_ptr<Request> request_;
-};
 
 CollectiveKind kind_of(OpKind kind)
 {
@@ -49,7 +15,9 @@ CollectiveKind kind_of(OpKind kind)
                                             : CollectiveKind::all_reduce;
 }
 
-std::unique_ptr<Communication> bind_collective(const Binding& b, Comm& comm)
+} // namespace
+
+CollectiveShape collective_shape(const Binding& b)
 {
     const Graph& graph = *b.graph;
     const Op& op = *b.op;
@@ -74,29 +42,25 @@ std::unique_ptr<Communication> bind_collective(const Binding& b, Comm& comm)
         }
         shape.operands.push_back(operand);
     }
-    return std::make_unique<CollectiveMove>(Collective(comm, std::move(shape), {static_cast<std::byte*>(b.scratch.data), b.scratch.size}));
+    return shape;
 }
 
-} // namespace
+Piece exchange_scratch(const Binding& b) { return {static_cast<std::byte*>(b.scratch.data), b.scratch.size}; }
 
-std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid)
+bool is_collective(const Op& op)
+{
+    return op.kind == OpKind::all_gather || op.kind == OpKind::reduce_scatter || op.kind == OpKind::all_reduce;
+}
+
+Message message_of(const Binding& b)
 {
     const Op& op = *b.op;
-    Comm& comm = grid.along(text_attr(op.attrs, "axis"));
-    switch (op.kind) {
-    case OpKind::all_gather:
-    case OpKind::reduce_scatter:
-    case OpKind::all_reduce: return bind_collective(b, comm);
-    case OpKind::send: {
-        const ConstPiece piece{static_cast<const std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()};
-        return std::make_unique<Message>([&comm, piece, to = static_cast<int>(int_attr(op.attrs, "to")), channel = static_cast<int>(int_attr(op.attrs, "channel"))] { return comm.send(to, channel, piece); });
-    }
-    case OpKind::recv: {
-        const Piece piece{static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()};
-        return std::make_unique<Message>([&comm, piece, from = static_cast<int>(int_attr(op.attrs, "from")), channel = static_cast<int>(int_attr(op.attrs, "channel"))] { return comm.receive(from, channel, piece); });
-    }
-    default: throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
-    }
+    const auto number = [&](const char* name) { return static_cast<int>(int_attr(op.attrs, name)); };
+    if (op.kind == OpKind::send)
+        return {true, number("to"), number("channel"), {static_cast<std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()}};
+    if (op.kind == OpKind::recv)
+        return {false, number("from"), number("channel"), {static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()}};
+    throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
 }
 
 } // namespace trivium

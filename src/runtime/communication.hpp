@@ -1,5 +1,6 @@
 #pragma once
 // From an op that communicates to moves over the grid's communicators.
+#include "mpi/collective.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/dispatch.hpp"
 
@@ -17,7 +18,31 @@ public:
     virtual void finish() = 0;
 };
 
-/// Throws InternalError for an op that does not communicate.
-std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid);
+/// Throws InternalError for an op that does not communicate. `deterministic`: as for DeviceCollective; the host's collectives
+/// always are. On a device open_links() has made the links of the op's graph.
+std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid, bool deterministic = true);
+
+// What a device takes beside; on the host there is nothing to do. All ranks call them, in the same order.
+
+/// The grid's communicators between devices, of NCCL. Each rank has made its Device (device_index()).
+void open_devices(Grid& grid);
+/// The links of the graph's messages that are not there yet.
+void open_links(const Graph& graph, const Grid& grid);
+/// When all communication is bound, before the first is started: makes connections, so that none of it waits for a peer.
+void connect_devices(const Grid& grid);
+
+// Internal: ops as moves.
+
+bool is_collective(const Op& op);
+CollectiveShape collective_shape(const Binding& binding);
+Piece exchange_scratch(const Binding& binding);
+
+struct Message {
+    bool sends;
+    int peer, channel;
+    Piece piece; ///< a receive's; a send only reads it
+};
+/// Of a send or recv; else throws InternalError.
+Message message_of(const Binding& binding);
 
 } // namespace trivium

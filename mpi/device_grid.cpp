@@ -1,0 +1,119 @@
+#include "mpi/device_grid.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+/// The first member makes the id, the others get it.
+std::unique_ptr<DeviceComm> join_group(Comm& group, DeviceBackend& backend)
+{
+    const std::string id = gather_texts(group, group.rank() == 0 ? backend.make_id() : "").front();
+    return backend.join(id, group.size(), group.rank(), DeviceGroup::all);
+}
+
+std::string describe(const Link& link) { return str(link.from, " ", link.to, " ", link.channel); }
+
+} // namespace
+
+DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend) : grid_(grid), backend_(std::move(backend))
+{
+    alone_ = &add(backend_->join({}, 1, 0, DeviceGroup::all));
+    world_ = grid.world().size() == 1 ? alone_ : &add(join_group(grid.world(), *backend_));
+    // The groups along one axis are disjoint, and all ranks take the axes in the same order: nobody waits in a circle.
+    for (const MeshAxis& axis : grid.mesh().axes)
+        if (axis.size > 1)
+            along_[axis.name] = &add(join_group(grid.along(axis.name), *backend_));
+}
+
+DeviceGrid::~DeviceGrid()
+{
+    while (!all_.empty()) // the last made goes first, on all ranks alike
+        all_.pop_back();
+}
+
+DeviceComm& DeviceGrid::add(std::unique_ptr<DeviceComm> comm) { return *all_.emplace_back(std::move(comm)); }
+
+DeviceComm& DeviceGrid::along(const std::string& axis) const
+{
+    if (axis == "world")
+        return *world_;
+    const auto found = along_.find(axis);
+    return found == along_.end() ? *alone_ : *found->second;
+}
+
+void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
+{
+    Comm& group = grid_.along(axis);
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    // Both ends of a link list it until they have it; its sender adds the id.
+    std::ostringstream own;
+    for (const Link& link : links) {
+        TRV_CHECK((link.from == group.rank()) != (link.to == group.rank()), "link ", describe(link), " along ", axis, " of rank ", group.rank());
+        if (!links_.contains({axis, link}))
+            own << describe(link) << ' ' << (link.from == group.rank() ? backend_->make_id() : "-") << '\n';
+    }
+    struct Ends {
+        std::string id;
+        int senders = 0, receivers = 0;
+    };
+    std::map<Link, Ends> all;
+    const std::vector<std::string> texts = gather_texts(group, own.str());
+    for (int rank = 0; rank < group.size(); ++rank) {
+        std::istringstream lines(texts[static_cast<std::size_t>(rank)]);
+        Link link;
+        for (std::string id; lines >> link.from >> link.to >> link.channel >> id;) {
+            Ends& ends = all[link];
+            ++(rank == link.from ? ends.senders : ends.receivers);
+            if (rank == link.from)
+                ends.id = id;
+        }
+    }
+    for (const auto& [link, ends] : all)
+        TRV_CHECK(ends.senders == 1 && ends.receivers == 1, "link ", describe(link), " along ", axis, " has one end");
+    // Joining waits for the other end. All have the same list and take it in its order: of the links that are not yet
+    // made, the first one's ends have made all of theirs before it, so both are there, and the list gets shorter.
+    for (const auto& [link, ends] : all)
+        if (link.from == group.rank() || link.to == group.rank())
+            links_[{axis, link}] = &add(backend_->join(ends.id, 2, link.to == group.rank(), DeviceGroup::link));
+}
+
+DeviceComm& DeviceGrid::link(const std::string& axis, const Link& link) const
+{
+    const auto found = links_.find({axis, link});
+    TRV_CHECK(found != links_.end(), "link ", describe(link), " along ", axis, " was not opened");
+    return *found->second;
+}
+
+void DeviceGrid::connect()
+{
+    const auto agreed = [](Comm& group, DeviceComm& comm) {
+        if (comm.size() > 1)
+            comm.connect(agree(group, comm.planned()));
+    };
+    agreed(grid_.world(), *world_);
+    for (const MeshAxis& axis : grid_.mesh().axes)
+        agreed(grid_.along(axis.name), along(axis.name));
+}
+
+void DeviceGrid::check() const
+{
+    for (const auto& comm : all_)
+        comm->check();
+}
+
+int device_index(const Grid& grid, int devices)
+{
+    TRV_CHECK(devices > 0, "no device");
+    return grid.local_rank() % devices;
+}
+
+bool share_a_device(std::vector<std::string> devices)
+{
+    std::sort(devices.begin(), devices.end());
+    return std::adjacent_find(devices.begin(), devices.end()) != devices.end();
+}
+
+} // namespace trivium

@@ -1,0 +1,64 @@
+// Communication of a build for GPUs: work on a stream.
+#include "runtime/communication.hpp"
+
+#include "base/check.hpp"
+#include "kernels/device/stream.hpp"
+#include "mpi/device_collective.hpp"
+#include "mpi/device_grid.hpp"
+#include "mpi/nccl.hpp"
+
+namespace trivium {
+
+namespace {
+
+/// For the host it is over once it is enqueued.
+class StreamMove : public Communication {
+public:
+    explicit StreamMove(std::function<void(void*)> enqueue) : enqueue_(std::move(enqueue)) {}
+    void start(const kernels::Exec& exec) override { enqueue_(kernels::stream_of(exec)); }
+    bool progress() override { return true; }
+    void finish() override {}
+
+private:
+    std::function<void(void*)> enqueue_;
+};
+
+Link link_of(bool sends, int own, int peer, int channel) { return sends ? Link{own, peer, channel} : Link{peer, own, channel}; }
+
+} // namespace
+
+void open_devices(Grid& grid) { grid.open_devices(make_nccl(grid)); }
+
+void open_links(const Graph& graph, const Grid& grid)
+{
+    for (const MeshAxis& axis : grid.mesh().axes) {
+        if (axis.size == 1)
+            continue;
+        std::vector<Link> links;
+        for (const Op& op : graph.ops)
+            if ((op.kind == OpKind::send || op.kind == OpKind::recv) && text_attr(op.attrs, "axis") == axis.name) {
+                const bool sends = op.kind == OpKind::send;
+                links.push_back(link_of(sends, grid.along(axis.name).rank(), static_cast<int>(int_attr(op.attrs, sends ? "to" : "from")),
+                                        static_cast<int>(int_attr(op.attrs, "channel"))));
+            }
+        grid.devices().open_links(axis.name, std::move(links));
+    }
+}
+
+void connect_devices(const Grid& grid) { grid.devices().connect(); }
+
+std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid, bool deterministic)
+{
+    const std::string& axis = text_attr(b.op->attrs, "axis");
+    if (is_collective(*b.op)) {
+        auto collective = std::make_shared<DeviceCollective>(grid.devices().along(axis), collective_shape(b), exchange_scratch(b), deterministic);
+        return std::make_unique<StreamMove>([collective](void* stream) { collective->enqueue(stream); });
+    }
+    const Message m = message_of(b);
+    DeviceComm& link = grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.channel));
+    if (m.sends)
+        return std::make_unique<StreamMove>([&link, m](void* stream) { link.send(1, {m.piece.data, m.piece.bytes}, stream); });
+    return std::make_unique<StreamMove>([&link, m](void* stream) { link.receive(0, m.piece, stream); });
+}
+
+} // namespace trivium

@@ -1,0 +1,59 @@
+// Communication of a build that computes on the host.
+#include "runtime/communication.hpp"
+
+#include "base/check.hpp"
+
+namespace trivium {
+
+namespace {
+
+class CollectiveMove : public Communication {
+public:
+    explicit CollectiveMove(Collective collective) : collective_(std::move(collective)) {}
+    void start(const kernels::Exec&) override { collective_.start(); }
+    bool progress() override { return collective_.progress(); }
+    void finish() override { collective_.finish(); }
+
+private:
+    Collective collective_;
+};
+
+class MessageMove : public Communication {
+public:
+    explicit MessageMove(std::function<std::unique_ptr<Request>()> post) : post_(std::move(post)) {}
+    void start(const kernels::Exec&) override { request_ = post_(); }
+    bool progress() override
+    {
+        if (request_ && request_->test())
+            request_.reset();
+        return !request_;
+    }
+    void finish() override
+    {
+        if (request_)
+            request_->wait();
+        request_.reset();
+    }
+
+private:
+    std::function<std::unique_ptr<Request>()> post_;
+    std::unique_ptr<Request> request_;
+};
+
+} // namespace
+
+void open_devices(Grid&) {}
+void open_links(const Graph&, const Grid&) {}
+void connect_devices(const Grid&) {}
+
+std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid, bool)
+{
+    Comm& comm = grid.along(text_attr(b.op->attrs, "axis"));
+    if (is_collective(*b.op))
+        return std::make_unique<CollectiveMove>(Collective(comm, collective_shape(b), exchange_scratch(b)));
+    return std::make_unique<MessageMove>([&comm, m = message_of(b)] {
+        return m.sends ? comm.send(m.peer, m.channel, {m.piece.data, m.piece.bytes}) : comm.receive(m.peer, m.channel, m.piece);
+    });
+}
+
+} // namespace trivium
