@@ -114,9 +114,11 @@ public:
                 throw std::runtime_error(str("block ", index_, ", thread ", t, ": ends before its copies"));
     }
 
-    [[noreturn]] void fail(const std::string& what)
+    /// Nothing that must be freed may be on a stack that is left for good.
+    template <class... Parts>
+    [[noreturn]] void fail(const Parts&... what)
     {
-        error_ = str("block ", index_, ", thread ", current_, ": ", what);
+        error_ = str("block ", index_, ", thread ", current_, ": ", what...);
         switch_fiber(fibers_[current_], main_);
         std::abort(); // a failed block is not resumed
     }
@@ -124,7 +126,7 @@ public:
     void sync()
     {
         if (meetings_[current_ / lanes].arrived > 0)
-            fail(str("at a barrier while its warp is at ", meetings_[current_ / lanes].what));
+            fail("at a barrier while its warp is at ", meetings_[current_ / lanes].what);
         fibers_[current_].waiting = true;
         if (++at_barrier_ + finished_ < fibers_.size()) {
             while (fibers_[current_].waiting)
@@ -146,7 +148,7 @@ public:
         const u32 warp = current_ / lanes;
         Meeting& meeting = meetings_[warp];
         if (meeting.arrived > 0 && std::strcmp(meeting.what, what) != 0)
-            fail(str("at ", what, " while its warp is at ", meeting.what));
+            fail("at ", what, " while its warp is at ", meeting.what);
         meeting.what = what;
         meeting.part[current_ % lanes] = &part;
         if (++meeting.arrived == lanes) {
@@ -161,7 +163,7 @@ public:
         for (const u32 turn = meeting.turn; meeting.turn == turn;) {
             for (u32 l = warp * lanes; l < (warp + 1) * lanes; ++l)
                 if (fibers_[l].waiting || fibers_[l].done)
-                    fail(str("at ", what, " while thread ", l, " of its warp is elsewhere"));
+                    fail("at ", what, " while thread ", l, " of its warp is elsewhere");
             pass_on();
         }
     }
@@ -179,9 +181,9 @@ public:
         for (u32 i = at / 4; i < (at + size) / 4; ++i) {
             Shadow& word = shadow_[i];
             if (word.copier != none)
-                fail(str("reads shared byte ", 4 * i, " while the copy of thread ", word.copier, " is under way"));
+                fail("reads shared byte ", 4 * i, " while the copy of thread ", word.copier, " is under way");
             if (!word.written)
-                fail(str("reads shared byte ", 4 * i, ", which nothing has written"));
+                fail("reads shared byte ", 4 * i, ", which nothing has written");
             check_after_write(word, i, thread);
             if (word.read_time != time_) {
                 word.read_time = time_;
@@ -204,14 +206,14 @@ public:
         for (u32 i = at / 4; i < (at + size) / 4; ++i) {
             Shadow& word = shadow_[i];
             if (word.copier != none)
-                fail(str("writes shared byte ", 4 * i, " while the copy of thread ", word.copier, " is under way"));
+                fail("writes shared byte ", 4 * i, " while the copy of thread ", word.copier, " is under way");
             if (word.written)
                 check_after_write(word, i, thread);
             const u32 own = 1u << thread / lanes;
             if (word.read_time == time_ &&
                 ((word.read_warps & ~own) ||
                  ((word.read_warps & own) && word.reader != thread && word.read_warp_time == warp_time_[thread / lanes])))
-                fail(str("writes shared byte ", 4 * i, ", which others read since the last barrier"));
+                fail("writes shared byte ", 4 * i, ", which others read since the last barrier");
             word.written = true;
             word.writer = thread;
             word.write_time = time_;
@@ -292,7 +294,7 @@ private:
     {
         const Meeting& meeting = meetings_[current_ / lanes];
         if (meeting.arrived > 0)
-            fail(str("ends while its warp is at ", meeting.what));
+            fail("ends while its warp is at ", meeting.what);
         if (at_barrier_ > 0)
             for (u32 l = current_ / lanes * lanes; l < (current_ / lanes + 1) * lanes; ++l)
                 if (fibers_[l].waiting)
@@ -332,22 +334,22 @@ private:
     void check_shared(u32 at, u32 size)
     {
         if (at % size != 0)
-            fail(str("shared byte ", at, " is not aligned to ", size));
+            fail("shared byte ", at, " is not aligned to ", size);
         if (at + size > memory_.size())
-            fail(str("shared byte ", at, " is beyond the ", memory_.size(), " of the block"));
+            fail("shared byte ", at, " is beyond the ", memory_.size(), " of the block");
     }
     void check_aligned(const char* at, u32 size)
     {
         if (reinterpret_cast<std::uintptr_t>(at) % size != 0)
-            fail(str("device memory is not aligned to ", size));
+            fail("device memory is not aligned to ", size);
     }
     void check_after_write(const Shadow& word, u32 i, u32 thread)
     {
         const bool ordered = word.writer == thread || word.write_time < time_ ||
                              (word.writer / lanes == thread / lanes && word.write_warp_time < warp_time_[thread / lanes]);
         if (!ordered)
-            fail(str("thread ", thread, " uses shared byte ", 4 * i, ", which thread ", word.writer,
-                     " wrote since the last barrier"));
+            fail("thread ", thread, " uses shared byte ", 4 * i, ", which thread ", word.writer,
+                     " wrote since the last barrier");
     }
 
     const Launch& launch_;
