@@ -88,6 +88,7 @@ struct ParallelConfig {
     bool sequence = true;
     Recompute recompute = Recompute::none;
     bool overlap = true;
+    bool graphs = false;
     std::string bucket = "auto";
     i64 memory_limit = 0;
     i64 threads = 0;
@@ -107,6 +108,7 @@ struct ParallelConfig {
         visit("sequence", self.sequence, "sequence parallelism beside tensor parallelism");
         visit("recompute", self.recompute, "activations computed again in the backward pass");
         visit("overlap", self.overlap, "overlap communication with computation");
+        visit("graphs", self.graphs, "on GPUs: capture a step's work once as a CUDA graph, then replay it");
         visit("bucket", self.bucket, "\"auto\", \"block\", \"none\" or bytes: how gradients are grouped for reduction");
         visit("memory_limit", self.memory_limit, "bytes per rank that the plan must not exceed; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = the cores the rank may use");

@@ -3,7 +3,7 @@
 
 namespace trivium::kernels {
 
-/// Initialises Kokkos and sets the threads of OpenMP and oneDNN; finalises what it initialised.
+/// Initialises Kokkos, on a device the calling thread's, and sets the threads of OpenMP and oneDNN; finalises what it initialised.
 /// Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one
 /// while the first lives is harmless; after the first is gone there can be none, as Kokkos starts only once.
 class Runtime {

@@ -70,7 +70,7 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
             }
             const DType type = graph[op.operands[0]].type.dtype;
             known = machine.launch +
-                    std::max(flops_of(graph, op) / (peak(machine, type) * static_cast<double>(threads)),
+                    std::max(flops_of(graph, op) / (peak(machine, type) * static_cast<double>(machine.workers(threads))),
                              static_cast<double>(bytes_of(graph, op)) / machine.bytes_per_second);
         }
         seconds.push_back(known);

@@ -1,6 +1,8 @@
 #pragma once
 // The accelerator that this process drives: runtime/cuda for NVIDIA's, runtime/no_cuda for builds that have none.
 #include "kernels/exec.hpp"
+#include "kernels/runtime.hpp"
+#include "mpi/grid.hpp"
 
 #include <memory>
 #include <string>
@@ -18,6 +20,29 @@ struct DeviceMemory {
     Bytes total = 0, free = 0;
 };
 
+/// What a rank computes on, ready for Executors: the libraries behind the kernels and, in builds for devices, its device
+/// (ranks of a node take theirs in turn), joined to those of the other ranks.
+class Computing {
+public:
+    /// All ranks of `grid`, which outlives it, make one; null: this process is alone.
+    /// \throws UserError where there is no device
+    explicit Computing(int threads, Grid* grid = nullptr);
+    Computing(const Computing&) = delete;
+    Computing& operator=(const Computing&) = delete;
+    ~Computing();
+
+    /// "NVIDIA H200"; empty where the host computes.
+    const std::string& device() const { return device_; }
+    /// What tells the device from others of its node: ranks that have the same one share its memory. Empty on the host.
+    const std::string& address() const { return address_; }
+    /// Of the device; nothing where the host computes.
+    DeviceMemory memory() const;
+
+private:
+    std::string device_, address_;
+    std::unique_ptr<kernels::Runtime> runtime_;
+};
+
 /// One device.
 class Device {
 public:
@@ -27,7 +52,6 @@ public:
 
     int index() const { return index_; }
     const std::string& name() const { return name_; }
-    DeviceMemory memory() const;
 
 private:
     int index_;
@@ -37,7 +61,7 @@ private:
 enum class StreamPriority { normal, high };
 
 /// Work on a device in the order in which it is given, beside that of other streams.
-/// \pre a kernels::Runtime lives as long
+/// \pre a Computing lives as long
 class Stream {
 public:
     explicit Stream(const Device& device, StreamPriority priority = StreamPriority::normal);

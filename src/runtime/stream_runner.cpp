@@ -97,7 +97,7 @@ private:
 
     void bind_groups(const CommandList& list)
     {
-        for (const Command& command : list.commands) {
+        for (const DeviceCommand& command : list.commands) {
             const std::size_t first = command.step ? command.step.index() : 0;
             if (command.kind == CommandKind::launch && command.count > 1) {
                 groups_[first] = command.count;
@@ -148,7 +148,7 @@ private:
     void play(const CommandList& list, std::size_t begin, std::size_t end)
     {
         for (std::size_t c = begin; c < end; ++c) {
-            const Command& command = list.commands[c];
+            const DeviceCommand& command = list.commands[c];
             switch (command.kind) {
             case CommandKind::record: streams_->record(command.queue, command.event); break;
             case CommandKind::wait: streams_->wait(command.queue, command.event); break;
@@ -158,7 +158,7 @@ private:
         }
     }
 
-    void work(const Command& command)
+    void work(const DeviceCommand& command)
     {
         const std::size_t i = command.step.index();
         const Step& step = schedule_.steps[i];

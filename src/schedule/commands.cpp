@@ -23,7 +23,7 @@ public:
     DeviceProgram run()
     {
         program_.until_decision = part(0, schedule_.decision);
-        std::vector<Command>& commands = program_.until_decision.commands;
+        std::vector<DeviceCommand>& commands = program_.until_decision.commands;
         const int decision = program_.events++;
         commands.push_back({CommandKind::record, queue_compute, {}, 1, decision});
         commands.push_back({CommandKind::synchronise, queue_compute, {}, 1, decision});
@@ -96,7 +96,7 @@ private:
             used[static_cast<std::size_t>(schedule_.steps[i].queue)] = true;
 
         CommandList list;
-        std::vector<Command>& commands = list.commands;
+        std::vector<DeviceCommand>& commands = list.commands;
         const auto order = [&](CommandKind kind, int queue, int event) { commands.push_back({kind, queue, {}, 1, event}); };
         const auto others = [&](auto&& visit) {
             for (std::size_t q = 0; q < queues_; ++q)
@@ -152,7 +152,7 @@ std::string to_text(const DeviceProgram& program, const Schedule& schedule, cons
     std::ostringstream out;
     const auto print = [&](const char* title, const CommandList& list) {
         out << title << "\n";
-        for (const Command& command : list.commands) {
+        for (const DeviceCommand& command : list.commands) {
             out << "  " << schedule.queues[static_cast<std::size_t>(command.queue)] << ": " << name_of(command.kind);
             if (command.event >= 0)
                 out << " event " << command.event;

@@ -20,7 +20,7 @@ enum class CommandKind {
 };
 std::string_view name_of(CommandKind kind);
 
-struct Command {
+struct DeviceCommand {
     CommandKind kind = CommandKind::launch;
     int queue = 0;
     StepId step;       ///< of launch and copies
@@ -32,7 +32,7 @@ struct Command {
 /// queues wait for it first, and it waits for them last. So parts, and Schedules, follow each other on it, and a part
 /// can be captured as a graph.
 struct CommandList {
-    std::vector<Command> commands;
+    std::vector<DeviceCommand> commands;
     /// Commands from here on are the host's wait for the part, not work of the device: no part of a captured graph.
     std::size_t end_of_work = 0;
 };

@@ -3,7 +3,6 @@
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/loss_curve.hpp"
-#include "kernels/runtime.hpp"
 #include "runtime/initialise.hpp"
 #include "train/evaluator.hpp"
 #include "train/run_commands.hpp"
@@ -37,8 +36,8 @@ int evaluate(const EvalArguments& a)
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
     const int threads = thread_count(config.parallel);
-    const kernels::Runtime runtime(threads);
-    const Compiled compiled = compile_evaluation(config, {});
+    const Computing computing(threads);
+    const Compiled compiled = compile_evaluation(config, {machine_of(computing), {}, 0});
     const Program& program = compiled.programs[0];
     Arena arena(compiled.memory.arena);
     initialise(program.graph, program.schedule, arena, 0, threads, Role::constant);

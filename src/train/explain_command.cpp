@@ -10,6 +10,7 @@
 #include "passes/stage.hpp"
 #include "plan/cost.hpp"
 #include "plan/report.hpp"
+#include "schedule/commands.hpp"
 #include "train/command.hpp"
 #include "train/memory_json.hpp"
 
@@ -28,6 +29,7 @@ struct ExplainArguments {
     std::string dump;
     std::vector<std::string> skip;
     std::string reference;
+    std::string machine = default_machine();
     i64 rank = 0;
 };
 
@@ -153,7 +155,7 @@ int explain(const ExplainArguments& a)
         return fmt::print("{}", op_reference()), 0;
     if (a.config.file.empty())
         throw UserError({"command line", "no config is given", "", "name a CONFIG.toml or a FILE.graph"});
-    const Machine machine;
+    const Machine machine = machine_called(a.machine);
     const bool is_graph = a.config.file.ends_with(".graph");
     Compiled compiled;
     if (is_graph) {
@@ -177,8 +179,8 @@ int explain(const ExplainArguments& a)
                                      [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line let no other name pass
     }
-    const auto wanted = [&](const char* part) {
-        return a.only.empty() || std::find(a.only.begin(), a.only.end(), part) != a.only.end();
+    const auto wanted = [&](const std::string& part) {
+        return (a.only.empty() && part != "commands") || std::find(a.only.begin(), a.only.end(), part) != a.only.end();
     };
     if (a.config.json) {
         nlohmann::ordered_json out, passes = nlohmann::json::array();
@@ -215,6 +217,8 @@ int explain(const ExplainArguments& a)
         fmt::print("# graph\n{}", to_text(program->graph));
     if (wanted("steps"))
         fmt::print("# steps\n{}", to_text(program->schedule, program->graph));
+    if (wanted("commands"))
+        fmt::print("# commands to a device, had it one launch a Step\n{}", to_text(lower(program->schedule), program->schedule, program->graph));
     if (wanted("memory"))
         fmt::print("# memory\n{}", memory_table(compiled.memory));
     return 0;
@@ -228,8 +232,9 @@ void add_explain_command(Command& program)
     auto arguments = std::make_shared<ExplainArguments>();
     arguments->config.add_to(command, true, false);
     command
-        .option("--only", arguments->only, "parts to print: passes, shardings, communication, ops, graph, steps, memory (default: all)",
-                {.list = true, .words = {"passes", "shardings", "communication", "ops", "graph", "steps", "memory"}})
+        .option("--only", arguments->only, "parts to print: passes, shardings, communication, ops, graph, steps, commands, memory (default: all but commands)",
+                {.list = true, .words = {"passes", "shardings", "communication", "ops", "graph", "steps", "commands", "memory"}})
+        .option("--machine", arguments->machine, "what a rank computes on", {.words = machine_names()})
         .option("--rank", arguments->rank, "whose part of the program (default: rank 0)", {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "train or eval", {.words = {"train", "eval"}})
         .option("--dump", arguments->dump, "folder for the graph after each pass")

@@ -3,7 +3,6 @@
 #include "base/log.hpp"
 #include "io/token_store.hpp"
 #include "io/tokenizer.hpp"
-#include "kernels/runtime.hpp"
 #include "runtime/initialise.hpp"
 #include "train/generator.hpp"
 #include "train/run_commands.hpp"
@@ -67,11 +66,11 @@ int generate(const GenerateArguments& a)
                          "gpt2 has learned positions", "ask for fewer tokens or give a shorter prompt"});
 
     const int threads = thread_count(config.parallel);
-    const kernels::Runtime runtime(threads);
+    const Computing computing(threads);
     GenerationShape shape;
     shape.prefill = std::min<i64>(64, wanted);
     shape.capacity = round_up(wanted, shape.prefill);
-    const Compiled compiled = compile_generation(config, shape, {});
+    const Compiled compiled = compile_generation(config, shape, {machine_of(computing), {}, 0});
     Arena arena(compiled.memory.arena);
     const Program& program = compiled.programs[prefill_program];
     initialise(program.graph, program.schedule, arena, 0, threads, Role::constant);

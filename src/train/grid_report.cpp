@@ -83,17 +83,22 @@ void require_shared_folder(Comm& world, const std::string& dir)
     });
 }
 
-void require_node_memory(const Grid& grid, Bytes arena)
+void require_free_memory(const Grid& grid, const std::string& device, Bytes arena)
 {
-    const int node = grid.node_of_rank()[static_cast<std::size_t>(grid.world().rank())];
+    const auto own = static_cast<std::size_t>(grid.world().rank());
     const std::vector<u64> arenas = gather_numbers(grid.world(), static_cast<u64>(arena));
+    const std::vector<std::string> devices = gather_texts(grid.world(), device);
     Bytes sum = 0;
+    int sharers = 0;
     for (std::size_t rank = 0; rank < arenas.size(); ++rank)
-        sum += grid.node_of_rank()[rank] == node ? static_cast<Bytes>(arenas[rank]) : 0;
+        if (grid.node_of_rank()[rank] == grid.node_of_rank()[own] && devices[rank] == device) {
+            sum += static_cast<Bytes>(arenas[rank]);
+            ++sharers;
+        }
     const Bytes available = available_memory();
     succeed_together(grid.world(), [&] {
         if (available >= 0 && sum > available)
-            throw IoError({"arena", str("the ", grid.local_ranks(), " rank(s) of a node need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
+            throw IoError({"arena", str("the ", sharers, " rank(s) of a ", device.empty() ? "node" : "device", " need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
                            "the plan does not fit", "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` shows the need"});
     });
 }

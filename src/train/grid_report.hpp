@@ -19,8 +19,9 @@ void require_same_data(Comm& world, const std::string& path, const TokenStore& s
 /// Throws, on all ranks, where one of them does not see, or cannot write to, what rank 0 has in `dir`.
 void require_shared_folder(Comm& world, const std::string& dir);
 
-/// Throws, on all ranks, where the arenas of a node's ranks are more than the node has free. `arena`: this rank's.
-void require_node_memory(const Grid& grid, Bytes arena);
+/// Throws, on all ranks, where the arenas of ranks that share a memory are more than is free of it: a node's ranks, or
+/// those that have one `device` of it. `arena`: this rank's.
+void require_free_memory(const Grid& grid, const std::string& device, Bytes arena);
 
 /// Ranks of this rank's node, itself included, that may use the same cores. All ranks call it.
 int ranks_on_same_cores(const Grid& grid);

@@ -47,9 +47,10 @@ bool differs(const Mesh& mesh, i64 rank)
     return true;
 }
 
-PlanReport make_report(const ConfigArguments& arguments)
+PlanReport make_report(const ConfigArguments& arguments, const std::string& machine)
 {
     PlanReport report;
+    report.machine = machine_called(machine);
     report.config = load_config(arguments);
     report.threads = thread_count(report.config.parallel, static_cast<int>(rank_count(report.config.parallel))); // as if on this machine
     CompileConfig options;
@@ -141,8 +142,8 @@ void print_report(const PlanReport& r)
         print_ranks(r);
     fmt::print("\nmemory {}\n{}", r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank", memory_table(r.largest().memory));
     fmt::print("\nwork       {} model flops a step (forward x 3, attention causal)\n", format_si(r.flops));
-    fmt::print("estimate   {} a step, {} tokens/s, by a roofline of '{}' x {} threads (not calibrated)\n",
-               format_seconds(r.step), format_si(tokens / r.step), r.machine.name, r.threads);
+    fmt::print("estimate   {} a step, {} tokens/s, by a roofline of '{}'{} (not calibrated)\n", format_seconds(r.step),
+               format_si(tokens / r.step), r.machine.name, r.machine.is_device ? "" : str(" x ", r.threads, " threads"));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes for {:.0f} % of it; the rest is pipeline bubble and communication\n", 100 * r.stage_busy / r.step);
 }
@@ -153,9 +154,11 @@ void add_plan_command(Command& program)
 {
     Command command = program.add("plan", "memory per rank and step time of a run, without running it");
     auto arguments = std::make_shared<ConfigArguments>();
+    auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);
+    command.option("--machine", *machine, "what a rank computes on", {.words = machine_names()});
     command.action([=] {
-        const PlanReport report = make_report(*arguments);
+        const PlanReport report = make_report(*arguments, *machine);
         arguments->json ? print_json(report) : print_report(report);
         return 0;
     });

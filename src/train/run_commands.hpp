@@ -1,5 +1,6 @@
 #pragma once
 // The sub-commands that run a model.
+#include "runtime/device.hpp"
 #include "train/command.hpp"
 
 #include <functional>
@@ -8,6 +9,9 @@ namespace trivium {
 
 /// For commands that run on one rank: under a launcher the first one works, the others wait for it.
 int on_first_rank(const std::function<int()>& work);
+
+/// What the planner knows of it.
+Machine machine_of(const Computing& computing);
 
 void add_train_command(Command& program, const std::string& build);
 void add_eval_command(Command& program);

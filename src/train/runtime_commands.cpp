@@ -17,6 +17,11 @@ void add_runtime_commands(Command& program, const std::string& build)
     add_metrics_command(program);
 }
 
+Machine machine_of(const Computing& computing)
+{
+    return computing.device().empty() ? machine_called("cpu") : machine_of_device(computing.device());
+}
+
 i64 vocabulary_of(const DataConfig& data)
 {
     return data.train.empty() ? make_tokenizer(data.tokenizer)->vocab_size() : TokenStore::open(data.train).vocab();

@@ -10,6 +10,7 @@
 #include "train/command.hpp"
 #include "train/describe.hpp"
 #include "train/grid_report.hpp"
+#include "train/run_commands.hpp"
 
 #include <bit>
 #include <chrono>
@@ -49,7 +50,8 @@ double learning_rate(const TrainConfig& c, i64 step)
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
     : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
-      threads_(thread_count(config_.parallel, ranks_on_same_cores(grid_))), runtime_(threads_)
+      threads_(thread_count(config_.parallel, ranks_on_same_cores(grid_))),
+      computing_(threads_, &grid_), machine_(machine_of(computing_))
 {
     succeed_together(world_, [&] {
         open_data();
@@ -70,7 +72,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
         options.rank = world_.rank();
         compiled_ = compile_training(config_, options);
     });
-    require_node_memory(grid_, compiled_.memory.arena);
+    require_free_memory(grid_, computing_.address(), compiled_.memory.arena);
     succeed_together(world_, [&] {
         arena_.emplace(compiled_.memory.arena);
         ExecutorConfig executor;
@@ -78,6 +80,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
         executor.red_zone = contracts_on ? 256 : 0;
         executor.trace = !config_.log.trace.empty();
         executor.overlap = config_.parallel.overlap;
+        executor.graphs = config_.parallel.graphs;
         const Program& train = compiled_.programs[train_program];
         executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
         inputs_ = input_boxes(train.graph);
@@ -170,10 +173,10 @@ Bytes Trainer::used_bytes() const
 
 Flops Trainer::peak_flops() const
 {
-    const double per_thread = config_.train.precision == Precision::bf16  ? machine_.flops_bf16
-                              : config_.train.precision == Precision::f64 ? machine_.flops_f64
-                                                                          : machine_.flops_f32;
-    return per_thread * threads_ * world_.size();
+    const double each = config_.train.precision == Precision::bf16  ? machine_.flops_bf16
+                        : config_.train.precision == Precision::f64 ? machine_.flops_f64
+                                                                    : machine_.flops_f32;
+    return each * static_cast<double>(machine_.workers(threads_)) * world_.size();
 }
 
 void Trainer::announce() const
@@ -195,8 +198,9 @@ void Trainer::announce() const
     log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step", format_bytes(compiled_.memory.arena),
                          compiled_.memory.arena, world_.size() > 1 ? " of rank 0" : "", format_bytes(compiled_.memory.kept),
                          format_bytes(compiled_.memory.transient)));
-    log_info(fmt::format("compute  {} rank(s) x {} thread(s), {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
-                         world_.size(), threads_, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
+    const std::string each = machine_.is_device ? computing_.device() : str(threads_, " thread(s)");
+    log_info(fmt::format("compute  {} rank(s) x {}, {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
+                         world_.size(), each, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
                          machine_.name));
 }
 
@@ -248,8 +252,8 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
     record.set("mfu", mfu);
     record.set("memory_bytes", static_cast<double>(largest_used_));
     record.set("ranks", world_.size());
-    if (world_.size() > 1)
-        record.set("exposed_comm_seconds", executor_->exposed());
+    if (const Seconds exposed = executor_->exposed(); world_.size() > 1 && exposed >= 0)
+        record.set("exposed_comm_seconds", exposed);
     if (r.skipped) {
         record.set("skipped", 1);
         log_warning(fmt::format("step {} skipped: its {} is not finite; parameters stay as they are", state_.step,
@@ -384,6 +388,9 @@ void Trainer::summarise() const
                          steps > 0 ? fmt::format("used {} bytes", used_bytes()) : "no step was run",
                          steps == 0 || world_.size() == 1 ? "" : unlike.empty() ? str("; the others used what was planned too") : unlike,
                          format_bytes(Bytes{usage.ru_maxrss} * 1024)));
+    if (const DeviceMemory device = computing_.memory(); device.total > 0)
+        log_info(fmt::format("device   {} bytes of its memory are taken: the arena, and {} of driver, libraries and others who use it; the plan states {}",
+                             device.total - device.free, format_bytes(device.total - device.free - planned_bytes()), format_bytes(compiled_.memory.process)));
     log_info("metrics  " + metrics_->path());
 }
 

@@ -3,8 +3,8 @@
 #include "base/log.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_order.hpp"
-#include "kernels/runtime.hpp"
 #include "mpi/grid.hpp"
+#include "runtime/device.hpp"
 #include "train/evaluator.hpp"
 #include "train/folder_lock.hpp"
 #include "train/signals.hpp"
@@ -57,9 +57,9 @@ private:
     std::string build_;
     Comm& world_;
     Grid grid_;
-    Machine machine_;
     int threads_;
-    kernels::Runtime runtime_;
+    Computing computing_;
+    Machine machine_;
     std::optional<TokenStore> train_, valid_;
     std::optional<SampleOrder> order_;
     Compiled compiled_;

@@ -42,7 +42,7 @@ bool keeps_order(const DeviceProgram& program, const Schedule& schedule, const C
     Steps all(steps);
     for (const CommandList* list : {&program.until_decision, &program.after_decision}) {
         for (std::size_t n = 0; n < list->end_of_work; ++n) {
-            const Command& c = list->commands[n];
+            const DeviceCommand& c = list->commands[n];
             Steps& queue = over[static_cast<std::size_t>(c.queue)];
             const auto event = static_cast<std::size_t>(c.event);
             if (c.kind == CommandKind::record) {
@@ -76,7 +76,7 @@ bool keeps_order(const DeviceProgram& program, const Schedule& schedule) { retur
 
 std::size_t count(const CommandList& list, CommandKind kind)
 {
-    return static_cast<std::size_t>(std::count_if(list.commands.begin(), list.commands.end(), [&](const Command& c) { return c.kind == kind; }));
+    return static_cast<std::size_t>(std::count_if(list.commands.begin(), list.commands.end(), [&](const DeviceCommand& c) { return c.kind == kind; }));
 }
 
 Case small(i64 data, i64 pipeline, i64 tensor, bool llama = true)
@@ -117,7 +117,7 @@ TEST_CASE("commands keep the order of the Steps, and each wait is needed")
         const Closure wanted(schedule);
         int mutants = 0;
         for (CommandList DeviceProgram::* part : {&DeviceProgram::until_decision, &DeviceProgram::after_decision}) {
-            const std::vector<Command>& commands = (lowered.*part).commands;
+            const std::vector<DeviceCommand>& commands = (lowered.*part).commands;
             std::size_t last_work = 0; // behind it stand the waits for the other queues' ends, before it those for the beginning
             for (std::size_t n = 0; n < commands.size(); ++n)
                 last_work = commands[n].step ? n : last_work;

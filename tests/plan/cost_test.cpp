@@ -7,6 +7,8 @@
 #include "passes/simplify.hpp"
 #include "plan/cost.hpp"
 
+#include <tuple>
+
 using namespace trivium;
 
 namespace {
@@ -106,4 +108,21 @@ TEST_CASE("the clock: a Step begins when its queue is free and what it waits for
     CHECK(t.busy(s, 0) == 5);
     CHECK(t.busy(s, 1) == 3);
     CHECK_THROWS_AS(play(s, {1, 2}), InternalError);
+}
+
+TEST_CASE("machines have names, and a device's is found in what the driver calls it")
+{
+    CHECK(machine_of_device("NVIDIA H200").name == "h200");
+    CHECK(machine_of_device("NVIDIA H100 80GB HBM3").name == "h100");
+    CHECK(machine_of_device("NVIDIA A100-SXM4-40GB").name == "a100");
+    CHECK(machine_of_device("Quadro RTX 6000").name == "gpu");
+    for (const std::string& name : machine_names()) {
+        const Machine machine = machine_called(name);
+        CHECK(machine.workers(4) == (name == "cpu" ? 4 : 1));
+        if (machine.is_device) { // a plan for one holds on another
+            const ScratchBudget &a = machine.scratch, b = machine_called("h200").scratch;
+            CHECK(std::tie(a.product, a.attention, a.reduction, a.exchange) == std::tie(b.product, b.attention, b.reduction, b.exchange));
+        }
+    }
+    CHECK_THROWS_AS(machine_called("h2oo"), UserError);
 }

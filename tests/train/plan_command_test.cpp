@@ -117,3 +117,21 @@ TEST_CASE("the reference pages in docs/ are those that the program prints")
         CHECK((read_text(std::string(TRIVIUM_SOURCE) + "/docs/" + page) == printed.out));
     }
 }
+
+TEST_CASE("plan for a GPU on a machine without one")
+{
+    const Folder folder;
+    const auto plan = [&](const std::string& machine) {
+        const Outcome outcome = run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "--json", "--machine", machine}, folder.path());
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return nlohmann::json::parse(outcome.out);
+    };
+    const auto cpu = plan("cpu"), h100 = plan("h100"), h200 = plan("h200");
+    CHECK(h100["arena_bytes"] == h200["arena_bytes"]);
+    CHECK(h200["machine"] == "h200");
+    CHECK(h200["estimated_step_seconds"].get<double>() < 0.1 * cpu["estimated_step_seconds"].get<double>());
+    const Outcome wrong = run_program({"plan", "/dev/null", "model.preset=toy", "--machine", "h300"}, folder.path());
+    CHECK(wrong.status == 2);
+    CHECK(wrong.err.find("h200") != std::string::npos);
+}

@@ -11,16 +11,12 @@ namespace trivium::kernels {
 Runtime::Runtime(int threads)
 {
     TRV_CHECK(threads >= 1, "threads = ", threads);
-    // Kokkos would only say that it could not start.
-    const char* reason = nullptr;
-    if (usable_devices(&reason) == 0)
-        throw UserError({"device", "this build computes on NVIDIA GPUs and finds none here", reason,
-                         "run it on a node with a GPU and its driver, or use a build of the preset 'default', "
-                         "which computes on CPUs"});
     omp_set_dynamic(0);
     omp_set_num_threads(threads); // the host's own work
     if (!Kokkos::is_initialized()) {
-        Kokkos::initialize();
+        int device = 0; // Kokkos would choose one by what a launcher says of the rank
+        check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+        Kokkos::initialize(Kokkos::InitializationSettings().set_device_id(device).set_num_threads(1));
         owner_ = true;
     }
 }

@@ -26,7 +26,26 @@ Device::Device(int index) : index_(index)
     name_ = properties.name;
 }
 
-DeviceMemory Device::memory() const
+Computing::Computing(int threads, Grid* grid)
+{
+    const char* reason = nullptr;
+    const int devices = kernels::usable_devices(&reason);
+    if (devices == 0)
+        throw UserError({"device", "this build computes on NVIDIA GPUs and finds none here", reason,
+                         "run it on a node with a GPU and its driver, or use a build of the preset 'default', which computes on CPUs"});
+    const Device device(grid ? device_index(*grid, devices) : 0);
+    device_ = device.name();
+    char bus[32] = "";
+    check_cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, device.index()), "cudaDeviceGetPCIBusId");
+    address_ = bus;
+    runtime_ = std::make_unique<kernels::Runtime>(threads);
+    if (grid && grid->world().size() > 1)
+        grid->open_devices(make_nccl_backend());
+}
+
+Computing::~Computing() = default;
+
+DeviceMemory Computing::memory() const
 {
     std::size_t free = 0, total = 0;
     check_cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");

@@ -16,7 +16,10 @@ Device::Device(int index) : index_(index)
                      "build with the preset 'cuda': docs/cuda.md"});
 }
 
-DeviceMemory Device::memory() const { return {}; }
+Computing::Computing(int threads, Grid*) : runtime_(std::make_unique<kernels::Runtime>(threads)) {}
+Computing::~Computing() = default;
+
+DeviceMemory Computing::memory() const { return {}; }
 
 struct Stream::Impl {};
 

@@ -1,0 +1,8 @@
+// A build that computes on GPUs.
+#include "plan/machine.hpp"
+
+namespace trivium {
+
+std::string default_machine() { return "h200"; }
+
+} // namespace trivium

@@ -1,0 +1,8 @@
+// A build that computes on CPUs.
+#include "plan/machine.hpp"
+
+namespace trivium {
+
+std::string default_machine() { return "cpu"; }
+
+} // namespace trivium
