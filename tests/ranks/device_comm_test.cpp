@@ -8,34 +8,24 @@ using namespace trivium;
 
 TEST_CASE("one device alone")
 {
-    HostDevices devices;
-    const std::unique_ptr<Comm> comm = make_self_comm();
-    const std::unique_ptr<TestDevice> device = devices.device();
-    run_device_suite(*comm, *device);
-    CHECK(devices.joined() == 0);
+    CHECK(run_on_devices(1, run_device_suite) == 0);
 }
 
 TEST_CASE("devices of ranks as threads")
 {
     for (const int ranks : {2, 3, 4, 8}) {
         INFO(ranks << " ranks");
-        HostDevices devices(ranks > 4);
-        CHECK_NOTHROW(run_on_threads(ranks, [&](Comm& comm) {
-            const std::unique_ptr<TestDevice> device = devices.device();
-            run_device_suite(comm, *device);
-        }));
+        CHECK_NOTHROW(run_on_devices(ranks, run_device_suite, ranks > 4));
     }
 }
 
 TEST_CASE("which way a collective goes")
 {
     using Way = DeviceCollective::Way;
-    HostDevices devices;
-    run_on_threads(4, [&](Comm& comm) {
-        const std::unique_ptr<TestDevice> device = devices.device();
+    run_on_devices(4, [](Comm& comm, TestDevice& device) {
         Grid grid(comm, {{{"data", 4}}}, "node");
-        grid.open_devices(device->backend());
-        const std::shared_ptr<std::byte> scratch = device->allocate(1 << 20);
+        grid.open_devices(device.backend());
+        const std::shared_ptr<std::byte> scratch = device.allocate(1 << 20);
         const auto way = [&](CollectiveKind kind, DType type, Combine combine, std::vector<Operand> operands, bool deterministic) {
             return DeviceCollective(grid.devices().along("data"), {kind, type, combine, std::move(operands)}, {scratch.get(), 1 << 20}, deterministic).way();
         };
@@ -59,29 +49,25 @@ TEST_CASE("which way a collective goes")
 
 TEST_CASE("a collective that was not planned for is refused, and a rank that fails ends the others")
 {
-    HostDevices devices;
-    const auto body = [&](Comm& comm) {
-        const std::unique_ptr<TestDevice> device = devices.device();
+    const auto body = [](Comm& comm, TestDevice& device) {
         Grid grid(comm, {{{"data", 3}}}, "node");
-        grid.open_devices(device->backend());
+        grid.open_devices(device.backend());
         DeviceComm& along = grid.devices().along("data");
-        const std::shared_ptr<std::byte> memory = device->allocate(12);
+        const std::shared_ptr<std::byte> memory = device.allocate(12);
         const DenseMove move{memory.get(), memory.get(), 1};
         along.plan(use_of(CollectiveKind::all_reduce));
         grid.devices().connect();
         if (comm.rank() == 1)
-            along.collective(CollectiveKind::reduce_scatter, DType::f32, {&move, 1}, device->stream(0));
-        along.collective(CollectiveKind::all_reduce, DType::f32, {&move, 1}, device->stream(0));
-        device->wait(0);
+            along.collective(CollectiveKind::reduce_scatter, DType::f32, {&move, 1}, device.stream(0));
+        along.collective(CollectiveKind::all_reduce, DType::f32, {&move, 1}, device.stream(0));
+        device.wait(0);
     };
-    CHECK_THROWS_WITH(run_on_threads(3, body), Catch::Matchers::Contains("not planned"));
+    CHECK_THROWS_WITH(run_on_devices(3, body), Catch::Matchers::Contains("not planned"));
 }
 
 TEST_CASE("the communicators of a grid: one an axis, one of the world, and one a link")
 {
-    HostDevices devices;
-    run_on_threads(4, [&](Comm& comm) {
-        const std::unique_ptr<TestDevice> device = devices.device();
+    const int joined = run_on_devices(4, [](Comm& comm, TestDevice& device) {
         Grid grid(comm, {{{"data", 2}, {"pipeline", 2}, {"tensor", 1}}}, str("n", comm.rank() / 3));
         bool refused = false;
         try {
@@ -90,7 +76,7 @@ TEST_CASE("the communicators of a grid: one an axis, one of the world, and one a
             refused = true;
         }
         TRV_CHECK(refused, "devices that were not opened");
-        grid.open_devices(device->backend());
+        grid.open_devices(device.backend());
         DeviceGrid& made = grid.devices();
         for (const char* axis : {"data", "pipeline", "tensor", "none", "world"})
             TRV_CHECK(made.along(axis).size() == grid.along(axis).size() && made.along(axis).rank() == grid.along(axis).rank(), axis);
@@ -102,7 +88,7 @@ TEST_CASE("the communicators of a grid: one an axis, one of the world, and one a
         TRV_CHECK(grid.local_rank() == (comm.rank() == 3 ? 0 : comm.rank()) && grid.local_ranks() == (comm.rank() == 3 ? 1 : 3), "places on a node");
         TRV_CHECK(device_index(grid, 2) == grid.local_rank() % 2 && device_index(grid, 1) == 0 && device_index(grid, 8) == grid.local_rank(), "devices");
     });
-    CHECK(devices.joined() == 4 + 4 + 4 + 8); // the world, data, pipeline, and two links in each of two groups
+    CHECK(joined == 4 + 4 + 4 + 8); // the world, data, pipeline, and two links in each of two groups
 }
 
 TEST_CASE("ranks that share a device are noticed")

@@ -11,7 +11,10 @@
 
 using namespace trivium;
 
-struct HostDevices::Shared {
+namespace {
+
+/// What the devices of all ranks share: who joins which communicator.
+struct Shared {
     std::mutex mutex;
     std::map<std::string, std::shared_ptr<Mailbox>> mailboxes;
     std::exception_ptr failure;
@@ -39,10 +42,6 @@ struct HostDevices::Shared {
             box->fail(failure);
     }
 };
-
-namespace {
-
-using Shared = HostDevices::Shared;
 
 class HostStream {
 public:
@@ -188,11 +187,6 @@ private:
 class HostDevice final : public TestDevice, DeviceBackend {
 public:
     explicit HostDevice(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
-    ~HostDevice() override
-    {
-        if (std::uncaught_exceptions() > 0) // else a stream waits for what this rank will not do any more
-            shared_->fail(std::make_exception_ptr(ThreadsFailed()));
-    }
 
     std::shared_ptr<DeviceBackend> backend() override { return {std::shared_ptr<void>(), this}; }
     bool slow() const override { return shared_->slow; }
@@ -243,7 +237,24 @@ private:
 
 } // namespace
 
-HostDevices::HostDevices(bool slow) : shared_(std::make_shared<Shared>()) { shared_->slow = slow; }
-HostDevices::~HostDevices() = default;
-std::unique_ptr<TestDevice> HostDevices::device() { return std::make_unique<HostDevice>(shared_); }
-int HostDevices::joined() const { return shared_->joined; }
+int run_on_devices(int ranks, const std::function<void(Comm&, TestDevice&)>& body, bool slow)
+{
+    const auto shared = std::make_shared<Shared>();
+    shared->slow = slow;
+    try {
+        run_on_threads(ranks, [&](Comm& comm) {
+            HostDevice device(shared);
+            try {
+                body(comm, device);
+            } catch (...) { // before the device goes, whose streams may wait for what this rank will not do any more
+                shared->fail(std::current_exception());
+                throw;
+            }
+        });
+    } catch (...) {
+        if (shared->failure)
+            std::rethrow_exception(shared->failure);
+        throw;
+    }
+    return shared->joined;
+}

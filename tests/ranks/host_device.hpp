@@ -3,18 +3,6 @@
 // mailboxes; each call is done as its stream comes to it, whether or not the host went on.
 #include "ground.hpp"
 
-/// What the devices of all ranks (threads) of a process share: who joins which communicator.
-class HostDevices {
-public:
-    explicit HostDevices(bool slow = false);
-    ~HostDevices();
-    /// The device of one rank. A failure on any stream, or a rank that ends with an exception, fails all.
-    std::unique_ptr<TestDevice> device();
-    /// Communicators of more than one rank that were joined, by all ranks.
-    int joined() const;
-
-    struct Shared;
-
-private:
-    std::shared_ptr<Shared> shared_;
-};
+/// Runs `body` on as many threads of this process, each with its Comm of all of them and a device. Throws the first
+/// failure of a rank or a stream, which ends the others. Returns how often a communicator of several ranks was joined.
+int run_on_devices(int ranks, const std::function<void(trivium::Comm&, TestDevice&)>& body, bool slow = false);
