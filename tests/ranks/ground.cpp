@@ -2,7 +2,7 @@
 
 #include "mpi/device_collective.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <new>
 
 using namespace trivium;
@@ -19,7 +19,7 @@ public:
         constexpr std::align_val_t alignment{64};
         return {static_cast<std::byte*>(operator new(static_cast<std::size_t>(bytes), alignment)), [=](std::byte* data) { operator delete(data, alignment); }};
     }
-    void write(std::byte* to, const std::vector<std::byte>& from) override { std::memcpy(to, from.data(), from.size()); }
+    void write(std::byte* to, const std::vector<std::byte>& from) override { std::copy(from.begin(), from.end(), to); }
     std::vector<std::byte> read(const std::byte* from, Bytes bytes) override { return {from, from + bytes}; }
     std::unique_ptr<Move> collective(CollectiveShape shape, Piece scratch, bool) override
     {

@@ -3,6 +3,7 @@
 #include "mpi/combine.hpp"
 #include "mpi/mailbox.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -226,7 +227,7 @@ public:
     }
     void write(std::byte* to, const std::vector<std::byte>& from, int number) override
     {
-        static_cast<HostStream*>(stream(number))->give([to, from] { std::memcpy(to, from.data(), from.size()); });
+        static_cast<HostStream*>(stream(number))->give([to, from] { std::copy(from.begin(), from.end(), to); });
     }
     std::vector<std::byte> read(const std::byte* from, Bytes bytes) override { return {from, from + bytes}; }
 
