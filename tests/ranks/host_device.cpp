@@ -2,6 +2,7 @@
 
 #include "mpi/combine.hpp"
 #include "mpi/mailbox.hpp"
+#include "mpi/nccl/tiles.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -106,6 +107,31 @@ std::vector<T> copy_of(std::span<const T> items)
     return {items.begin(), items.end()};
 }
 
+// The kernels of the device: the host is each of their threads, one after the other.
+template <class Run>
+void each_thread(i64 thread_blocks, Run&& run)
+{
+    for (i64 block = 0; block < thread_blocks; ++block)
+        for (int thread = 0; thread < tiles::threads; ++thread)
+            run(tiles::Thread{block, thread_blocks, thread});
+}
+
+void copy_by_threads(std::span<const CopyBlock> blocks)
+{
+    tiles::copy(blocks, [](const auto& all, i64 grid) { each_thread(grid, [&](tiles::Thread me) { tiles::copy_thread(all, me); }); });
+}
+
+void combine_by_threads(const Combination& combination)
+{
+    tiles::with_combination(combination, [&](auto element, auto op) {
+        using T = decltype(element);
+        using Op = decltype(op);
+        tiles::combine<T>(combination, [](const auto& all, const tiles::Slots& slots, i64 grid) {
+            each_thread(grid, [&](tiles::Thread me) { tiles::combine_thread<T, Op>(all, slots, me); });
+        });
+    });
+}
+
 constexpr int stream_lane = 1; ///< the host's own agreements have another
 
 class HostDeviceComm final : public DeviceComm {
@@ -149,11 +175,11 @@ public:
     }
     void copy(std::span<const CopyBlock> blocks, void* stream) override
     {
-        give(stream, [blocks = copy_of(blocks)] { copy_blocks(blocks); });
+        give(stream, [blocks = copy_of(blocks)] { copy_by_threads(blocks); });
     }
     void combine(const Combination& combination, void* stream) override
     {
-        give(stream, [combination] { combine_blocks(combination); });
+        give(stream, [combination] { combine_by_threads(combination); });
     }
     void check() const override {}
 
