@@ -32,6 +32,12 @@ const Fusion table[] = {
     {K::matmul, K::bias_add, 0, K::matmul_bias, bias_of_columns},
     {K::matmul_bias, K::gelu, 0, K::matmul_bias_gelu},
     {K::matmul, K::gelu_grad, 0, K::matmul_gelu_grad, any_product},
+    {K::add, K::rms_norm, 0, K::add_rms_norm},
+    {K::add, K::layer_norm, 0, K::add_layer_norm},
+    {K::rms_norm_grad_x, K::add, 1, K::rms_norm_grad_x_add},
+    {K::rms_norm_grad_x, K::add, 0, K::rms_norm_grad_x_add},
+    {K::layer_norm_grad_x, K::add, 1, K::layer_norm_grad_x_add},
+    {K::layer_norm_grad_x, K::add, 0, K::layer_norm_grad_x_add},
 };
 
 } // namespace

@@ -102,6 +102,22 @@ Call bind_typed(const Binding& b)
         const k::NormShape s = norm_shape(a, 0);
         return [s, dy = a.in<T>(0), x = a.in<T>(1), mean = a.in<A>(2), rstd = a.in<A>(3), dw = a.out<A>(0), o = a.over()](const k::Exec& e) { k::layer_norm_grad_w(e, s, dy, x, mean, rstd, dw, o); };
     }
+    case OpKind::add_rms_norm: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), n = a.out<T>(0), rstd = a.out<A>(1), y = a.out<T>(2)](const k::Exec& e) { k::add_rms_norm(e, s, x, r, w, y, n, rstd); };
+    }
+    case OpKind::add_layer_norm: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), c = a.in<T>(3), n = a.out<T>(0), mean = a.out<A>(1), rstd = a.out<A>(2), y = a.out<T>(3)](const k::Exec& e) { k::add_layer_norm(e, s, x, r, w, c, y, n, mean, rstd); };
+    }
+    case OpKind::rms_norm_grad_x_add: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3), r = a.in<T>(4), dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x_add(e, s, dy, x, w, rstd, r, dx); };
+    }
+    case OpKind::layer_norm_grad_x_add: {
+        const k::NormShape s = norm_shape(a, 0);
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4), r = a.in<T>(5), dx = a.out<T>(0)](const k::Exec& e) { k::layer_norm_grad_x_add(e, s, dy, x, w, mean, rstd, r, dx); };
+    }
     case OpKind::rope:
     case OpKind::rope_grad: {
         const k::RopeShape s = rope_shape(a);
