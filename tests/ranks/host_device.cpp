@@ -2,7 +2,7 @@
 
 #include "mpi/combine.hpp"
 #include "mpi/mailbox.hpp"
-#include "mpi/nccl/tiles.hpp"
+#include "tile_threads.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -105,31 +105,6 @@ template <class T>
 std::vector<T> copy_of(std::span<const T> items)
 {
     return {items.begin(), items.end()};
-}
-
-// The kernels of the device: the host is each of their threads, one after the other.
-template <class Run>
-void each_thread(i64 thread_blocks, Run&& run)
-{
-    for (i64 block = 0; block < thread_blocks; ++block)
-        for (int thread = 0; thread < tiles::threads; ++thread)
-            run(tiles::Thread{block, thread_blocks, thread});
-}
-
-void copy_by_threads(std::span<const CopyBlock> blocks)
-{
-    tiles::copy(blocks, [](const auto& all, i64 grid) { each_thread(grid, [&](tiles::Thread me) { tiles::copy_thread(all, me); }); });
-}
-
-void combine_by_threads(const Combination& combination)
-{
-    tiles::with_combination(combination, [&](auto element, auto op) {
-        using T = decltype(element);
-        using Op = decltype(op);
-        tiles::combine<T>(combination, [](const auto& all, const tiles::Slots& slots, i64 grid) {
-            each_thread(grid, [&](tiles::Thread me) { tiles::combine_thread<T, Op>(all, slots, me); });
-        });
-    });
 }
 
 constexpr int stream_lane = 1; ///< the host's own agreements have another
