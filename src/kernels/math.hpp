@@ -70,7 +70,7 @@ TRV_HOST_DEVICE inline float reciprocal(float x)
     return 1 / x;
 }
 // Compilers contract within an expression (Clang), or what no barrier parts (GCC).
-#ifdef __clang__
+#if defined(__clang__) || defined(__CUDACC__)
 #define TRV_ROUNDED(a) a
 #else
 #define TRV_ROUNDED(a) __builtin_assoc_barrier(a)

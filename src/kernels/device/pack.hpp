@@ -1,6 +1,7 @@
 #pragma once
 // Packs: neighbours in memory that one thread moves with one instruction of up to 16 bytes.
 #include "kernels/exec.hpp"
+#include "words.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <type_traits>
@@ -8,36 +9,20 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// The bytes of a pack as they travel.
-template <int bytes>
-struct [[gnu::may_alias]] alignas(bytes) PackWords {
-    std::uint32_t word[bytes / 4];
-};
-template <>
-struct [[gnu::may_alias]] alignas(2) PackWords<2> {
-    std::uint16_t word[1];
-};
-
 /// `width` elements of T in registers. \pre what is loaded from or stored to is aligned to the pack
 template <class T, int width>
 struct Pack {
-    static constexpr int bytes = width * static_cast<int>(sizeof(T));
-    using Raw = PackWords<bytes>;
+    using Words = PackWords<width * static_cast<int>(sizeof(T))>;
     T at[width];
 
-    KOKKOS_FUNCTION static Pack load(const T* from)
-    {
-        return __builtin_bit_cast(Pack, *reinterpret_cast<const Raw*>(from));
-    }
-    KOKKOS_FUNCTION void store(T* to) const
-    {
-        *reinterpret_cast<Raw*>(to) = __builtin_bit_cast(Raw, *this);
-    }
+    KOKKOS_FUNCTION static Pack of(const Words& words) { return __builtin_bit_cast(Pack, words); }
+    KOKKOS_FUNCTION static Pack load(const T* from) { return of(load_words<static_cast<int>(sizeof(Words))>(from)); }
+    KOKKOS_FUNCTION void store(T* to) const { store_words(to, __builtin_bit_cast(Words, *this)); }
 };
 
 /// How many elements a pack has where arrays of these types are read and written side by side: 16 bytes of the largest.
 template <class... T>
-constexpr int pack_width()
+KOKKOS_FUNCTION constexpr int pack_width()
 {
     std::size_t largest = 1;
     ((largest = sizeof(T) > largest ? sizeof(T) : largest), ...);

@@ -22,16 +22,20 @@ namespace detail {
 /// One array that is read: `ahead` packs of it on their way.
 template <class T, int width, int ahead>
 struct Input {
+    using Words = typename Pack<T, width>::Words;
     const T* from;
-    Pack<T, width> packs[ahead];
+    Words words[ahead]; ///< as they came: elements taken apart would fill more registers
 
-    KOKKOS_FUNCTION void load(int slot, i64 i) { packs[slot] = Pack<T, width>::load(from + i); }
-    KOKKOS_FUNCTION Loaded<T> get(int slot, int j) const { return static_cast<Loaded<T>>(packs[slot].at[j]); }
+    KOKKOS_FUNCTION void load(int slot, i64 i) { words[slot] = load_words<static_cast<int>(sizeof(Words))>(from + i); }
+    KOKKOS_FUNCTION Loaded<T> get(int slot, int j) const
+    {
+        return static_cast<Loaded<T>>(Pack<T, width>::of(words[slot]).at[j]);
+    }
     KOKKOS_FUNCTION Loaded<T> one(i64 i) const { return static_cast<Loaded<T>>(from[i]); }
 };
 
 /// How many packs of each of so many arrays a thread keeps on their way.
-constexpr int packs_ahead(std::size_t arrays)
+KOKKOS_FUNCTION constexpr int packs_ahead(std::size_t arrays)
 {
     return arrays <= 2 ? 4 : 2;
 }

@@ -19,7 +19,7 @@ struct ScatterRows {
     static constexpr int threads = Team::most, lanes = 128, groups = threads / lanes; ///< a group per row that is read
     static constexpr int tile = lanes * width;                                       ///< columns of a team
     static constexpr int looks = 8, round = looks * threads, words = round / 32;     ///< positions looked at together
-    static constexpr int ahead = 8;
+    static constexpr int ahead = 4;
     struct Votes;
     struct Places;
     struct Sums;

@@ -29,10 +29,10 @@ void Player::play(int threads, int order, Body body, const void* call)
         fibers_.reserve(most);
         Fiber& fiber = fibers_.emplace_back();
         fiber.stack.reset(new std::byte[stack_size]);
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.get();
-        fiber.context.uc_stack.ss_size = stack_size;
-        makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Player::enter), 1, rank);
+        getcontext(&fiber.entry);
+        fiber.entry.uc_stack.ss_sp = fiber.stack.get();
+        fiber.entry.uc_stack.ss_size = stack_size;
+        makecontext(&fiber.entry, reinterpret_cast<void (*)()>(&Player::enter), 1, rank);
     }
     team_ = {threads, 0, 0};
     for (Barrier& barrier : warps_)
@@ -79,7 +79,12 @@ void Player::resume(int rank)
     void* fake = nullptr;
     if (__sanitizer_start_switch_fiber)
         __sanitizer_start_switch_fiber(&fake, fiber.stack.get(), stack_size);
-    swapcontext(&main_, &fiber.context);
+    if (_setjmp(main_) == 0) {
+        if (fiber.begun)
+            _longjmp(fiber.place, 1);
+        fiber.begun = true;
+        setcontext(&fiber.entry);
+    }
     if (__sanitizer_finish_switch_fiber)
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 }
@@ -90,7 +95,8 @@ void Player::leave()
     void* fake = nullptr;
     if (__sanitizer_start_switch_fiber)
         __sanitizer_start_switch_fiber(&fake, main_bottom_, main_size_);
-    swapcontext(&fiber.context, &main_);
+    if (_setjmp(fiber.place) == 0)
+        _longjmp(main_, 1);
     if (__sanitizer_finish_switch_fiber)
         __sanitizer_finish_switch_fiber(fake, &main_bottom_, &main_size_);
 }

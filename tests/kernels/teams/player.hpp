@@ -1,5 +1,6 @@
 #pragma once
 // The threads of a team as fibers of one thread: each runs until it waits for others.
+#include <csetjmp>
 #include <cstddef>
 #include <memory>
 #include <ucontext.h>
@@ -29,8 +30,10 @@ private:
         long generation = 0;
     };
     struct Fiber {
-        ucontext_t context{};
         std::unique_ptr<std::byte[]> stack;
+        ucontext_t entry{}; ///< where it begins,
+        std::jmp_buf place; ///< and where it goes on: unlike a context it asks nothing of the kernel
+        bool begun = false;
         const Barrier* at = nullptr; ///< that it waits at,
         long generation = 0;         ///< until this one is over
         bool done = true;
@@ -48,7 +51,7 @@ private:
     Barrier team_, warps_[most / warp];
     Body body_ = nullptr;
     const void* call_ = nullptr;
-    ucontext_t main_{};
+    std::jmp_buf main_;
     const void* main_bottom_ = nullptr; ///< its stack, where a sanitizer wants to know
     std::size_t main_size_ = 0;
     int self_ = 0;

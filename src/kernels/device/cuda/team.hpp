@@ -5,9 +5,14 @@
 #include "kernels/exec.hpp"
 
 #include <Kokkos_Core.hpp>
+#include <cstdlib>
 #include <limits>
 
+#ifdef __CUDA_ARCH__
 #define TRV_UNROLL _Pragma("unroll")
+#else
+#define TRV_UNROLL
+#endif
 
 namespace trivium::kernels {
 inline namespace on_teams {
@@ -19,7 +24,7 @@ inline Space space_of(const Exec& exec)
     return exec.stream ? *static_cast<const Space*>(exec.stream) : Space();
 }
 
-/// One thread's view of its team. What says "all" is called by all threads of the team.
+/// One thread's view of its team; there is none on the host. What says "all" is called by all threads of the team.
 class Team {
 public:
     using Member = Kokkos::TeamPolicy<Space>::member_type;
@@ -35,34 +40,34 @@ public:
     KOKKOS_FUNCTION void sync() const { member_.team_barrier(); }
     /// All threads of a warp: the value of the thread whose rank differs by the bits of `mask` < warp.
     template <class A>
-    KOKKOS_FUNCTION A across(A value, int mask) const
+    KOKKOS_FUNCTION A across([[maybe_unused]] A value, [[maybe_unused]] int mask) const
     {
         KOKKOS_IF_ON_DEVICE((return __shfl_xor_sync(~0u, value, mask);))
-        KOKKOS_IF_ON_HOST((static_cast<void>(mask); return value;))
+        KOKKOS_IF_ON_HOST((std::abort();))
     }
     /// All threads of a warp: bit i says what thread i of it holds.
-    KOKKOS_FUNCTION std::uint32_t votes(bool vote) const
+    KOKKOS_FUNCTION std::uint32_t votes([[maybe_unused]] bool vote) const
     {
         KOKKOS_IF_ON_DEVICE((return __ballot_sync(~0u, vote);))
-        KOKKOS_IF_ON_HOST((return vote;))
+        KOKKOS_IF_ON_HOST((std::abort();))
     }
-    KOKKOS_FUNCTION static int bits(std::uint32_t votes)
+    KOKKOS_FUNCTION static int bits([[maybe_unused]] std::uint32_t votes)
     {
         KOKKOS_IF_ON_DEVICE((return __popc(votes);))
-        KOKKOS_IF_ON_HOST((return __builtin_popcount(votes);))
+        KOKKOS_IF_ON_HOST((std::abort();))
     }
     /// All: whether any thread says so. A sync.
-    KOKKOS_FUNCTION bool any(bool vote) const
+    KOKKOS_FUNCTION bool any([[maybe_unused]] bool vote) const
     {
         KOKKOS_IF_ON_DEVICE((return __syncthreads_or(vote) != 0;))
-        KOKKOS_IF_ON_HOST((return vote;))
+        KOKKOS_IF_ON_HOST((std::abort();))
     }
     /// n numbers that the team shares, other ones for each Purpose.
     template <class Purpose, class A, int n>
     KOKKOS_FUNCTION A* shared() const
     {
         KOKKOS_IF_ON_DEVICE((__shared__ A numbers[n]; return numbers;))
-        KOKKOS_IF_ON_HOST((return nullptr;))
+        KOKKOS_IF_ON_HOST((std::abort();))
     }
 
 private:
@@ -77,7 +82,8 @@ void launch_teams(const Exec& exec, const char* label, i64 teams, int threads, c
     if (teams == 0)
         return;
     TRV_CHECK(teams <= std::numeric_limits<int>::max(), label, ": ", teams, " teams");
-    using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<Team::most>>;
+    using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<Team::most, 2>>;
+    // Two teams of the most threads fit beside each other, where a thread has no more than 64 registers.
     // Kokkos would send what is larger than 512 B another way, for which the host waits.
     const auto policy = Kokkos::Experimental::require(Policy(space_of(exec), static_cast<int>(teams), threads, 1),
                                                       Kokkos::Experimental::WorkItemProperty::HintLightWeight);
