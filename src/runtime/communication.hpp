@@ -30,6 +30,8 @@ void open_devices(Grid& grid);
 void open_links(const Graph& graph, const Grid& grid);
 /// When all communication is bound, before the first is started: makes connections, so that none of it waits for a peer.
 void connect_devices(const Grid& grid);
+/// Says what went wrong between devices, without waiting.
+void check_devices(const Grid& grid);
 
 // Internal: ops as moves.
 

@@ -45,6 +45,9 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
         TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arena.size(), "buffer ", b.name, " lies outside the arena");
         return arena.at(b.offset);
     };
+    bound->grid = grid && grid->world().size() > 1 ? grid : nullptr;
+    if (bound->grid)
+        open_links(graph, *grid);
     const std::size_t steps = schedule.steps.size();
     bound->bindings.resize(steps);
     bound->calls.resize(steps);
@@ -65,11 +68,13 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
         binding.overwrite = !binding.op->accumulate || step.overwrite;
         if (info(*binding.op).communicates) {
             TRV_CHECK(grid, "a step communicates, and there is no grid");
-            bound->moves[i] = bind_communication(binding, *grid);
+            bound->moves[i] = bind_communication(binding, *grid, config.deterministic);
             continue;
         }
         bound->calls[i] = bound->dispatch.bind(binding);
     }
+    if (bound->grid)
+        connect_devices(*grid);
     for (const ValueId id : graph.outputs)
         bound->fetched.emplace_back(static_cast<std::size_t>(graph[id].type.bytes()));
     bound->timeline.spans.resize(steps);

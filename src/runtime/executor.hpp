@@ -14,6 +14,7 @@ struct ExecutorConfig {
     bool trace = false; ///< measure each Step
     Bytes red_zone = 0; ///< as memory was planned
     bool overlap = true; ///< compute while data move; else each move is waited for at once (on the host)
+    bool deterministic = true; ///< reductions between devices add in rank order
     bool graphs = false; ///< on a device: capture the Steps once, then replay them (not with trace)
 };
 

@@ -15,6 +15,7 @@ struct BoundSchedule {
     std::vector<Call> calls;                            ///< by Step; empty for feed, fetch and moves
     std::vector<std::unique_ptr<Communication>> moves;  ///< by Step; null for what moves nothing
     std::vector<std::vector<std::byte>> fetched;        ///< by position in the graph's outputs
+    const Grid* grid = nullptr;                         ///< of ranks that communicate; null: one rank
     Timeline timeline;                                  ///< with config.trace
     Bytes used = 0;
     Seconds exposed = -1;

@@ -23,6 +23,8 @@ public:
         config.events = program_.events;
         config.stamps = bound.config.trace ? 2 * static_cast<int>(schedule_.steps.size()) : 0;
         config.threads = bound.config.threads;
+        if (bound.grid)
+            config.check = [grid = bound.grid] { check_devices(*grid); };
         streams_ = make_streams(config);
         bind_groups(program_.until_decision);
         bind_groups(program_.after_decision);

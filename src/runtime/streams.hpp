@@ -10,6 +10,7 @@ struct StreamsConfig {
     int events = 0;
     int stamps = 0; ///< moments to be measured
     int threads = 1; ///< for kernels::Exec
+    std::function<void()> check; ///< called now and then while the host waits; throws where waiting is in vain
 };
 
 /// All calls but synchronise() and seconds() return at once; the work is done later, each stream's in the order in

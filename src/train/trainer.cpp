@@ -81,6 +81,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
         executor.trace = !config_.log.trace.empty();
         executor.overlap = config_.parallel.overlap;
         executor.graphs = config_.parallel.graphs;
+        executor.deterministic = config_.parallel.deterministic;
         const Program& train = compiled_.programs[train_program];
         executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
         inputs_ = input_boxes(train.graph);

@@ -47,6 +47,8 @@ void open_links(const Graph& graph, const Grid& grid)
 
 void connect_devices(const Grid& grid) { grid.devices().connect(); }
 
+void check_devices(const Grid& grid) { grid.devices().check(); }
+
 std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid, bool deterministic)
 {
     const std::string& axis = text_attr(b.op->attrs, "axis");

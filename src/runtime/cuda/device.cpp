@@ -3,6 +3,8 @@
 #include "base/check.hpp"
 #include "kernels/device/cuda_check.hpp"
 #include "kernels/device/stream.hpp"
+#include "mpi/device_grid.hpp"
+#include "runtime/communication.hpp"
 
 namespace trivium {
 
@@ -40,7 +42,7 @@ Computing::Computing(int threads, Grid* grid)
     address_ = bus;
     runtime_ = std::make_unique<kernels::Runtime>(threads);
     if (grid && grid->world().size() > 1)
-        grid->open_devices(make_nccl_backend());
+        open_devices(*grid);
 }
 
 Computing::~Computing() = default;

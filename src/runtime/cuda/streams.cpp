@@ -5,6 +5,10 @@
 #include "kernels/device/cuda_check.hpp"
 #include "runtime/device.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
 namespace trivium {
 
 using kernels::check_cuda;
@@ -30,7 +34,7 @@ const Stream& compute_stream()
 
 class CudaStreams : public Streams {
 public:
-    explicit CudaStreams(const StreamsConfig& config)
+    explicit CudaStreams(const StreamsConfig& config) : check_(config.check)
     {
         const Device device = current_device();
         for (int queue = 1; queue < config.queues; ++queue) // what moves data is small, and others wait for it
@@ -73,7 +77,24 @@ public:
 
     void record(int queue, int event) override { check_cuda(cudaEventRecord(at(events_, event), native(stream(queue))), "cudaEventRecord"); }
     void wait(int queue, int event) override { check_cuda(cudaStreamWaitEvent(native(stream(queue)), at(events_, event)), "cudaStreamWaitEvent"); }
-    void synchronise(int event) override { check_cuda(cudaEventSynchronize(at(events_, event)), "the device's work"); }
+    void synchronise(int event) override
+    {
+        // Not cudaEventSynchronize: where a peer is lost the work never ends, and nobody would say so.
+        using Clock = std::chrono::steady_clock;
+        auto next_check = Clock::now() + std::chrono::milliseconds(100);
+        cudaError_t status = cudaErrorNotReady;
+        while ((status = cudaEventQuery(at(events_, event))) == cudaErrorNotReady) {
+            cudaGetLastError(); // it counts as an error, which the next check of a launch would find
+            if (check_ && Clock::now() > next_check) {
+                check_();
+                next_check = Clock::now() + std::chrono::milliseconds(100);
+            }
+            std::this_thread::yield();
+        }
+        check_cuda(status, "the device's work");
+        if (check_)
+            check_();
+    }
     void stamp(int queue, int stamp) override { check_cuda(cudaEventRecord(at(stamps_, stamp), native(stream(queue))), "cudaEventRecord"); }
 
     Seconds seconds(int stamp) override
@@ -118,6 +139,7 @@ private:
     const Stream& stream(int queue) const { return queue == 0 ? compute_stream() : *beside_[static_cast<std::size_t>(queue - 1)]; }
     static cudaEvent_t at(const std::vector<cudaEvent_t>& events, int event) { return events[static_cast<std::size_t>(event)]; }
 
+    std::function<void()> check_;
     std::vector<std::unique_ptr<Stream>> beside_;
     std::vector<kernels::Exec> execs_; ///< by queue
     std::vector<cudaEvent_t> events_, stamps_;
