@@ -1,6 +1,13 @@
 #pragma once
-// Internal: attention on the tensor cores of a device (device/tensor_attention.cpp), for bf16 and the usual head sizes.
-// host/tensor_attention.cpp has none. attention.cpp asks here first, and else works by Kokkos teams or threads.
+// Internal: attention on the tensor cores of a device (device/tensor_attention.cpp), for bf16 and the head sizes 32, 64,
+// 96 and 128. host/tensor_attention.cpp has none. attention.cpp asks here first, and else works by teams or threads.
+//
+// The tiles, for head size 64 and 128 (rows: queries of all heads that share a key):
+//                        threads  blocks a multiprocessor  a block's own      goes over, a step
+//   forward              128      2                        128 rows           64, 64 keys
+//   statistics, dq       128      2                        128 rows           64, 32 keys
+//   dk and dv            128, 256 2, 1                     128 keys           32, 64 rows
+// What a block goes over is copied one step ahead. On an H200 nothing of this has been measured yet.
 #include "kernels/attention.hpp"
 
 namespace trivium::kernels {
