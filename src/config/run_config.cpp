@@ -49,6 +49,7 @@ void validate_train(const TrainConfig& c)
     finite_from("train.weight_decay", c.weight_decay, 0, true);
     finite_from("train.eps", c.eps, 0, false);
     finite_from("train.grad_clip", c.grad_clip, 0, true);
+    require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "needs precision = \"bf16\"", "set train.precision to \"bf16\", or fp8 to false");
     require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
             "give a min_lr of at most lr");
 }

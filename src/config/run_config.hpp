@@ -48,6 +48,7 @@ struct TrainConfig {
     double grad_clip = 1.0;
     i64 seed = 0;
     Precision precision = Precision::f32;
+    bool fp8 = false;
     i64 eval_every = 0;
     i64 eval_batches = 0; ///< 0: the whole validation store
     std::string init_from;
@@ -71,6 +72,8 @@ struct TrainConfig {
         visit("seed", self.seed, "seed of the initial weights and of the order of samples");
         visit("precision", self.precision,
               "f32, or bf16 compute with f32 master weights and reductions; f64 is for exact tests");
+        visit("fp8", self.fp8, "the blocks' products round their operands to 8 bits (e4m3, gradients e5m2), each tensor under its own scale; "
+                               "with precision = \"bf16\"");
         visit("eval_every", self.eval_every, "steps between validation losses; 0 = only at the end");
         visit("eval_batches", self.eval_batches, "validation batches of global_batch sequences; 0 = the whole store");
         visit("init_from", self.init_from, "checkpoint whose weights start this run, with a fresh optimizer");

@@ -11,16 +11,21 @@ const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].ty
 
 } // namespace
 
-// C = A B: dA = dC B', dB = A' dC, written as rules with the parts swapped.
+// C = A B: dA = dC B', dB = A' dC, written as rules with the parts swapped. In FP8 dC has the format of wider range.
 void matmul(Tape& t)
 {
-    const std::string rule = text_attr(t.op().attrs, "rule");
+    const auto attrs = [&](int which) {
+        Attrs all{{"rule", product_gradient_rule(text_attr(t.op().attrs, "rule"), which)}};
+        if (has_attr(t.op().attrs, "fp8"))
+            all.emplace_back("fp8", std::string(which == 1 ? "e4m3 e5m2" : "e5m2 e4m3"));
+        return all;
+    };
     const ValueId dc = t.grad(0);
     // The weight's gradient first: it reads the same dC, and adds into its accumulator.
     if (t.wanted(1))
-        t.give(1, t.build().op1(OpKind::matmul, {t.operand(0), dc}, {{"rule", product_gradient_rule(rule, 1)}}));
+        t.give(1, t.build().op1(OpKind::matmul, {t.operand(0), dc}, attrs(1)));
     if (t.wanted(0))
-        t.give(0, t.build().op1(OpKind::matmul, {dc, t.operand(1)}, {{"rule", product_gradient_rule(rule, 0)}}));
+        t.give(0, t.build().op1(OpKind::matmul, {dc, t.operand(1)}, attrs(0)));
 }
 
 void embedding(Tape& t)

@@ -240,6 +240,8 @@ Flops flops_of(const Graph& graph, const Op& op)
 Bytes least_scratch_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
+    if (row.scratch == ScratchKind::product && has_attr(op.attrs, "fp8")) // both operands in FP8, and what a library takes
+        return graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes() + (Bytes{4} << 20);
     if (!row.least_scratch)
         return 0;
     return row.least_scratch(rule_of(graph, op), size_of(accumulator_of(graph[op.operands[0]].type.dtype)));

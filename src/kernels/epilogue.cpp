@@ -31,6 +31,9 @@ void check_product(const ProductShape& shape, int threads)
               "no product with these types");
     TRV_CHECK(shape.epilogue == Epilogue::none || (shape.batch == 1 && shape.out == shape.in),
               "an epilogue of a batch of ", shape.batch, ", or into another type");
+    TRV_CHECK((shape.fp8_a == Fp8::none) == (shape.fp8_b == Fp8::none) &&
+                  (shape.fp8_a == Fp8::none || (shape.batch == 1 && shape.in == DType::bf16)),
+              "a product in FP8 of one operand, of a batch of ", shape.batch, ", or not of bf16");
 }
 
 void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside)

@@ -1,6 +1,7 @@
 #pragma once
 // Matrix products: C (+)= op(A) · op(B), all row-major and contiguous, and what may follow one before it is stored.
 #include "kernels/exec.hpp"
+#include "kernels/fp8.hpp"
 
 #include <memory>
 
@@ -32,6 +33,8 @@ struct ProductShape {
     i64 batch = 1;
     i64 stride_a = 0, stride_b = 0, stride_c = 0;
     Epilogue epilogue = Epilogue::none; ///< others want batch 1 and out = in
+    /// Formats to which A and B, of bf16, are rounded before they are multiplied; both or none, and batch 1.
+    Fp8 fp8_a = Fp8::none, fp8_b = Fp8::none;
 };
 
 /// The scratch that a product may take where nobody says how much.

@@ -125,7 +125,10 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::stri
     b_.where.scope = outer + "." + name;
     const auto comma = rule.find(", "), arrow = rule.find(" -> ");
     const std::string weight_dims = rule.substr(comma + 2, arrow - comma - 2), out = rule.substr(arrow + 4);
-    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, {{"rule", rule}}, b_.where.scope + ".out");
+    Attrs attrs{{"rule", rule}};
+    if (c_.fp8)
+        attrs.emplace_back("fp8", std::string("e4m3 e4m3"));
+    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, attrs, b_.where.scope + ".out");
     fix(y, out);
     if (m_.family == Family::gpt2) {
         const Shape& y_shape = b_.graph()[y].type.shape;

@@ -35,6 +35,7 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     graph.name = queries == 1 ? "decode" : "prefill";
     GraphConfig kept = config;
     kept.master = config.compute; // nothing is updated: keep the parameters as they are used
+    kept.fp8 = false;             // nor is a token's product worth it
     ModelBuilder m(graph, model, kept);
     Builder& b = m.build();
     m.cache_capacity = capacity;

@@ -29,6 +29,7 @@ struct GraphConfig {
     DType compute = DType::f32;    ///< activations and products
     DType master = DType::f32;     ///< parameters as they are kept
     ModelAxes axes{};
+    bool fp8 = false;              ///< the products of the blocks round their operands to FP8
 };
 
 /// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored.

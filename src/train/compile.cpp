@@ -46,7 +46,7 @@ ModelAxes model_axes(const RunConfig& config)
 GraphConfig graph_config(const RunConfig& config)
 {
     return {micro_batch(config) * config.parallel.data, compute_type(config.train.precision), master_type(config.train.precision),
-            model_axes(config)};
+            model_axes(config), config.train.fp8};
 }
 
 /// What this version cannot run yet.

@@ -1,5 +1,6 @@
 // Products on a device, alone and with their epilogues, against sums in double.
 #include "kernels/device/stream.hpp"
+#include "kernels/fp8_cases.hpp"
 #include "kernels/gemm_cases.hpp"
 #include "support.hpp"
 
@@ -115,4 +116,45 @@ TEST_CASE("products on a device: with no scratch at all, and empty ones")
     none.run(device.stream.exec(), nullptr, nullptr, c.data(), true, {});
     CHECK(c.read(device.stream) == std::vector<float>{0, 0, 0, 0});
     Product({0, 2, 3}).run(device.stream.exec(), nullptr, nullptr, nullptr, true, {});
+}
+
+TEMPLATE_TEST_CASE("products on a device in FP8: as bytes, and where an extent is no multiple of 16 as rounded numbers", "", float, bf16)
+{
+    using Out = TestType;
+    if (!device_ready())
+        return;
+    const OnDevice device;
+    for (const auto& [fa, fb] : {std::pair{formats[0], formats[0]}, {formats[0], formats[1]}, {formats[1], formats[0]}})
+        for (const auto& [m, n, k] : {std::tuple<i64, i64, i64>{32, 48, 80}, {128, 256, 192}, {33, 48, 80}, {32, 50, 7}})
+            for (const bool ta : {false, true})
+                for (const bool tb : {false, true})
+                    for (const Epilogue epilogue : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad}) {
+                        if (epilogue != Epilogue::none && std::is_same_v<Out, float>)
+                            continue;
+                        ProductShape shape{m, n, k, ta, tb, kernels::DType::bf16, kernels::dtype_of<Out>};
+                        shape.epilogue = epilogue;
+                        shape.fp8_a = fa.kind;
+                        shape.fp8_b = fb.kind;
+                        INFO(name_of(shape));
+                        ProductData<bf16, Out> data;
+                        data.a = random<bf16>(m * k, "a", 3);
+                        data.b = random<bf16>(k * n, "b", 1e-2);
+                        data.bias = random<bf16>(n, "bias");
+                        data.pre = random<Out>(m * n, "pre");
+                        data.c.resize(static_cast<std::size_t>(m * n));
+                        const Doubles bias = wide(data.bias), pre = wide(data.pre);
+                        const Doubles ra = rounded(fa, wide(data.a)), rb = rounded(fb, wide(data.b));
+                        Doubles want = reference::product(m, n, k, ta, tb, ra.data(), rb.data());
+                        for (std::size_t i = 0; i < want.size(); ++i) {
+                            if (epilogue == Epilogue::bias || epilogue == Epilogue::bias_gelu)
+                                want[i] += bias[i % static_cast<std::size_t>(n)];
+                            if (epilogue == Epilogue::bias_gelu)
+                                want[i] = reference::gelu(want[i]);
+                            if (epilogue == Epilogue::gelu_grad)
+                                want[i] *= gelu_slope(pre[i]);
+                        }
+                        on<bf16, Out>(device)(shape, true, data);
+                        // Hopper adds products of FP8 with fewer bits than f32 has.
+                        require_close(data.c, want, std::is_same_v<Out, float> ? 2e-3 : tolerance<bf16>, "c");
+                    }
 }

@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "kernels/device/cuda_check.hpp"
+#include "kernels/device/fp8.hpp"
 #include "kernels/device/stream.hpp"
 #include "kernels/epilogue.hpp"
 
@@ -39,10 +40,13 @@ public:
     Described() = default;
     Described(const Described&) = delete;
     Described& operator=(const Described&) = delete;
-    ~Described()
+    ~Described() { drop(); }
+
+    void drop()
     {
         if (made)
             destroy(made);
+        made = nullptr;
     }
 
     T made = nullptr;
@@ -76,6 +80,8 @@ cudaDataType_t type_of(DType type)
     return type == DType::f64 ? CUDA_R_64F : type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 
+cudaDataType_t type_of(Fp8 format) { return format == Fp8::e4m3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2; }
+
 cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
 {
     switch (epilogue) {
@@ -88,9 +94,10 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
 }
 
 /// `stored` rows of `width` numbers, row-major: to cuBLASLt, which counts columns first, columns of that length.
-void describe(Layout& layout, DType type, i64 stored, i64 width, i64 batch, i64 stride)
+void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 batch, i64 stride)
 {
-    check(cublasLtMatrixLayoutCreate(&layout.made, type_of(type), static_cast<u64>(width), static_cast<u64>(stored), width),
+    layout.drop();
+    check(cublasLtMatrixLayoutCreate(&layout.made, type, static_cast<u64>(width), static_cast<u64>(stored), width),
           "cublasLtMatrixLayoutCreate");
     if (batch > 1) {
         set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
@@ -112,39 +119,68 @@ bool fits_library(const ProductShape& shape)
 } // namespace
 
 // Row-major C = op(A) op(B) is, with columns first, C' = op(B)' op(A)': the library's A is our b.
+//
+// In FP8 both operands are written as bytes first, [m, k] and [n, k], the one layout that Hopper multiplies; where an extent
+// is no multiple of 16 they are rounded numbers of bf16 instead, which give the same products.
 struct Product::Impl {
     ProductShape shape;
     Layout a, b, c;
     Operation operation;
     cublasLtMatmulAlgo_t algorithm{};
     Bytes scratch = 0;
+    Bytes workspace = 0;     ///< of scratch, the library's: the last of it
+    Bytes in_a = 0, in_b = 0; ///< of scratch, behind what is found of both: the operands in FP8
+    bool as_bytes = false;   ///< those are bytes
     bool by_library = false; ///< the epilogue; else kernels follow the product
 
     bool empty() const { return shape.m * shape.n * shape.batch == 0; }
+    bool fp8() const { return shape.fp8_a != Fp8::none; }
 
     void make(Bytes most_scratch)
     {
-        describe(a, shape.in, shape.transpose_a ? shape.k : shape.m, shape.transpose_a ? shape.m : shape.k, shape.batch,
+        as_bytes = fp8() && shape.m % 16 == 0 && shape.n % 16 == 0 && shape.k % 16 == 0;
+        if (as_bytes && make_as(most_scratch))
+            return;
+        as_bytes = false;
+        TRV_CHECK(make_as(most_scratch), "cuBLASLt has no product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " for ",
+                  most_scratch, " B of scratch");
+    }
+
+    /// With operands as they are, or in FP8 as `as_bytes` says; false where the library has no such product.
+    bool make_as(Bytes most_scratch)
+    {
+        const Bytes element = as_bytes ? 1 : size_of(shape.in);
+        in_a = fp8() ? round_up(shape.m * shape.k * element, alignment) : 0;
+        in_b = fp8() ? round_up(shape.k * shape.n * element, alignment) : 0;
+        const Bytes operands = fp8() ? fp8_scratch + in_a + in_b : 0, rest = std::max<Bytes>(0, most_scratch - operands);
+        describe_all();
+        if (shape.epilogue != Epilogue::none && fits_library(shape)) {
+            follow_with(shape.epilogue);
+            by_library = choose(rest);
+            if (!by_library)
+                follow_with(Epilogue::none);
+        }
+        const bool found = by_library || choose(rest);
+        scratch = operands + workspace;
+        return found;
+    }
+
+    void describe_all()
+    {
+        const bool turn_a = shape.transpose_a && !as_bytes, turn_b = shape.transpose_b || as_bytes;
+        describe(a, as_bytes ? type_of(shape.fp8_a) : type_of(shape.in), turn_a ? shape.k : shape.m, turn_a ? shape.m : shape.k, shape.batch,
                  shape.stride_a);
-        describe(b, shape.in, shape.transpose_b ? shape.n : shape.k, shape.transpose_b ? shape.k : shape.n, shape.batch,
+        describe(b, as_bytes ? type_of(shape.fp8_b) : type_of(shape.in), turn_b ? shape.n : shape.k, turn_b ? shape.k : shape.n, shape.batch,
                  shape.stride_b);
-        describe(c, shape.out, shape.m, shape.n, shape.batch, shape.stride_c);
+        describe(c, type_of(shape.out), shape.m, shape.n, shape.batch, shape.stride_c);
         // Sums of f32 are made in f32 as it is: no TF32.
         const bool wide = shape.in == DType::f64;
+        operation.drop();
         check(cublasLtMatmulDescCreate(&operation.made, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                        wide ? CUDA_R_64F : CUDA_R_32F),
               "cublasLtMatmulDescCreate");
-        set(operation, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-        set(operation, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-        if (shape.epilogue != Epilogue::none && fits_library(shape)) {
-            follow_with(shape.epilogue);
-            by_library = choose(most_scratch);
-            if (by_library)
-                return;
-            follow_with(Epilogue::none);
-        }
-        TRV_CHECK(choose(most_scratch), "cuBLASLt has no product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
-                  " for ", most_scratch, " B of scratch");
+        set(operation, CUBLASLT_MATMUL_DESC_TRANSA, turn_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+        set(operation, CUBLASLT_MATMUL_DESC_TRANSB, turn_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     }
 
     void follow_with(Epilogue epilogue) const
@@ -194,8 +230,31 @@ struct Product::Impl {
         if (first == found.begin() + count)
             return false;
         algorithm = first->algo;
-        scratch = static_cast<Bytes>(first->workspaceSize);
+        workspace = static_cast<Bytes>(first->workspaceSize);
         return true;
+    }
+
+    /// Writes both operands in FP8 to the beginning of the scratch.
+    void quantise(const Exec& exec, const void*& from_a, const void*& from_b, Scratch lent) const
+    {
+        char* const at = static_cast<char*>(lent.data);
+        auto* const found = reinterpret_cast<Fp8Found*>(at); // of a, of b
+        void *const to_a = at + fp8_scratch, *const to_b = at + fp8_scratch + in_a;
+        const auto *x_a = static_cast<const bf16*>(from_a), *x_b = static_cast<const bf16*>(from_b);
+        if (as_bytes) {
+            const cudaStream_t stream = stream_of(exec);
+            const bool ta = shape.transpose_a, tb = shape.transpose_b;
+            fp8_bytes(stream, shape.fp8_a, ta ? shape.k : shape.m, ta ? shape.m : shape.k, x_a, ta, static_cast<std::uint8_t*>(to_a), found);
+            fp8_bytes(stream, shape.fp8_b, tb ? shape.n : shape.k, tb ? shape.k : shape.n, x_b, !tb, static_cast<std::uint8_t*>(to_b),
+                      found + 1);
+            set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(&found[1].back));
+            set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(&found[0].back));
+        } else {
+            fp8_round(exec, shape.fp8_a, shape.m * shape.k, x_a, static_cast<bf16*>(to_a), lent);
+            fp8_round(exec, shape.fp8_b, shape.k * shape.n, x_b, static_cast<bf16*>(to_b), lent);
+        }
+        from_a = to_a;
+        from_b = to_b;
     }
 
     void multiply(cudaStream_t stream, const void* from_a, const void* from_b, void* to, bool overwrite, Scratch lent) const
@@ -206,7 +265,8 @@ struct Product::Impl {
         const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
         const void* beta = overwrite ? (wide ? static_cast<const void*>(&zero) : &zero_f) : alpha;
         check(cublasLtMatmul(handle(), operation.made, alpha, from_b, b.made, from_a, a.made, beta, to, c.made, to, c.made,
-                             &algorithm, lent.data, static_cast<std::size_t>(scratch), stream),
+                             &algorithm, static_cast<char*>(lent.data) + (scratch - workspace), static_cast<std::size_t>(workspace),
+                             stream),
               "cublasLtMatmul");
     }
 };
@@ -248,6 +308,8 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
                                        static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)), stream),
                        "cudaMemsetAsync");
     } else {
+        if (p.fp8())
+            p.quantise(exec, a, b, scratch);
         if (p.by_library)
             p.point_to(beside);
         p.multiply(stream, a, b, target, overwrite, scratch);

@@ -94,6 +94,7 @@ struct Product::Impl {
     ProductShape asked, shape;
     int threads = 1;
     Bytes scratch = 0;
+    Bytes rounded_a = 0, rounded_b = 0; ///< of scratch: the operands in FP8, kept as bf16
     dnnl::memory::desc a, b, c;
     std::array<dnnl::matmul, 2> primitive;             // [overwrite]
     std::array<dnnl::memory::desc, 2> scratchpad_desc; // [overwrite]
@@ -161,6 +162,11 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch)
             impl_->scratch = product_f64_scratch(impl_->shape, threads);
         else
             checked("making a product", [&] { impl_->make(); });
+        if (shape.fp8_a != Fp8::none) {
+            impl_->rounded_a = round_up(shape.m * shape.k * size_of(shape.in), 64);
+            impl_->rounded_b = round_up(shape.k * shape.n * size_of(shape.in), 64);
+            impl_->scratch += impl_->rounded_a + impl_->rounded_b;
+        }
         fits = impl_->scratch <= most_scratch;
     }
 }
@@ -188,6 +194,16 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
               impl_->scratch, " B of scratch and got ", scratch.size);
     if (impl_->empty())
         return;
+    if (impl_->rounded_a > 0) {
+        char* const at = static_cast<char*>(scratch.data);
+        auto *rounded_a = reinterpret_cast<bf16*>(at), *rounded_b = reinterpret_cast<bf16*>(at + impl_->rounded_a);
+        fp8_round(exec, shape.fp8_a, shape.m * shape.k, static_cast<const bf16*>(a), rounded_a, {});
+        fp8_round(exec, shape.fp8_b, shape.k * shape.n, static_cast<const bf16*>(b), rounded_b, {});
+        a = rounded_a;
+        b = rounded_b;
+        const Bytes taken = impl_->rounded_a + impl_->rounded_b;
+        scratch = {at + taken, scratch.size - taken};
+    }
     impl_->multiply(a, b, product_target(shape, c, beside), overwrite, scratch);
     finish_product(exec, shape, c, beside);
 }
