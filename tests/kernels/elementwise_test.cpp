@@ -61,12 +61,12 @@ TEMPLATE_TEST_CASE("gelu and swiglu with their gradients", "", TRV_STORAGE_TYPES
     const i64 n = static_cast<i64>(x.size());
     const auto [y, dx, z, dgate, dup, y2, dgate2] = stable([&](const Exec& exec) {
         std::vector<T> a(x.size()), b(a), c(a), d(a), e(a), f = x, g = dy, h(a);
-        gelu(exec, n, x.data(), a.data());
-        gelu_grad(exec, n, dy.data(), x.data(), b.data());
-        swiglu(exec, n, x.data(), up.data(), c.data());
-        swiglu_grad(exec, n, dy.data(), x.data(), up.data(), d.data(), e.data());
-        gelu(exec, n, f.data(), f.data());
-        swiglu_grad(exec, n, g.data(), x.data(), up.data(), g.data(), h.data());
+        gelu<T>(exec, n, lend(x), lend(a));
+        gelu_grad<T>(exec, n, lend(dy), lend(x), lend(b));
+        swiglu<T>(exec, n, lend(x), lend(up), lend(c));
+        swiglu_grad<T>(exec, n, lend(dy), lend(x), lend(up), lend(d), lend(e));
+        gelu<T>(exec, n, lend(f), lend(f));
+        swiglu_grad<T>(exec, n, lend(g), lend(x), lend(up), lend(g), lend(h));
         return std::tuple(a, b, c, d, e, f, g);
     });
     CHECK(same_bits(y, y2));
@@ -90,18 +90,19 @@ TEMPLATE_TEST_CASE("gelu and swiglu with their gradients", "", TRV_STORAGE_TYPES
 TEMPLATE_TEST_CASE("add, bias_add, scale, fill, accumulate", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
-    const i64 rows = 67, columns = 31, n = rows * columns;
+    const auto [rows, columns] = GENERATE(std::pair<i64, i64>(67, 31), std::pair<i64, i64>(5, 4104));
+    const i64 n = rows * columns;
     const auto x = random<T>(n, "x"), y = random<T>(n, "y"), b = random<T>(columns, "b");
     const auto acc = random<Acc<T>>(n, "acc");
     const auto [sum, biased, scaled, filled, set, added] = stable([&](const Exec& exec) {
         std::vector<T> s = x, t = x, u(x.size()), v(x.size());
         std::vector<Acc<T>> first = acc, second = acc;
-        kernels::add(exec, n, s.data(), y.data(), s.data());
-        bias_add(exec, rows, columns, t.data(), b.data(), t.data());
-        scale(exec, n, 0.3, x.data(), u.data());
-        fill(exec, n, 1.25, v.data());
-        accumulate(exec, n, first.data(), x.data(), true);
-        accumulate(exec, n, second.data(), x.data(), false);
+        kernels::add<T>(exec, n, lend(s), lend(y), lend(s));
+        bias_add<T>(exec, rows, columns, lend(t), lend(b), lend(t));
+        scale<T>(exec, n, 0.3, lend(x), lend(u));
+        fill<T>(exec, n, 1.25, lend(v));
+        accumulate<T>(exec, n, lend(first), lend(x), true);
+        accumulate<T>(exec, n, lend(second), lend(x), false);
         return std::tuple(s, t, u, v, first, second);
     });
     const Doubles wx = wide(x), wy = wide(y), wb = wide(b), wacc = wide(acc);
@@ -128,9 +129,9 @@ TEMPLATE_TEST_CASE("cast", "", TRV_STORAGE_TYPES)
         Doubles a(x.size());
         std::vector<float> b(x.size());
         std::vector<bf16> c(x.size());
-        cast(exec, n, x.data(), a.data());
-        cast(exec, n, x.data(), b.data());
-        cast(exec, n, x.data(), c.data());
+        cast<T, double>(exec, n, lend(x), lend(a));
+        cast<T, float>(exec, n, lend(x), lend(b));
+        cast<T, bf16>(exec, n, lend(x), lend(c));
         return std::tuple(a, b, c);
     });
     require_close(d, wide(x), 0);
@@ -149,8 +150,8 @@ TEST_CASE("NaN and infinity pass through")
     x[40] = inf;
     std::vector<bf16> y(64);
     std::vector<float> z(64);
-    cast({}, 64, x.data(), y.data());
-    gelu({}, 64, x.data(), z.data());
+    cast<float, bf16>({}, 64, lend(x), lend(y));
+    gelu<float>({}, 64, lend(x), lend(z));
     CHECK(std::isnan(float(y[3])));
     CHECK(float(y[40]) == inf);
     CHECK(std::isnan(z[3]));
@@ -172,7 +173,7 @@ TEMPLATE_TEST_CASE("a slice is the rows, columns and planes that a plain copy ta
                 want.push_back(x[static_cast<std::size_t>(row * c.stride + c.offset + column)]);
         const auto got = stable([&](const Exec& exec) {
             std::vector<T> y(want.size(), T(-7.0f));
-            slice(exec, c.rows, c.stride, c.offset, c.columns, x.data(), y.data());
+            slice<T>(exec, c.rows, c.stride, c.offset, c.columns, lend(x), lend(y));
             return std::tuple(y);
         });
         INFO(c.rows << " rows of " << c.stride << ", " << c.columns << " from " << c.offset);

@@ -21,7 +21,7 @@ TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STO
 {
     using T = TestType;
     for (const auto& [rows, vocab, offset, scale] :
-         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20}, Sizes{4, 33, 0, 0}}) {
+         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20}, Sizes{4, 33, 0, 0}, Sizes{3, 6152, 5, 20}, Sizes{on_device ? 4000 : 2, 50257, 0, 5}}) {
         const i64 n = rows * vocab;
         const auto x = random<T>(n, "logits", scale);
         const Tokens target = random_tokens(rows, "target", offset - 3, offset + vocab + 3);
@@ -30,11 +30,11 @@ TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STO
         const auto [lse, picked, dx, in_place] = stable([&, rows = rows, n = n](const Exec& exec) {
             std::vector<Acc<T>> a(static_cast<std::size_t>(rows)), b(a);
             std::vector<T> c(static_cast<std::size_t>(n)), d = x;
-            xent_stats(exec, shape, x.data(), target.data(), a.data(), b.data());
-            xent_stats_grad(exec, shape, x.data(), target.data(), a.data(), slopes.data(), slopes.data() + rows,
-                            c.data());
-            xent_stats_grad(exec, shape, d.data(), target.data(), a.data(), slopes.data(), slopes.data() + rows,
-                            d.data());
+            xent_stats<T>(exec, shape, lend(x), lend(target), lend(a), lend(b));
+            xent_stats_grad<T>(exec, shape, lend(x), lend(target), lend(a), lend(slopes), lend(slopes, rows),
+                            lend(c));
+            xent_stats_grad<T>(exec, shape, lend(d), lend(target), lend(a), lend(slopes), lend(slopes, rows),
+                            lend(d));
             return std::tuple(a, b, c, d);
         });
         CHECK(same_bits(dx, in_place));
@@ -70,11 +70,11 @@ TEST_CASE("the gradient of the loss agrees with differences")
     };
     const auto [loss, dx] = stable([&](const Exec& exec) {
         Doubles lse(rows), picked(rows), out(rows), dlse(rows), dpicked(rows), grad(x.size());
-        xent_stats(exec, {rows, vocab, 0}, x.data(), target.data(), lse.data(), picked.data());
-        token_loss(exec, rows, lse.data(), picked.data(), target.data(), out.data());
-        token_loss_grad(exec, rows, dloss.data(), target.data(), dlse.data(), dpicked.data());
-        xent_stats_grad(exec, {rows, vocab, 0}, x.data(), target.data(), lse.data(), dlse.data(), dpicked.data(),
-                        grad.data());
+        xent_stats<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(picked));
+        token_loss<double>(exec, rows, lend(lse), lend(picked), lend(target), lend(out));
+        token_loss_grad<double>(exec, rows, lend(dloss), lend(target), lend(dlse), lend(dpicked));
+        xent_stats_grad<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse), lend(dpicked),
+                        lend(grad));
         return std::tuple(out, grad);
     });
     CHECK(loss[1] == 0);
@@ -94,12 +94,12 @@ TEST_CASE("logits of minus infinity, plus infinity and NaN")
         x[3 * vocab + v] = nan;
     const Tokens target(4, 4990);
     std::vector<float> lse(4), picked(4), dlse(4, 1.0f), dpicked(4, -1.0f), dx(x.size());
-    xent_stats({}, {4, vocab, 0}, x.data(), target.data(), lse.data(), picked.data());
+    xent_stats<float>({}, {4, vocab, 0}, lend(x), lend(target), lend(lse), lend(picked));
     CHECK(lse[0] == 2);
     CHECK(lse[1] == -inf);
     CHECK(!std::isfinite(lse[2]));
     CHECK(std::isnan(lse[3]));
-    xent_stats_grad({}, {4, vocab, 0}, x.data(), target.data(), lse.data(), dlse.data(), dpicked.data(), dx.data());
+    xent_stats_grad<float>({}, {4, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse), lend(dpicked), lend(dx));
     CHECK(dx[4990] == 0);
     CHECK(dx[0] == 0);
     CHECK(dx[vocab] == 0);
@@ -113,10 +113,10 @@ TEMPLATE_TEST_CASE("sums of losses and counts of targets", "", double, float)
     const Tokens target = random_tokens(1003, "target", -2, 3);
     const auto [sums] = stable([&](const Exec& exec) {
         Doubles out{1, 1, 1, 1};
-        sum_into(exec, 1003, x.data(), &out[0], true);
-        sum_into(exec, 1003, x.data(), &out[1], false);
-        count_valid(exec, 1003, target.data(), &out[2], true);
-        count_valid(exec, 1003, target.data(), &out[3], false);
+        sum_into<T>(exec, 1003, lend(x), lend(out, 0), true);
+        sum_into<T>(exec, 1003, lend(x), lend(out, 1), false);
+        count_valid(exec, 1003, lend(target), lend(out, 2), true);
+        count_valid(exec, 1003, lend(target), lend(out, 3), false);
         return std::tuple(out);
     });
     double sum = 0, count = 0;

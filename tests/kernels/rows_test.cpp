@@ -1,5 +1,6 @@
 // embedding, norm, rope, cache: kernels that work row by row.
 #include "kernels/cache.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/rope.hpp"
@@ -7,21 +8,35 @@
 #include "reference.hpp"
 #include "support.hpp"
 
+#include <array>
+
 using namespace trivium;
 using namespace trivium::kernels;
 
 namespace {
-const i64 shapes[][2] = {{1, 1}, {3, 17}, {5, 1}, {17, 127}, {130, 64}, {2, 1000}};
+std::vector<std::array<i64, 2>> make_shapes()
+{
+    std::vector<std::array<i64, 2>> shapes{{1, 1}, {3, 17}, {5, 1}, {17, 127}, {130, 64}, {2, 1000}, {3, 4104}};
+    if (on_device)
+        shapes.insert(shapes.end(), {{4096, 1600}, {1003, 4096}, {5, 50257}});
+    return shapes;
+}
+const auto shapes = make_shapes();
 }
 
 TEMPLATE_TEST_CASE("embedding and its gradient, on a shard", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
-    for (const auto& [count, dim] : shapes) {
+    auto all = shapes;
+    if (std::is_same_v<T, float>) // long lists; slow where a CPU plays the threads
+        all.push_back({4500, 8});
+    for (const auto& [count, dim] : all) {
         const EmbeddingShape shape{count, 11, dim, 5};
         const auto table = random<T>(shape.rows * dim, "table"), dy = random<T>(count * dim, "dy");
         const auto before = random<Acc<T>>(shape.rows * dim, "before");
-        const Tokens token = random_tokens(count, "token", 0, 20);
+        Tokens token = random_tokens(count, "token", 0, count < 4500 ? 20 : 15);
+        if (count >= 4500) // one that stands far apart
+            token[3] = token[4400] = 15;
         const Doubles wide_table = wide(table), wide_dy = wide(dy);
         Doubles want(static_cast<std::size_t>(count * dim)), want_grad(before.size());
         for (i64 c = 0; c < count; ++c)
@@ -33,9 +48,9 @@ TEMPLATE_TEST_CASE("embedding and its gradient, on a shard", "", TRV_STORAGE_TYP
         const auto [y, set, added] = stable([&, count = count, dim = dim](const Exec& exec) {
             std::vector<T> out(static_cast<std::size_t>(count * dim));
             std::vector<Acc<T>> first = before, second = before;
-            embedding(exec, shape, table.data(), token.data(), out.data());
-            embedding_grad(exec, shape, dy.data(), token.data(), first.data(), true);
-            embedding_grad(exec, shape, dy.data(), token.data(), second.data(), false);
+            embedding<T>(exec, shape, lend(table), lend(token), lend(out));
+            embedding_grad<T>(exec, shape, lend(dy), lend(token), lend(first), true);
+            embedding_grad<T>(exec, shape, lend(dy), lend(token), lend(second), false);
             return std::tuple(out, first, second);
         });
         require_close(y, want, 0);
@@ -57,8 +72,8 @@ TEMPLATE_TEST_CASE("rms_norm", "", TRV_STORAGE_TYPES)
             const auto [y, rstd, in_place] = stable([&, rows = rows, dim = dim](const Exec& exec) {
                 std::vector<T> out(x.size()), same = x;
                 std::vector<Acc<T>> root(static_cast<std::size_t>(rows));
-                rms_norm(exec, {rows, dim, 1e-6}, x.data(), w.data(), out.data(), root.data());
-                rms_norm(exec, {rows, dim, 1e-6}, same.data(), w.data(), same.data(), root.data());
+                rms_norm<T>(exec, {rows, dim, 1e-6}, lend(x), lend(w), lend(out), lend(root));
+                rms_norm<T>(exec, {rows, dim, 1e-6}, lend(same), lend(w), lend(same), lend(root));
                 return std::tuple(out, root, same);
             });
             require_close(y, want, tolerance<T>);
@@ -78,14 +93,14 @@ TEMPLATE_TEST_CASE("gradients of the norms", "", TRV_STORAGE_TYPES)
         const NormShape shape{rows, dim, 1e-5};
         std::vector<Acc<T>> mean(rows), rstd(rows), dw(dim), dw2(dim), dv(dim);
         std::vector<T> y(x.size()), dx(dy), dz(x.size());
-        rms_norm(exec, shape, x.data(), w.data(), y.data(), rstd.data());
-        rms_norm_grad_x(exec, shape, dx.data(), x.data(), w.data(), rstd.data(), dx.data()); // in place
-        rms_norm_grad_w(exec, shape, dy.data(), x.data(), rstd.data(), dw.data(), true);
-        rms_norm_grad_w(exec, shape, dy.data(), x.data(), rstd.data(), dw2.data(), true);
-        rms_norm_grad_w(exec, shape, dy.data(), x.data(), rstd.data(), dw2.data(), false);
-        layer_norm<T>(exec, shape, x.data(), w.data(), nullptr, y.data(), mean.data(), rstd.data());
-        layer_norm_grad_x(exec, shape, dy.data(), x.data(), w.data(), mean.data(), rstd.data(), dz.data());
-        layer_norm_grad_w(exec, shape, dy.data(), x.data(), mean.data(), rstd.data(), dv.data(), true);
+        rms_norm<T>(exec, shape, lend(x), lend(w), lend(y), lend(rstd));
+        rms_norm_grad_x<T>(exec, shape, lend(dx), lend(x), lend(w), lend(rstd), lend(dx)); // in place
+        rms_norm_grad_w<T>(exec, shape, lend(dy), lend(x), lend(rstd), lend(dw), true);
+        rms_norm_grad_w<T>(exec, shape, lend(dy), lend(x), lend(rstd), lend(dw2), true);
+        rms_norm_grad_w<T>(exec, shape, lend(dy), lend(x), lend(rstd), lend(dw2), false);
+        layer_norm<T>(exec, shape, lend(x), lend(w), nullptr, lend(y), lend(mean), lend(rstd));
+        layer_norm_grad_x<T>(exec, shape, lend(dy), lend(x), lend(w), lend(mean), lend(rstd), lend(dz));
+        layer_norm_grad_w<T>(exec, shape, lend(dy), lend(x), lend(mean), lend(rstd), lend(dv), true);
         return std::tuple(dx, dw, dw2, dz, dv);
     });
     const auto rms = [&](const Doubles& at_x, const Doubles& at_w) {
@@ -105,6 +120,54 @@ TEMPLATE_TEST_CASE("gradients of the norms", "", TRV_STORAGE_TYPES)
     require_close(rms_twice, want, tol_w, "rms dw, twice");
 }
 
+TEMPLATE_TEST_CASE("norms that take the residual sum along are add and the norm", "", TRV_STORAGE_TYPES)
+{
+    using T = TestType;
+    for (const auto& [rows, dim] : shapes) {
+        const i64 n = rows * dim;
+        const NormShape shape{rows, dim, 1e-5};
+        const auto x = random<T>(n, "x"), r = random<T>(n, "r"), w = random<T>(dim, "w"), b = random<T>(dim, "b");
+        const auto dy = random<T>(n, "dy"), dres = random<T>(n, "dres");
+        const auto all = [&](auto f) {
+            return stable([&, rows = rows](const Exec& exec) {
+                std::vector<T> y(x.size()), rms(y), layer(y), rms_dx(y), layer_dx(y);
+                std::vector<Acc<T>> root(static_cast<std::size_t>(rows)), mean(root), rstd(root);
+                f(exec, y, rms, layer, rms_dx, layer_dx, root, mean, rstd);
+                return std::tuple(y, rms, layer, rms_dx, layer_dx, root, mean, rstd);
+            });
+        };
+        const auto apart = all([&, n = n](const Exec& exec, auto& y, auto& rms, auto& layer, auto& rms_dx, auto& layer_dx,
+                                          auto& root, auto& mean, auto& rstd) {
+            kernels::add<T>(exec, n, lend(x), lend(r), lend(y));
+            rms_norm<T>(exec, shape, lend(y), lend(w), lend(rms), lend(root));
+            rms_norm_grad_x<T>(exec, shape, lend(dy), lend(y), lend(w), lend(root), lend(rms_dx));
+            kernels::add<T>(exec, n, lend(rms_dx), lend(dres), lend(rms_dx));
+            layer_norm<T>(exec, shape, lend(y), lend(w), lend(b), lend(layer), lend(mean), lend(rstd));
+            layer_norm_grad_x<T>(exec, shape, lend(dy), lend(y), lend(w), lend(mean), lend(rstd), lend(layer_dx));
+            kernels::add<T>(exec, n, lend(dres), lend(layer_dx), lend(layer_dx));
+        });
+        const auto along = all([&](const Exec& exec, auto& y, auto& rms, auto& layer, auto& rms_dx, auto& layer_dx,
+                                   auto& root, auto& mean, auto& rstd) {
+            y = x;
+            rms = r;
+            add_rms_norm<T>(exec, shape, lend(y), lend(rms), lend(w), lend(y), lend(rms), lend(root)); // in place
+            rms_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y), lend(w), lend(root), lend(dres), lend(rms_dx));
+            add_layer_norm<T>(exec, shape, lend(x), lend(r), lend(w), lend(b), lend(y), lend(layer), lend(mean), lend(rstd));
+            layer_dx = dres;
+            layer_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y), lend(w), lend(mean), lend(rstd), lend(layer_dx),
+                                     lend(layer_dx));
+        });
+        INFO(rows << " rows of " << dim);
+        const auto agree = [](const auto& a, const auto& c) {
+            if constexpr (on_device) // compilers may contract the same expression in two ways
+                require_close(a, wide(c), tolerance<T>);
+            else
+                REQUIRE(same_bits(a, c));
+        };
+        std::apply([&](const auto&... a) { std::apply([&](const auto&... c) { (agree(a, c), ...); }, apart); }, along);
+    }
+}
+
 TEMPLATE_TEST_CASE("layer_norm and column_sum", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
@@ -113,9 +176,9 @@ TEMPLATE_TEST_CASE("layer_norm and column_sum", "", TRV_STORAGE_TYPES)
         const auto [y, sum] = stable([&, rows = rows, dim = dim](const Exec& exec) {
             std::vector<T> out(x.size());
             std::vector<Acc<T>> mean(static_cast<std::size_t>(rows)), rstd(mean), total(static_cast<std::size_t>(dim));
-            layer_norm(exec, {rows, dim, 1e-5}, x.data(), w.data(), b.data(), out.data(), mean.data(), rstd.data());
-            column_sum(exec, rows, dim, x.data(), total.data(), true);
-            column_sum(exec, rows, dim, x.data(), total.data(), false);
+            layer_norm<T>(exec, {rows, dim, 1e-5}, lend(x), lend(w), lend(b), lend(out), lend(mean), lend(rstd));
+            column_sum<T>(exec, rows, dim, lend(x), lend(total), true);
+            column_sum<T>(exec, rows, dim, lend(x), lend(total), false);
             return std::tuple(out, total);
         });
         // One column has variance 0: only the bias is left, up to rounding of eps.
@@ -139,9 +202,9 @@ TEMPLATE_TEST_CASE("rope rotates, and its inverse rotates back", "", TRV_STORAGE
         fill_rope_table({.head_dim = e, .theta = 500}, 40, table.data());
         const auto [y, back] = stable([&](const Exec& exec) {
             std::vector<T> out(x.size());
-            rope(exec, shape, x.data(), pos.data(), table.data(), false, out.data());
+            rope<T>(exec, shape, lend(x), lend(pos), lend(table), false, lend(out));
             std::vector<T> in = out;
-            rope(exec, shape, in.data(), pos.data(), table.data(), true, in.data());
+            rope<T>(exec, shape, lend(in), lend(pos), lend(table), true, lend(in));
             return std::tuple(out, in);
         });
         require_close(y, reference::rope(10, 3, e, 500, pos, wide(x)), tolerance<T>);
@@ -181,10 +244,10 @@ TEMPLATE_TEST_CASE("cache_write", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
     const auto x = random<T>(2 * 3 * 7, "x"), before = random<T>(2 * 9 * 7, "cache");
-    const std::int32_t start = 4;
+    const Tokens start{4};
     const auto [cache] = stable([&](const Exec& exec) {
         std::vector<T> out = before;
-        cache_write(exec, {2, 9, 3, 7}, x.data(), &start, out.data());
+        cache_write<T>(exec, {2, 9, 3, 7}, lend(x), lend(start), lend(out));
         return std::tuple(out);
     });
     for (i64 b = 0; b < 2; ++b)

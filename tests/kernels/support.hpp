@@ -4,7 +4,7 @@
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "kernels/exec.hpp"
-#include "kernels/runtime.hpp"
+#include "lend.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -19,11 +19,6 @@ namespace trivium::kernels {
 
 using Doubles = std::vector<double>;
 using Tokens = std::vector<std::int32_t>;
-
-inline void start_runtime()
-{
-    static const Runtime runtime(1);
-}
 
 /// What a result of type T may be off by, relative to the size of the expected values.
 template <class T>
@@ -116,23 +111,23 @@ auto stable(F f)
     return first;
 }
 
-/// Aligned scratch of exactly `size` bytes (an address sanitizer sees a step beyond it).
-class TestScratch {
-public:
-    explicit TestScratch(Bytes size)
-        : size_(size), data_(::operator new(static_cast<std::size_t>(size), std::align_val_t(64)))
-    {
-        std::memset(data_, 0xff, static_cast<std::size_t>(size)); // NaN everywhere
-    }
-    TestScratch(const TestScratch&) = delete;
-    TestScratch& operator=(const TestScratch&) = delete;
-    ~TestScratch() { ::operator delete(data_, std::align_val_t(64)); }
-    operator Scratch() const { return {data_, size_}; }
-
-private:
-    Bytes size_;
-    void* data_;
-};
+/// Each of several arrays.
+template <class T>
+std::vector<Lent<T>> lend_all(std::vector<std::vector<T>>& arrays)
+{
+    std::vector<Lent<T>> lent;
+    for (std::vector<T>& array : arrays)
+        lent.push_back(lend(array));
+    return lent;
+}
+template <class T>
+std::vector<Lent<const T>> lend_all(const std::vector<std::vector<T>>& arrays)
+{
+    std::vector<Lent<const T>> lent;
+    for (const std::vector<T>& array : arrays)
+        lent.push_back(lend(array));
+    return lent;
+}
 
 /// Central differences of f at x.
 inline Doubles slope(const std::function<double(const Doubles&)>& f, Doubles x)

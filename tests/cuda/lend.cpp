@@ -1,0 +1,18 @@
+#include "lend.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+/// Before the tests, which cannot be skipped one by one: without a device there is none to run. CTest looks for the word.
+const bool ready = [] {
+    const char* reason = nullptr;
+    if (trivium::kernels::usable_devices(&reason) == 0) {
+        std::printf("skipped: no NVIDIA GPU (%s)\n", reason);
+        std::exit(0);
+    }
+    return true;
+}();
+
+} // namespace

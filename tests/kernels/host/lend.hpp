@@ -1,0 +1,53 @@
+#pragma once
+// What tests lend to a kernel, here as it is. tests/cuda/lend.hpp has the same names on a device.
+#include "kernels/exec.hpp"
+#include "kernels/runtime.hpp"
+
+#include <cstring>
+#include <new>
+#include <vector>
+
+namespace trivium::kernels {
+
+inline void start_runtime()
+{
+    static const Runtime runtime(1);
+}
+
+/// Whether kernels run on a device, where sizes of training cost little.
+inline constexpr bool on_device = false;
+
+template <class T>
+using Lent = T*;
+
+/// x from element `offset` on, for the kernels that a statement calls. What they write is in x when it is over.
+template <class T>
+T* lend(std::vector<T>& x, i64 offset = 0)
+{
+    return x.data() + offset;
+}
+template <class T>
+const T* lend(const std::vector<T>& x, i64 offset = 0)
+{
+    return x.data() + offset;
+}
+
+/// Aligned scratch of exactly `size` bytes (an address sanitizer sees a step beyond it).
+class TestScratch {
+public:
+    explicit TestScratch(Bytes size)
+        : size_(size), data_(::operator new(static_cast<std::size_t>(size), std::align_val_t(64)))
+    {
+        std::memset(data_, 0xff, static_cast<std::size_t>(size)); // NaN everywhere
+    }
+    TestScratch(const TestScratch&) = delete;
+    TestScratch& operator=(const TestScratch&) = delete;
+    ~TestScratch() { ::operator delete(data_, std::align_val_t(64)); }
+    operator Scratch() const { return {data_, size_}; }
+
+private:
+    Bytes size_;
+    void* data_;
+};
+
+} // namespace trivium::kernels
