@@ -166,6 +166,9 @@ private:
     {
         const Bytes bytes = move.count * size_of(type);
         const bool gathers = kind == CollectiveKind::all_gather;
+        const auto *in_begin = static_cast<const std::byte*>(move.in), *out_begin = static_cast<const std::byte*>(move.out);
+        TRV_CHECK(!gathers || in_begin + bytes <= out_begin || in_begin >= out_begin + bytes * comm.size() || in_begin == out_begin + bytes * comm.rank(),
+                  "a gather from another's part of its result");
         std::vector<std::byte> came(static_cast<std::size_t>(bytes * comm.size())), in(static_cast<std::size_t>(bytes * comm.size()));
         std::memcpy(in.data(), move.in, static_cast<std::size_t>(kind == CollectiveKind::reduce_scatter ? bytes * comm.size() : bytes));
         std::vector<ConstPiece> sends;
