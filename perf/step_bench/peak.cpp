@@ -1,8 +1,13 @@
 #include "peak.hpp"
 
+#include "base/check.hpp"
+#include "runtime/arena.hpp"
+#include "runtime/device.hpp"
+
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <vector>
+#include <optional>
 
 namespace trivium {
 
@@ -10,14 +15,41 @@ namespace {
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+/// Small whole numbers: zeros would run faster on some devices than what a model holds.
+void fill(Arena& arena, kernels::DType type)
+{
+    HostWindow window(arena, 0, arena.size());
+    std::byte* data = window.data();
+    const i64 count = arena.size() / kernels::size_of(type);
+    for (i64 i = 0; i < count; ++i) {
+        const auto value = static_cast<float>((i * 2654435761LL >> 7) % 17 - 8) / 8;
+        if (type == kernels::DType::bf16)
+            reinterpret_cast<bf16*>(data)[i] = bf16(value);
+        else if (type == kernels::DType::f32)
+            reinterpret_cast<float*>(data)[i] = value;
+        else
+            reinterpret_cast<double*>(data)[i] = value;
+    }
+    window.push();
+}
+
 } // namespace
 
 Peak measure_peak(kernels::DType type, int threads, double seconds)
 {
-    static constexpr i64 list[][3] = {{1024, 1024, 1024}, {2048, 2048, 2048}, {1024, 768, 768}, {1024, 3072, 768},
-                                      {1024, 768, 3072}, {1024, 4096, 1024}, {4096, 1024, 1024}, {3072, 3072, 3072}};
+    using Size = std::array<i64, 3>;
+    static const std::vector<Size> for_threads{{1024, 1024, 1024}, {2048, 2048, 2048}, {1024, 768, 768}, {1024, 3072, 768},
+                                               {1024, 768, 3072}, {1024, 4096, 1024}, {4096, 1024, 1024}, {3072, 3072, 3072}};
+    static const std::vector<Size> for_devices{{8192, 8192, 8192}, {16384, 4096, 4096}, {16384, 14336, 4096}, {8192, 4096, 14336}};
+    const bool device = computes_on_device();
+    std::optional<Stream> stream;
+    kernels::Exec exec;
+    exec.threads = threads;
+    if (device)
+        exec = stream.emplace(Device(0)).exec();
+    constexpr Bytes scratch_bytes = Bytes{32} << 20;
     Peak best;
-    for (const auto& [m, n, k] : list) {
+    for (const auto& [m, n, k] : device ? for_devices : for_threads) {
         kernels::ProductShape shape;
         shape.m = m;
         shape.n = n;
@@ -25,17 +57,22 @@ Peak measure_peak(kernels::DType type, int threads, double seconds)
         shape.in = type;
         shape.out = type;
         const kernels::Product product(shape, threads);
-        const auto bytes = [&](i64 count) { return static_cast<std::size_t>(count * kernels::size_of(type)); };
-        std::vector<char> a(bytes(m * k)), b(bytes(k * n)), c(bytes(m * n)), scratch(static_cast<std::size_t>(product.scratch_bytes()) + 64);
-        const auto misaligned = reinterpret_cast<std::uintptr_t>(scratch.data()) % 64;
-        const kernels::Scratch lent{scratch.data() + (64 - misaligned) % 64, product.scratch_bytes()};
-        kernels::Exec exec;
-        exec.threads = threads;
+        TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list wants ", product.scratch_bytes(), " bytes of scratch");
+        const auto bytes = [&](i64 count) { return round_up(count * kernels::size_of(type), 256); };
+        Arena arena(bytes(m * k) + bytes(k * n) + bytes(m * n) + scratch_bytes * threads);
+        fill(arena, type);
+        const std::byte *a = arena.at(0), *b = arena.at(bytes(m * k));
+        std::byte* c = arena.at(bytes(m * k) + bytes(k * n));
+        const kernels::Scratch lent{c + bytes(m * n), product.scratch_bytes()};
+        const int at_once = device ? 20 : 1; // to a device the host gives several and waits once
         double least = 1e9;
         for (const double end = now() + seconds; now() < end;) {
             const double begin = now();
-            product.run(exec, a.data(), b.data(), c.data(), true, lent);
-            least = std::min(least, now() - begin);
+            for (int i = 0; i < at_once; ++i)
+                product.run(exec, a, b, c, true, lent);
+            if (stream)
+                stream->wait();
+            least = std::min(least, (now() - begin) / at_once);
         }
         const double rate = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / least;
         if (rate > best.flops_per_second)

@@ -1,24 +1,26 @@
-// Training steps on random tokens: tokens/s, MFU against the measured peak, and where the time goes.
+// Training steps on random tokens: tokens/s, MFU, and where the time goes. On the host against a measured peak; on a
+// device against its data sheet, with the measured peak beside it.
 //
 //   perf_step [key=value …]         config keys as for `trivium train`, e.g. train.precision=bf16
 //   perf_step --threads 1,2 --steps 4
+//   mpirun -n 4 perf_step parallel.tensor=4
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "io/config_file.hpp"
-#include "ir/product_form.hpp"
-#include "kernels/runtime.hpp"
+#include "mpi/session.hpp"
 #include "passes/optimizer.hpp"
 #include "peak.hpp"
 #include "plan/cost.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
-#include "train/compile.hpp"
+#include "train/run_commands.hpp"
+#include "where.hpp"
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <fmt/format.h>
-#include <map>
-#include <numeric>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 namespace trivium {
 
@@ -28,48 +30,27 @@ struct Options {
     std::vector<int> threads{1, 2};
     int steps = 4;
     bool shapes = false; ///< a row per product shape
+    bool graphs = false;
+    bool fit_layers = false;
+    bool json = false;
     double peak_seconds = 0.5;
     std::vector<std::string> overrides;
 };
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// "matmul", or with its shape: "matmul 1024 x 768 x 3072 nt".
-std::string kind_of(const Graph& graph, const Op& op, bool shapes)
-{
-    const std::string name = info(op).name;
-    if (!shapes || info(op).scratch != ScratchKind::product)
-        return name;
-    const ProductForm f = product_form(rule_of(graph, op), name);
-    return fmt::format("{} {} x {} x {} {}{}", name, f.m, f.n, f.k, f.trans_a ? 't' : 'n', f.trans_b ? 't' : 'n');
-}
+/// What the steps are made for, and on what.
+struct Setup {
+    RunConfig config;
+    Machine machine;
+    const Computing& computing;
+    Grid& grid;
+    int threads = 1;
+};
 
-/// Seconds of one step by kind of op, from the executor's timeline.
-std::map<std::string, std::pair<Seconds, Flops>> by_kind(const Program& program, const Timeline& timeline, bool shapes)
+Feed random_tokens(const RunConfig& config)
 {
-    std::map<std::string, std::pair<Seconds, Flops>> kinds;
-    for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
-        const Step& step = program.schedule.steps[i];
-        const std::string kind = step.kind == StepKind::op ? kind_of(program.graph, program.graph[step.op], shapes) : "feed and fetch";
-        auto& [seconds, flops] = kinds[kind];
-        seconds += timeline.spans[i].end - timeline.spans[i].begin;
-        flops += step.kind == StepKind::op ? flops_of(program.graph, program.graph[step.op]) : 0;
-    }
-    return kinds;
-}
-
-void measure(const RunConfig& config, int threads, const Options& options)
-{
-    const kernels::DType type = config.train.precision == Precision::bf16 ? kernels::DType::bf16 : kernels::DType::f32;
-    Peak peak = measure_peak(type, threads, options.peak_seconds);
-    const Compiled compiled = compile_training(config, {});
-    const Program& program = compiled.programs[train_program];
-    Arena arena(compiled.memory.arena);
-    Executor executor(program.graph, program.schedule, arena, {threads, true, 0});
-    initialise(program.graph, program.schedule, arena, 1, threads);
-    const RandomStream random(1, "tokens");
-    u64 drawn = 0;
-    const Feed feed = [&](const Value& value, i64, void* destination) {
+    return [&config, random = RandomStream(1, "tokens"), drawn = u64{0}](const Value& value, i64, void* destination) mutable {
         if (value.role == Role::hyper) {
             const double hyper[hyper_count] = {1e-4, 0.9, 0.95, 1e-8, 0.1, 0.05};
             std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
@@ -80,68 +61,185 @@ void measure(const RunConfig& config, int threads, const Options& options)
             to[i] = static_cast<std::int32_t>(value.name == "positions" ? i % value.type.shape[1]
                                                                         : random.bits_at(drawn++) % static_cast<u64>(config.model.vocab));
     };
-    std::vector<Seconds> seconds;
-    std::map<std::string, std::pair<Seconds, Flops>> kinds;
-    for (int step = 0; step <= options.steps; ++step) {
-        const double begin = now();
-        executor.run_until_decision(feed);
-        executor.run_after_decision();
-        if (step == 0)
-            continue; // the first one meets cold pages
-        seconds.push_back(now() - begin);
-        if (seconds.back() == *std::min_element(seconds.begin(), seconds.end()))
-            kinds = by_kind(program, executor.timeline(), options.shapes);
-    }
-    const Peak after = measure_peak(type, threads, options.peak_seconds); // the machine may have slowed or sped up meanwhile
-    if (after.flops_per_second > peak.flops_per_second)
-        peak = after;
-    std::sort(seconds.begin(), seconds.end());
-    const Seconds median = seconds[seconds.size() / 2], least = seconds.front();
-    const Flops flops = model_flops(program.graph, microbatch_count(config));
-    const double tokens = static_cast<double>(config.train.global_batch * config.model.seq);
-    fmt::print("\n1 rank x {} thread(s), {}\n", threads, name_of(config.train.precision));
-    fmt::print("  peak          {:8.1f} GFLOP/s  best of the product list ({} x {} x {})\n", peak.flops_per_second / 1e9, peak.m, peak.n, peak.k);
-    fmt::print("  step          {:8.3f} s median, {:.3f} s least of {}\n", median, least, seconds.size());
-    fmt::print("  tokens/s      {:8.1f} median, {:.1f} best\n", tokens / median, tokens / least);
-    fmt::print("  MFU           {:8.1f} % median, {:.1f} % best\n", 100 * flops / median / peak.flops_per_second, 100 * flops / least / peak.flops_per_second);
-    fmt::print("  memory        {} planned, {} used\n", compiled.memory.arena, executor.used());
-    fmt::print("  where the least step went:\n    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
-    std::vector<std::pair<std::string, std::pair<Seconds, Flops>>> rows(kinds.begin(), kinds.end());
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-    for (const auto& [kind, cost] : rows)
-        fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * cost.first, 100 * cost.first / least,
-                   cost.second > 0 ? fmt::format("{:.1f}", cost.second / cost.first / 1e9) : "");
 }
 
-int run(int argc, char* argv[])
+struct Measured {
+    std::vector<Seconds> seconds; ///< sorted
+    Parts parts;
+    std::map<std::string, Spent> kinds;
+    double loss = 0; ///< of the last step
+    Bytes used = 0;
+    Seconds median() const { return seconds[seconds.size() / 2]; }
+};
+
+/// On a device the times are taken without, and the parts with, a measurement of each Step.
+Measured run_steps(const Setup& s, const Program& program, Arena& arena, const Options& options)
+{
+    Measured measured;
+    Feed feed = random_tokens(s.config);
+    ExecutorConfig config;
+    config.threads = s.threads;
+    config.overlap = s.config.parallel.overlap;
+    config.deterministic = s.config.parallel.deterministic;
+    const auto run = [&](bool trace, bool graphs, int steps) {
+        config.trace = trace;
+        config.graphs = graphs;
+        Executor executor(program.graph, program.schedule, arena, config, &s.grid);
+        std::vector<Seconds> seconds;
+        const int warm = graphs ? 2 : 1; // the first one meets cold pages, or loads kernels; the second captures them
+        double begin = 0;
+        for (int step = -warm; step <= steps; ++step) {
+            // A device is still at the update when a step returns: from decision to decision it has done all of one.
+            executor.run_until_decision(feed);
+            const double decided = now();
+            if (step > 0 || (step == 0 && !computes_on_device()))
+                seconds.push_back(decided - begin);
+            begin = decided;
+            executor.run_after_decision();
+            if (trace && (step == steps || seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
+                measured.kinds = by_kind(program, executor.timeline(), options.shapes);
+                measured.parts = parts_of(program, executor.timeline(), executor.exposed());
+            }
+        }
+        measured.loss = executor.fetched("totals", total_loss) / executor.fetched("totals", total_tokens);
+        measured.used = executor.used();
+        return seconds;
+    };
+    if (computes_on_device()) {
+        run(true, false, 2);
+        measured.seconds = run(false, options.graphs, options.steps);
+    } else {
+        measured.seconds = run(true, false, options.steps);
+    }
+    std::sort(measured.seconds.begin(), measured.seconds.end());
+    return measured;
+}
+
+double data_sheet(const Machine& machine, Precision precision)
+{
+    return precision == Precision::bf16 ? machine.flops_bf16 : precision == Precision::f64 ? machine.flops_f64 : machine.flops_f32;
+}
+
+void measure(const Setup& s, const Options& options)
+{
+    const RunConfig& config = s.config;
+    const bool first = s.grid.world().rank() == 0, device = s.machine.is_device;
+    const kernels::DType type = config.train.precision == Precision::bf16  ? kernels::DType::bf16
+                                : config.train.precision == Precision::f64 ? kernels::DType::f64
+                                                                           : kernels::DType::f32;
+    Peak peak = measure_peak(type, s.threads, options.peak_seconds);
+    const DeviceMemory before = s.computing.memory();
+    CompileConfig compile;
+    compile.machine = s.machine;
+    compile.rank = s.grid.world().rank();
+    const Compiled compiled = compile_training(config, compile);
+    const Program& program = compiled.programs[train_program];
+    Arena arena(compiled.memory.arena);
+    initialise(program.graph, program.schedule, arena, 1, device ? static_cast<int>(std::thread::hardware_concurrency()) : s.threads);
+    const Measured m = run_steps(s, program, arena, options);
+    const DeviceMemory after = s.computing.memory();
+    if (const Peak again = measure_peak(type, s.threads, options.peak_seconds); again.flops_per_second > peak.flops_per_second)
+        peak = again; // the machine may have slowed or sped up meanwhile
+    if (!first)
+        return;
+    const int ranks = s.grid.world().size();
+    const Flops flops = compiled.flops;
+    const double ceiling = (device ? data_sheet(s.machine, config.train.precision) : peak.flops_per_second) * ranks;
+    const double tokens = static_cast<double>(config.train.global_batch * config.model.seq), least = m.seconds.front();
+    if (options.json) {
+        fmt::print("{}\n", nlohmann::ordered_json{{"model", name_of(config.model.family)}, {"layers", config.model.layers}, {"dim", config.model.dim},
+                                                  {"parameters", parameter_count(config.model)}, {"seq", config.model.seq}, {"ranks", ranks},
+                                                  {"device", s.computing.device()}, {"precision", name_of(config.train.precision)},
+                                                  {"micro_batch", micro_batch(config)}, {"global_batch", config.train.global_batch},
+                                                  {"step_seconds", m.median()}, {"least_step_seconds", least}, {"tokens_per_second", tokens / m.median()},
+                                                  {"mfu", flops / m.median() / ceiling}, {"peak_flops_per_second", ceiling / ranks},
+                                                  {"measured_product_flops_per_second", peak.flops_per_second}, {"loss", m.loss},
+                                                  {"products_seconds", m.parts.products}, {"attention_seconds", m.parts.attention},
+                                                  {"other_seconds", m.parts.other}, {"exposed_comm_seconds", m.parts.exposed}, {"idle_seconds", m.parts.idle},
+                                                  {"traced_step_seconds", m.parts.total}, {"arena_bytes", compiled.memory.arena}, {"used_bytes", m.used},
+                                                  {"device_bytes_beside_arena", device ? after.total - after.free - compiled.memory.arena : 0},
+                                                  {"device_bytes_before", device ? before.total - before.free : 0}, {"stated_bytes", compiled.memory.process}}
+                               .dump());
+        return;
+    }
+    fmt::print("\n{} rank(s) x {}, {}{}\n", ranks, device ? s.computing.device() : fmt::format("{} thread(s)", s.threads), name_of(config.train.precision),
+               device && options.graphs ? ", as CUDA graphs" : "");
+    if (device)
+        fmt::print("  peak          {:8.1f} TFLOP/s  of the data sheet of '{}'\n", ceiling / ranks / 1e12, s.machine.name);
+    fmt::print("  {} {:8.1f} GFLOP/s  best of the product list ({} x {} x {})\n", device ? "products     " : "peak         ", peak.flops_per_second / 1e9, peak.m, peak.n, peak.k);
+    fmt::print("  step          {:8.3f} s median, {:.3f} s least of {}\n", m.median(), least, m.seconds.size());
+    fmt::print("  tokens/s      {:8.1f} median, {:.1f} best\n", tokens / m.median(), tokens / least);
+    fmt::print("  MFU           {:8.1f} % median, {:.1f} % best\n", 100 * flops / m.median() / ceiling, 100 * flops / least / ceiling);
+    fmt::print("  loss          {:8.4f} after the last step\n", m.loss);
+    fmt::print("  memory        {} planned, {} used\n", compiled.memory.arena, m.used);
+    if (device)
+        fmt::print("  device        {} bytes taken beside the arena: driver, kernels, cuBLAS, NCCL; the plan states {}\n",
+                   after.total - after.free - compiled.memory.arena, compiled.memory.process);
+    fmt::print("  where {} went: products {:.1f} %, attention {:.1f} %, other kernels {:.1f} %, exposed communication {:.1f} %, idle {:.1f} %\n",
+               device ? "a measured step" : "the least step", 100 * m.parts.products / m.parts.total, 100 * m.parts.attention / m.parts.total,
+               100 * m.parts.other / m.parts.total, 100 * m.parts.exposed / m.parts.total, 100 * m.parts.idle / m.parts.total);
+    fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
+    std::vector<std::pair<std::string, Spent>> rows(m.kinds.begin(), m.kinds.end());
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+    for (const auto& [kind, spent] : rows)
+        fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * spent.seconds, 100 * spent.seconds / m.parts.total,
+                   spent.flops > 0 ? fmt::format("{:.1f}", spent.flops / spent.seconds / 1e9) : "");
+}
+
+/// The most layers, up to those of the config, whose arena fits beside what the libraries take.
+i64 layers_that_fit(RunConfig config, const Machine& machine, Bytes free)
+{
+    i64 fit = 0, above = config.model.layers + 1;
+    while (above - fit > 1) {
+        config.model.layers = (fit + above) / 2;
+        const Compiled compiled = compile_training(config, {machine, {}, 0});
+        (compiled.memory.arena + machine.process <= free ? fit : above) = config.model.layers;
+    }
+    if (fit == 0)
+        throw UserError({"device", str("has ", format_bytes(free), " free"), "not one layer fits", "lower train.micro_batch or model.seq"});
+    return fit;
+}
+
+void describe(const RunConfig& config)
+{
+    const Compiled compiled = compile_training(config, {});
+    const Graph& graph = compiled.programs[train_program].sharded;
+    Flops products = 0, attention = 0;
+    for (const Op& op : graph.ops)
+        if (op.region == Region::microbatch && op.phase == Phase::forward)
+            (info(op).scratch == ScratchKind::attention ? attention : products) += flops_of(graph, op);
+    fmt::print("model         {}: {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, {} parameters\n", name_of(config.model.family), config.model.layers,
+               config.model.dim, config.model.heads, config.model.kv_heads, config.model.ffn_dim, config.model.vocab, format_count(parameter_count(config.model)));
+    fmt::print("batch         {} x {} tokens, {} microbatches\n", config.train.global_batch, config.model.seq, microbatch_count(config));
+    fmt::print("model flops   {:.4g} a step = 3 x (2 m n k over the forward products {:.4g} + causal attention 2 b h e s(s+1) {:.4g})\n", compiled.flops,
+               products * static_cast<double>(microbatch_count(config)), attention * static_cast<double>(microbatch_count(config)));
+}
+
+int run(int argc, char* argv[], Session& session)
 {
     Options options;
     CLI::App app{"Training steps on random tokens: tokens/s, MFU and time by kind of op."};
-    app.add_option("--threads", options.threads, "thread counts to measure")->delimiter(',');
+    app.add_option("--threads", options.threads, "thread counts to measure (on the host)")->delimiter(',');
     app.add_option("--steps", options.steps, "measured steps")->check(CLI::PositiveNumber);
     app.add_flag("--shapes", options.shapes, "a row per product shape");
+    app.add_flag("--graphs", options.graphs, "on a device: replay captured steps");
+    app.add_flag("--fit-layers", options.fit_layers, "on a device: as many of the model's layers as fit");
+    app.add_flag("--json", options.json, "one JSON object a measurement, nothing else");
     app.add_option("overrides", options.overrides, "config keys, key=value");
     CLI11_PARSE(app, argc, argv);
     std::vector<std::string> keys{"model.preset=gpt2-124m", "model.seq=256", "train.global_batch=4"};
     keys.insert(keys.end(), options.overrides.begin(), options.overrides.end());
     RunConfig config = read_config("", keys);
     resolve_and_validate(config);
-    const kernels::Runtime runtime(*std::max_element(options.threads.begin(), options.threads.end()));
-    const Compiled compiled = compile_training(config, {});
-    const Graph& graph = compiled.programs[train_program].graph;
-    Flops products = 0, attention = 0;
-    for (const Op& op : graph.ops)
-        if (op.region == Region::microbatch && op.phase == Phase::forward)
-            (info(op).scratch == ScratchKind::attention ? attention : products) += flops_of(graph, op);
-    fmt::print("model         {}: {} layers, dim {}, {} heads, ffn {}, vocab {}, {} parameters\n", name_of(config.model.family),
-               config.model.layers, config.model.dim, config.model.heads, config.model.ffn_dim, config.model.vocab,
-               format_count(parameter_count(config.model)));
-    fmt::print("batch         {} x {} tokens, {} microbatches\n", config.train.global_batch, config.model.seq, microbatch_count(config));
-    fmt::print("model flops   {:.4g} a step = 3 x (2 m n k over the forward products {:.4g} + causal attention 2 b h e s(s+1) {:.4g})\n",
-               model_flops(graph, microbatch_count(config)), products * static_cast<double>(microbatch_count(config)),
-               attention * static_cast<double>(microbatch_count(config)));
-    for (const int threads : options.threads)
-        measure(config, threads, options);
+    Grid grid(session.world(), mesh_of(config.parallel), node_name());
+    const Computing computing(*std::max_element(options.threads.begin(), options.threads.end()), &grid);
+    const Machine machine = machine_of(computing);
+    if (options.fit_layers && machine.is_device)
+        config.model.layers = layers_that_fit(config, machine, computing.memory().free);
+    if (session.rank() == 0 && !options.json)
+        describe(config);
+    for (const int threads : machine.is_device ? std::vector{1} : options.threads)
+        measure({config, machine, computing, grid, threads}, options);
     return 0;
 }
 
@@ -152,7 +250,7 @@ int run(int argc, char* argv[])
 int main(int argc, char* argv[])
 {
     try {
-        return trivium::run(argc, argv);
+        return trivium::run_session([&](trivium::Session& session) { return trivium::run(argc, argv, session); });
     } catch (const trivium::Error& error) {
         std::fprintf(stderr, "perf_step: %s\n", error.what());
         return error.exit_status();

@@ -1,0 +1,30 @@
+#pragma once
+// Where a step's time went, from an executor's timeline.
+#include "schedule/timeline.hpp"
+#include "train/compile.hpp"
+
+#include <map>
+#include <string>
+
+namespace trivium {
+
+/// Seconds and model flops of a kind of op.
+struct Spent {
+    Seconds seconds = 0;
+    Flops flops = 0;
+};
+
+/// By kind of op; with `shapes` a row per product shape: "matmul 1024 x 768 x 3072 nt".
+std::map<std::string, Spent> by_kind(const Program& program, const Timeline& timeline, bool shapes);
+
+/// A step cut into what the compute queue does and does not.
+struct Parts {
+    Seconds products = 0, attention = 0, other = 0;
+    Seconds exposed = 0; ///< data move between ranks, and nothing computes
+    Seconds idle = 0;    ///< nothing computes or moves: launches, the host, feeds
+    Seconds total = 0;
+};
+/// `exposed`: as the executor measured it.
+Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed);
+
+} // namespace trivium
