@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "runtime/communication.hpp"
+#include "runtime/device.hpp"
 #include "runtime/dtypes.hpp"
 
 #include <algorithm>
@@ -205,7 +207,9 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     const std::unique_ptr<Comm> meddled = meddle.comm ? meddle.comm(ranks, program) : nullptr;
     Comm& world = meddled ? *meddled : ranks;
     Arena arena(compiled.memory.arena);
-    const Grid grid(world, program.graph.mesh, "node");
+    Grid grid(world, program.graph.mesh, "node");
+    if (world.size() > 1)
+        open_devices(grid); // where the build has any
     ExecutorConfig execution;
     execution.red_zone = contracts_on ? 256 : 0;
     execution.overlap = config.parallel.overlap;
@@ -260,6 +264,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
 
 Outcome train_on_threads(const Case& c, const Meddle& meddle)
 {
+    TRV_CHECK(!computes_on_device() || c.ranks() == 1, "threads of one process do not share a device");
     runs::start_runtime();
     std::vector<Compiled> compiled;
     compile_ranks(config_of(c), runs::small_machine(), [](const Mesh&, i64) { return true; }, [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
