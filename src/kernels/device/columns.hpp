@@ -41,10 +41,12 @@ struct ColumnTile {
             sums[lane * tile_width + at + j] = total[j];
         for (int half = lanes / 2; half > 0; half /= 2) {
             team.sync();
+            TRV_ROLLED
             for (int i = team.rank(); i < half * tile_width; i += team.size())
                 sums[i] += sums[i + half * tile_width];
         }
         team.sync();
+        TRV_ROLLED
         for (int i = team.rank(); i < tile_width; i += team.size())
             if (first + i < columns)
                 store(first + i, sums[i]);

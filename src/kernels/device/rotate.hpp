@@ -15,6 +15,7 @@ KOKKOS_FUNCTION void rotate_packs(const Team& team, int heads, int half, const T
     using A = Acc<T>;
     constexpr int turns = width == 1 ? 1 : pack_width<A>();
     const int packs = half / width, all = heads * packs;
+    TRV_ROLLED
     for (int at = team.rank(); at < all; at += team.size()) {
         const int head = at / packs, i = (at - head * packs) * width;
         const i64 low = static_cast<i64>(head) * 2 * half + i;

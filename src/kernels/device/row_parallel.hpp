@@ -45,6 +45,7 @@ KOKKOS_FUNCTION constexpr int packs_ahead(std::size_t arrays)
 template <int ahead, class F>
 KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
 {
+    TRV_ROLLED
     for (i64 base = self; base < packs; base += static_cast<i64>(ahead) * count) {
 TRV_UNROLL
         for (int u = 0; u < ahead; ++u)
@@ -61,8 +62,10 @@ TRV_UNROLL
 template <class F>
 KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self, int count, F f)
 {
+    TRV_ROLLED
     for (i64 i = self; i < split.head; i += count)
         f(i);
+    TRV_ROLLED
     for (i64 i = split.head + split.packs * width + self; i < n; i += count)
         f(i);
 }
@@ -79,6 +82,7 @@ public:
     template <class F>
     KOKKOS_FUNCTION void each(i64 n, F f) const
     {
+        TRV_ROLLED
         for (i64 i = team_.rank(); i < n; i += team_.size())
             f(i);
     }
@@ -108,6 +112,7 @@ public:
     KOKKOS_FUNCTION A sum(i64 n, F f) const
     {
         A total = 0;
+        TRV_ROLLED
         for (i64 i = team_.rank(); i < n; i += team_.size())
             total += f(i);
         return joined_sum(total);
@@ -132,6 +137,7 @@ public:
     KOKKOS_FUNCTION A max(i64 n, F f) const
     {
         A top = -A(INFINITY);
+        TRV_ROLLED
         for (i64 i = team_.rank(); i < n; i += team_.size()) {
             const A value = f(i);
             top = value > top ? value : top;
@@ -325,6 +331,7 @@ void for_tasks(const Exec& exec, const char* label, i64 tasks, i64 workers, F f)
 {
     launch_teams(exec, label, workers, 256, KOKKOS_LAMBDA(const Team& team, i64 worker) {
         const Row row(team);
+        TRV_ROLLED
         for (i64 task = worker; task < tasks; task += workers)
             f(row, task, worker);
     });

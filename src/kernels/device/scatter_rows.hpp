@@ -55,6 +55,7 @@ TRV_UNROLL
         for (int j = 0; j < width; ++j)
             sums[group * tile + team.rank() % lanes * width + j] = sum[j];
         team.sync();
+        TRV_ROLLED
         for (int i = team.rank(); i < tile && first + i < dim; i += threads) {
             A total = 0;
             for (int g = 0; g < groups; ++g)
@@ -66,6 +67,7 @@ TRV_UNROLL
     /// All: whether `token` is among the first `end`.
     KOKKOS_FUNCTION bool stands_before(const Team& team, std::int32_t token, i64 end) const
     {
+        TRV_ROLLED
         for (i64 last = end - 1 - team.rank(), done = 0; done < end; done += round, last -= round) {
             bool here = false;
 TRV_UNROLL

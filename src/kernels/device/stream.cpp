@@ -1,10 +1,17 @@
 #include "stream.hpp"
 
-#include "row_parallel.hpp"
+#include <Kokkos_Core.hpp>
 
 namespace trivium::kernels {
 
-cudaStream_t stream_of(const Exec& exec) { return space_of(exec).cuda_stream(); }
+namespace {
+using Space = Kokkos::DefaultExecutionSpace;
+}
+
+cudaStream_t stream_of(const Exec& exec)
+{
+    return exec.stream ? static_cast<const Space*>(exec.stream)->cuda_stream() : Space().cuda_stream();
+}
 
 struct SpaceOnStream::Impl {
     Space space;

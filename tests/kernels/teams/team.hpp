@@ -9,6 +9,7 @@
 #include <cstring>
 
 #define TRV_UNROLL
+#define TRV_ROLLED
 
 namespace trivium::kernels {
 inline namespace on_teams {

@@ -1,8 +1,13 @@
 #pragma once
-// A team on a GPU: the threads of one block, launched through Kokkos. tests/kernels/team/team.hpp has the same names for
-// a host that plays the threads one after the other.
+// A team on a GPU: the threads of one block. tests/kernels/teams/team.hpp has the same names for a host that plays the
+// threads one after the other.
+//
+// The launch is CUDA's own, on the stream of Kokkos' execution space. With each launch of a TeamPolicy Kokkos 4.7
+// allocates its scratch, also where there is none, which no stream that is being captured into a graph may do; and
+// functors of more than 512 bytes it sends by a copy that the host waits for.
 #include "base/check.hpp"
-#include "kernels/exec.hpp"
+#include "kernels/device/cuda_check.hpp"
+#include "kernels/device/stream.hpp"
 
 #include <Kokkos_Core.hpp>
 #include <cstdlib>
@@ -10,34 +15,33 @@
 
 #ifdef __CUDA_ARCH__
 #define TRV_UNROLL _Pragma("unroll")
+#define TRV_ROLLED _Pragma("unroll 1") // else a loop with a stride begins with a division for how often it runs
 #else
 #define TRV_UNROLL
+#define TRV_ROLLED
 #endif
 
 namespace trivium::kernels {
 inline namespace on_teams {
 
-using Space = Kokkos::DefaultExecutionSpace;
-
-inline Space space_of(const Exec& exec)
-{
-    return exec.stream ? *static_cast<const Space*>(exec.stream) : Space();
-}
-
 /// One thread's view of its team; there is none on the host. What says "all" is called by all threads of the team.
 class Team {
 public:
-    using Member = Kokkos::TeamPolicy<Space>::member_type;
     static constexpr int most = 512; ///< threads; their number is a power of two, at least `warp`
     static constexpr int warp = 32;
 
-    KOKKOS_FUNCTION explicit Team(const Member& member) : member_(member) {}
-
-    KOKKOS_FUNCTION int rank() const { return member_.team_rank(); }
-    KOKKOS_FUNCTION int size() const { return member_.team_size(); }
-
+    KOKKOS_FUNCTION int rank() const
+    {
+        KOKKOS_IF_ON_DEVICE((return static_cast<int>(threadIdx.x);))
+        KOKKOS_IF_ON_HOST((std::abort();))
+    }
+    KOKKOS_FUNCTION int size() const
+    {
+        KOKKOS_IF_ON_DEVICE((return static_cast<int>(blockDim.x);))
+        KOKKOS_IF_ON_HOST((std::abort();))
+    }
     /// All: what any thread wrote before is seen by all after.
-    KOKKOS_FUNCTION void sync() const { member_.team_barrier(); }
+    KOKKOS_FUNCTION void sync() const { KOKKOS_IF_ON_DEVICE((__syncthreads();)) }
     /// All threads of a warp: the value of the thread whose rank differs by the bits of `mask` < warp.
     template <class A>
     KOKKOS_FUNCTION A across([[maybe_unused]] A value, [[maybe_unused]] int mask) const
@@ -69,27 +73,30 @@ public:
         KOKKOS_IF_ON_DEVICE((__shared__ A numbers[n]; return numbers;))
         KOKKOS_IF_ON_HOST((std::abort();))
     }
-
-private:
-    const Member& member_;
 };
+
+} // namespace on_teams
+
+/// Two teams of the most threads fit beside each other, where a thread has no more than 64 registers.
+template <class F>
+__global__ void __launch_bounds__(Team::most, 2) run_team(const __grid_constant__ F f)
+{
+    f(Team(), static_cast<i64>(blockIdx.x));
+}
+
+inline namespace on_teams {
 
 /// f(team, index) for index in [0, teams), each by a team of `threads` threads. What f captures travels as an argument
 /// of the launch: less than 4 KB.
 template <class F>
 void launch_teams(const Exec& exec, const char* label, i64 teams, int threads, const F& f)
 {
+    static_assert(sizeof(F) < 4096);
     if (teams == 0)
         return;
     TRV_CHECK(teams <= std::numeric_limits<int>::max(), label, ": ", teams, " teams");
-    using Policy = Kokkos::TeamPolicy<Space, Kokkos::LaunchBounds<Team::most, 2>>;
-    // Two teams of the most threads fit beside each other, where a thread has no more than 64 registers.
-    // Kokkos would send what is larger than 512 B another way, for which the host waits.
-    const auto policy = Kokkos::Experimental::require(Policy(space_of(exec), static_cast<int>(teams), threads, 1),
-                                                      Kokkos::Experimental::WorkItemProperty::HintLightWeight);
-    Kokkos::parallel_for(label, policy, KOKKOS_LAMBDA(const Team::Member& member) {
-        f(Team(member), static_cast<i64>(member.league_rank()));
-    });
+    run_team<<<static_cast<unsigned>(teams), static_cast<unsigned>(threads), 0, stream_of(exec)>>>(f);
+    check_cuda(cudaGetLastError(), label);
 }
 
 } // namespace on_teams
