@@ -1,5 +1,6 @@
 // Drawn grids on devices, over NCCL and under the launcher, against the losses that the CPU has; ranks may share a device.
 #include "base/check.hpp"
+#include "catch.hpp"
 #include "grid/drawn.hpp"
 #include "mpi/session.hpp"
 #include "runtime/device.hpp"
@@ -40,12 +41,4 @@ int run(Session& session)
 
 } // namespace
 
-int main()
-{
-    try {
-        return run_session(run);
-    } catch (const std::exception& error) {
-        std::fprintf(stderr, "grid_ranks: %s\n", error.what());
-        return 1;
-    }
-}
+TEST_CASE("drawn grids on devices have the CPU's losses") { CHECK(run_session(run) == 0); }
