@@ -109,7 +109,10 @@ def cmake_options(prefix, cuda, links):
         f"-DCMAKE_PREFIX_PATH={prefix}/kokkos-cuda;{usr}",
         f"-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath-link,{libraries}",
         f"-DCMAKE_BUILD_RPATH={libraries};{links}/lib",
-        f"-DMPI_C_COMPILER={usr}/bin/mpicc.openmpi",
+        "-DMPI_SKIP_COMPILER_WRAPPER=ON",  # not every CMake reads what it says
+        f"-DMPI_C_HEADER_DIR={libraries}/openmpi/include",
+        "-DMPI_C_LIB_NAMES=mpi",
+        f"-DMPI_mpi_LIBRARY={libraries}/openmpi/lib/libmpi.so",
         f"-DMPIEXEC_EXECUTABLE={usr}/bin/mpirun.openmpi",
         f"-DPKG_CONFIG_EXECUTABLE={usr}/bin/pkgconf",
         "-DTRIVIUM_WERROR=OFF",
