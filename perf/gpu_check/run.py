@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree
 
 import machine
 import table
@@ -138,30 +137,37 @@ def build(run, seconds):
     return rows
 
 
+def rows_of_ctest(stage, text):
+    """Rows from what `ctest --verbose` prints, also where it was ended: one for each test, after those that it printed."""
+    names, said, rows = {}, {}, []
+    for line in text.splitlines():
+        if started := re.match(r" *Start +(\d+): (\S+)", line):
+            names[started[1]] = started[2]
+        elif printed := re.match(r"(\d+): (.*)", line):
+            said.setdefault(printed[1], []).append(printed[2])
+        elif ended := re.match(r" *\d+/\d+ Test +#(\d+): (\S+) \.*(.*?) +([\d.]+) sec", line):
+            names.pop(ended[1], None)
+            output = said.get(ended[1], [])
+            row = {"stage": stage, "name": ended[2], "seconds": float(ended[4]), "verdict": "failed", "note": ended[3].strip(" *")}
+            reasons = [re.search(r"skipped: (.*)", word)[1] for word in output if "skipped: " in word]
+            if row["note"] == "Passed":
+                row.update(verdict="passed", note="")
+            elif row["note"] == "Skipped" and reasons:
+                row.update(verdict="skipped", note=reasons[0])
+            rows += [dict(found, stage=stage) for found in table.rows_of(output)] + [row]
+    return rows + [{"stage": stage, "name": name, "verdict": "failed", "note": "time was up"} for name in names.values()]
+
+
 def ctest(run, stage, seconds, *choice):
     """A row for each test labelled `cuda` that `choice` (options of CTest) leaves."""
-    report = os.path.join(run.build, f"gpu-check-{stage}.xml")
-    if os.path.exists(report):
-        os.remove(report)
-    command = ["ctest", "--test-dir", run.build, "--label-regex", "^cuda$", *choice, "--output-junit", report]
-    status, _, took = run.call(stage, command + ["--output-on-failure", "--timeout", str(int(max(1, seconds)))], seconds)
-    if not os.path.exists(report):
-        note = f"time was up after {took:.0f} s" if status is None else "CTest ran nothing; see the log"
-        return [{"stage": stage, "name": "all", "seconds": took, "verdict": "failed", "note": note}]
-    rows = []
-    for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-        output = case.findtext("system-out") or ""
-        row = {"stage": stage, "name": case.get("name"), "seconds": float(case.get("time") or 0), "verdict": "failed"}
-        if case.get("status") == "run":
-            row["verdict"] = "passed"
-        elif case.find("skipped") is not None and case.get("status") != "fail":
-            said = re.search(r"skipped: (.*)", output)
-            if said:  # CTest calls it skipped as well where the program is missing
-                row.update(verdict="skipped", note=said[1])
-        if row["verdict"] == "failed":
-            row["note"] = "see the log"
-        rows += [dict(printed, stage=stage) for printed in table.rows_of(output.splitlines())] + [row]
-    return rows or [{"stage": stage, "name": "all", "verdict": "skipped", "note": "no such tests in this build"}]
+    command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^cuda$", *choice]
+    status, text, took = run.call(stage, command, seconds)
+    rows = rows_of_ctest(stage, text)
+    if rows:
+        return rows
+    if status == 0:
+        return [{"stage": stage, "name": "all", "verdict": "skipped", "note": "no such tests in this build"}]
+    return [{"stage": stage, "name": "all", "seconds": took, "verdict": "failed", "note": "CTest ran nothing; see the log"}]
 
 
 def tests(run, seconds):

@@ -20,6 +20,28 @@ Linking …
 {"stage": "nccl", "name": "nccl_8", "seconds": 12.5, "verdict": "skipped", "note": "no device"}
 {"name": "cut of"""
 
+CTEST = """\
+test 5
+    Start 5: nccl_2
+
+5: Test command: mpirun "-n" "2"
+5: 2 ranks agree
+5: {"name": "all_reduce", "verdict": "passed", "share": 0.5}
+1/5 Test #5: nccl_2 ...........................   Passed    1.50 sec
+test 6
+    Start 6: nccl_4
+
+6: skipped: no NVIDIA GPU (no driver)
+2/5 Test #6: nccl_4 ...........................***Skipped   0.31 sec
+    Start 7: nccl_6
+7: got 1, want 2
+3/5 Test #7: nccl_6 ...........................***Failed    0.31 sec
+    Start 8: missing
+4/5 Test #8: missing ..........................***Not Run   0.00 sec
+    Start 9: nccl_8
+9: waiting
+"""
+
 EXPECTED = """\
 stage  what                   error  tolerance     time  ceiling  verdict
        rms_norm 16384x4096  3.1e-03      2e-02  71.2 us     91 %  passed   3.9 TB/s
@@ -43,6 +65,23 @@ class Table(unittest.TestCase):
         self.assertFalse(table.failed({"name": "a", "verdict": "skipped"}))
         self.assertTrue(table.failed({"name": "a", "verdict": "passed", "error": float("nan"), "tolerance": 2}))
         self.assertTrue(table.failed({"name": "a"}))
+
+
+class CTest(unittest.TestCase):
+    def test_each_test_is_a_row_also_where_time_was_up(self):
+        rows = run.rows_of_ctest("nccl", CTEST)
+        self.assertEqual(
+            [(row["name"], row["verdict"], row.get("note", "")) for row in rows],
+            [
+                ("all_reduce", "passed", ""),
+                ("nccl_2", "passed", ""),
+                ("nccl_4", "skipped", "no NVIDIA GPU (no driver)"),
+                ("nccl_6", "failed", "Failed"),
+                ("missing", "failed", "Not Run"),
+                ("nccl_8", "failed", "time was up"),
+            ],
+        )
+        self.assertEqual({row["stage"] for row in rows}, {"nccl"})
 
 
 class Command(unittest.TestCase):
