@@ -13,7 +13,7 @@ def device():
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return None, "no driver"
+        return None, "no device (no driver)"
     count, first, memory = ctypes.c_int(), ctypes.c_int(), ctypes.c_size_t()
     name = ctypes.create_string_buffer(100)
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0 or count.value == 0:
