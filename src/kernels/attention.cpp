@@ -1,6 +1,7 @@
 #include "kernels/attention.hpp"
 
 #include "kernels/attention_tiles.hpp"
+#include "kernels/cudnn_attention.hpp"
 #include "kernels/instantiate.hpp"
 #include "kernels/tensor_attention.hpp"
 
@@ -44,7 +45,8 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs))
+        if ((!start && cudnn_attention(exec, shape, q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch)) ||
+            tensor_attention(exec, shape, q_bsgre, k_btge, v_btge, start, o_bsgre, lse_bgrs))
             return;
     const AttentionTiles at(shape, tile_lanes<A>);
     const Bytes each = ForwardTiles<A>::bytes(at);
@@ -98,7 +100,7 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (tensor_attention_grad(exec, shape, args, scratch))
+        if (cudnn_attention_grad(exec, shape, args, scratch) || tensor_attention_grad(exec, shape, args, scratch))
             return;
     const AttentionTiles at(shape, tile_lanes<A>);
     const Bytes each = BackwardTiles<A>::bytes(at);

@@ -1,5 +1,6 @@
 #include "kernels/tensor_attention.hpp"
 
+#include "aligned.hpp"
 #include "base/check.hpp"
 #include "cuda_check.hpp"
 #include "mma.hpp"
@@ -100,13 +101,6 @@ bool with_dim(i64 dim, F f)
 bool applies(const AttentionShape& shape)
 {
     return with_dim(shape.head_dim, [](auto) {}) && shape.scale >= 0 && fits_tensor_attention(shape);
-}
-
-/// Copies are of 16 bytes.
-template <class... Pointers>
-bool aligned(Pointers... pointers)
-{
-    return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
 } // namespace

@@ -1,0 +1,14 @@
+#pragma once
+// Wide copies want aligned addresses.
+#include <cstdint>
+
+namespace trivium::kernels {
+
+/// Whether all of them are multiples of 16 bytes.
+template <class... Pointers>
+bool aligned(Pointers... pointers)
+{
+    return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
+}
+
+} // namespace trivium::kernels
