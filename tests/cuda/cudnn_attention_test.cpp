@@ -1,0 +1,145 @@
+// Attention by cuDNN against the naive reference: whole and in parts, the same bits again, in a graph, and beside the
+// kernels on tensor cores, with which it shares o and lse.
+#include "attention_on_device.hpp"
+#include "kernels/cudnn_attention.hpp"
+#include "kernels/tensor_attention.hpp"
+
+using namespace trivium;
+using namespace trivium::kernels;
+
+namespace {
+
+constexpr Bytes plenty = Bytes{64} << 20;
+
+bool forward(const Exec& exec, const AttentionShape& shape, const OnDevice& at)
+{
+    const AttentionGrad<bf16> g = at.grad();
+    return cudnn_attention(exec, shape, g.q_bsgre, g.k_btge, g.v_btge, at.o(), at.lse(), at.scratch());
+}
+
+bool backward(const Exec& exec, const AttentionShape& shape, const OnDevice& at)
+{
+    return cudnn_attention_grad(exec, shape, at.grad(), at.scratch());
+}
+
+OnDevice::Results run_once(const Stream& stream, const Inputs& in, Bytes scratch = plenty)
+{
+    OnDevice device(in, scratch);
+    REQUIRE(forward(stream.exec(), in.shape, device));
+    REQUIRE(backward(stream.exec(), in.shape, device));
+    return device.read(stream);
+}
+
+} // namespace
+
+TEST_CASE("attention by cuDNN: forward, backward, and the same bits again")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    // batch, q_len, kv_len, kv_heads, q_per_kv, head_dim, scale
+    for (const AttentionShape& shape :
+         {AttentionShape{2, 256, 256, 2, 2, 64}, AttentionShape{1, 384, 384, 3, 1, 128},
+          AttentionShape{3, 128, 128, 1, 3, 80}, AttentionShape{1, 1024, 1024, 1, 2, 128}}) {
+        INFO("b " << shape.batch << " s " << shape.q_len << " g " << shape.kv_heads << " r " << shape.q_per_kv << " e "
+                  << shape.head_dim);
+        const Inputs in(shape);
+        const OnDevice::Results got = run_once(stream, in);
+        require_right(in, got);
+        for (int again = 0; again < 3; ++again)
+            require_same(got, run_once(stream, in));
+    }
+}
+
+TEST_CASE("attention by cuDNN goes by parts where the scratch does not do for the whole batch")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    const Inputs in({4, 256, 256, 2, 3, 64});
+    // A kv head of a sample takes 576 KiB and a little more: two make a sample, eight the batch.
+    for (const Bytes kib : {700, 1300, 2600}) {
+        INFO(kib << " KiB");
+        const OnDevice::Results got = run_once(stream, in, kib << 10);
+        require_right(in, got);
+        require_same(got, run_once(stream, in, kib << 10));
+    }
+    OnDevice device(in, Bytes{300} << 10);
+    CHECK(forward(stream.exec(), in.shape, device));
+    CHECK_FALSE(backward(stream.exec(), in.shape, device));
+    CHECK_FALSE(cudnn_attention_grad(stream.exec(), in.shape, device.grad(), {}));
+    CHECK(std::isnan(static_cast<float>(device.read(stream).dq[0])));
+}
+
+TEST_CASE("cuDNN is not asked for what it has not")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    for (const AttentionShape& shape :
+         {AttentionShape{1, 130, 130, 1, 1, 64}, AttentionShape{1, 128, 256, 1, 1, 64},
+          AttentionShape{1, 128, 128, 1, 1, 136}, AttentionShape{1, 128, 128, 1, 1, 60},
+          AttentionShape{0, 128, 128, 1, 1, 64}}) {
+        const OnDevice device(Inputs(shape), plenty);
+        CHECK_FALSE(forward(stream.exec(), shape, device));
+        CHECK_FALSE(backward(stream.exec(), shape, device));
+    }
+}
+
+TEST_CASE("attention asks cuDNN first, then the kernels on tensor cores; each takes the other's results")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    const Exec exec = stream.exec();
+    const Inputs in({2, 256, 256, 2, 2, 128});
+    const OnDevice::Results by_cudnn = run_once(stream, in);
+    OnDevice device(in, plenty), small(in);
+    const AttentionGrad<bf16> g = device.grad();
+    attention<bf16>(exec, in.shape, g.q_bsgre, g.k_btge, g.v_btge, nullptr, device.o(), device.lse(), device.scratch());
+    device.backward(exec);
+    require_same(device.read(stream), by_cudnn);
+
+    REQUIRE(forward(exec, in.shape, device));
+    REQUIRE(tensor_attention_grad(exec, in.shape, device.grad(), device.scratch()));
+    require_right(in, device.read(stream));
+
+    REQUIRE(tensor_attention(exec, in.shape, g.q_bsgre, g.k_btge, g.v_btge, nullptr, device.o(), device.lse()));
+    REQUIRE(backward(exec, in.shape, device));
+    require_right(in, device.read(stream));
+
+    // Too little scratch for cuDNN.
+    const Scratch little{device.scratch().data, tensor_attention_grad_scratch(in.shape)};
+    REQUIRE(tensor_attention_grad(exec, in.shape, device.grad(), little));
+    const OnDevice::Results on_tensor_cores = device.read(stream);
+    small.forward(exec);
+    attention_grad<bf16>(exec, in.shape, small.grad(), little);
+    require_same(small.read(stream), on_tensor_cores);
+    CHECK_FALSE(same_bits(on_tensor_cores.lse, by_cudnn.lse));
+}
+
+TEST_CASE("attention by cuDNN is the same bits from a graph of CUDA")
+{
+    if (!device_ready())
+        return;
+    const Stream stream{Device()};
+    const auto native = static_cast<cudaStream_t>(stream.native());
+    const Inputs in({2, 256, 256, 2, 2, 128});
+    for (const Bytes scratch : {plenty, Bytes{1} << 20}) { // whole, and in four parts
+        const OnDevice::Results want = run_once(stream, in, scratch); // which also makes the plans
+        OnDevice device(in, scratch);
+        cudaGraph_t graph = nullptr;
+        cudaGraphExec_t ready = nullptr;
+        check_cuda(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+        const bool done = forward(stream.exec(), in.shape, device) && backward(stream.exec(), in.shape, device);
+        check_cuda(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
+        REQUIRE(done);
+        check_cuda(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+        check_cuda(cudaGraphLaunch(ready, native), "cudaGraphLaunch");
+        check_cuda(cudaGraphLaunch(ready, native), "cudaGraphLaunch");
+        const OnDevice::Results got = device.read(stream);
+        cudaGraphExecDestroy(ready);
+        cudaGraphDestroy(graph);
+        require_same(got, want);
+    }
+}
