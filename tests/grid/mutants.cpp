@@ -96,8 +96,6 @@ private:
 
 bool is_reduction(const Op& op) { return op.kind == OpKind::all_reduce || op.kind == OpKind::reduce_scatter; }
 
-bool is_collective(const Op& op) { return is_reduction(op) || op.kind == OpKind::all_gather; }
-
 OpId find_op(const Graph& g, const Mutant& mutant)
 {
     const ValueId value = g.find(mutant.value);
