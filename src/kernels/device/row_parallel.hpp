@@ -329,7 +329,7 @@ inline i64 task_workers(int, i64 tasks)
 template <class F>
 void for_tasks(const Exec& exec, const char* label, i64 tasks, i64 workers, F f)
 {
-    launch_teams(exec, label, workers, 256, KOKKOS_LAMBDA(const Team& team, i64 worker) {
+    launch_teams(exec, label, workers, Team::at_tasks, KOKKOS_LAMBDA(const Team& team, i64 worker) {
         const Row row(team);
         TRV_ROLLED
         for (i64 task = worker; task < tasks; task += workers)

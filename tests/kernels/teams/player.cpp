@@ -11,7 +11,7 @@ extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom,
 namespace trivium::kernels {
 
 namespace {
-constexpr std::size_t stack_size = 128 << 10;
+constexpr std::size_t stack_size = 64 << 10;
 }
 
 Player& Player::get()

@@ -18,6 +18,7 @@ inline namespace on_teams {
 class Team {
 public:
     static constexpr int most = Player::most, warp = Player::warp;
+    static constexpr int at_tasks = 2 * warp; // every turn costs
 
     Team(int rank, int size) : rank_(rank), size_(size) {}
 
@@ -28,11 +29,10 @@ public:
     template <class A>
     A across(A value, int mask) const
     {
-        Slot* const slots = shared<Team, Slot, most>();
+        Slot* const slots = by_turns<Team, Slot>();
         std::memcpy(&slots[rank_], &value, sizeof value);
         Player::get().wait_for_warp(rank_);
         std::memcpy(&value, &slots[rank_ ^ mask], sizeof value);
-        Player::get().wait_for_warp(rank_);
         return value;
     }
     std::uint32_t votes(bool vote) const
@@ -45,8 +45,7 @@ public:
     static int bits(std::uint32_t votes) { return __builtin_popcount(votes); }
     bool any(bool vote) const
     {
-        bool* const votes = shared<bool, bool, most>();
-        sync();
+        bool* const votes = by_turns<bool, bool>();
         votes[rank_] = vote;
         sync();
         bool some = false;
@@ -65,7 +64,16 @@ private:
     struct Slot {
         char bytes[8];
     };
+    /// A place for each thread, another one than the last time: someone may still read there.
+    template <class Purpose, class A>
+    A* by_turns() const
+    {
+        turn_ ^= 1;
+        return shared<Purpose, A, 2 * most>() + turn_ * most;
+    }
+
     int rank_, size_;
+    mutable int turn_ = 0;
 };
 
 template <class F>

@@ -29,6 +29,7 @@ class Team {
 public:
     static constexpr int most = 512; ///< threads; their number is a power of two, at least `warp`
     static constexpr int warp = 32;
+    static constexpr int at_tasks = 256; ///< threads of a team that works on tasks
 
     KOKKOS_FUNCTION int rank() const
     {
