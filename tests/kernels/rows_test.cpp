@@ -59,10 +59,11 @@ TEMPLATE_TEST_CASE("embedding and its gradient, on a shard", "", TRV_STORAGE_TYP
 TEST_CASE("the gradient of an embedding adds what stands far apart in a long list")
 {
     start_runtime();
-    const EmbeddingShape shape{4500, 16, 8, 0};
+    const EmbeddingShape shape{on_device ? 4500 : 2500, 16, 8, 0};
+    const std::size_t last = static_cast<std::size_t>(shape.count) - 100;
     const auto dy = random<float>(shape.count * shape.dim, "dy");
     Tokens token = random_tokens(shape.count, "token", 0, 15);
-    token[3] = token[4400] = 15;
+    token[3] = token[last] = 15;
     std::vector<float> table(static_cast<std::size_t>(shape.rows * shape.dim), NAN);
     embedding_grad<float>(Exec{2}, shape, lend(dy), lend(token), lend(table), true);
     Doubles want(table.size());
@@ -71,7 +72,7 @@ TEST_CASE("the gradient of an embedding adds what stands far apart in a long lis
             want[token[c] * shape.dim + i] += static_cast<double>(dy[c * shape.dim + i]);
     require_close(table, want, tolerance<float>);
     for (i64 i = 0; i < shape.dim; ++i)
-        CHECK(table[15 * shape.dim + i] == dy[3 * shape.dim + i] + dy[4400 * shape.dim + i]);
+        CHECK(table[15 * shape.dim + i] == dy[3 * shape.dim + i] + dy[last * shape.dim + i]);
 }
 
 TEMPLATE_TEST_CASE("rms_norm", "", TRV_STORAGE_TYPES)

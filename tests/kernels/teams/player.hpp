@@ -10,7 +10,7 @@ namespace trivium::kernels {
 
 class Player {
 public:
-    static constexpr int most = 512, warp = 32;
+    static constexpr int most = 256, warp = 32; ///< fewer than a device has: every turn costs
 
     static Player& get();
 
