@@ -312,7 +312,7 @@ def main(arguments):
         try:
             rows += stage(run, box)
         except Exception as error:  # pylint: disable=broad-except  # a stage ends no other
-            rows.append({"stage": name, "name": "all", "verdict": "failed", "note": repr(error)})
+            rows.append({"stage": name, "name": "all", "verdict": "failed", "note": f"{type(error).__name__}: {error}"})
         times.append((name, time.monotonic() - started))
         print(f"   {times[-1][1]:.0f} s", flush=True)
         with open(os.path.join(options.out, "table.json"), "w", encoding="utf-8") as file:
