@@ -57,6 +57,8 @@ public:
 
     /// Says what went wrong since the last call, without waiting.
     virtual void check() const = 0;
+    /// Gives up what is under way, for a rank that fails: its peers may never come. No call but the destructor may follow.
+    virtual void abandon() = 0;
 
 protected:
     DeviceComm(int ranks, int rank) : rank_(rank), size_(ranks) {}

@@ -98,6 +98,12 @@ void DeviceGrid::connect()
         agreed(grid_.along(axis.name), along(axis.name));
 }
 
+void DeviceGrid::abandon()
+{
+    for (const auto& comm : all_)
+        comm->abandon();
+}
+
 void DeviceGrid::check() const
 {
     for (const auto& comm : all_)

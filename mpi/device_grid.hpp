@@ -39,6 +39,8 @@ public:
 
     /// DeviceComm::check() of all.
     void check() const;
+    /// DeviceComm::abandon() of all.
+    void abandon();
 
 private:
     using Place = std::pair<std::string, Link>;

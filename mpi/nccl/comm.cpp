@@ -179,6 +179,13 @@ public:
         combine_on_device(combination, static_cast<cudaStream_t>(stream));
     }
 
+    void abandon() override
+    {
+        if (comm_)
+            ncclCommAbort(comm_);
+        comm_ = nullptr;
+    }
+
     void check() const override
     {
         if (!comm_)

@@ -55,7 +55,11 @@ class Run:
                     try:
                         process.wait(timeout=5)
                     except subprocess.TimeoutExpired:
+                        pass
+                    try:  # what the program has started may outlive it
                         os.killpg(process.pid, signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
         with open(self.log, "rb") as log:
             log.seek(start)
             text = log.read().decode("utf-8", "replace")
@@ -228,7 +232,8 @@ def step(run, seconds):
         run.steps[name] = found
         share = found["mfu"] * found["peak_flops_per_second"] / found["measured_product_flops_per_second"]
         row = {"stage": "step", "name": name, "seconds": found["step_seconds"], "share": share, "note": speed(found)}
-        rows.append(dict(row, verdict="passed" if math.isfinite(found["loss"]) else "failed"))
+        loss = found["loss"]  # null stands for one that is no number
+        rows.append(dict(row, verdict="passed" if loss is not None and math.isfinite(loss) else "failed"))
         beside, stated, arena = (found[key] for key in ("device_bytes_beside_arena", "stated_bytes", "arena_bytes"))
         fits = beside <= stated and found["used_bytes"] <= arena
         note = f"arena {arena / 1e9:.2f} GB, beside it {beside / 1e6:.0f} MB of the {stated / 1e6:.0f} stated"

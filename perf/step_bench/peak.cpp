@@ -16,11 +16,11 @@ namespace {
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Small whole numbers: zeros would run faster on some devices than what a model holds.
-void fill(Arena& arena, kernels::DType type)
+void fill(const Arena& arena, Bytes bytes, kernels::DType type)
 {
-    HostWindow window(arena, 0, arena.size());
+    HostWindow window(arena, 0, bytes);
     std::byte* data = window.data();
-    const i64 count = arena.size() / kernels::size_of(type);
+    const i64 count = bytes / kernels::size_of(type);
     for (i64 i = 0; i < count; ++i) {
         const auto value = static_cast<float>((i * 2654435761LL >> 7) % 17 - 8) / 8;
         if (type == kernels::DType::bf16)
@@ -46,7 +46,7 @@ Peak measure_peak(kernels::DType type, int threads, double seconds)
     kernels::Exec exec;
     exec.threads = threads;
     if (device)
-        exec = stream.emplace(Device(0)).exec();
+        exec = stream.emplace(current_device()).exec();
     constexpr Bytes scratch_bytes = Bytes{32} << 20;
     Peak best;
     for (const auto& [m, n, k] : device ? for_devices : for_threads) {
@@ -60,7 +60,7 @@ Peak measure_peak(kernels::DType type, int threads, double seconds)
         TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list wants ", product.scratch_bytes(), " bytes of scratch");
         const auto bytes = [&](i64 count) { return round_up(count * kernels::size_of(type), 256); };
         Arena arena(bytes(m * k) + bytes(k * n) + bytes(m * n) + scratch_bytes * threads);
-        fill(arena, type);
+        fill(arena, bytes(m * k) + bytes(k * n), type);
         const std::byte *a = arena.at(0), *b = arena.at(bytes(m * k));
         std::byte* c = arena.at(bytes(m * k) + bytes(k * n));
         const kernels::Scratch lent{c + bytes(m * n), product.scratch_bytes()};

@@ -96,7 +96,7 @@ Measured run_steps(const Setup& s, const Program& program, Arena& arena, const O
                 seconds.push_back(decided - begin);
             begin = decided;
             executor.run_after_decision();
-            if (trace && (step == steps || seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
+            if (trace && (seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
                 measured.kinds = by_kind(program, executor.timeline(), options.shapes);
                 measured.parts = parts_of(program, executor.timeline(), executor.exposed());
             }
@@ -138,8 +138,9 @@ void measure(const Setup& s, const Options& options)
     initialise(program.graph, program.schedule, arena, 1, device ? static_cast<int>(std::thread::hardware_concurrency()) : s.threads);
     const Measured m = run_steps(s, program, arena, options);
     const DeviceMemory after = s.computing.memory();
-    if (const Peak again = measure_peak(type, s.threads, options.peak_seconds); again.flops_per_second > peak.flops_per_second)
-        peak = again; // the machine may have slowed or sped up meanwhile
+    if (!device) // the machine may have slowed or sped up meanwhile
+        if (const Peak again = measure_peak(type, s.threads, options.peak_seconds); again.flops_per_second > peak.flops_per_second)
+            peak = again;
     if (!first)
         return;
     const int ranks = s.grid.world().size();
@@ -235,7 +236,8 @@ int run(int argc, char* argv[], Session& session)
     const Computing computing(*std::max_element(options.threads.begin(), options.threads.end()), &grid);
     const Machine machine = machine_of(computing);
     if (options.fit_layers && machine.is_device)
-        config.model.layers = layers_that_fit(config, machine, computing.memory().free);
+        for (const u64 layers : gather_numbers(session.world(), static_cast<u64>(layers_that_fit(config, machine, computing.memory().free))))
+            config.model.layers = std::min(config.model.layers, static_cast<i64>(layers));
     if (session.rank() == 0 && !options.json)
         describe(config);
     for (const int threads : machine.is_device ? std::vector{1} : options.threads)

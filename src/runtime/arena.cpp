@@ -59,6 +59,8 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 
 Arena::~Arena() { munmap(data_, static_cast<std::size_t>(mapped_)); }
 
+void Arena::clear(Bytes offset, Bytes bytes) const { std::memset(at(offset), 0, static_cast<std::size_t>(bytes)); }
+
 Bytes Arena::high_water() const
 {
     if constexpr (!contracts_on)

@@ -25,6 +25,9 @@ public:
     /// For kernels. What the host does with the content goes through a HostWindow.
     std::byte* at(Bytes offset) const { return data_ + offset; }
 
+    /// Sets bytes to 0, after all work that the device was given before. Returns when it is done.
+    void clear(Bytes offset, Bytes bytes) const;
+
     /// With contracts: the end of the highest byte that no longer holds the pattern. Else 0.
     Bytes high_water() const;
 

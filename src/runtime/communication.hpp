@@ -32,6 +32,8 @@ void open_links(const Graph& graph, const Grid& grid);
 void connect_devices(const Grid& grid);
 /// Says what went wrong between devices, without waiting.
 void check_devices(const Grid& grid);
+/// For a rank that fails: what waits for other ranks' devices ends, so that they can be told.
+void abandon_devices(const Grid& grid);
 
 // Internal: ops as moves.
 

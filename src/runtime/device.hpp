@@ -58,6 +58,9 @@ private:
     std::string name_;
 };
 
+/// The calling thread's. \throws UserError where there is none
+Device current_device();
+
 enum class StreamPriority { normal, high };
 
 /// Work on a device in the order in which it is given, beside that of other streams.

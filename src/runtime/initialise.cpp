@@ -51,6 +51,8 @@ void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes of
         });
     } else if (init.kind == "fill") {
         const T filler(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value")));
+        if (real_attr(init.attrs, "value") == 0)
+            return arena.clear(offset, count * static_cast<Bytes>(sizeof(T)));
         through_windows<T>(arena, offset, count, [&](T* data, i64, i64 n) { std::fill(data, data + n, filler); });
     } else if (init.kind == "rope_table") {
         if constexpr (!std::is_same_v<T, bf16>) {

@@ -132,7 +132,7 @@ private:
     Bytes bytes_of(const Step& step) const { return bound_.graph[step.value].type.bytes(); }
 
     void run(const CommandList& list, Part& part)
-    {
+    try {
         const bool graphs = bound_.config.graphs && !bound_.config.trace && list.end_of_work > 1;
         if (graphs && part.runs == 1) { // the first run, Step by Step, has loaded every kernel
             streams_->begin_capture();
@@ -145,6 +145,10 @@ private:
             play(list, 0, list.end_of_work);
         play(list, list.end_of_work, list.commands.size());
         ++part.runs;
+    } catch (...) {
+        if (bound_.grid) // else what is freed on the way out waits for moves whose peers never come
+            abandon_devices(*bound_.grid);
+        throw;
     }
 
     void play(const CommandList& list, std::size_t begin, std::size_t end)

@@ -73,21 +73,20 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
         compiled_ = compile_training(config_, options);
     });
     require_free_memory(grid_, computing_.address(), compiled_.memory.arena);
-    succeed_together(world_, [&] {
-        arena_.emplace(compiled_.memory.arena);
-        ExecutorConfig executor;
-        executor.threads = threads_;
-        executor.red_zone = contracts_on ? 256 : 0;
-        executor.trace = !config_.log.trace.empty();
-        executor.overlap = config_.parallel.overlap;
-        executor.graphs = config_.parallel.graphs;
-        executor.deterministic = config_.parallel.deterministic;
-        const Program& train = compiled_.programs[train_program];
-        executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
-        inputs_ = input_boxes(train.graph);
-        if (valid_)
-            evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor, &grid_);
-    });
+    succeed_together(world_, [&] { arena_.emplace(compiled_.memory.arena); });
+    ExecutorConfig executor;
+    executor.threads = threads_;
+    executor.red_zone = contracts_on ? 256 : 0;
+    executor.trace = !config_.log.trace.empty();
+    executor.overlap = config_.parallel.overlap;
+    executor.graphs = config_.parallel.graphs;
+    executor.deterministic = config_.parallel.deterministic;
+    // Not together: making one takes the other ranks along on devices, and one that fails must not wait for them first.
+    const Program& train = compiled_.programs[train_program];
+    executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
+    inputs_ = input_boxes(train.graph);
+    if (valid_)
+        evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor, &grid_);
     flops_ = compiled_.flops;
     restore_or_initialise();
     succeed_together(world_, [&] {

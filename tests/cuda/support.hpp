@@ -33,6 +33,7 @@ public:
         kernels::check_cuda(cudaMalloc(&memory, size_ * sizeof(T)), "cudaMalloc");
         data_ = static_cast<T*>(memory);
         kernels::check_cuda(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+        kernels::check_cuda(cudaDeviceSynchronize(), "cudaMemcpy"); // streams do not wait for it
     }
     explicit DeviceArray(i64 size) : DeviceArray(std::vector<T>(static_cast<std::size_t>(size))) {}
     DeviceArray(const DeviceArray&) = delete;

@@ -203,7 +203,8 @@ TEST_CASE("a step asks a device for launches, copies of what is fed and fetched,
         const runs::AskedOfDevice asked = runs::asked_of_deferred();
         CHECK(asked.copies == of(StepKind::feed) + of(StepKind::fetch));
         CHECK(asked.synchronisations == 1);
-        CHECK(asked.launches <= of(StepKind::op));
+        // The updates are one launch, and so are the sums of squares.
+        CHECK(asked.launches <= of(StepKind::op) - static_cast<i64>(run.program().graph.with_role(Role::parameter).size()));
         CHECK(asked.replays == (step == 0 ? 0 : 2)); // the first step runs Step by Step
     }
 }

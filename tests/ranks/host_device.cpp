@@ -157,6 +157,7 @@ public:
         give(stream, [combination] { combine_by_threads(combination); });
     }
     void check() const override {}
+    void abandon() override {}
 
 private:
     static void give(void* stream, std::function<void()> job) { static_cast<HostStream*>(stream)->give(std::move(job)); }

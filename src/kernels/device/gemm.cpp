@@ -158,7 +158,7 @@ struct Product::Impl {
             follow_with(shape.epilogue);
             by_library = choose(rest);
             if (!by_library)
-                follow_with(Epilogue::none);
+                describe_all(); // without it
         }
         const bool found = by_library || choose(rest);
         scratch = operands + workspace;
@@ -181,18 +181,26 @@ struct Product::Impl {
               "cublasLtMatmulDescCreate");
         set(operation, CUBLASLT_MATMUL_DESC_TRANSA, turn_b ? CUBLAS_OP_T : CUBLAS_OP_N);
         set(operation, CUBLASLT_MATMUL_DESC_TRANSB, turn_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+        if (as_bytes)
+            scale_by(somewhere(), somewhere());
     }
+
+    /// To choose by, an address of the right alignment; run() has the true ones.
+    static void* somewhere() { return reinterpret_cast<void*>(std::uintptr_t{alignment}); }
 
     void follow_with(Epilogue epilogue) const
     {
         set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
-        if (epilogue == Epilogue::none)
-            return;
         if (epilogue != Epilogue::bias)
             set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(shape.n));
-        // To choose by, addresses of the right alignment; run() has the true ones.
-        void* const somewhere = reinterpret_cast<void*>(std::uintptr_t{alignment});
-        point_to({somewhere, somewhere});
+        point_to({somewhere(), somewhere()});
+    }
+
+    /// What a and b, in FP8, are multiplied with.
+    void scale_by(const void* of_a, const void* of_b) const
+    {
+        set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of_b);
+        set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
     }
 
     void point_to(const EpilogueOperands& beside) const
@@ -247,8 +255,7 @@ struct Product::Impl {
             fp8_bytes(stream, shape.fp8_a, ta ? shape.k : shape.m, ta ? shape.m : shape.k, x_a, ta, static_cast<std::uint8_t*>(to_a), found);
             fp8_bytes(stream, shape.fp8_b, tb ? shape.n : shape.k, tb ? shape.k : shape.n, x_b, !tb, static_cast<std::uint8_t*>(to_b),
                       found + 1);
-            set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, static_cast<const void*>(&found[1].back));
-            set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, static_cast<const void*>(&found[0].back));
+            scale_by(&found[0].back, &found[1].back);
         } else {
             fp8_round(exec, shape.fp8_a, shape.m * shape.k, x_a, static_cast<bf16*>(to_a), lent);
             fp8_round(exec, shape.fp8_b, shape.k * shape.n, x_b, static_cast<bf16*>(to_b), lent);

@@ -42,6 +42,13 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 
 Arena::~Arena() { cudaFree(data_); }
 
+void Arena::clear(Bytes offset, Bytes bytes) const
+{
+    check_cuda(cudaDeviceSynchronize(), "the device's work");
+    check_cuda(cudaMemset(at(offset), 0, static_cast<std::size_t>(bytes)), "cudaMemset");
+    check_cuda(cudaDeviceSynchronize(), "cudaMemset"); // streams do not wait for it
+}
+
 Bytes Arena::high_water() const
 {
     if constexpr (!contracts_on)

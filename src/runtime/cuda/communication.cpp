@@ -49,6 +49,8 @@ void connect_devices(const Grid& grid) { grid.devices().connect(); }
 
 void check_devices(const Grid& grid) { grid.devices().check(); }
 
+void abandon_devices(const Grid& grid) { grid.devices().abandon(); }
+
 std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& grid, bool deterministic)
 {
     const std::string& axis = text_attr(b.op->attrs, "axis");

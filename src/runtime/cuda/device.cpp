@@ -28,19 +28,32 @@ Device::Device(int index) : index_(index)
     name_ = properties.name;
 }
 
+Device current_device()
+{
+    int index = 0;
+    check_cuda(cudaGetDevice(&index), "cudaGetDevice");
+    return Device(index);
+}
+
 Computing::Computing(int threads, Grid* grid)
 {
-    const char* reason = nullptr;
-    const int devices = kernels::usable_devices(&reason);
-    if (devices == 0)
-        throw UserError({"device", "this build computes on NVIDIA GPUs and finds none here", reason,
-                         "run it on a node with a GPU and its driver, or use a build of the preset 'default', which computes on CPUs"});
-    const Device device(grid ? device_index(*grid, devices) : 0);
-    device_ = device.name();
-    char bus[32] = "";
-    check_cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, device.index()), "cudaDeviceGetPCIBusId");
-    address_ = bus;
-    runtime_ = std::make_unique<kernels::Runtime>(threads);
+    const auto choose = [&] {
+        const char* reason = nullptr;
+        const int devices = kernels::usable_devices(&reason);
+        if (devices == 0)
+            throw UserError({"device", "this build computes on NVIDIA GPUs and finds none here", reason,
+                             "run it on a node with a GPU and its driver, or use a build of the preset 'default', which computes on CPUs"});
+        const Device device(grid ? device_index(*grid, devices) : 0);
+        device_ = device.name();
+        char bus[32] = "";
+        check_cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, device.index()), "cudaDeviceGetPCIBusId");
+        address_ = bus;
+        runtime_ = std::make_unique<kernels::Runtime>(threads);
+    };
+    if (grid)
+        succeed_together(grid->world(), choose);
+    else
+        choose();
     if (grid && grid->world().size() > 1)
         open_devices(*grid);
 }

@@ -17,14 +17,6 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-/// The one that the thread has chosen.
-Device current_device()
-{
-    int index = 0;
-    check_cuda(cudaGetDevice(&index), "cudaGetDevice");
-    return Device(index);
-}
-
 /// The stream of queue 0 of all Streams. Kept to the end of the process: the driver may be gone before static objects are.
 const Stream& compute_stream()
 {

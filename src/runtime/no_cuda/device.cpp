@@ -16,6 +16,8 @@ Device::Device(int index) : index_(index)
                      "build with the preset 'cuda': docs/cuda.md"});
 }
 
+Device current_device() { return Device(0); }
+
 Computing::Computing(int threads, Grid*) : runtime_(std::make_unique<kernels::Runtime>(threads)) {}
 Computing::~Computing() = default;
 
