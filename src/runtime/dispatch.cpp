@@ -293,35 +293,25 @@ Call Dispatch::bind(const Binding& b)
     return with_type(type, [&](auto t) { return bind_typed<decltype(t)>(b); });
 }
 
-bool can_bind_together(const Op& first, const Op& next)
+bool can_bind_together(const Binding& first, const Binding& next)
 {
-    if (first.kind != next.kind)
+    const Op &a = *first.op, &b = *next.op;
+    if (a.kind != b.kind || (a.kind != OpKind::adamw && a.kind != OpKind::sum_squares))
         return false;
-    if (first.kind == OpKind::adamw) // one clipping factor, one step
-        return first.operands[4] == next.operands[4] && first.operands[5] == next.operands[5];
-    return first.kind == OpKind::sum_squares;
+    const bool same_update = a.kind != OpKind::adamw || (a.operands[4] == b.operands[4] && a.operands[5] == b.operands[5]);
+    return same_update && Args{first}.in_type(0).dtype == Args{next}.in_type(0).dtype; // one clipping factor, one step
 }
 
 Call Dispatch::bind_together(std::span<const Binding> bindings)
 {
-    const auto type = [](const Binding& b) { return Args{b}.in_type(0).dtype; };
     const Binding& first = bindings.front();
-    std::size_t count = 1;
-    while (count < bindings.size() && type(bindings[count]) == type(first))
-        ++count;
-    for (const Binding& b : bindings.first(count).subspan(1))
-        TRV_CHECK(can_bind_together(*first.op, *b.op), "ops '", info(*first.op).name, "' and '", info(*b.op).name, "' together");
+    for (const Binding& b : bindings.subspan(1))
+        TRV_CHECK(can_bind_together(first, b), "ops '", info(*first.op).name, "' and '", info(*b.op).name, "' together");
     const auto bind_those = [&](auto real) -> Call {
         using R = decltype(real);
-        return first.op->kind == OpKind::adamw ? bind_adamw<R>(bindings.first(count)) : bind_squares<R>(bindings.first(count));
+        return first.op->kind == OpKind::adamw ? bind_adamw<R>(bindings) : bind_squares<R>(bindings);
     };
-    Call call = count == 1 ? bind(first) : type(first) == DType::f64 ? bind_those(double{}) : bind_those(float{});
-    if (count == bindings.size())
-        return call;
-    return [call = std::move(call), rest = bind_together(bindings.subspan(count))](const k::Exec& e) {
-        call(e);
-        rest(e);
-    };
+    return Args{first}.in_type(0).dtype == DType::f64 ? bind_those(double{}) : bind_those(float{});
 }
 
 } // namespace trivium

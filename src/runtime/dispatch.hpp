@@ -23,7 +23,7 @@ struct Binding {
 
 /// Whether one launch can do both ops, whatever their sizes, where neither needs what the other writes: updates of one
 /// step, sums of squares.
-bool can_bind_together(const Op& first, const Op& next);
+bool can_bind_together(const Binding& first, const Binding& next);
 
 /// Makes Calls, and keeps the products that were compiled for them, by shape.
 class Dispatch {

@@ -93,7 +93,6 @@ Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, c
         runner_ = make_host_runner(*bound_);
 }
 
-Executor::Executor(Executor&&) noexcept = default;
 Executor::~Executor() = default;
 
 void Executor::run_until_decision(const Feed& feed) { runner_->run_until_decision(feed); }

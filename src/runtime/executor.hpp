@@ -32,7 +32,8 @@ public:
     /// the host; with `streams`, on those.
     Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid = nullptr,
              const StreamsMaker& streams = {});
-    Executor(Executor&&) noexcept;
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
     ~Executor();
 
     /// The Steps before the decision. Afterwards fetched() has their values.

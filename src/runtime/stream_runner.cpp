@@ -77,7 +77,7 @@ private:
     /// the other.
     bool joins(std::size_t first, std::size_t next) const
     {
-        if (!bound_.calls[next] || !can_bind_together(*bound_.bindings[first].op, *bound_.bindings[next].op))
+        if (!bound_.calls[next] || !can_bind_together(bound_.bindings[first], bound_.bindings[next]))
             return false;
         const auto overlap = [&](BufferId a, BufferId b) {
             const Buffer &x = schedule_[a], &y = schedule_[b];

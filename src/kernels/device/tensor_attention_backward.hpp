@@ -159,13 +159,7 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
         add_product(block, ds, Pieces<dim>::down(q_tile, lane), dk);
     }
 
-    TRV_UNROLL
-    for (int i = 0; i < Form::m; ++i)
-        TRV_UNROLL
-        for (int j = 0; j < dim / 8; ++j)
-            TRV_UNROLL
-            for (int e = 0; e < 4; ++e)
-                dk.c[i][j][e] *= shape.scale;
+    dk.scale(shape.scale);
     store_rows<dim>(block, k_tile + own, dk, args.dk_btge + keys, warp_key, shape.kv_len, key);
     store_rows<dim>(block, v_tile + own, dv, args.dv_btge + keys, warp_key, shape.kv_len, key);
 }
@@ -234,13 +228,7 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
                                     (dp.c[i][j][e] - delta[i][e / 2]);
         add_product(block, ds, Pieces<dim>::down(k_tile, lane), dq);
     }
-    TRV_UNROLL
-    for (int i = 0; i < Form::m; ++i)
-        TRV_UNROLL
-        for (int j = 0; j < dim / 8; ++j)
-            TRV_UNROLL
-            for (int e = 0; e < 4; ++e)
-                dq.c[i][j][e] *= shape.scale;
+    dq.scale(shape.scale);
     store_rows<dim>(block, q_tile + own, dq, args.dq_bsgre + queries, warp_row, shape.rows, query);
 }
 

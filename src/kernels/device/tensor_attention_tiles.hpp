@@ -149,6 +149,17 @@ struct Piece {
                 for (int e = 0; e < 4; ++e)
                     c[i][j][e] = 0;
     }
+
+    TRV_DEVICE void scale(float factor)
+    {
+        TRV_UNROLL
+        for (int i = 0; i < M; ++i)
+            TRV_UNROLL
+            for (int j = 0; j < N; ++j)
+                TRV_UNROLL
+                for (int e = 0; e < 4; ++e)
+                    c[i][j][e] *= factor;
+    }
 };
 
 /// c[16 m, 8 n] = a[16 m, dim] b[8 n, dim]^T, both in shared memory.
