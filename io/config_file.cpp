@@ -191,10 +191,12 @@ RunConfig read_config(const std::string& path, const std::vector<std::string>& o
     return parse_config(path.empty() ? "" : read_file(path, "config file"), path, overrides);
 }
 
-std::string to_toml(const RunConfig& config)
+std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables)
 {
     std::string text;
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
+        if (!tables.empty() && std::find(tables.begin(), tables.end(), table) == tables.end())
+            return;
         text += str(text.empty() ? "[" : "\n[", table, "]\n");
         keys.keys(keys, [&](const char* key, const auto& value, const char*) {
             text += str(key, " = ", print_value(value), "\n");

@@ -101,7 +101,7 @@ int check(const CheckpointArguments& a)
 
 } // namespace
 
-void add_checkpoint_command(Command& program)
+void add_checkpoint_command(Command& program, const std::string& build)
 {
     Command command = program.add("checkpoint", "look into checkpoints");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&), bool with_json) {
@@ -115,6 +115,8 @@ void add_checkpoint_command(Command& program)
     add("list", "the checkpoints of a folder, newest first", list, true);
     add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
     add("verify", "whether checkpoints hold the bytes that were written", check, false);
+    add_export_command(command);
+    add_import_command(command, build);
 }
 
 } // namespace trivium

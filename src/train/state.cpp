@@ -168,9 +168,10 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
 
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer, const std::string& place)
 {
-    if (checkpoint.state().tokenizer != tokenizer)
+    const std::string& theirs = checkpoint.state().tokenizer; // empty: imported, of a tokenizer that Trivium does not read
+    if (!theirs.empty() && theirs != tokenizer)
         throw UserError({place, "has another tokenizer than " + checkpoint.path() + " was trained with",
-                         tokenizer + " and " + checkpoint.state().tokenizer, "use the tokenizer of the model"});
+                         tokenizer + " and " + theirs, "use the tokenizer of the model"});
 }
 
 void require_tokenizer(const DataConfig& data, const TokenStore& store)

@@ -34,7 +34,8 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
 /// Throws UserError where the checkpoint was trained with other values of [model] than `config` has: shapes alone do
 /// not tell a model (norm_eps, rope_theta, …). The sequence length may differ.
 void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config);
-/// Throws UserError where `tokenizer` (a fingerprint) is not the one that the checkpoint was trained with.
+/// Throws UserError where `tokenizer` (a fingerprint) is not the one that the checkpoint was trained with;
+/// of an imported one without a tokenizer, nothing is known.
 void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer, const std::string& place);
 /// Throws UserError where data.tokenizer names another tokenizer than the store was made with.
 void require_tokenizer(const DataConfig& data, const TokenStore& store);

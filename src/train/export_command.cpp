@@ -1,0 +1,158 @@
+// `trivium checkpoint export`: parameters of a checkpoint as a folder of Hugging Face's.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/box.hpp"
+#include "io/checkpoint.hpp"
+#include "io/config_file.hpp"
+#include "io/files.hpp"
+#include "io/folders.hpp"
+#include "io/hugging_face.hpp"
+#include "io/token_store.hpp"
+#include "io/tokenizer.hpp"
+#include "train/run_commands.hpp"
+
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ExportArguments {
+    std::string checkpoint, output, type = "f32", shard_size = "5GB";
+};
+
+/// "5GB", "500MiB", "1000000".
+Bytes parse_size(const std::string& text)
+{
+    constexpr std::array<std::pair<std::string_view, double>, 8> units{
+        {{"", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}}};
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    for (const auto& [unit, bytes] : units)
+        if (digits > 0 && digits < 10 && text.substr(digits) == unit && std::stoll(text.substr(0, digits)) > 0)
+            return static_cast<Bytes>(static_cast<double>(std::stoll(text.substr(0, digits))) * bytes);
+    throw UserError({"--shard-size", str("does not understand '", text, "'"), "it is a number of bytes, with KB, MB, GB, TB, KiB, MiB or GiB behind it", "write for example 5GB"});
+}
+
+/// The checkpoint at `path`, or the newest in it.
+CheckpointReader open_newest(const std::string& path)
+{
+    const std::vector<std::string> names = list_checkpoints(path);
+    return CheckpointReader::open(names.empty() ? path : path + "/" + names.front());
+}
+
+/// Throws where the checkpoint's parameters are not those of `tensors`.
+void require_parameters(const CheckpointReader& checkpoint, const std::vector<HuggingFaceTensor>& tensors)
+{
+    const auto refuse = [&](const std::string& problem) {
+        throw UserError({checkpoint.path(), problem, "its config describes another model than its tensors are", "use a checkpoint as `trivium train` has written it"});
+    };
+    std::map<std::string, Shape> stored;
+    for (const CheckpointReader::Entry& entry : checkpoint.tensors())
+        if (entry.name.starts_with("param/"))
+            stored[entry.name.substr(6)] = entry.shape;
+    for (const HuggingFaceTensor& tensor : tensors)
+        for (const OurTensor& ours : tensor.ours) {
+            const auto at = stored.find(ours.name);
+            if (at == stored.end() || at->second != ours.shape)
+                refuse(str("has no parameter '", ours.name, "' of shape ", print_shape(ours.shape)));
+            stored.erase(at);
+        }
+    if (!stored.empty())
+        refuse(str("has a parameter '", stored.begin()->first, "' too many"));
+}
+
+/// The tokenizer that the run had, where one of its files is still there.
+std::unique_ptr<Tokenizer> tokenizer_of(const RunState& state, const DataConfig& data)
+{
+    if (state.tokenizer.empty())
+        return nullptr;
+    for (const bool of_store : {false, true}) {
+        try {
+            auto tokenizer = of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
+            if (tokenizer->fingerprint() == state.tokenizer)
+                return tokenizer;
+        } catch (const Error&) { // gone, or replaced
+        }
+    }
+    return nullptr;
+}
+
+void write_tokenizer(const std::string& folder, const Tokenizer* tokenizer)
+{
+    if (!tokenizer || tokenizer->model() == "bytes")
+        return;
+    const bool is_json = tokenizer->model().starts_with("{");
+    write_file(folder + (is_json ? "/tokenizer.json" : "/tokenizer.model"), tokenizer->model());
+}
+
+std::string describe(const Tokenizer* tokenizer)
+{
+    if (!tokenizer)
+        return "not written: the file that data.tokenizer names, and the token store, are not those of the run, or gone";
+    return tokenizer->model() == "bytes" ? "bytes, which has no file" : tokenizer->name();
+}
+
+int export_checkpoint(const ExportArguments& a)
+{
+    const Bytes shard_bytes = parse_size(a.shard_size);
+    require_new_folder(a.output);
+    const CheckpointReader checkpoint = open_newest(a.checkpoint);
+    const RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
+    if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
+        throw UserError({checkpoint.path(), str("has fewer tensors than model.layers = ", config.model.layers), "its config is of another model", "use another checkpoint"});
+    validate(config.model);
+    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint.state(), config.data);
+    const bool is_bf16 = a.type == "bf16";
+    const std::string description = print_hugging_face_config(config.model, is_bf16 ? "bfloat16" : "float32",
+                                                              tokenizer ? SpecialTokens{tokenizer->bos(), tokenizer->eos()} : SpecialTokens{});
+    const std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model);
+    require_parameters(checkpoint, tensors);
+
+    std::vector<SafetensorsEntry> entries;
+    for (const HuggingFaceTensor& tensor : tensors)
+        entries.push_back({tensor.name, is_bf16 ? "BF16" : "F32", tensor.shape});
+    i64 shards = 0;
+    Bytes bytes = 0, done = 0;
+    make_whole_folder(a.output, [&](const std::string& folder) {
+        SafetensorsWriter writer(folder, entries, shard_bytes);
+        shards = writer.shards();
+        bytes = writer.bytes();
+        for (const HuggingFaceTensor& tensor : tensors)
+            export_values(tensor, checkpoint, [&](std::span<const float> values) {
+                writer.write(values);
+                done += static_cast<Bytes>(values.size()) * (is_bf16 ? 2 : 4);
+                log_progress(str("exporting: ", format_bytes(done), " of ", format_bytes(bytes)));
+            });
+        writer.close();
+        write_file(folder + "/config.json", description);
+        write_tokenizer(folder, tokenizer.get());
+    });
+    log_progress("");
+    fmt::print("{}: {} of step {}\n  parameters {}, {} tensors of {}, {} in {} {}\n  tokenizer  {}\n", a.output,
+               config.model.family == Family::llama ? "LlamaForCausalLM" : "GPT2LMHeadModel", checkpoint.state().step,
+               format_count(parameter_count(config.model)), tensors.size(), a.type, format_bytes(bytes), shards, shards == 1 ? "file" : "files",
+               describe(tokenizer.get()));
+    return 0;
+}
+
+} // namespace
+
+void add_export_command(Command& checkpoint)
+{
+    Command command = checkpoint.add("export", "parameters in the form of Hugging Face's transformers");
+    auto a = std::make_shared<ExportArguments>();
+    command.option("checkpoint", a->checkpoint, "a checkpoint, or the folder of a run's checkpoints (its newest)", {.required = true})
+        .option("output", a->output, "folder to make, with config.json and safetensors files", {.required = true})
+        .option("--type", a->type, "type of the values; bf16 is rounded to nearest even", {.show_default = true, .words = {"f32", "bf16"}})
+        .option("--shard-size", a->shard_size, "most data in a file", {.show_default = true, .type = "SIZE"})
+        .footer("docs/hugging-face.md says what is written.");
+    command.action([=] { return export_checkpoint(*a); });
+}
+
+} // namespace trivium

@@ -1,0 +1,238 @@
+"""Import and export against transformers and safetensors themselves.
+
+    hugging_face.py TRIVIUM LOGITS_PROGRAM [FIRST LETTERS OF A TEST]
+
+Exit status 77, with the reason, where those packages are missing: ctest then reports it as skipped.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+try:
+    import safetensors.torch
+    import torch
+    import transformers
+except Exception as reason:  # not only ImportError: a broken package raises what it likes
+    print(f"skipped: {sys.executable} has not torch, transformers and safetensors: {reason}")
+    sys.exit(77)
+
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+torch.set_num_threads(1)
+trivium, logits_program = sys.argv[1:3]
+tolerance = 1e-4
+ids = [(7 * i * i + 3 * i) % 61 for i in range(120)]
+
+
+def run(*arguments, status=0):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def llama(**changes):
+    sizes = dict(vocab_size=61, hidden_size=32, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4,
+                 num_key_value_heads=4, max_position_embeddings=128, rms_norm_eps=1e-6, tie_word_embeddings=False,
+                 initializer_range=0.3)
+    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**{**sizes, **changes}))
+
+
+def gpt2(**changes):
+    sizes = dict(vocab_size=61, n_embd=32, n_layer=3, n_head=4, n_positions=128, initializer_range=0.3)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**sizes, **changes}))
+
+
+def llama3_scaling():
+    # Such that of the four frequencies one stays, one is blended and two are stretched.
+    return dict(rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
+                                     high_freq_factor=4.0, original_max_position_embeddings=64))
+
+
+models = {
+    "llama2": llama,
+    "llama2-tied": lambda: llama(tie_word_embeddings=True),
+    "llama3": lambda: llama(num_key_value_heads=2, **llama3_scaling()),
+    "llama3-tied": lambda: llama(num_key_value_heads=1, tie_word_embeddings=True, **llama3_scaling()),
+    "gpt2": gpt2,
+    "gpt2-untied": lambda: gpt2(tie_word_embeddings=False, n_inner=80),
+}
+
+
+def randomised(model):
+    """Norms and biases too have values that a mistake would show."""
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if value.dim() == 1:
+                value.add_(torch.randn_like(value) * 0.3)
+    return model.eval()
+
+
+def logits_of(model):
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0].float()
+
+
+def our_logits(config, checkpoint, folder):
+    output = folder / "logits"
+    run(logits_program, config, checkpoint, output, *ids)
+    return torch.frombuffer(bytearray(output.read_bytes()), dtype=torch.float32).reshape(len(ids), -1)
+
+
+def require_close(ours, theirs, what):
+    assert theirs.abs().max() > 0.5, f"{what}: logits are too small to tell"
+    error = ((ours - theirs).abs() / (1 + theirs.abs())).max().item()
+    print(f"{what}: logits to {theirs.abs().max():.1f}, difference {error:.1e}")
+    assert error < tolerance, what
+
+
+def tensors_of(folder):
+    tensors = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        tensors.update(safetensors.torch.load_file(file))
+    return tensors
+
+
+def require_same_tensors(a, b, what):
+    assert a.keys() == b.keys(), f"{what}: {a.keys() ^ b.keys()}"
+    for name in a:
+        assert a[name].dtype == b[name].dtype and a[name].shape == b[name].shape, f"{what}: {name}"
+        assert torch.equal(a[name], b[name]), f"{what}: {name}"
+
+
+def loaded(folder, dtype=torch.float32):
+    model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True, dtype=dtype)
+    assert not any(info.get(key) for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")), info
+    return model.eval()
+
+
+def require_same_parameters(a, b):
+    """Of two checkpoints, as h5py-free a way as there is: both exported, both read by safetensors."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        run(trivium, "checkpoint", "export", a, folder / "a")
+        run(trivium, "checkpoint", "export", b, folder / "b", "--shard-size", "20KB")
+        require_same_tensors(tensors_of(folder / "a"), tensors_of(folder / "b"), f"{a} and {b}")
+
+
+def test_import(folder):
+    """Theirs -> ours: the same logits; -> theirs again: the same tensors and config."""
+    for kind, make in models.items():
+        for dtype, shards in ((torch.float32, "1GB"), (torch.bfloat16, "20KB")):
+            what = f"{kind} {dtype}".replace("torch.", "")
+            home = folder / what.replace(" ", "-")
+            torch.manual_seed(1)
+            model = randomised(make()).to(dtype)
+            model.save_pretrained(home / "theirs", max_shard_size=shards)
+            assert (len(list((home / "theirs").glob("*.safetensors"))) > 1) == (shards == "20KB")
+            run(trivium, "checkpoint", "import", home / "theirs", home / "ours")
+            run(trivium, "checkpoint", "verify", home / "ours")
+            theirs = logits_of(loaded(home / "theirs"))  # not of `model`: .to(bfloat16) rounds the rotary frequencies too
+            require_close(our_logits(home / "ours/model.toml", home / "ours", home), theirs, "import of " + what)
+            kind_of_ours = "f32" if dtype == torch.float32 else "bf16"
+            run(trivium, "checkpoint", "export", home / "ours", home / "again", "--type", kind_of_ours, "--shard-size", "30KB")
+            require_same_tensors(tensors_of(home / "theirs"), tensors_of(home / "again"), what + " there and back")
+            require_close(logits_of(loaded(home / "again")), theirs, "there and back of " + what)
+            before, after = (transformers.AutoConfig.from_pretrained(home / f).to_dict() for f in ("theirs", "again"))
+            free = {"bos_token_id", "eos_token_id", "pad_token_id", "initializer_range", "n_inner", "_name_or_path",
+                    "embd_pdrop", "attn_pdrop", "resid_pdrop"}
+            changed = {k: (before.get(k), after.get(k)) for k in {*before, *after} - free if before.get(k) != after.get(k)}
+            assert not changed, f"config.json of {what}: {changed}"
+
+
+def test_base_names(folder):
+    """GPT-2 as its hub has it: without the prefix, with the buffers of attention."""
+    torch.manual_seed(2)
+    model = randomised(gpt2())
+    model.save_pretrained(folder / "theirs")
+    tensors = {name.removeprefix("transformer."): value for name, value in tensors_of(folder / "theirs").items()}
+    tensors["h.0.attn.bias"] = torch.ones(1, 1, 128, 128, dtype=torch.uint8)
+    tensors["h.1.attn.masked_bias"] = torch.tensor(-1e4)
+    safetensors.torch.save_file(tensors, folder / "theirs/model.safetensors", metadata={"format": "pt"})
+    run(trivium, "checkpoint", "import", folder / "theirs", folder / "ours")
+    require_close(our_logits(folder / "ours/model.toml", folder / "ours", folder), logits_of(model), "bare names")
+
+
+def test_half(folder):
+    """F16 is widened exactly."""
+    torch.manual_seed(3)
+    model = randomised(llama()).half()
+    model.save_pretrained(folder / "theirs")
+    run(trivium, "checkpoint", "import", folder / "theirs", folder / "ours")
+    run(trivium, "checkpoint", "export", folder / "ours", folder / "again")
+    wide = {name: value.float() for name, value in tensors_of(folder / "theirs").items()}
+    require_same_tensors(wide, tensors_of(folder / "again"), "f16")
+
+
+def test_old_config(folder):
+    """config.json as before transformers 5: rope_theta and rope_scaling."""
+    torch.manual_seed(4)
+    model = randomised(llama(num_key_value_heads=2, **llama3_scaling()))
+    model.save_pretrained(folder / "theirs")
+    config = json.loads((folder / "theirs/config.json").read_text())
+    rope = config.pop("rope_parameters")
+    config["rope_theta"] = rope.pop("rope_theta")
+    config["rope_scaling"] = rope
+    (folder / "theirs/config.json").write_text(json.dumps(config))
+    run(trivium, "checkpoint", "import", folder / "theirs", folder / "ours")
+    require_close(our_logits(folder / "ours/model.toml", folder / "ours", folder), logits_of(model), "old config.json")
+
+
+def test_refused(folder):
+    """What [model] cannot say is refused by name."""
+    for changes, words in (
+            (dict(attention_bias=True), "attention_bias"),
+            (dict(mlp_bias=True), "mlp_bias"),
+            (dict(hidden_act="gelu"), "hidden_act"),
+            (dict(head_dim=16), "head_dim"),
+            (dict(rope_parameters=dict(rope_type="linear", rope_theta=1e4, factor=2.0)), "linear")):
+        home = folder / words
+        llama(**changes).save_pretrained(home)
+        assert words in run(trivium, "checkpoint", "import", home, folder / "ours", status=2), words
+    for changes, words in ((dict(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx"),
+                           (dict(activation_function="relu"), "activation_function")):
+        home = folder / words
+        gpt2(**changes).save_pretrained(home)
+        assert words in run(trivium, "checkpoint", "import", home, folder / "ours", status=2), words
+    assert not (folder / "ours").exists()
+
+
+def test_export(folder):
+    """Ours, trained -> theirs: loads without a missing or unexpected key, the same logits; -> ours: the same bits."""
+    (folder / "text.txt").write_text("".join(f"{i} times {i} is {i * i}.\n" for i in range(600)))
+    run(trivium, "data", "tokenize", folder / "text.txt", "--tokenizer", "bytes", "-o", folder / "train.h5")
+    for kind in ("llama kv_heads=2 rope_scaling=[8,1,4,32]", "llama tied_embeddings=true", "gpt2 tied_embeddings=true", "gpt2 norm_eps=1e-6"):
+        family, *keys = kind.split()
+        home = folder / kind.replace(" ", "-").replace("/", "-")
+        home.mkdir()
+        config = home / "run.toml"
+        rows = [f"data.train={folder}/train.h5", f"checkpoint.dir={home}/ours", f"log.dir={home}/logs", "train.steps=4", "train.lr=1e-2",
+                "model.layers=2", "model.dim=32", "model.seq=128", f"model.family={family}", *("model." + key for key in keys)]
+        config.write_text("[train]\nglobal_batch = 2\n")
+        run(trivium, "train", config, *rows)
+        for dtype, type_name in ((torch.float32, "f32"), (torch.bfloat16, "bf16")):
+            run(trivium, "checkpoint", "export", home / "ours", home / type_name, "--type", type_name, "--shard-size", "40KB")
+            model = loaded(home / type_name, dtype)
+            assert model.dtype == dtype
+            run(trivium, "checkpoint", "import", home / type_name, home / ("again-" + type_name))
+        theirs = logits_of(loaded(home / "f32"))
+        require_close(our_logits(home / "again-f32/model.toml", home / "again-f32", home), theirs, "again, " + kind)
+        resolved = home / "resolved.toml"
+        shown = json.loads(run(trivium, "checkpoint", "show", home / "ours", "--json"))
+        resolved.write_text(shown["config"])
+        require_close(our_logits(resolved, home / "ours", home), theirs, "export of " + kind)
+        require_same_parameters(home / "ours", home / "again-f32")
+
+
+tests = {name.removeprefix("test_"): call for name, call in list(globals().items()) if name.startswith("test_")}
+for name, test in tests.items():
+    if len(sys.argv) > 3 and not name.startswith(sys.argv[3]):
+        continue
+    with tempfile.TemporaryDirectory() as place:
+        print(f"-- {name}", flush=True)
+        test(pathlib.Path(place))
+print("all is well")

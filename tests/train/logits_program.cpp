@@ -1,0 +1,57 @@
+// logits_program CONFIG CHECKPOINT OUTPUT ID…: the model's logits behind each of the token ids, as f32 [ids, vocab].
+#include "base/check.hpp"
+#include "io/files.hpp"
+#include "runtime/device.hpp"
+#include "runtime/initialise.hpp"
+#include "train/command.hpp"
+#include "train/generator.hpp"
+#include "train/state.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+
+using namespace trivium;
+
+namespace {
+
+void write_logits(const std::string& config_file, const std::string& path, const std::string& output, const std::vector<std::int32_t>& ids)
+{
+    const RunConfig config = load_config({config_file, {}, false});
+    const CheckpointReader checkpoint = open_checkpoint(path, config.checkpoint);
+    require_same_model(checkpoint, config);
+    const Computing computing(1);
+    GenerationShape shape;
+    shape.prefill = 16;
+    shape.capacity = round_up(static_cast<i64>(ids.size()), shape.prefill);
+    const Compiled compiled = compile_generation(config, shape, {machine_called("cpu"), {}, 0});
+    Arena arena(compiled.memory.arena);
+    const Program& program = compiled.programs[prefill_program];
+    for (const Role role : {Role::constant, Role::state})
+        initialise(program.graph, program.schedule, arena, 0, 1, role);
+    restore_parameters(checkpoint, program, arena);
+    Generator generator(compiled, arena, {1, false, 0});
+    FileWriter file(output);
+    for (const std::int32_t& id : ids) {
+        const std::span<const float> logits = generator.append({&id, 1});
+        file.write(logits.data(), static_cast<Bytes>(logits.size_bytes()));
+    }
+    file.close();
+}
+
+} // namespace
+
+int main(int argc, char* argv[])
+{
+    try {
+        std::vector<std::int32_t> ids;
+        for (int i = 4; i < argc; ++i)
+            ids.push_back(std::atoi(argv[i]));
+        if (ids.empty())
+            return 2;
+        write_logits(argv[1], argv[2], argv[3], ids);
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 1;
+    }
+}
