@@ -1,0 +1,326 @@
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/folders.hpp"
+#include "io/hugging_face.hpp"
+#include "io/temporary_folder.hpp"
+#include "model/model.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace trivium;
+using Json = nlohmann::json;
+
+namespace {
+
+ModelConfig llama_model()
+{
+    ModelConfig m;
+    m.layers = 2;
+    m.dim = 24;
+    m.heads = 6;
+    m.kv_heads = 2;
+    m.ffn_dim = 40;
+    m.vocab = 50;
+    m.seq = 32;
+    return m;
+}
+
+ModelConfig gpt2_model()
+{
+    ModelConfig m = llama_model();
+    m.family = Family::gpt2;
+    m.kv_heads = 6;
+    m.tied_embeddings = true;
+    return m;
+}
+
+std::vector<ModelConfig> models()
+{
+    std::vector<ModelConfig> all{llama_model(), gpt2_model(), llama_model(), gpt2_model()};
+    all[2].tied_embeddings = true;
+    all[3].tied_embeddings = false;
+    return all;
+}
+
+/// No two alike.
+float value_of(const std::string& name, i64 index)
+{
+    return std::sin(static_cast<float>(index) * 0.37f + static_cast<float>(std::hash<std::string>()(name) % 1000));
+}
+
+std::vector<float> values_of(const std::string& name, const Shape& shape)
+{
+    std::vector<float> values(static_cast<std::size_t>(element_count(shape)));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = value_of(name, static_cast<i64>(i));
+    return values;
+}
+
+/// A checkpoint of the model, saved by two ranks that cut first dimensions.
+std::string save_model(const ModelConfig& model, const std::string& dir)
+{
+    run_on_threads(2, [&](Comm& world) {
+        std::vector<std::vector<float>> values;
+        std::vector<TensorPiece> pieces;
+        for (const HuggingFaceTensor& theirs : hugging_face_tensors(model))
+            for (const OurTensor& ours : theirs.ours) {
+                TensorPiece piece = whole_tensor("param/" + ours.name, ours.shape, StoredType::f32, nullptr);
+                values.push_back(values_of(piece.name, ours.shape));
+                const i64 half = ours.shape[0] / 2, row = element_count(ours.shape) / ours.shape[0];
+                piece.box.offset[0] = world.rank() == 0 ? 0 : half;
+                piece.box.shape[0] = world.rank() == 0 ? half : ours.shape[0] - half;
+                piece.data = values.back().data() + piece.box.offset[0] * row;
+                pieces.push_back(piece);
+            }
+        save_checkpoint(world, dir, {}, pieces, 0);
+    });
+    return dir + "/" + checkpoint_name(0);
+}
+
+/// Writes the model's folder, its values as bf16 or f32.
+void export_model(const ModelConfig& model, const std::string& checkpoint, const std::string& folder, const std::string& type = "F32")
+{
+    const CheckpointReader reader = CheckpointReader::open(checkpoint);
+    std::vector<SafetensorsEntry> entries;
+    for (const HuggingFaceTensor& tensor : hugging_face_tensors(model))
+        entries.push_back({tensor.name, type, tensor.shape});
+    make_whole_folder(folder, [&](const std::string& to) {
+        SafetensorsWriter writer(to, entries, 10'000);
+        for (const HuggingFaceTensor& tensor : hugging_face_tensors(model))
+            export_values(tensor, reader, [&](std::span<const float> values) { writer.write(values); });
+        writer.close();
+        put(to + "/config.json", print_hugging_face_config(model, "float32"));
+    });
+}
+
+std::vector<float> read_all(const SafetensorsReader& reader, const std::string& name)
+{
+    const SafetensorsEntry* entry = reader.find(name);
+    REQUIRE(entry);
+    std::vector<float> values(static_cast<std::size_t>(element_count(entry->shape)));
+    reader.read(*entry, i64{0}, std::span(values));
+    return values;
+}
+
+/// Our values out of a folder, asked for in pieces of `at_once`.
+void require_values(const HuggingFaceModel& theirs, i64 at_once)
+{
+    for (const HuggingFaceTensor& tensor : theirs.tensors)
+        for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
+            const OurTensor& ours = tensor.ours[part];
+            const ValueSource source = imported_values(tensor, part, theirs.files);
+            std::vector<float> values(static_cast<std::size_t>(element_count(ours.shape)));
+            for (i64 first = 0; first < static_cast<i64>(values.size()); first += at_once)
+                source(first, std::span(values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(at_once, static_cast<i64>(values.size()) - first))));
+            INFO(ours.name << " in pieces of " << at_once);
+            CHECK(values == values_of("param/" + ours.name, ours.shape));
+        }
+}
+
+/// What is said about a Llama, or about GPT-2, with this change of its config.json.
+std::string refusal(const ModelConfig& model, const Json& change)
+{
+    Json json = Json::parse(print_hugging_face_config(model, "float32"));
+    json.merge_patch(change); // null removes
+    return message_of<UserError>([&] { (void)parse_hugging_face_config(json.dump(), "config.json"); });
+}
+
+} // namespace
+
+TEST_CASE("the table has each of the model's parameters once, of its shape")
+{
+    for (const ModelConfig& model : models()) {
+        std::map<std::string, Shape> expected, found;
+        const Graph graph = build_loss_graph(model, {});
+        for (const ValueId id : graph.with_role(Role::parameter))
+            expected[graph[id].name] = graph[id].type.shape;
+        std::set<std::string> theirs;
+        for (const HuggingFaceTensor& tensor : hugging_face_tensors(model)) {
+            CHECK(theirs.insert(tensor.name).second);
+            i64 count = 0;
+            for (const OurTensor& ours : tensor.ours) {
+                CHECK(found.emplace(ours.name, ours.shape).second);
+                count += element_count(ours.shape);
+            }
+            CHECK(count == element_count(tensor.shape));
+        }
+        CHECK(found == expected);
+    }
+}
+
+TEST_CASE("values stand where transformers looks for them")
+{
+    const TemporaryFolder folder;
+    const ModelConfig m = llama_model();
+    export_model(m, save_model(m, folder.path()), folder / "llama");
+    const SafetensorsReader llama = SafetensorsReader::open(folder / "llama");
+    CHECK(std::filesystem::exists(folder / "llama/model.safetensors.index.json"));
+    // torch.nn.Linear: y = x W^T; the heads that share a key follow each other.
+    const i64 d = m.dim, g = m.kv_heads, r = m.heads / g, e = m.head_dim(), f = m.ffn_dim;
+    const std::vector<float> q = read_all(llama, "model.layers.1.self_attn.q_proj.weight");
+    const std::vector<float> o = read_all(llama, "model.layers.1.self_attn.o_proj.weight");
+    for (i64 in = 0; in < d; ++in)
+        for (i64 head = 0; head < g * r; ++head)
+            for (i64 x = 0; x < e; ++x) {
+                const i64 group = head / r, query = head % r;
+                CHECK(q[static_cast<std::size_t>((head * e + x) * d + in)] == value_of("param/layers.1.attn.q.weight", ((in * g + group) * r + query) * e + x));
+                CHECK(o[static_cast<std::size_t>(in * d + head * e + x)] == value_of("param/layers.1.attn.o.weight", ((group * r + query) * e + x) * d + in));
+            }
+    const std::vector<float> gate = read_all(llama, "model.layers.0.mlp.gate_proj.weight");
+    CHECK(gate[static_cast<std::size_t>(7 * d + 3)] == value_of("param/layers.0.ffn.gate.weight", 3 * f + 7));
+    CHECK(read_all(llama, "lm_head.weight") == values_of("param/head.weight", {m.vocab, d}));
+
+    const ModelConfig n = gpt2_model();
+    export_model(n, save_model(n, folder / "of-gpt2"), folder / "gpt2");
+    const SafetensorsReader gpt2 = SafetensorsReader::open(folder / "gpt2");
+    // Conv1D: y = x W, with query, key and value side by side.
+    const std::vector<float> qkv = read_all(gpt2, "transformer.h.1.attn.c_attn.weight"), bias = read_all(gpt2, "transformer.h.1.attn.c_attn.bias");
+    for (i64 in = 0; in < d; ++in)
+        for (i64 out = 0; out < d; ++out) {
+            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + out)] == value_of("param/layers.1.attn.q.weight", in * d + out));
+            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + d + out)] == value_of("param/layers.1.attn.k.weight", in * d + out));
+            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + 2 * d + out)] == value_of("param/layers.1.attn.v.weight", in * d + out));
+        }
+    CHECK(bias[static_cast<std::size_t>(2 * d + 5)] == value_of("param/layers.1.attn.v.bias", 5));
+    CHECK(read_all(gpt2, "transformer.wpe.weight") == values_of("param/positions.weight", {n.seq, d}));
+    CHECK(gpt2.find("lm_head.weight") == nullptr);
+}
+
+TEST_CASE("there and back, every value is the same bits, asked for in any pieces")
+{
+    for (const ModelConfig& model : models()) {
+        const TemporaryFolder folder;
+        export_model(model, save_model(model, folder.path()), folder / "theirs");
+        const HuggingFaceModel theirs = open_hugging_face(folder / "theirs");
+        for (const i64 at_once : {i64{1} << 30, i64{1000}, i64{7}})
+            require_values(theirs, at_once);
+    }
+}
+
+TEST_CASE("tensors larger than a buffer go through in parts")
+{
+    ModelConfig llama = llama_model(), gpt2 = gpt2_model();
+    llama.layers = gpt2.layers = 1;
+    llama.ffn_dim = 45'000; // 24 x 45000 > 2^20, transposed
+    llama.vocab = 50'000;   // as it is
+    gpt2.dim = 600;         // 600 x 1800, three side by side
+    for (const ModelConfig& model : {llama, gpt2}) {
+        const TemporaryFolder folder;
+        export_model(model, save_model(model, folder.path()), folder / "theirs");
+        require_values(open_hugging_face(folder / "theirs"), 100'003);
+    }
+}
+
+TEST_CASE("config.json says what [model] says, both ways")
+{
+    std::vector<ModelConfig> all = models();
+    all[0].rope_scaling = {8, 1, 4, 4096};
+    all[2].rope_theta = 123456.789;
+    for (ModelConfig& model : all) {
+        model.norm_eps = 1e-6;
+        const ModelConfig back = parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", {5, 6}), "config.json");
+        CHECK(print_hugging_face_config(back, "bfloat16", {5, 6}) == print_hugging_face_config(model, "bfloat16", {5, 6}));
+        CHECK(back.rope_scaling == model.rope_scaling);
+        CHECK(parameter_count(back) == parameter_count(model));
+    }
+    const Json json = Json::parse(print_hugging_face_config(all[0], "bfloat16", {5, 6}));
+    CHECK(json["torch_dtype"] == "bfloat16");
+    CHECK(json["eos_token_id"] == 6);
+    CHECK(Json::parse(print_hugging_face_config(all[0], "float32"))["bos_token_id"].is_null());
+    ModelConfig grouped = gpt2_model();
+    grouped.kv_heads = 2;
+    CHECK(says(message_of<UserError>([&] { (void)print_hugging_face_config(grouped, "float32"); }), "kv_heads", "GPT2LMHeadModel"));
+}
+
+TEST_CASE("config.json of published models gives their sizes")
+{
+    // The fields that Llama 3.1 8B has, in the form before transformers 5 …
+    const char* const llama = R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":[128001,128008],
+        "hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,"max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama",
+        "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"pretraining_tp":1,"rms_norm_eps":1e-05,
+        "rope_scaling":{"factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192,"rope_type":"llama3"},
+        "rope_theta":500000.0,"tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":128256})";
+    const ModelConfig old = parse_hugging_face_config(llama, "config.json");
+    CHECK(parameter_count(old) == 8'030'261'248);
+    CHECK(old.rope_scaling == RopeScaling{8, 1, 4, 8192});
+    CHECK(old.rope_theta == 500000);
+    CHECK(old.seq == 131072);
+    // … and in the newer one.
+    Json changed = Json::parse(llama);
+    changed["rope_parameters"] = changed["rope_scaling"];
+    changed["rope_parameters"]["rope_theta"] = changed["rope_theta"];
+    changed.erase("rope_scaling");
+    changed.erase("rope_theta");
+    const ModelConfig newer = parse_hugging_face_config(changed.dump(), "config.json");
+    CHECK(print_hugging_face_config(newer, "float32") == print_hugging_face_config(old, "float32"));
+    // GPT-2 small, which leaves much to defaults.
+    const ModelConfig gpt2 = parse_hugging_face_config(R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})", "config.json");
+    CHECK(parameter_count(gpt2) == 124'439'808);
+    CHECK(gpt2.norm_eps == 1e-5);
+}
+
+TEST_CASE("what a model of ours cannot be is refused by name, and so is what is wrong")
+{
+    const ModelConfig llama = llama_model(), gpt2 = gpt2_model();
+    CHECK(refusal(llama, {{"head_dim", nullptr}, {"hidden_act", "swish"}, {"unknown", 5}}).empty());
+    for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{
+             {{{"attention_bias", true}}, "attention_bias"}, {{{"mlp_bias", true}}, "mlp_bias"}, {{{"hidden_act", "gelu"}}, "hidden_act"},
+             {{{"head_dim", 8}}, "head_dim"}, {{{"quantization_config", Json::object()}}, "quantised"}, {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
+             {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "linear"}, {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "yarn"},
+             {{{"rope_parameters", {{"rope_type", "dynamic"}}}}, "dynamic"}, {{{"architectures", {"MistralForCausalLM"}}}, "Mistral"}})
+        CHECK(says(refusal(llama, change), "cannot be imported", word));
+    for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{{{{"activation_function", "gelu"}}, "activation_function"},
+                                                                                {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
+                                                                                {{{"scale_attn_weights", false}}, "scale_attn_weights"},
+                                                                                {{{"add_cross_attention", true}}, "add_cross_attention"}})
+        CHECK(says(refusal(gpt2, change), "cannot be imported", word));
+    for (const Json& change : std::vector<Json>{{{"hidden_size", nullptr}}, {{"hidden_size", 1.5}}, {{"hidden_size", -24}}, {{"hidden_size", "24"}}, {{"hidden_size", 25}},
+                                                {{"hidden_size", 99999999999999}}, {{"num_attention_heads", 0}}, {{"num_key_value_heads", 4}}, {{"intermediate_size", 0}},
+                                                {{"vocab_size", nullptr}}, {{"rms_norm_eps", "1"}}, {{"rms_norm_eps", 0}}, {{"tie_word_embeddings", 1}},
+                                                {{"rope_scaling", 5}}, {{"rope_scaling", {{"rope_type", "llama3"}}}}, {{"rope_scaling", {{"rope_type", 3}}}},
+                                                {{"architectures", {1}}}, {{"architectures", Json::array()}}, {{"architectures", {"a", "b"}}}}) {
+        INFO(change.dump());
+        CHECK(says(refusal(llama, change), "config.json"));
+    }
+    for (const char* text : {"", "[]", "{", "5", "{}", R"({"model_type":"llama","model_type":"gpt2"})"})
+        CHECK(says(message_of<UserError>([&] { (void)parse_hugging_face_config(text, "config.json"); }), "config.json"));
+}
+
+TEST_CASE("a folder whose tensors are not those of its config.json is refused")
+{
+    const TemporaryFolder folder;
+    ModelConfig model = gpt2_model();
+    const std::string home = folder / "theirs";
+    export_model(model, save_model(model, folder.path()), home);
+    const auto message = [&] { return message_of<UserError>([&] { (void)open_hugging_face(home); }); };
+    const auto config = [&](const ModelConfig& m) { put(home + "/config.json", print_hugging_face_config(m, "float32")); };
+    CHECK(message().empty());
+    model.layers = 3;
+    config(model);
+    CHECK(says(message(), "no tensor \"transformer.h.2.ln_1.weight\""));
+    model.layers = 1;
+    config(model);
+    CHECK(says(message(), "a tensor \"transformer.h.1."));
+    model.layers = 2'000'000'000; // nothing as long is made
+    config(model);
+    CHECK(says(message(), "2000000000 layers"));
+    model = gpt2_model();
+    model.vocab = 51;
+    config(model);
+    CHECK(says(message(), "transformer.wte.weight", "[50, 24]", "[51, 24]"));
+    model = gpt2_model();
+    model.tied_embeddings = false;
+    config(model);
+    CHECK(says(message(), "lm_head.weight"));
+    std::filesystem::remove(home + "/config.json");
+    CHECK(says(message(), "no config.json"));
+
+    // A head that is stored though it is tied.
+    model.tied_embeddings = false;
+    export_model(model, save_model(model, folder / "untied"), folder / "head");
+    model.tied_embeddings = true;
+    put(folder / "head/config.json", print_hugging_face_config(model, "float32"));
+    CHECK(says(message_of<UserError>([&] { (void)open_hugging_face(folder / "head"); }), "lm_head.weight", "tie_word_embeddings"));
+}

@@ -1,0 +1,122 @@
+// `trivium checkpoint export` and `import`, as users type them.
+#include "catch.hpp"
+#include "io/limited_files.hpp"
+#include "program.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// A short run with a tokenizer of its own, in ck/.
+struct Trained {
+    Folder folder;
+    Trained()
+    {
+        write_text(folder / "text.txt", some_text(6000));
+        good({"data", "tokenizer", "text.txt", "--vocab", "300", "-o", "tok.model"});
+        good({"data", "tokenize", "text.txt", "--tokenizer", "tok.model", "-o", "train.h5", "--valid", "valid.h5", "--valid-fraction", "0.2"});
+        write_text(folder / "run.toml", "[model]\nlayers = 2\ndim = 32\nkv_heads = 2\nseq = 32\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\ntokenizer = \"tok.model\"\n"
+                                        "[train]\nsteps = 3\nglobal_batch = 4\nlr = 3e-3\n[parallel]\nthreads = 1\n[checkpoint]\ndir = \"ck\"\n");
+        good({"train", "run.toml"});
+    }
+    Outcome run(const std::vector<std::string>& arguments) const { return run_program(arguments, folder.path()); }
+    std::string good(const std::vector<std::string>& arguments) const
+    {
+        const Outcome outcome = run(arguments);
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return outcome.out + outcome.err;
+    }
+    std::string bad(const std::vector<std::string>& arguments, int status = 2) const
+    {
+        const Outcome outcome = run(arguments);
+        CHECK(outcome.status == status);
+        return outcome.err;
+    }
+    std::vector<std::string> names(const std::string& path) const
+    {
+        std::vector<std::string> found;
+        for (const auto& entry : fs::directory_iterator(folder / path))
+            found.push_back(entry.path().filename().string());
+        std::sort(found.begin(), found.end());
+        return found;
+    }
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates the same, generates, trains on")
+{
+    const Trained t;
+    const std::string said = t.good({"checkpoint", "export", "ck", "theirs", "--shard-size", "100KB"});
+    CHECK(has(said, "LlamaForCausalLM of step 3"));
+    CHECK(has(said, "sentencepiece, 300 words"));
+    const std::vector<std::string> files = t.names("theirs");
+    CHECK(files.front() == "config.json");
+    CHECK(files.back() == "tokenizer.model");
+    CHECK(std::find(files.begin(), files.end(), "model.safetensors.index.json") != files.end());
+    CHECK(json::parse(read_text(t.folder / "theirs/config.json"))["eos_token_id"] == 2);
+
+    CHECK(has(t.good({"checkpoint", "import", "theirs", "ours/"}), "train.init_from=ours/"));
+    CHECK(t.names("ours") == std::vector<std::string>{"latest", "model.toml", "step-00000000", "tokenizer.model"});
+    t.good({"checkpoint", "verify", "ours"});
+    const auto loss = [&](const std::string& config, const std::string& checkpoint) {
+        return json::parse(t.run({"eval", config, "--data", "valid.h5", "--checkpoint", checkpoint, "--json"}).out)["loss"].get<double>();
+    };
+    CHECK(loss("ours/model.toml", "ours") == loss("run.toml", "ck"));
+    CHECK(has(t.good({"generate", "ours/model.toml", "--checkpoint", "ours", "--prompt", "the", "--tokens", "4"}), "the"));
+    const std::string training = t.good({"train", "ours/model.toml", "train.init_from=ours", "data.train=train.h5", "data.valid=valid.h5", "train.steps=1",
+                                         "train.lr=0.0", "checkpoint.dir=further"});
+    CHECK(has(training, "weights from"));
+    CHECK(loss("ours/model.toml", "further") == loss("run.toml", "ck"));
+
+    // Theirs is another tokenizer's: said so.
+    t.good({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "-o", "bytes.h5"});
+    CHECK(has(t.bad({"eval", "ours/model.toml", "--data", "bytes.h5", "--checkpoint", "ours"}), "another tokenizer"));
+    // Without a tokenizer nothing is known of it, and nothing refused.
+    fs::remove(t.folder / "theirs/tokenizer.model");
+    CHECK(has(t.good({"checkpoint", "import", "theirs", "plain", "model.seq=16"}), "none there"));
+    CHECK(has(read_text(t.folder / "plain/model.toml"), "seq = 16"));
+    t.good({"eval", "plain/model.toml", "--data", "valid.h5", "--checkpoint", "plain"});
+
+    t.good({"checkpoint", "export", "ck/step-00000003", "narrow", "--type", "bf16"});
+    CHECK(t.names("narrow") == std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.model"});
+    CHECK(json::parse(read_text(t.folder / "narrow/config.json"))["torch_dtype"] == "bfloat16");
+}
+
+TEST_CASE("export and import refuse what they cannot do, and leave nothing behind")
+{
+    const Trained t;
+    t.good({"checkpoint", "export", "ck", "theirs"});
+    const auto before = t.names(".");
+    CHECK(has(t.bad({"checkpoint", "export", "ck", "theirs"}), "not empty"));
+    CHECK(has(t.bad({"checkpoint", "export", "nowhere", "new"}), "nowhere"));
+    CHECK(has(t.bad({"checkpoint", "export", "ck", "new", "--type", "f8"}), "f8"));
+    for (const char* size : {"", "0", "5XB", "-5GB", "99999999999", "5 GB", "GB"})
+        CHECK(has(t.bad({"checkpoint", "export", "ck", "new", std::string("--shard-size=") + size}), "--shard-size"));
+    CHECK(has(t.bad({"checkpoint", "import", "ck", "new"}), "config.json"));
+    CHECK(has(t.bad({"checkpoint", "import", "nowhere", "new"}), "nowhere"));
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "ck"}), "not empty"));
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new", "train.lr=1"}), "[model] or [data]"));
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new", "model.norm_eps=1e-3"}), "another model"));
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new", "model.sec=3"}), "'seq'"));
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new", "data.tokenizer=nowhere"}), "nowhere"));
+    {
+        const trivium::LimitedFiles full(20'000);
+        CHECK(has(t.bad({"checkpoint", "export", "ck", "new"}, 1), "cannot write"));
+        CHECK(t.run({"checkpoint", "import", "theirs", "new"}).status == 1);
+    }
+    std::string shard = read_text(t.folder / "theirs/model.safetensors");
+    write_text(t.folder / "theirs/model.safetensors", shard.substr(0, shard.size() - 1));
+    CHECK(has(t.bad({"checkpoint", "import", "theirs", "new"}), "model.safetensors"));
+    CHECK(t.names(".") == before);
+    for (const char* command : {"export", "import"})
+        CHECK(has(t.good({"checkpoint", command, "--help"}), "hugging-face.md"));
+}
