@@ -29,6 +29,8 @@ function(trivium_packages_of out)
       list(APPEND packages OpenMP)
     elseif(library STREQUAL "PkgConfig::SENTENCEPIECE")
       list(APPEND packages SentencePiece)
+    elseif(library STREQUAL "PkgConfig::PCRE2")
+      list(APPEND packages PCRE2)
     elseif(library MATCHES "::")
       message(FATAL_ERROR "cmake/TriviumInstall.cmake knows no package for ${library}: add it here and in "
         "cmake/TriviumConfig.cmake.in, so that installed rooms can be linked.")

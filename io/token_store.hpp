@@ -3,7 +3,7 @@
 //
 //   tokens            u16 (vocab <= 65536) or u32, contiguous; each document is followed by eos
 //   document_offsets  i64, documents + 1: document d is tokens [d, d + 1)
-//   tokenizer_model   u8: the SentencePiece model, or "bytes"
+//   tokenizer_model   u8: the SentencePiece model, the tokenizer.json, or "bytes"
 //   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), tokens_xxh64
 //
 // In front of HDF5's own bytes stands the seal (io/seal.hpp): kind, version, size, hash of all but the tokens.

@@ -1,8 +1,10 @@
 #include "io/tokenizer.hpp"
 
 #include "base/check.hpp"
+#include "io/byte_bpe.hpp"
 #include "io/files.hpp"
 #include "io/hash.hpp"
+#include "io/tokenizer_json.hpp"
 
 #include <cstdio>
 #include <sentencepiece_processor.h>
@@ -55,7 +57,7 @@ public:
     SentencePieceTokenizer(std::string model, const std::string& place) : model_(std::move(model))
     {
         const auto bad = [&](const std::string& problem, const std::string& reason) {
-            throw UserError({place, problem, reason, "give a SentencePiece model, such as `trivium data tokenizer` makes, or \"bytes\""});
+            throw UserError({place, problem, reason, "give a SentencePiece model, such as `trivium data tokenizer` makes, a tokenizer.json, or \"bytes\""});
         };
         if (model_.empty())
             bad("is no SentencePiece model", "the file is empty");
@@ -182,7 +184,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec)
     if (spec == "bytes")
         return std::make_unique<ByteTokenizer>();
     if (spec.empty())
-        throw UserError({"tokenizer", "none is named", "", "give \"bytes\" or the path of a SentencePiece model"});
+        throw UserError({"tokenizer", "none is named", "", "give \"bytes\", or the path of a SentencePiece model or a tokenizer.json"});
     return tokenizer_from_model(read_file(spec, "tokenizer model (nor is it \"bytes\")"), spec);
 }
 
@@ -190,6 +192,8 @@ std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const 
 {
     if (model == "bytes")
         return std::make_unique<ByteTokenizer>();
+    if (looks_like_tokenizer_json(model))
+        return make_byte_bpe(model, place);
     return std::make_unique<SentencePieceTokenizer>(model, place);
 }
 

@@ -30,7 +30,7 @@ struct DataConfig {
     {
         visit("train", self.train, "token store to train on (made by `trivium data tokenize`)");
         visit("valid", self.valid, "token store for the validation loss; empty = none");
-        visit("tokenizer", self.tokenizer, "\"bytes\" or a SentencePiece model file");
+        visit("tokenizer", self.tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as GPT-2 and Llama 3 have)");
     }
 };
 

@@ -250,7 +250,7 @@ void add_tokenize(Command& data)
     command
         .option("input", options->inputs, "Text files (a document each), JSONL files (a document a line), folders",
                 {.required = true, .type = "INPUT…"})
-        .option("--tokenizer", options->tokenizer, "\"bytes\", or a SentencePiece model file", {.required = true, .type = "T"})
+        .option("--tokenizer", options->tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)", {.required = true, .type = "T"})
         .option("-o,--output", options->output, "The token store to write", {.required = true, .type = "FILE.h5"})
         .option("--key", options->key, "Field of a JSONL line that holds the text", {.show_default = true})
         .option("--valid", options->valid, "Hold text out of the output, into this second store", {.type = "FILE.h5"})

@@ -1,0 +1,232 @@
+"""Byte-level BPE against the package `tokenizers`, which defines it.
+
+  byte_bpe_check.py make DIR              trains small tokenizers, writes them and golden.json: texts and their ids
+  byte_bpe_check.py check DIR PROGRAM [--texts N] [--seed N] [--whole-unicode]
+                                          random texts through PROGRAM (byte_bpe_ids) and the package: the same ids
+Exit status 77: the package is not installed.
+"""
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import unicodedata
+
+try:
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+except ImportError:
+    print("skipped: the Python package `tokenizers` is not installed")
+    sys.exit(77)
+
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+GPT4 = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
+CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+SENTENCES = [
+    "The king's men didn't say what they'll do, and WE'VE heard THEY'RE 1234567 strong; I'm sure it's 3.14159.\n",
+    "In the beginning God created the heaven and the earth. And the earth was without form, and void.\r\n",
+    "    for (int i = 0; i < 10; ++i) {\n\t\tsum += x[i] * 0x1F; // a comment\n    }\n\n\n",
+    "Größe, façade, naïve, Ærø, İstanbul, ﬁne ſtone; e\u0301 o\u0308 n\u0303.\n",
+    "Привет, мир! Как дела? Всё хорошо.\n", "Γειά σου Κόσμε, ὁ ἄνθρωπος.\n", "שלום עולם، مرحبا بالعالم ١٢٣٤٥.\n",
+    "नमस्ते दुनिया १२३, สวัสดีชาวโลก ๑๒๓.\n", "你好,世界。今天天气很好。こんにちは世界、カタカナ。안녕하세요 세계.\n",
+    "😀😃👨‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪🇫🇷 ❤️ ½ ² ③ Ⅳ ㊗ ﹩ € £.\n",
+]
+
+NASTY = [
+    "", " ", "  ", "   ", "\n", "\r\n", "\r\n\r\n \n", "\t", " \t \t", "a", " a", "a ", "  a", "a  b   c    d", "a\n b\r\n  c \r d",
+    "I'm you're he's IT'S we'LL They'Ve 'sup 'S'T'RE don''t ' 's", "l’été aujourd’hui", "ſ'ſ x'ſ K K",
+    "1 12 123 1234 12345 3.14 1,000,000 ½² Ⅳ ④ ١٢٣٤ १२३४", "x1y22z333", "snake_case CamelCase HTTPServer kebab-case a.b.c",
+    "!!! ??? ... --- ((( ))) [{<>}] $100 +1 =2 ^3 `x` ~y| \\ / @# %&*", "....\n\n....\r\n/path/to//file\n",
+    "e\u0301e\u0301 o\u0308\u0323 \u0301alone \u200dx\u200cy", "👨‍👩‍👧‍👦 🏳️‍🌈👍🏽 🇩🇪🇫🇷 ❤️\ufe0f", "नमस्ते क्षत्रिय สวัสดี", "你好,世界。今天 天气", "こんにちはカタカナ한국어",
+    "שלום مرحبا \u202eabc\u202c", "\u00a0a\u00a0 \u2003b \u3000c\u2028d\u2029e\u0085f\u180eg\ufeffh\u200bi\u1680j\u205fk\u202fl",
+    "\x00\x01\x02\x7f\x1b[0m \x1c\x1d\x1e\x1f \x0b\x0c", "\ufffd\ufffe\U0010ffff\ue000", "Σίσυφος ΣΊΣΥΦΟΣ ǅ ǆ ʰ ª º", "x" * 300, " " * 300 + "x", "\n" * 100,
+    "ab" * 200 + " " * 50 + "\n" * 3, "<|endoftext|>", "<|begin_of_text|>a<|end_of_text|> <|eot_id|>", "<|endoftext|", "</s><s><unk>",
+    "<think>yes</think> a<think>b ▁▁x <tool><tool_call>", "the the the The THE", "\u0130\u0131 ß SS ss ﬁ", "a\u0300\u0301\u0302b", "\U0001d400\U0001d7d8 𠀀𠀁",
+    "Ġ Ċ č ġ Ń", "'" * 20 + "s" * 20,
+]
+
+
+def train(pre_tokenizer, vocab):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=vocab, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+    words = [w for s in SENTENCES for w in (s, s, s.upper(), s.lower(), s.replace(" ", "  "), " " + s)]
+    tokenizer.train_from_iterator(words, trainer)
+    return tokenizer
+
+
+def split(pattern, behavior="isolated", invert=False):
+    return pre_tokenizers.Split(Regex(pattern), behavior, invert=invert)
+
+
+def byte_level(prefix=False, regex=False):
+    return pre_tokenizers.ByteLevel(add_prefix_space=prefix, use_regex=regex)
+
+
+def sequence(*steps):
+    return pre_tokenizers.Sequence(list(steps))
+
+
+def without_type(text):
+    """As in GPT-2's own file: no type of the model, merges as lines."""
+    file = json.loads(text)
+    del file["model"]["type"], file["model"]["ignore_merges"], file["model"]["byte_fallback"]
+    file["model"]["merges"] = [" ".join(pair) for pair in file["model"]["merges"]]
+    return file
+
+
+def fewer_merges(text):
+    """Words that no merge makes any more: only ignore_merges finds them."""
+    file = json.loads(text)
+    merges = file["model"]["merges"]
+    used = {part for pair in merges for part in pair}
+    file["model"]["merges"] = [pair for i, pair in enumerate(merges) if i % 3 or "".join(pair) in used]
+    file["model"]["ignore_merges"] = True
+    return file
+
+
+def make(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {}
+    gpt2 = train(byte_level(regex=True), 700)
+    gpt2.add_special_tokens(["<|endoftext|>"])
+    gpt2.post_processor = processors.ByteLevel(trim_offsets=False)
+    made["gpt2"] = without_type(gpt2.to_str())
+
+    llama3 = train(sequence(split(LLAMA3), byte_level()), 800)
+    llama3.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>", "<|eot_id|>"])
+    bos = llama3.token_to_id("<|begin_of_text|>")
+    llama3.post_processor = processors.TemplateProcessing(single="<|begin_of_text|> $A", special_tokens=[("<|begin_of_text|>", bos)])
+    made["llama3"] = fewer_merges(llama3.to_str())
+
+    digits = train(sequence(pre_tokenizers.Digits(individual_digits=True), byte_level(regex=True)), 500)
+    digits.add_special_tokens(["<s>", "</s>", "<unk>"])
+    digits.add_tokens([AddedToken("<think>", normalized=False), AddedToken("</think>", normalized=False), "▁▁", "<tool>", "<tool_call>", "the"])
+    made["digits"] = json.loads(digits.to_str())
+
+    variants = {
+        "gpt4": sequence(split(GPT4, "removed", True), byte_level()),
+        "cased": sequence(split(CASED, "removed", True), byte_level()),
+        "prefix": byte_level(prefix=True, regex=True),
+        "punctuation": sequence(pre_tokenizers.Punctuation("contiguous"), byte_level(regex=True), ),
+        "previous": sequence(split(r"[\s,.]", "merged_with_previous"), pre_tokenizers.Digits(False), byte_level(prefix=True)),
+        "next": sequence(split(r"\s|'(?=[a-z])|(?<=\p{Han})", "merged_with_next"), byte_level()),
+        "removed": sequence(split(r"\S+", "contiguous", True), pre_tokenizers.Split("an", "removed"), split("[0-9][0-9][0-9]"), byte_level()),
+        "empty": sequence(split(r"(?=\p{Lu})|x*?"), split(r"[^\S\n]{2,}\d?"), byte_level()),
+    }
+    shared = json.loads(digits.to_str())
+    shared["added_tokens"] = [token for token in shared["added_tokens"] if token["special"]]
+    for name, pre_tokenizer in variants.items():
+        shared["pre_tokenizer"] = json.loads(pre_tokenizer.__getstate__())
+        made[name] = json.loads(json.dumps(shared))
+
+    golden = {"texts": NASTY + SENTENCES, "ids": {}}
+    pre_tokenizers_of = {name: made[name]["pre_tokenizer"] for name in variants}
+    for name, file in made.items():
+        text = json.dumps(file, ensure_ascii=False, separators=(",", ":"))
+        if name not in variants:
+            (folder / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+        golden["ids"][name] = [ids_of(load(text), t) for t in golden["texts"]]
+    (folder / "golden.json").write_text(json.dumps({**golden, "pre_tokenizers": pre_tokenizers_of}, separators=(",", ":")) + "\n")
+
+
+def load(text):
+    tokenizer = Tokenizer.from_str(text)
+    tokenizer.encode_special_tokens = True  # text that spells a control word stays text
+    return tokenizer
+
+
+def ids_of(tokenizer, text):
+    return tokenizer.encode(text, add_special_tokens=False).ids
+
+
+def files(folder):
+    """Name and text of each tokenizer: the files, and digits.json with the other pre-tokenizers."""
+    for path in sorted(folder.glob("*.json")):
+        if path.name != "golden.json":
+            yield path.stem, path.read_text(encoding="utf-8")
+    shared = json.loads((folder / "digits.json").read_text(encoding="utf-8"))
+    shared["added_tokens"] = [token for token in shared["added_tokens"] if token["special"]]
+    for name, pre_tokenizer in json.loads((folder / "golden.json").read_text())["pre_tokenizers"].items():
+        yield name, json.dumps({**shared, "pre_tokenizer": pre_tokenizer}, ensure_ascii=False)
+
+
+def characters(whole):
+    """Those that every Unicode version knows alike, or all that Python knows."""
+    known = unicodedata if whole else unicodedata.ucd_3_2_0
+    every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and known.category(chr(c)) != "Cn"]
+    return every + [chr(c) for c in range(0x1F600, 0x1F640)]
+
+
+def random_text(draw, every):
+    common = "aeinstAEST   '''\n\r\t.,;:!?-_/()0123456789éßſ"
+    pieces = NASTY + SENTENCES + ["'s", "'LL", " \n", "\r\n", "  ", "<think>", "the", "</s>"]
+    text = ""
+    for _ in range(draw.randrange(1, 12)):
+        kind = draw.randrange(6)
+        if kind == 0:
+            text += draw.choice(every) * draw.choice([1, 1, 1, 5])
+        elif kind == 1:
+            at = draw.randrange(len(every))
+            text += "".join(draw.choice(every[at:at + 60]) for _ in range(8))
+        elif kind == 2:
+            piece = draw.choice(pieces)
+            at = draw.randrange(len(piece) + 1)
+            text += piece[at:at + 20]
+        elif kind == 3:
+            text += draw.choice(" \n\t\r\u00a0\u3000\u0085") * draw.randrange(1, 6)
+        else:
+            text += "".join(draw.choice(common) for _ in range(draw.randrange(1, 12)))
+    return text
+
+
+def check(folder, program, texts, seed, whole):
+    draw = random.Random(seed)
+    every = characters(whole)
+    print(f"seed {seed}, Unicode {unicodedata.unidata_version if whole else '3.2 and emoji'}")
+    bad = 0
+    for name, file in files(folder):
+        tokenizer = load(file)
+        drawn = [random_text(draw, every) for _ in range(texts)]
+        path = pathlib.Path(program).parent / f"byte_bpe_check.{name}.json"
+        path.write_text(file, encoding="utf-8")
+        lines = "".join(text.encode().hex() + "\n" for text in drawn)
+        out = subprocess.run([program, path], input=lines, capture_output=True, text=True, check=True).stdout.split("\n")
+        path.unlink()
+        wrong = 0
+        for text, line in zip(drawn, out[:texts], strict=True):
+            ids, _, decoded = line.partition("|")
+            ours = [int(word) for word in ids.split()]
+            wanted = ids_of(tokenizer, text)
+            back = bytes.fromhex(decoded).decode(errors="replace")
+            if ours != wanted or (ours and back != tokenizer.decode(ours, skip_special_tokens=True)):
+                wrong += 1
+                if wrong <= 3:
+                    print(f"{name}: {text!r}\n  ours   {ours}\n  wanted {wanted}\n  {back!r}")
+        print(f"{name}: {texts} texts, {wrong} differ")
+        bad += wrong
+    return 1 if bad else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["make", "check"])
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("program", nargs="?")
+    parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--whole-unicode", action="store_true")
+    a = parser.parse_args()
+    if a.action == "make":
+        make(a.folder)
+        return 0
+    return check(a.folder, a.program, a.texts, a.seed, a.whole_unicode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,274 @@
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/bpe_merges.hpp"
+#include "io/files.hpp"
+#include "io/temporary_folder.hpp"
+#include "io/text_source.hpp"
+#include "io/token_store.hpp"
+#include "io/tokenizer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+
+using namespace trivium;
+using Json = nlohmann::json;
+
+namespace {
+
+const std::string data = std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/";
+
+std::string file_text(const std::string& name) { return read_file(data + name, "test data"); }
+Json file_json(const std::string& name) { return Json::parse(file_text(name)); }
+
+std::unique_ptr<Tokenizer> tokenizer_of(const Json& file) { return tokenizer_from_model(file.dump(), "tokenizer.json"); }
+std::unique_ptr<Tokenizer> gpt2() { return make_tokenizer(data + "gpt2.json"); }
+
+std::string message_for(const Json& file)
+{
+    return message_of<UserError>([&] { tokenizer_of(file); });
+}
+
+/// GPT-2's file with a change.
+template <class Change>
+Json changed(Change&& change)
+{
+    Json file = file_json("gpt2.json");
+    change(file);
+    return file;
+}
+
+Json split_by(const std::string& pattern)
+{
+    return Json{{"type", "Sequence"},
+                {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+                                   {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+}
+
+} // namespace
+
+TEST_CASE("ids are those of Hugging Face's tokenizers")
+{
+    // golden.json comes from the package itself: byte_bpe_check.py make.
+    const Json golden = file_json("golden.json");
+    Json shared = file_json("digits.json");
+    shared.at("added_tokens").erase(std::remove_if(shared.at("added_tokens").begin(), shared.at("added_tokens").end(),
+                                                   [](const Json& token) { return !token.at("special").get<bool>(); }),
+                                    shared.at("added_tokens").end());
+    for (const auto& [name, wanted] : golden.at("ids").items()) {
+        Json file = shared;
+        if (golden.at("pre_tokenizers").contains(name))
+            file["pre_tokenizer"] = golden.at("pre_tokenizers").at(name);
+        else
+            file = file_json(name + ".json");
+        const auto tokenizer = tokenizer_of(file);
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            const auto text = golden.at("texts").at(i).get<std::string>();
+            INFO(name << ": " << text);
+            const std::vector<i32> ids = tokenizer->encode(text);
+            CHECK(ids == wanted.at(i).get<std::vector<i32>>());
+            if (name != "prefix" && name != "previous" && name != "removed") // these add a space or drop text
+                CHECK(tokenizer->decode(ids) == text);
+        }
+    }
+}
+
+TEST_CASE("a tokenizer.json is told by its content, and stands for itself")
+{
+    const TemporaryFolder folder;
+    put(folder / "any.name", file_text("gpt2.json"));
+    const auto t = make_tokenizer(folder / "any.name");
+    CHECK(t->vocab_size() == 701);
+    CHECK(t->name() == "byte-level BPE, 701 words");
+    CHECK((t->model() == file_text("gpt2.json")));
+    CHECK(t->fingerprint().starts_with("bpe:"));
+    const auto again = tokenizer_from_model(t->model(), "");
+    CHECK(again->fingerprint() == t->fingerprint());
+    CHECK(again->encode("the king") == t->encode("the king"));
+    CHECK(make_tokenizer(data + "llama3.json")->fingerprint() != t->fingerprint());
+    // A store holds it, and what the store brings back is the same.
+    {
+        TokenStoreWriter store(folder / "store.h5", *t);
+        store.add(t->encode("the king's men"), 14);
+        store.finish();
+    }
+    const TokenStore store = TokenStore::open(folder / "store.h5");
+    CHECK(store.fingerprint() == t->fingerprint());
+    CHECK(store.tokenizer()->encode("their 123 men\n") == t->encode("their 123 men\n"));
+}
+
+TEST_CASE("control words: the ends of a text, and never made by text")
+{
+    const auto one = gpt2();
+    CHECK(one->eos() == 700);
+    CHECK(one->bos() == 700);
+    const auto two = make_tokenizer(data + "llama3.json");
+    CHECK(two->bos() == 800);
+    CHECK(two->eos() == 801);
+    CHECK(two->vocab_size() == 804);
+    const std::string text = "<|begin_of_text|>a<|end_of_text|><|eot_id|>";
+    const std::vector<i32> ids = two->encode(text);
+    CHECK(std::all_of(ids.begin(), ids.end(), [](i32 id) { return id < 800; }));
+    CHECK(two->decode(ids) == text);
+    CHECK(two->decode(std::vector<i32>{800, two->encode("a")[0], 803, 801}) == "a");
+    // Even where the model's own table lists the word, and takes whole pieces.
+    Json file = file_json("llama3.json");
+    file["model"]["vocab"]["<|end_of_text|>"] = 801;
+    file["pre_tokenizer"] = split_by("<.*>");
+    const auto whole = tokenizer_of(file);
+    CHECK(whole->eos() == 801);
+    CHECK(whole->encode("<|end_of_text|>").size() > 1);
+    // A special word that BPE makes as well stays a word; as the end of a text it would be of no use.
+    file = file_json("gpt2.json");
+    file["added_tokens"].push_back({{"id", file["model"]["vocab"]["!"]}, {"content", "!"}, {"special", true}});
+    CHECK(tokenizer_of(file)->decode(tokenizer_of(file)->encode("a!")) == "a!");
+    file["added_tokens"].erase(0);
+    CHECK(says(message_for(file), "tokenizer.json", "no word for the end of a text"));
+}
+
+TEST_CASE("any bytes come back, and any ids give text")
+{
+    std::mt19937_64 random(3);
+    for (const char* name : {"gpt2.json", "llama3.json"}) {
+        const auto t = make_tokenizer(data + name);
+        for (int n = 0; n < 300; ++n) {
+            std::string bytes;
+            for (auto size = random() % 40; size > 0; --size)
+                bytes += random() % 3 == 0 ? static_cast<char>(random() % 256) : "the \xc3\xa9"[random() % 6];
+            CHECK(t->decode(t->encode(bytes)) == bytes);
+        }
+        const std::string replaced = "\xef\xbf\xbd";
+        CHECK(t->decode(std::vector<i32>{-1, INT32_MIN, INT32_MAX, static_cast<i32>(t->vocab_size())}) == replaced + replaced + replaced + replaced);
+        CHECK(t->decode(t->encode("\xff")) == "\xff");
+        CHECK(t->encode("a\xff" "b").size() == 3);
+    }
+    // A hole in the ids is no word.
+    const auto holed = tokenizer_of(changed([](Json& file) { file["added_tokens"][0]["id"] = 710; }));
+    CHECK(holed->vocab_size() == 711);
+    CHECK(holed->eos() == 710);
+    CHECK(holed->decode(std::vector<i32>{705}) == "\xef\xbf\xbd");
+}
+
+TEST_CASE("merging: the best rank first, then the leftmost")
+{
+    // Against the definition: look for the best pair, merge it, begin again.
+    std::mt19937_64 random(5);
+    for (int round = 0; round < 200; ++round) {
+        std::vector<BpeMerges::Merge> merges;
+        i32 words = 4;
+        for (; words < 24; ++words) {
+            const auto pick = [&] { return static_cast<i32>(random() % static_cast<u64>(words)); };
+            const i32 left = pick(), right = pick();
+            if (std::none_of(merges.begin(), merges.end(), [&](const auto& m) { return m.left == left && m.right == right; }))
+                merges.push_back({left, right, words});
+        }
+        std::vector<i32> ids;
+        for (auto size = random() % 60; size > 0; --size)
+            ids.push_back(static_cast<i32>(random() % 4));
+        std::vector<i32> wanted = ids;
+        for (bool again = true; again;) {
+            again = false;
+            for (const BpeMerges::Merge& merge : merges) {
+                for (std::size_t i = 0; i + 1 < wanted.size() && !again; ++i)
+                    if (wanted[i] == merge.left && wanted[i + 1] == merge.right) {
+                        wanted[i] = merge.result;
+                        wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+                        again = true;
+                    }
+                if (again)
+                    break;
+            }
+        }
+        BpeMerges(merges).apply(ids);
+        CHECK(ids == wanted);
+    }
+}
+
+TEST_CASE("long words and long blanks take time in proportion")
+{
+    const auto t = gpt2();
+    for (const std::string& piece : {std::string("the"), std::string(" "), std::string("\xe4\xbd\xa0"), std::string("1"), std::string("\n ")}) {
+        std::string text;
+        while (text.size() < 400'000)
+            text += piece;
+        const auto begin = std::chrono::steady_clock::now();
+        CHECK((t->decode(t->encode(text)) == text));
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)); // quadratic, it would be many minutes
+    }
+}
+
+TEST_CASE("kinds of tokenizers that are not read are named")
+{
+    const auto with = [](const char* part, const Json& value) { return message_for(changed([&](Json& file) { file[part] = value; })); };
+    const auto model = [](const char* key, const Json& value) { return message_for(changed([&](Json& file) { file["model"][key] = value; })); };
+    CHECK(says(model("type", "Unigram"), "Unigram", "tokenizer.model"));
+    CHECK(says(model("type", "WordPiece"), "WordPiece"));
+    CHECK(says(model("byte_fallback", true), "byte_fallback", "SentencePiece"));
+    CHECK(says(model("dropout", 0.1), "dropout"));
+    CHECK(says(model("end_of_word_suffix", "</w>"), "end_of_word_suffix"));
+    CHECK(says(model("continuing_subword_prefix", "##"), "continuing_subword_prefix"));
+    CHECK(says(with("normalizer", {{"type", "NFC"}}), "normalizer", "NFC"));
+    CHECK(says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}}}}), "normalizer"));
+    CHECK(says(with("pre_tokenizer", {{"type", "Metaspace"}}), "Metaspace", "tokenizer.model"));
+    CHECK(says(with("pre_tokenizer", nullptr), "no pre_tokenizer ByteLevel"));
+    CHECK(says(with("decoder", {{"type", "Metaspace"}}), "decoder", "Metaspace"));
+    CHECK(says(message_for(changed([](Json& file) {
+              file["added_tokens"].push_back({{"id", 701}, {"content", "<x>"}, {"lstrip", true}});
+          })), "\"<x>\"", "lstrip"));
+    const auto tokenizer = tokenizer_of(changed([](Json& file) {
+        file["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json::array()}};
+        file["decoder"] = nullptr;
+        file["model"]["dropout"] = 0.0;
+    }));
+    CHECK(tokenizer->encode("the king") == gpt2()->encode("the king"));
+}
+
+TEST_CASE("patterns: what the two libraries read differently is refused, and none takes for ever")
+{
+    for (const char* pattern : {R"(\bx)", R"(\h)", "[[:alpha:]]", "[a-z&&[^x]]", "[]x]", "[x", "x{2}?", "x{1,3}+", "(?<name>x)", "(?m:x)", "(*FAIL)", "(x",
+                                R"(\p{NoSuch})", R"(\pL)", R"(\xe9)", R"(x\)", "[a-\\s]", R"(\1)", R"(\u12)", R"(\x{110000})", "*", "x{70000}"}) {
+        INFO(pattern);
+        const std::string message = message_for(changed([&](Json& file) { file["pre_tokenizer"] = split_by(pattern); }));
+        CHECK(says(message, "tokenizer.json", "pattern"));
+    }
+    const std::string many(3000, 'a');
+    for (const char* pattern : {"(?:a+)+[bc]", "(?:a|aa)*[bc]", "(?:a|a)*?b|a", "(?:(?:a|b)*)*[bc]"}) {
+        const auto t = tokenizer_of(changed([&](Json& file) { file["pre_tokenizer"] = split_by(pattern); }));
+        CHECK(t->decode(t->encode("aab")) == "aab");
+        CHECK(says(message_of<UserError>([&] { t->encode(many); }), "takes too long"));
+    }
+}
+
+TEST_CASE("damaged and hostile files are refused")
+{
+    const auto text_message = [](const std::string& text) { return message_of<UserError>([&] { tokenizer_from_model(text, "here/tokenizer.json"); }); };
+    const std::string whole = file_text("gpt2.json");
+    for (const std::size_t size : {std::size_t{1}, std::size_t{2}, std::size_t{100}, whole.size() / 2, whole.size() - 3})
+        CHECK(says(text_message(whole.substr(0, size)), "here/tokenizer.json"));
+    CHECK(says(text_message("{}"), "no 'model'"));
+    CHECK(says(text_message(R"({"model_type": "llama"})"), "no 'model'"));
+    CHECK(says(text_message(R"({"model": 3})"), "here/tokenizer.json"));
+    CHECK(says(text_message("{\"a\":" + std::string(1'000'000, '[')), "nested too deeply"));
+    CHECK(says(text_message("{\"a\": \"\xff\"}"), "here/tokenizer.json"));
+
+    const auto word = [](const char* name, const Json& id) { return message_for(changed([&](Json& file) { file["model"]["vocab"][name] = id; })); };
+    for (const Json& id : {Json(-1), Json(1e3), Json("7"), Json(nullptr), Json(u64{1} << 40), Json(~u64{0}), Json(100000)})
+        CHECK(says(word("the", id), "\"the\"", "id"));
+    CHECK(says(word("new", 5), "id 5", "two words"));
+    CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"].erase("!"); })), "no word for the byte 33"));
+    CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"] = Json::array(); })), "vocab"));
+    const auto merge = [](const Json& pair) { return message_for(changed([&](Json& file) { file["model"]["merges"].push_back(pair); })); };
+    for (const Json& bad : {Json("a"), Json("a b c"), Json(""), Json(3), Json::array({"a"}), Json::array({"a", 3}), Json("a zzz"), Json("z !")})
+        CHECK(says(merge(bad), "merge (number "));
+    CHECK(says(message_for(changed([](Json& file) { file["model"]["merges"] = "a b"; })), "merges"));
+    const auto added = [](const Json& token) { return message_for(changed([&](Json& file) { file["added_tokens"].push_back(token); })); };
+    CHECK(says(added({{"id", 5}, {"content", "new"}}), "\"new\"", "id 5"));
+    CHECK(says(added({{"id", 702}, {"content", "the"}}), "\"the\"", "id 702"));
+    CHECK(says(added({{"id", 702}, {"content", ""}}), "id 702"));
+    CHECK(says(added({{"id", -5}, {"content", "new"}}), "\"new\""));
+    CHECK(says(added({{"id", 1'000'000'000}, {"content", "new"}}), "\"new\""));
+    CHECK(says(added({{"content", "new"}}), "'id'"));
+    CHECK(says(added("new"), "'content'"));
+    CHECK(says(message_for(changed([](Json& file) { file["added_tokens"] = nullptr; })), "end of a text"));
+}
