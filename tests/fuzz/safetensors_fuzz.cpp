@@ -1,4 +1,4 @@
-// libFuzzer: the header of a safetensors file, and config.json's parser, take any bytes: a UserError or a result.
+// libFuzzer: any bytes as a safetensors file, as its header alone, and as JSON: a UserError or a result.
 #include "base/check.hpp"
 #include "io/safetensors.hpp"
 #include "io/strict_json.hpp"
@@ -7,20 +7,35 @@
 
 using namespace trivium;
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+namespace {
+
+void parse(std::string_view front, Bytes file_bytes)
 {
-    const std::string_view text(reinterpret_cast<const char*>(data), size);
     try {
-        const SafetensorsHeader header = parse_safetensors_header(text, static_cast<Bytes>(size), "input");
+        const SafetensorsHeader header = parse_safetensors_header(front, file_bytes, "input");
         Bytes end = 0; // what was accepted covers the data, each byte once
         for (const SafetensorsEntry& tensor : header.tensors) {
             if (tensor.begin != end || tensor.bytes < 0)
                 std::abort();
             end += tensor.bytes;
         }
-        if (header.data_begin + end != static_cast<Bytes>(size))
+        if (header.data_begin + end != file_bytes)
             std::abort();
     } catch (const UserError&) {
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+{
+    const std::string_view text(reinterpret_cast<const char*>(data), size);
+    parse(text, static_cast<Bytes>(size));
+    if (size > 0) { // the first byte says how much data there is: a header whose length fits is rare otherwise
+        std::string front(8, '\0');
+        for (std::size_t i = 0; i < 8; ++i)
+            front[i] = static_cast<char>((size - 1) >> (8 * i) & 0xff);
+        parse(front + std::string(text.substr(1)), static_cast<Bytes>(7 + size) + data[0]);
     }
     try {
         (void)parse_strict_json(text, "input");
