@@ -30,9 +30,9 @@ ids = [(7 * i * i + 3 * i) % 61 for i in range(120)]
 
 
 def run(*arguments, status=0):
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, errors="replace")
     assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
+    return done.stdout if "--json" in arguments else done.stdout + done.stderr
 
 
 def llama(**changes):
@@ -226,6 +226,38 @@ def test_export(folder):
         resolved.write_text(shown["config"])
         require_close(our_logits(resolved, home / "ours", home), theirs, "export of " + kind)
         require_same_parameters(home / "ours", home / "again-f32")
+
+
+def test_tokenizer(folder):
+    """tokenizer.json goes in and out with the model, and the text that is trained on has its ids."""
+    import tokenizers
+    text = "".join(f"{i} times {i} is {i * i}, as was said.\n" for i in range(600))
+    (folder / "text.txt").write_text(text)
+    bpe = tokenizers.Tokenizer(tokenizers.models.BPE())
+    bpe.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = tokenizers.decoders.ByteLevel()
+    bpe.train_from_iterator([text], tokenizers.trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<|endoftext|>"], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    gpt2(vocab_size=300).save_pretrained(folder / "theirs")
+    bpe.save(str(folder / "theirs/tokenizer.json"))
+    run(trivium, "checkpoint", "import", folder / "theirs", folder / "ours")
+    run(trivium, "data", "tokenize", folder / "text.txt", "--tokenizer", folder / "ours/tokenizer.json", "-o", folder / "train.h5")
+    run(trivium, "train", folder / "ours/model.toml", f"train.init_from={folder}/ours", f"data.train={folder}/train.h5", "train.steps=2",
+        "train.global_batch=2", f"checkpoint.dir={folder}/further", f"log.dir={folder}/logs")
+    run(trivium, "generate", folder / "ours/model.toml", "--checkpoint", folder / "further", "--prompt", "7 times", "--tokens", "5")
+    said = json.loads(run(trivium, "eval", folder / "ours/model.toml", "--checkpoint", folder / "ours", "--data", folder / "train.h5", "--json"))
+    ids = bpe.encode(text).ids + [bpe.token_to_id("<|endoftext|>")]
+    model, losses = loaded(folder / "theirs"), []
+    for begin in range(0, said["tokens"], 128):
+        window = torch.tensor([ids[begin:begin + 129]])
+        with torch.no_grad():
+            logits = model(window[:, :-1]).logits[0]
+        losses.append(torch.nn.functional.cross_entropy(logits, window[0, 1:], reduction="sum").item())
+    theirs = sum(losses) / said["tokens"]
+    print(f"loss over {said['tokens']} tokens: {said['loss']:.6f} and {theirs:.6f}")
+    assert said["tokens"] > 1000 and abs(said["loss"] - theirs) < tolerance
+    run(trivium, "checkpoint", "export", folder / "further", folder / "again")
+    assert (folder / "again/tokenizer.json").read_bytes() == (folder / "theirs/tokenizer.json").read_bytes()
 
 
 tests = {name.removeprefix("test_"): call for name, call in list(globals().items()) if name.startswith("test_")}
