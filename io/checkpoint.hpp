@@ -2,16 +2,17 @@
 // Checkpoints: tensors by global name and box, and the state of the run. A checkpoint knows tensors, not ranks: any
 // grid writes it, any other reads it. A folder "step-00000100" is complete or absent:
 //
-//   state.h5         the run state
 //   shard-00000.h5   what one rank wrote: a dataset per piece of "param/<name>", "adam_m/<name>", "adam_v/<name>", …
-//   manifest.json    the format, each file's size and xxHash64, each tensor's pieces; written last
+//   index.h5         each tensor as a virtual dataset over its pieces
+//   manifest.json    the state of the run, sizes and hashes; written last, verified first
 //
-// Version 1, one process's, had whole tensors in state.h5; it reads like any other.
+// docs/checkpoint.md has the whole format. Versions 1 and 2 read like this one.
 #include "base/units.hpp"
 #include "config/run_config.hpp"
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,7 +27,7 @@ template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<StoredType>{"f32", "f64"};
 constexpr Bytes size_of(StoredType type) { return type == StoredType::f32 ? 4 : 8; }
 
-/// A box of a tensor: `data` is its dense row-major content, owned by the caller; save_checkpoint reads it and
+/// A box of a tensor. `data` is its dense row-major content, owned by the caller; a save reads it, and
 /// CheckpointReader::read fills it.
 struct TensorPiece {
     std::string name; ///< of the tensor: "param/blocks.0.wq"
@@ -35,6 +36,9 @@ struct TensorPiece {
     StoredType type = StoredType::f32;
     void* data = nullptr;
     bool save = true; ///< this rank writes it: of a piece that several ranks hold, one does
+    /// For a save of what is not in memory, where `data` is null: gives bytes [begin, begin + to.size()) of the content;
+    /// called front to back. It may throw.
+    std::function<void(Bytes begin, std::span<std::byte> to)> fetch{};
 
     i64 count() const { return element_count(box.shape); } ///< elements
     Bytes bytes() const { return count() * size_of(type); }
@@ -55,6 +59,8 @@ struct RunState {
     std::string tokenizer{}; ///< fingerprint
     std::string grid{};      ///< that wrote it: "data 2 x pipeline 2 x tensor 2, zero 1"; for people, empty where unknown
     i64 ranks = 0;           ///< of that grid; 0 where unknown
+    std::string machine{};    ///< that it was planned for
+    std::string cost_table{}; ///< hash of that machine's rates and sizes
 
     bool operator==(const RunState&) const = default;
 };
@@ -62,13 +68,39 @@ struct RunState {
 /// "step-00000100".
 std::string checkpoint_name(i64 step);
 
-/// Writes the checkpoint `state.step` into the folder `dir`, which all ranks share, then the marker dir/latest, then
-/// removes all but the newest `keep` (0: keeps all; the new one always stays). All ranks of `world` call it at the
-/// same state.step, each with the pieces that it holds; the rest of `state`, and `keep`, are rank 0's. Those with
-/// `save` must tile each tensor, empty ones aside. Returns the checkpoint's path.
-/// On any rank's failure all throw what the lowest failing rank met, no folder of that name appears and older
-/// checkpoints stay: IoError where writing fails, InternalError where the pieces of a tensor leave a hole, overlap, or
-/// differ in type or whole shape.
+/// The saves of one run into the folder `dir`, which all ranks share. Each rank's share of a save is written by write()
+/// and publish() alone, which touch no communicator, so that a thread of its own may call them.
+class CheckpointWriter {
+public:
+    /// All ranks of `world` make one, each with the pieces that it holds: where they lie is the same in every save, what
+    /// `data` points to is read anew. Those with `save` must tile each tensor, empty ones aside. Makes `dir`.
+    /// Throws on all ranks alike: InternalError where the pieces leave a hole, overlap, or differ in type or whole
+    /// shape; IoError.
+    CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces);
+    CheckpointWriter(const CheckpointWriter&) = delete;
+    CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+    ~CheckpointWriter();
+
+    /// All ranks call it: makes the folder that the save is written to before it gets its name. IoError on all.
+    void begin(i64 step);
+    /// This rank's shard. What goes wrong is for collect(), and for failed().
+    void write() noexcept;
+    bool failed() const;
+    /// All ranks call it, each after its write(): on any rank's failure all throw what the lowest failing one met, no
+    /// folder of the checkpoint's name appears, and older checkpoints stay.
+    void collect();
+    /// Rank 0 calls it: index, manifest, name, the marker dir/latest; then removes all but the newest `keep` (0: none; the
+    /// new one always stays). Returns the path: from then on it is a checkpoint, and on the disk. IoError, and then
+    /// the folder is gone.
+    std::string publish(const RunState& state, i64 keep);
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// One save in one go. All ranks of `world` call it at the same state.step; the rest of `state`, and `keep`, are rank 0's.
+/// Returns the checkpoint's path. Errors as CheckpointWriter's, on all ranks.
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state,
                             std::span<const TensorPiece> pieces, i64 keep);
 
@@ -92,30 +124,33 @@ public:
         i64 pieces; ///< that it is stored in
     };
 
-    /// `path`: the checkpoint's own folder. Checks the manifest, the files' sizes, and the run state; other files are
-    /// opened, and with `check_hash` checked, when a read first touches them.
-    /// UserError where it is missing, incomplete, of another version, truncated, or inconsistent.
-    static CheckpointReader open(const std::string& path, bool check_hash = true);
+    /// `path`: the checkpoint's own folder. Reads the manifest and opens the index; shards are opened, and blocks of them
+    /// verified, when a read first touches them. UserError where there is none, or one of a version that this program
+    /// does not read; DamagedCheckpoint (a UserError, io/damaged.hpp) where it is not as it was written; IoError.
+    static CheckpointReader open(const std::string& path);
     CheckpointReader(CheckpointReader&&) noexcept;
     ~CheckpointReader();
 
     const std::string& path() const;
     const RunState& state() const;
-    const std::vector<Entry>& tensors() const; ///< sorted by name
+    std::vector<Entry> tensors() const; ///< sorted by name
     bool has(const std::string& name) const;
     i64 version() const; ///< of the format
     Bytes bytes() const; ///< on disk, without the manifest
     i64 shards() const;  ///< files with tensors
 
-    /// Fills into.data from all stored pieces that intersect into.box; f32 and f64 convert. Holds nothing larger
-    /// than a bounded buffer besides. `save` is of no matter.
-    /// UserError: no such tensor (names the nearest), another whole shape, a damaged file. \pre the box is in it
+    /// Fills into.data from the stored pieces that intersect into.box; f32 and f64 convert. Verifies the blocks that it
+    /// reads, and holds nothing larger than a few of them besides. `save` is of no matter.
+    /// UserError: no such tensor (names the nearest), another whole shape; DamagedCheckpoint; IoError. \pre the box is in it
     void read(const TensorPiece& into) const;
     /// `count` values from flattened index `begin` of tensor `name` on, as `type`.
     void read(const std::string& name, i64 begin, i64 count, StoredType type, void* data) const;
 
-    /// Checks every `parts`th file from `part` on: its hash, and that it has the pieces that the manifest claims.
-    /// With parts 0 to parts - 1 (of as many ranks) all are checked. UserError where one is bad.
+    /// Checks all but the tensors' data, or this part of it: index and headers, sizes. Little is read for it.
+    /// DamagedCheckpoint, IoError.
+    void check(i64 part = 0, i64 parts = 1) const;
+    /// Checks every byte, or this part of them: with parts 0 to parts - 1 (of as many ranks) all are checked.
+    /// DamagedCheckpoint, IoError.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:
@@ -124,12 +159,15 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// The checkpoint to go on from, if any. config.resume: "never"; "auto": the newest good one of config.dir, with a
-/// warning for each bad one; or a path, of a checkpoint or of a folder of them. Every file of it has been verified.
-/// All ranks of `world` call it and divide the files among them; all get the same answer. Rank 0 alone warns.
-/// UserError, on all ranks, where a path was given and has none, or where all that exist are bad.
+/// Goes on from a checkpoint, if there is one. config.resume: "never"; "auto": the newest good one of config.dir; or a
+/// path, of a checkpoint or of a folder of them. All ranks of `world` call it and get the same answer, the path.
+/// `use` gets each candidate, on all ranks, and reads what it needs; it may do so more than once: where a rank finds damage,
+/// in what it reads or in its share of what nobody reads, all go on to the checkpoint before, and rank 0 warns.
+/// Of config.dir, what is bad is set aside then: renamed to `.bad-NAME`.
+/// UserError, on all ranks, where a path was given and has none, or where all that exist are bad; and what else `use` throws.
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const std::function<void(const CheckpointReader&)>& use);
+
+/// The same, where each byte of the checkpoint is to be verified and none is used yet.
 std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config);
-/// The same for one process.
-std::optional<std::string> find_resume(const CheckpointConfig& config);
 
 } // namespace trivium

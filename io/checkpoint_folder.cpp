@@ -2,11 +2,13 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint_parts.hpp"
+#include "io/damaged.hpp"
 #include "io/files.hpp"
 #include "io/manifest.hpp"
 
 #include <algorithm>
 #include <cstdio>
+#include <fcntl.h>
 #include <filesystem>
 
 namespace trivium {
@@ -16,6 +18,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view prefix = "step-";
+// What stands before the name of a checkpoint that is not one: not yet, no longer, or for a moment.
+constexpr std::string_view begun = ".tmp-step-", removed = ".gone-", replaced = ".old-";
 
 bool is_checkpoint_name(const std::string& name)
 {
@@ -50,38 +54,37 @@ std::vector<std::string> share(Comm& world, const std::vector<std::string>& text
     return shared;
 }
 
-/// This rank's share of the files of a checkpoint is as it was written: else the problem.
-std::string problem_of(Comm& world, const std::string& path)
+/// The first problem that any rank has with the checkpoint at `path`, or "" where all have used it.
+std::string first_problem(Comm& world, const std::string& path, const std::function<void(const CheckpointReader&)>& use)
 {
-    try {
-        CheckpointReader::open(path).verify(world.rank(), world.size());
-    } catch (const Error& error) {
-        return error.what();
-    }
+    std::string problem;
+    succeed_together(world, [&] { // what is no damage is the user's to mend
+        try {
+            const CheckpointReader reader = CheckpointReader::open(path);
+            reader.check(world.rank(), world.size());
+            use(reader);
+        } catch (const DamagedCheckpoint& error) {
+            problem = error.what();
+        } catch (const IoError& error) {
+            problem = error.what();
+        }
+    });
+    for (std::string& theirs : gather_texts(world, problem))
+        if (!theirs.empty())
+            return theirs;
     return "";
 }
 
-/// The newest good checkpoint of `dir`; rank 0 warns about each bad one. Throws where all that exist are bad.
-std::optional<std::string> newest_good(Comm& world, const std::string& dir, const std::vector<std::string>& names)
+void set_aside(const std::string& dir, const std::vector<std::string>& bad, const std::string& good)
 {
-    std::string first_problem;
-    for (const std::string& name : names) {
-        const std::string path = dir + "/" + name;
-        const std::vector<std::string> problems = gather_texts(world, problem_of(world, path));
-        const auto problem = std::find_if(problems.begin(), problems.end(), [](const std::string& p) { return !p.empty(); });
-        if (problem == problems.end())
-            return path;
-        if (first_problem.empty())
-            first_problem = *problem;
-        if (world.rank() == 0)
-            log_warning(str("this checkpoint is not used: ", *problem));
+    for (const std::string& name : bad) {
+        const std::string aside = dir + "/.bad-" + name;
+        remove_all(aside);
+        rename_path(dir + "/" + name, aside);
+        log_warning(str(dir, "/", name, " is bad: set aside as ", aside));
     }
-    succeed_together(world, [&] { // all know it, one says it
-        if (!first_problem.empty())
-            throw UserError({dir, "every checkpoint in it is bad", first_problem,
-                             "restore one from a copy, or start anew with checkpoint.resume=never"});
-    });
-    return std::nullopt;
+    if (!bad.empty())
+        mark_latest(dir, good);
 }
 
 } // namespace
@@ -107,6 +110,25 @@ void rename_path(const std::string& from, const std::string& to)
         throw_errno(to, "make");
 }
 
+void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name)
+{
+    const std::string path = dir + "/" + name;
+    if (!fs::exists(path))
+        rename_path(temporary, path);
+    else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+        // A file system that cannot swap: should we end in between, remove_leftovers() puts the old one back.
+        const std::string old = str(dir, "/", replaced, name);
+        rename_path(path, old);
+        rename_path(temporary, path);
+        sync_path(dir);
+        return remove_all(old);
+    }
+    sync_path(dir);
+    remove_all(temporary); // the old one, where they were swapped
+}
+
+void mark_latest(const std::string& dir, const std::string& name) { write_file(dir + "/latest", name + "\n"); }
+
 void prune(const std::string& dir, const std::string& newest, i64 keep)
 {
     if (keep <= 0)
@@ -116,7 +138,7 @@ void prune(const std::string& dir, const std::string& newest, i64 keep)
         if (name == newest || ++kept <= keep)
             continue;
         // Renamed first: a folder that is half removed must not look like a checkpoint.
-        const std::string doomed = str(dir, "/.old-", name);
+        const std::string doomed = str(dir, "/", removed, name);
         rename_path(str(dir, "/", name), doomed);
         remove_all(doomed);
     }
@@ -129,13 +151,18 @@ void remove_leftovers(const std::string& dir)
     fs::directory_iterator at(dir, error);
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
         const std::string name = at->path().filename().string();
-        if (name.starts_with(".tmp-step-") || name.starts_with(".old-step-"))
-            leftovers.push_back(at->path().string());
+        if (name.starts_with(begun) || name.starts_with(removed) || name.starts_with(replaced) || name.starts_with(".scratch-"))
+            leftovers.push_back(name);
     }
     if (error)
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
-    for (const std::string& path : leftovers)
-        remove_all(path);
+    for (const std::string& name : leftovers) {
+        const std::string path = dir + "/" + name, own = dir + "/" + name.substr(name.find(prefix));
+        if (name.starts_with(replaced) && !fs::exists(own))
+            rename_path(path, own);
+        else
+            remove_all(path);
+    }
 }
 
 void supersede_checkpoints(const std::string& dir, i64 step)
@@ -175,24 +202,58 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     return names;
 }
 
-std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config)
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const std::function<void(const CheckpointReader&)>& use)
 {
     if (config.resume == "never")
         return std::nullopt;
     // One rank looks: what the others see of a shared folder may be older.
     std::vector<std::string> names;
-    const std::string& dir = config.resume == "auto" ? config.dir : config.resume;
+    const bool own = config.resume == "auto";
+    const std::string& dir = own ? config.dir : config.resume;
+    std::error_code ignored;
     succeed_together(world, [&] {
-        if (world.rank() == 0 && (config.resume == "auto" || (fs::is_directory(dir) && !fs::exists(dir + "/" + manifest_file))))
+        if (world.rank() != 0)
+            return;
+        if (own && fs::exists(dir, ignored))
+            remove_leftovers(dir);
+        if (own || (fs::is_directory(dir, ignored) && !fs::exists(dir + "/" + manifest_file, ignored)))
             names = list_checkpoints(dir);
     });
     names = share(world, names);
-    if (config.resume == "auto" || !names.empty())
-        return newest_good(world, dir, names);
-    succeed_together(world, [&] { CheckpointReader::open(dir).verify(world.rank(), world.size()); }); // says what is wrong with it
-    return dir;
+    if (!own && names.empty()) { // a checkpoint itself
+        succeed_together(world, [&] {
+            const CheckpointReader reader = CheckpointReader::open(dir);
+            reader.check(world.rank(), world.size());
+            use(reader);
+        });
+        return dir;
+    }
+    std::vector<std::string> bad;
+    std::string why;
+    for (const std::string& name : names) {
+        const std::string path = dir + "/" + name, problem = first_problem(world, path, use);
+        if (problem.empty()) {
+            succeed_together(world, [&] {
+                if (own && world.rank() == 0)
+                    set_aside(dir, bad, name);
+            });
+            return path;
+        }
+        if (world.rank() == 0)
+            log_warning(str("this checkpoint is not used: ", problem));
+        why = why.empty() ? problem : why;
+        bad.push_back(name);
+    }
+    succeed_together(world, [&] { // all know it, one says it
+        if (!bad.empty())
+            throw UserError({dir, "every checkpoint in it is bad", why, "restore one from a copy, or start anew with checkpoint.resume=never"});
+    });
+    return std::nullopt;
 }
 
-std::optional<std::string> find_resume(const CheckpointConfig& config) { return find_resume(*make_self_comm(), config); }
+std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config)
+{
+    return restore_newest(world, config, [&](const CheckpointReader& reader) { reader.verify(world.rank(), world.size()); });
+}
 
 } // namespace trivium

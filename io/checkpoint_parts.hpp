@@ -1,11 +1,8 @@
 #pragma once
-// What the sources of io/checkpoint.hpp share. Private to them.
+// What happens to the folders of a run's checkpoints. Private to the sources of io/checkpoint.hpp.
 #include "io/checkpoint.hpp"
-#include "io/hdf5.hpp"
 
 namespace trivium {
-
-constexpr h5::Type type_of(StoredType type) { return type == StoredType::f32 ? h5::Type::f32 : h5::Type::f64; }
 
 /// Removes a file or a folder with all in it; none is fine. IoError.
 void remove_all(const std::string& path);
@@ -13,8 +10,14 @@ void remove_all(const std::string& path);
 /// IoError.
 void rename_path(const std::string& from, const std::string& to);
 
-/// Removes what a save that was cut short has left in `dir`. IoError.
+/// Removes what a save that was cut short has left in `dir`; puts back what it had taken away. IoError.
 void remove_leftovers(const std::string& dir);
+
+/// Gives the finished folder `temporary` of `dir` its name. One of that name, of the same step before a restart, goes. IoError.
+void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name);
+
+/// Writes dir/latest. IoError.
+void mark_latest(const std::string& dir, const std::string& name);
 
 /// Removes all checkpoints but the newest `keep` (0: none). `newest` is the one just written: it stays whatever its
 /// step. IoError.

@@ -1,9 +1,10 @@
 #include "base/check.hpp"
 #include "io/checkpoint_parts.hpp"
 #include "io/files.hpp"
-#include "io/hash.hpp"
 #include "io/manifest.hpp"
 
+#include <cstring>
+#include <exception>
 #include <filesystem>
 #include <map>
 
@@ -13,111 +14,34 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void write_state(const std::string& path, const RunState& state)
-{
-    h5::File file = h5::File::create(path);
-    file.set("format", std::string(checkpoint_kind));
-    file.set("version", checkpoint_version);
-    file.set("step", state.step);
-    file.set("updates", state.updates);
-    file.set("samples", state.samples);
-    file.set("tokens", state.tokens);
-    file.set("seed", state.seed);
-    file.set("build", state.build);
-    file.set("tokenizer", state.tokenizer);
-    file.set("grid", state.grid);
-    file.set("ranks", state.ranks);
-    file.write_bytes("config", state.config); // may be longer than an attribute may
-    file.close();
-}
-
-/// A file that is written and on the disk, as the manifest has it.
-Manifest::File finished_file(const std::string& folder, const std::string& name)
-{
-    const std::string path = folder + "/" + name;
-    sync_path(path);
-    return {name, file_size(path), hex(hash_file(path))};
-}
-
-/// Writes the pieces of one rank. Offset and whole shape stand beside each, so that the file explains itself.
-void write_shard(const std::string& path, std::span<const TensorPiece> pieces, const std::vector<std::string>& datasets, i64 step)
-{
-    h5::File file = h5::File::create(path);
-    Bytes bytes = Bytes{64} << 10;
-    for (std::size_t i = 0; i < pieces.size(); ++i)
-        if (!datasets[i].empty())
-            bytes += pieces[i].bytes() + 2048; // a header, attributes, a name in its group
-    file.reserve(bytes);
-    file.set("format", str(checkpoint_kind, " shard"));
-    file.set("version", checkpoint_version);
-    file.set("step", step);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        if (datasets[i].empty())
-            continue;
-        const TensorPiece& piece = pieces[i];
-        h5::Dataset data = file.create_dataset(datasets[i], type_of(piece.type), piece.box.shape);
-        data.set("offset", piece.box.offset);
-        data.set("whole", piece.whole);
-        data.write(0, piece.count(), type_of(piece.type), piece.data);
-    }
-    file.close();
-}
-
-/// Writes this rank's shard, where it has anything to save, and says what it holds.
-Manifest save_pieces(const std::string& folder, int rank, i64 step, std::span<const TensorPiece> pieces)
-{
-    Manifest part;
-    part.step = step;
-    const std::string name = shard_file(rank);
-    std::vector<std::string> datasets(pieces.size()); ///< "": not written
-    std::map<std::string, i64> boxes;                 ///< of a tensor, so far
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-        const TensorPiece& piece = pieces[i];
-        // Listed even where nothing of it is written here: a tensor that no rank writes is a hole.
-        Manifest::Tensor tensor{piece.name, piece.type, piece.whole, {}};
-        if (piece.save && piece.count() > 0) {
-            const i64 before = boxes[piece.name]++;
-            datasets[i] = before == 0 ? piece.name : str(piece.name, "@", before);
-            tensor.pieces.push_back({name, datasets[i], piece.box});
-        }
-        part.tensors.push_back(std::move(tensor));
-    }
-    if (!boxes.empty()) {
-        write_shard(folder + "/" + name, pieces, datasets, step);
-        part.files.push_back(finished_file(folder, name));
-    }
-    return part;
-}
-
 /// Each rank has written into its own folder where `folder` is on a disk of one node.
 void require_all_files(const std::string& folder, const Manifest& manifest)
 {
-    for (const Manifest::File& file : manifest.files) {
+    for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
+        const Shard& shard = manifest.shards[rank];
+        if (shard.bytes == 0)
+            continue;
+        const std::string path = folder + "/" + shard_file(static_cast<i64>(rank));
         std::error_code error;
-        const auto bytes = fs::file_size(folder + "/" + file.name, error);
-        if (error || static_cast<Bytes>(bytes) != file.bytes)
-            throw IoError({folder + "/" + file.name, "was written by another rank, and rank 0 cannot see it", error ? error.message() : "its size differs",
+        const auto bytes = fs::file_size(path, error);
+        if (error || static_cast<Bytes>(bytes) != shard.bytes)
+            throw IoError({path, "was written by another rank, and rank 0 cannot see it", error ? error.message() : "its size differs",
                            "set checkpoint.dir to a folder on a file system that all nodes share"});
     }
 }
 
-/// Gives the finished folder its name. One of that name, of the same step before a restart, goes.
-void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name)
+std::string to_bytes(const Shard& shard)
 {
-    const std::string path = dir + "/" + name, old = dir + "/.old-" + name;
-    const bool again = fs::exists(path);
-    if (again)
-        rename_path(path, old);
-    try {
-        rename_path(temporary, path);
-    } catch (...) {
-        if (again)
-            rename_path(old, path);
-        throw;
-    }
-    sync_path(dir);
-    if (again)
-        remove_all(old);
+    const u64 words[3] = {static_cast<u64>(shard.bytes), static_cast<u64>(shard.header), shard.hash};
+    return {reinterpret_cast<const char*>(words), sizeof words};
+}
+
+Shard to_shard(const std::string& bytes)
+{
+    u64 words[3];
+    TRV_CHECK(bytes.size() == sizeof words, "a rank tells of its shard in ", bytes.size(), " bytes");
+    std::memcpy(words, bytes.data(), sizeof words);
+    return {static_cast<Bytes>(words[0]), static_cast<Bytes>(words[1]), words[2]};
 }
 
 } // namespace
@@ -125,52 +49,150 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
 TensorPiece whole_tensor(std::string name, Shape shape, StoredType type, void* data)
 {
     Box all{Shape(shape.size(), 0), shape};
-    return {std::move(name), std::move(shape), std::move(all), type, data, true};
+    return {std::move(name), std::move(shape), std::move(all), type, data, true, {}};
+}
+
+struct CheckpointWriter::Impl {
+    Impl(Comm& comm, const std::string& folder, std::vector<TensorPiece> held) : world(comm), dir(folder), pieces(std::move(held)) {}
+
+    bool first() const { return world.rank() == 0; }
+
+    /// Where this rank's pieces will lie in its shard.
+    std::vector<TensorRecord> place_pieces()
+    {
+        std::vector<TensorRecord> records;
+        std::map<std::string, std::size_t> known;
+        Bytes offset = 0;
+        for (const TensorPiece& piece : pieces) {
+            // Listed even where nothing of it is written here: a tensor that no rank writes is a hole.
+            const auto [at, is_new] = known.try_emplace(piece.name, records.size());
+            if (is_new)
+                records.push_back({piece.name, piece.type, piece.whole, {}});
+            TensorRecord& record = records[at->second];
+            TRV_CHECK(record.type == piece.type && record.shape == piece.whole, "a rank has '", piece.name, "' of two kinds");
+            if (!piece.save || piece.count() == 0)
+                continue;
+            const auto number = static_cast<i64>(record.pieces.size());
+            record.pieces.push_back({world.rank(), number, offset, piece.box});
+            written.push_back({&piece, dataset_name(piece.name, number)});
+            offset += piece.bytes();
+        }
+        return records;
+    }
+
+    void abandon() noexcept
+    {
+        std::error_code ignored;
+        if (first() && !temporary.empty())
+            fs::remove_all(temporary, ignored);
+    }
+
+    Comm& world;
+    std::string dir;
+    std::vector<TensorPiece> pieces;
+    std::vector<ShardPiece> written; ///< of pieces
+    std::optional<PieceList> list;
+    i64 step = 0;
+    std::string temporary; ///< folder of the save at hand
+    Shard shard;           ///< this rank's, written
+    std::exception_ptr failure;
+    std::vector<Shard> shards; ///< of all ranks, on rank 0
+};
+
+CheckpointWriter::CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces)
+    : impl_(std::make_unique<Impl>(world, dir, std::move(pieces)))
+{
+    std::vector<TensorRecord> records;
+    succeed_together(world, [&] {
+        if (impl_->first())
+            make_folders(dir);
+        records = impl_->place_pieces();
+    });
+    impl_->list.emplace(PieceList::gather(world, records, dir));
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::begin(i64 step)
+{
+    Impl& w = *impl_;
+    w.step = step;
+    w.temporary = w.dir + "/.tmp-" + checkpoint_name(step);
+    succeed_together(w.world, [&] {
+        if (!w.first())
+            return;
+        make_folders(w.dir);
+        remove_leftovers(w.dir);
+        make_folders(w.temporary);
+    });
+}
+
+void CheckpointWriter::write() noexcept
+{
+    Impl& w = *impl_;
+    w.shard = {};
+    w.failure = nullptr;
+    try {
+        if (!w.written.empty())
+            w.shard = write_shard(w.temporary + "/" + shard_file(w.world.rank()), w.step, w.written);
+    } catch (...) {
+        w.failure = std::current_exception();
+    }
+}
+
+bool CheckpointWriter::failed() const { return impl_->failure != nullptr; }
+
+void CheckpointWriter::collect()
+{
+    Impl& w = *impl_;
+    try {
+        succeed_together(w.world, [&] {
+            if (w.failure)
+                std::rethrow_exception(w.failure);
+        });
+    } catch (...) {
+        w.abandon();
+        throw;
+    }
+    w.shards.clear();
+    for (const std::string& bytes : gather_to_first(w.world, to_bytes(w.shard)))
+        if (w.first())
+            w.shards.push_back(to_shard(bytes));
+}
+
+std::string CheckpointWriter::publish(const RunState& state, i64 keep)
+{
+    Impl& w = *impl_;
+    const std::string name = checkpoint_name(w.step);
+    try {
+        Manifest manifest;
+        manifest.state = state;
+        manifest.shards = w.shards;
+        require_all_files(w.temporary, manifest);
+        manifest.index = write_index(w.temporary + "/" + index_file, *w.list);
+        write_file(w.temporary + "/" + manifest_file, print_manifest(manifest));
+        sync_path(w.temporary);
+        put_in_place(w.dir, w.temporary, name);
+    } catch (...) {
+        w.abandon();
+        throw;
+    }
+    mark_latest(w.dir, name);
+    prune(w.dir, name, keep);
+    return w.dir + "/" + name;
 }
 
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state, std::span<const TensorPiece> pieces, i64 keep)
 {
-    const bool first = world.rank() == 0;
-    const std::string name = checkpoint_name(state.step), temporary = dir + "/.tmp-" + name;
+    CheckpointWriter writer(world, dir, {pieces.begin(), pieces.end()});
+    writer.begin(state.step);
+    writer.write();
+    writer.collect();
     succeed_together(world, [&] {
-        if (!first)
-            return;
-        make_folders(dir);
-        remove_leftovers(dir);
-        make_folders(temporary);
+        if (world.rank() == 0)
+            writer.publish(state, keep);
     });
-    try {
-        Manifest part;
-        succeed_together(world, [&] {
-            part = save_pieces(temporary, world.rank(), state.step, pieces);
-            if (first) {
-                write_state(temporary + "/" + state_file, state);
-                part.files.insert(part.files.begin(), finished_file(temporary, state_file));
-            }
-        });
-        const std::vector<std::string> parts = gather_to_first(world, print_manifest(part));
-        succeed_together(world, [&] {
-            if (!first)
-                return;
-            const Manifest manifest = merge_manifests(parts);
-            require_all_files(temporary, manifest);
-            write_file(temporary + "/" + manifest_file, print_manifest(manifest));
-            sync_path(temporary);
-            put_in_place(dir, temporary, name);
-        });
-    } catch (...) {
-        std::error_code ignored;
-        if (first)
-            fs::remove_all(temporary, ignored);
-        throw;
-    }
-    succeed_together(world, [&] {
-        if (!first)
-            return;
-        write_file(dir + "/latest", name + "\n");
-        prune(dir, name, keep);
-    });
-    return dir + "/" + name;
+    return dir + "/" + checkpoint_name(state.step);
 }
 
 } // namespace trivium

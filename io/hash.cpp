@@ -43,6 +43,8 @@ u64 hash_file(const std::string& path)
     return hash.digest();
 }
 
+u64 hash_block(const void* data, Bytes bytes) { return XXH3_64bits(data, static_cast<std::size_t>(bytes)); }
+
 std::string hex(u64 value)
 {
     char digits[17];

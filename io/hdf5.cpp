@@ -1,111 +1,17 @@
-#include "io/hdf5.hpp"
+#include "io/hdf5_library.hpp"
 
-#include "base/check.hpp"
 #include "io/files.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <fcntl.h>
-#include <hdf5.h>
-#include <mutex>
-#include <type_traits>
-#include <unistd.h>
+#include <limits>
 #include <utility>
 
 namespace trivium::h5 {
 
-static_assert(std::is_same_v<Handle::Id, hid_t> || sizeof(Handle::Id) == sizeof(hid_t));
-
 namespace {
-
-/// Held while a thread is inside the library; functions here call each other.
-std::recursive_mutex& library_mutex()
-{
-    static std::recursive_mutex mutex;
-    return mutex;
-}
-
-struct Lock {
-    std::lock_guard<std::recursive_mutex> guard{library_mutex()};
-};
-
-/// The library closes what is still open when the process or MPI ends, and crashes over a file that a full disk has
-/// kept from closing. Every file here has an owner, so it need not: asked before its start, and started before MPI, it
-/// stays out of both ends.
-const bool started = [] {
-    H5dont_atexit();
-    return H5open() >= 0;
-}();
-
-/// The library prints its errors unless told not to; once is enough (in some builds of it, once a thread).
-void be_quiet()
-{
-    static thread_local const bool done = [] {
-        TRV_CHECK(started, "HDF5 does not start");
-        H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-        return true;
-    }();
-    static_cast<void>(done);
-}
-
-/// HDF5's own innermost message on the last failed call.
-std::string innermost_message()
-{
-    std::string message = "HDF5 gives no reason";
-    H5Ewalk2(
-        H5E_DEFAULT, H5E_WALK_UPWARD,
-        [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {
-            if (depth == 0 && error->desc != nullptr)
-                *static_cast<std::string*>(data) = error->desc;
-            return 0;
-        },
-        &message);
-    H5Eclear2(H5E_DEFAULT);
-    return message;
-}
-
-/// The one check: `result` is what a library call returned, negative where it failed.
-template <class Result>
-Result check(Result result, const std::string& place, const char* action)
-{
-    if (result < 0)
-        throw IoError({place, str("HDF5 cannot ", action), innermost_message(),
-                       "check free space, permissions and the file (h5dump -H prints it)"});
-    return result;
-}
-
-[[noreturn]] void throw_damaged(const std::string& place, const std::string& problem)
-{
-    throw UserError({place, problem, "the file is of another kind, or damaged", "check the path; make the file again"});
-}
-
-int close_file(Handle::Id id) { return H5Fclose(id); }
-int close_dataset(Handle::Id id) { return H5Dclose(id); }
-int close_space(Handle::Id id) { return H5Sclose(id); }
-int close_plist(Handle::Id id) { return H5Pclose(id); }
-int close_type(Handle::Id id) { return H5Tclose(id); }
-int close_attribute(Handle::Id id) { return H5Aclose(id); }
-
-hid_t memory_type(Type type)
-{
-    switch (type) {
-    case Type::u8: return H5T_NATIVE_UINT8;
-    case Type::u16: return H5T_NATIVE_UINT16;
-    case Type::u32: return H5T_NATIVE_UINT32;
-    case Type::i32: return H5T_NATIVE_INT32;
-    case Type::i64: return H5T_NATIVE_INT64;
-    case Type::u64: return H5T_NATIVE_UINT64;
-    case Type::f32: return H5T_NATIVE_FLOAT;
-    case Type::f64: return H5T_NATIVE_DOUBLE;
-    }
-    TRV_CHECK(false, "no such type");
-    return -1;
-}
 
 constexpr std::size_t longest_attribute = std::size_t{1} << 20;
 constexpr Type all_types[] = {Type::u8, Type::u16, Type::u32, Type::i32, Type::i64, Type::u64, Type::f32, Type::f64};
-
-std::vector<hsize_t> to_hsize(const std::vector<i64>& shape) { return {shape.begin(), shape.end()}; }
 
 /// Elements [begin, begin + count) as a file selection.
 Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i64 begin, i64 count)
@@ -128,47 +34,6 @@ Handle memory_space(const std::string& place, i64 count)
 }
 
 } // namespace
-
-Bytes size_of(Type type)
-{
-    switch (type) {
-    case Type::u8: return 1;
-    case Type::u16: return 2;
-    case Type::u32:
-    case Type::i32:
-    case Type::f32: return 4;
-    default: return 8;
-    }
-}
-
-const char* name_of(Type type)
-{
-    static const char* const names[] = {"u8", "u16", "u32", "i32", "i64", "u64", "f32", "f64"};
-    return names[static_cast<int>(type)];
-}
-
-Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(std::exchange(other.close_, nullptr)) {}
-
-Handle& Handle::operator=(Handle&& other) noexcept
-{
-    if (this != &other) {
-        reset();
-        id_ = std::exchange(other.id_, -1);
-        close_ = std::exchange(other.close_, nullptr);
-    }
-    return *this;
-}
-
-int Handle::reset()
-{
-    const Id id = std::exchange(id_, -1);
-    if (id < 0)
-        return 0;
-    const Lock lock;
-    const int result = close_(id);
-    close_ = nullptr;
-    return result;
-}
 
 i64 Dataset::count() const
 {
@@ -205,23 +70,6 @@ void Dataset::read(i64 begin, i64 count, Type type, void* data) const
     check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
 }
 
-void Dataset::read_box(const Box& part, Type type, const Shape& into, const Shape& at, void* data) const
-{
-    TRV_CHECK(part.shape.size() == shape_.size() && into.size() == shape_.size(), place_, ": a box of ", part.shape.size(), " dimensions");
-    const Lock lock;
-    const Handle file(check(H5Dget_space(id_.get()), place_, "read the shape"), close_space);
-    if (shape_.empty()) {
-        check(H5Dread(id_.get(), memory_type(type), H5S_ALL, file.get(), H5P_DEFAULT, data), place_, "read");
-        return;
-    }
-    const std::vector<hsize_t> extents = to_hsize(part.shape), array = to_hsize(into), from = to_hsize(part.offset), to = to_hsize(at);
-    const Handle memory(check(H5Screate_simple(static_cast<int>(array.size()), array.data(), nullptr), place_, "describe memory"), close_space);
-    check(H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, from.data(), nullptr, extents.data(), nullptr), place_, "select");
-    check(H5Sselect_hyperslab(memory.get(), H5S_SELECT_SET, to.data(), nullptr, extents.data(), nullptr), place_, "select");
-    TRV_CHECK(H5Sselect_valid(file.get()) > 0 && H5Sselect_valid(memory.get()) > 0, place_, ": a box leaves the dataset or the array");
-    check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
-}
-
 void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
 {
     const Lock lock;
@@ -251,15 +99,32 @@ std::vector<i64> Dataset::get_integers(const std::string& attribute) const
     return values;
 }
 
-File File::create(const std::string& path, Bytes reserved)
+namespace {
+
+/// Every file has one writer, and is read when it is complete: no locks, which some parallel file systems refuse.
+Handle file_access()
+{
+    Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), close_plist);
+    check(H5Pset_file_locking(access.get(), false, true), "HDF5", "prepare");
+    return access;
+}
+
+} // namespace
+
+File File::create(const std::string& path, const FileLayout& layout)
 {
     const Lock lock;
     be_quiet();
     File file;
     file.path_ = path;
-    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist);
-    check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(reserved)), path, "reserve the first bytes");
-    file.id_ = Handle(check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), H5P_DEFAULT), path, "create the file"), close_file);
+    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist), access = file_access();
+    check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path, "reserve the first bytes");
+    if (layout.metadata > 0) {
+        check(H5Pset_meta_block_size(access.get(), static_cast<hsize_t>(layout.metadata)), path, "prepare");
+        check(H5Pset_small_data_block_size(access.get(), 0), path, "prepare");
+        check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), path, "prepare"); // its groups are smaller
+    }
+    file.id_ = Handle(check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), path, "create the file"), close_file);
     return file;
 }
 
@@ -271,7 +136,8 @@ File File::open(const std::string& path)
     File file;
     file.path_ = path;
     file.bytes_ = bytes;
-    const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+    const Handle access = file_access();
+    const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
     if (id < 0) {
         const std::string reason = innermost_message();
         const bool truncated = reason.find("truncated") != std::string::npos;
@@ -282,30 +148,11 @@ File File::open(const std::string& path)
     return file;
 }
 
-void File::reserve(Bytes bytes)
-{
-    const Lock lock;
-    void* descriptor = nullptr; // of the library's file
-    check(H5Fget_vfd_handle(id_.get(), H5P_DEFAULT, &descriptor), path_, "find the file's descriptor");
-    int result = 0;
-    do
-        result = ::fallocate(*static_cast<const int*>(descriptor), 0, 0, bytes);
-    while (result != 0 && errno == EINTR);
-    if (result == 0)
-        reserved_ = bytes;
-    else if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
-        throw_errno(path_, str("write ", format_bytes(bytes)));
-}
-
 void File::close()
 {
     const Lock lock;
     check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
-    hsize_t used = 0;
-    check(H5Fget_filesize(id_.get(), &used), path_, "tell the file's size");
     check(id_.reset(), path_, "close the file");
-    if (reserved_ > static_cast<Bytes>(used) && ::truncate(path_.c_str(), static_cast<off_t>(used)) != 0)
-        throw_errno(path_, "write");
 }
 
 void File::set(const std::string& attribute, i64 value)
@@ -395,6 +242,33 @@ Dataset File::create_dataset(const std::string& name, Type type, const std::vect
                                dataset.place_, "make the dataset"),
                          close_dataset);
     return dataset;
+}
+
+void File::create_virtual(const std::string& name, Type type, const std::vector<i64>& shape, const std::vector<VirtualSource>& sources)
+{
+    const Lock lock;
+    const std::string place = str(path_, ", dataset ", name);
+    const Handle link(check(H5Pcreate(H5P_LINK_CREATE), place, "prepare"), close_plist);
+    check(H5Pset_create_intermediate_group(link.get(), 1), place, "prepare");
+    if (shape.empty() && sources.size() == 1) { // a single value has no stretches to map
+        check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(), link.get(), H5P_DEFAULT), place, "make the link");
+        return;
+    }
+    const std::vector<hsize_t> extents = to_hsize(shape);
+    const Handle space(check(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), place, "describe the shape"), close_space);
+    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), close_plist);
+    check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
+    const double nothing = std::numeric_limits<double>::quiet_NaN(); // what a reader gets of a file that is not there
+    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &nothing), place, "prepare");
+    for (const VirtualSource& source : sources) {
+        const std::vector<hsize_t> offset = to_hsize(source.box.offset), part = to_hsize(source.box.shape);
+        const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place, "describe a piece"), close_space);
+        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, part.data(), nullptr), place, "select");
+        check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(), whole.get()), place, "map a piece");
+    }
+    check(H5Sselect_all(space.get()), place, "select");
+    const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), link.get(), creation.get(), H5P_DEFAULT), place, "make the dataset"),
+                      close_dataset);
 }
 
 bool File::has_dataset(const std::string& name) const

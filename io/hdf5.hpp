@@ -46,10 +46,6 @@ public:
     /// Elements [begin, begin + count), converted from/to `type`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, Type type, const void* data);
     void read(i64 begin, i64 count, Type type, void* data) const;
-    /// Reads the box `part` to the place `at` in `data`, a dense array of shape `into`; converts to `type`.
-    /// \pre part lies in the dataset, and Box{at, part.shape} in the array
-    void read_box(const Box& part, Type type, const Shape& into, const Shape& at, void* data) const;
-
     void set(const std::string& attribute, const std::vector<i64>& values);
     /// UserError where it is missing or of another type.
     std::vector<i64> get_integers(const std::string& attribute) const;
@@ -62,18 +58,27 @@ private:
     Type type_ = Type::u8;
 };
 
+struct FileLayout {
+    Bytes reserved = 0; ///< at the file's beginning, left to the caller: 0, or a power of two from 512 on
+    Bytes metadata = 0; ///< of a file that holds no more than so many bytes of it: all of it comes first, then the datasets
+                        ///< in the order in which they are made, packed. 0: where the library likes it
+};
+
+/// What a stretch of a virtual dataset is taken from.
+struct VirtualSource {
+    std::string file;    ///< beside the file of the virtual dataset
+    std::string dataset; ///< all of it
+    Box box;             ///< which part of the virtual dataset it is
+};
+
 class File {
 public:
-    /// Creates or truncates. The first `reserved` bytes (0, or a power of two from 512 on) are left to the caller.
-    static File create(const std::string& path, Bytes reserved = 0);
+    /// Creates or truncates. IoError.
+    static File create(const std::string& path, const FileLayout& layout = {});
     /// Read only. The library may crash on a damaged file: check a hash first. UserError where `path` is missing or no HDF5 file, or a truncated one.
     static File open(const std::string& path);
 
-    /// Takes space on the disk for a file of so many bytes, where the file system can: a disk that is too full shows
-    /// before anything is written, and not in the library, which does not survive it well. close() gives back what was
-    /// too much. IoError where there is no space.
-    void reserve(Bytes bytes);
-    /// Flushes and closes, with errors; the destructor closes without.
+    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they keep it open
     void close();
 
     void set(const std::string& attribute, i64 value);
@@ -85,6 +90,8 @@ public:
 
     /// Contiguous, no fill. `name` may contain '/': groups are made.
     Dataset create_dataset(const std::string& name, Type type, const std::vector<i64>& shape);
+    /// A dataset over pieces in other files, which need not exist yet; NaN where one does not when it is read.
+    void create_virtual(const std::string& name, Type type, const std::vector<i64>& shape, const std::vector<VirtualSource>& sources);
     /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;
@@ -100,8 +107,7 @@ public:
 private:
     std::string path_;
     Handle id_;
-    Bytes bytes_ = 0;    ///< of the file, where it was opened
-    Bytes reserved_ = 0; ///< of the file's beginning
+    Bytes bytes_ = 0; ///< of the file, where it was opened
 };
 
 } // namespace trivium::h5

@@ -2,235 +2,158 @@
 
 #include "base/check.hpp"
 #include "io/box.hpp"
+#include "io/damaged.hpp"
+#include "io/hash.hpp"
+#include "io/json_value.hpp"
 
 #include <algorithm>
-#include <cstdio>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 
 namespace trivium {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
 
-bool all_digits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos; }
+using Json = nlohmann::ordered_json;
 
-/// Names of a checkpoint's own files: no manifest leads a reader elsewhere.
-bool is_file_name(std::string_view name)
+constexpr std::string_view seal_begins = ",\n  \"xxh3\": \"", seal_ends = "\"\n}\n";
+constexpr std::size_t digits = 16;
+constexpr Bytes least_block_bytes = Bytes{4} << 10, most_block_bytes = Bytes{64} << 20;
+constexpr i64 most_shards = i64{1} << 24;
+
+Json to_json(const RunState& s)
 {
-    constexpr std::string_view prefix = "shard-", suffix = ".h5";
-    return name == state_file || (name.size() > prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix) &&
-                                  all_digits(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size())));
+    return {{"step", s.step},           {"updates", s.updates},     {"samples", s.samples}, {"tokens", s.tokens}, {"seed", s.seed},
+            {"grid", s.grid},           {"ranks", s.ranks},         {"build", s.build},     {"machine", s.machine}, {"cost_table", s.cost_table},
+            {"tokenizer", s.tokenizer}, {"config", s.config}};
 }
 
-bool is_dataset_of(std::string_view dataset, std::string_view tensor)
+RunState parse_state(const Json& value)
 {
-    return dataset == tensor ||
-           (dataset.size() > tensor.size() && dataset.starts_with(tensor) && dataset[tensor.size()] == '@' && all_digits(dataset.substr(tensor.size() + 1)));
+    RunState s;
+    s.step = json_count(value.at("step"));
+    s.updates = json_count(value.at("updates"));
+    s.samples = json_count(value.at("samples"));
+    s.tokens = json_count(value.at("tokens"));
+    s.seed = json_integer(value.at("seed"));
+    s.grid = value.at("grid").get<std::string>();
+    s.ranks = json_count(value.at("ranks"));
+    s.build = value.at("build").get<std::string>();
+    s.machine = value.at("machine").get<std::string>();
+    s.cost_table = value.at("cost_table").get<std::string>();
+    s.tokenizer = value.at("tokenizer").get<std::string>();
+    s.config = value.at("config").get<std::string>();
+    return s;
 }
 
-struct Fault {
-    std::string text; ///< "has …", "lists …"
-};
-
-/// Reads JSON into a Manifest. Throws Json::exception where it has another form, Fault where the content is wrong.
-struct Parser {
-    /// A whole number from 0 on. (Conversions of the library would cut fractions and wrap large numbers.)
-    static i64 number(const Json& value)
-    {
-        if (!value.is_number_integer() || value.get<i64>() < 0)
-            throw Fault{str("has ", value.dump(), " where a count should be")};
-        return value.get<i64>();
-    }
-
-    static Shape shape(const Json& value)
-    {
-        Shape extents;
-        for (const Json& extent : value.get_ref<const Json::array_t&>())
-            extents.push_back(number(extent));
-        return extents;
-    }
-
-    static Manifest::File file(const Json& value)
-    {
-        Manifest::File file{value.at("name").get<std::string>(), number(value.at("bytes")), value.at("xxh64").get<std::string>()};
-        if (!is_file_name(file.name))
-            throw Fault{str("lists '", file.name, "', which is no file of a checkpoint")};
-        return file;
-    }
-
-    static Manifest::Tensor tensor(const Json& value)
-    {
-        Manifest::Tensor tensor;
-        tensor.name = value.at("name").get<std::string>();
-        const auto type = value.at("type").get<std::string>();
-        const auto& types = names_of_enum<StoredType>;
-        const auto known = std::find(types.begin(), types.end(), type);
-        if (known == types.end())
-            throw Fault{str("tensor '", tensor.name, "' has the type '", type, "'")};
-        tensor.type = static_cast<StoredType>(known - types.begin());
-        tensor.shape = shape(value.at("shape"));
-        if (!safe_count(tensor.shape))
-            throw Fault{str("tensor '", tensor.name, "' has the shape ", print_shape(tensor.shape))};
-        for (const Json& piece : value.at("pieces"))
-            tensor.pieces.push_back({piece.at("file").get<std::string>(), piece.at("dataset").get<std::string>(),
-                                     {shape(piece.at("offset")), shape(piece.at("shape"))}});
-        return tensor;
-    }
-
-    static Manifest manifest(const Json& value)
-    {
-        Manifest manifest;
-        manifest.version = number(value.at("version"));
-        manifest.step = number(value.at("step"));
-        for (const Json& entry : value.at("files"))
-            manifest.files.push_back(file(entry));
-        if (manifest.version > 1)
-            for (const Json& entry : value.at("tensors"))
-                manifest.tensors.push_back(tensor(entry));
-        return manifest;
-    }
-};
-
-std::string fault_of(const Manifest::Tensor& tensor, const std::map<std::string, Bytes>& files)
+Json to_json(const IndexPlace& index)
 {
-    std::vector<Box> boxes;
-    for (const Manifest::Piece& piece : tensor.pieces) {
-        if (!is_inside(piece.box, tensor.shape) || element_count(piece.box.shape) == 0)
-            return str("has a piece ", print_box(piece.box), ", its shape is ", print_shape(tensor.shape));
-        const auto file = files.find(piece.file);
-        if (file == files.end())
-            return str("has a piece in '", piece.file, "', which is not listed");
-        if (element_count(piece.box.shape) > file->second / size_of(tensor.type))
-            return str("has a piece ", print_box(piece.box), " in ", piece.file, ", a file of ", file->second, " bytes");
-        if (!is_dataset_of(piece.dataset, tensor.name))
-            return str("has a piece in a dataset '", piece.dataset, "'");
-        boxes.push_back(piece.box);
-    }
-    return tiling_fault(tensor.shape, boxes);
+    Json blocks = Json::array();
+    for (const u64 hash : index.blocks)
+        blocks.push_back(hex(hash));
+    return {{"file", index_file},  {"bytes", index.bytes}, {"tensors_at", index.tensors_at}, {"tensors", index.tensors}, {"records_at", index.records_at},
+            {"words", index.words}, {"blocks", blocks}};
 }
 
-/// What is wrong with the manifest as a whole, or "".
-std::string fault_of(const Manifest& manifest)
+/// A stretch of `count` words of a file.
+void require_inside(Bytes at, i64 count, Bytes file, const char* what)
 {
-    std::map<std::string, Bytes> files;
-    for (const Manifest::File& file : manifest.files)
-        if (!files.emplace(file.name, file.bytes).second)
-            return str("lists ", file.name, " twice");
-    if (!files.contains(state_file))
-        return str("does not list ", state_file);
-    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-        const Manifest::Tensor& tensor = manifest.tensors[i];
-        if (i > 0 && manifest.tensors[i - 1].name == tensor.name)
-            return str("lists tensor '", tensor.name, "' twice");
-        if (const std::string fault = fault_of(tensor, files); !fault.empty())
-            return str("tensor '", tensor.name, "' ", fault);
-    }
-    return "";
+    if (at > file || count > (file - at) / 8)
+        throw JsonFault{str("has ", what, " at ", at, " in a file of ", file, " bytes")};
 }
 
-void sort_by_name(std::vector<Manifest::Tensor>& tensors)
+IndexPlace parse_index(const Json& value, Bytes block_bytes)
 {
-    std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    IndexPlace index;
+    if (value.at("file") != index_file)
+        throw JsonFault{str("has the index ", value.at("file").dump())};
+    index.bytes = json_count(value.at("bytes"));
+    index.tensors_at = json_count(value.at("tensors_at"));
+    index.tensors = json_count(value.at("tensors"));
+    index.records_at = json_count(value.at("records_at"));
+    index.words = json_count(value.at("words"));
+    for (const Json& hash : value.at("blocks"))
+        index.blocks.push_back(json_hash(hash));
+    require_inside(index.tensors_at, index.tensors, index.bytes, "its tensors");
+    require_inside(index.records_at, index.words, index.bytes, "its records");
+    if (static_cast<i64>(index.blocks.size()) != ceil_div(index.bytes, block_bytes))
+        throw JsonFault{str("has ", index.blocks.size(), " hashes for ", index.bytes, " bytes of its index")};
+    return index;
+}
+
+std::vector<Shard> parse_shards(const Json& value, Bytes block_bytes)
+{
+    std::vector<Shard> shards;
+    for (const Json& entry : value) {
+        const Json& file = entry.at("file");
+        const i64 rank = json_count(entry.at("rank"));
+        if (rank < static_cast<i64>(shards.size()) || rank > most_shards || file != shard_file(rank))
+            throw JsonFault{str("lists ", file.dump(), " as that of rank ", rank)};
+        shards.resize(static_cast<std::size_t>(rank));
+        shards.push_back({json_count(entry.at("bytes")), json_count(entry.at("header")), json_hash(entry.at("xxh3"))});
+        const Shard& s = shards.back();
+        if (s.header > s.bytes || ceil_div(s.bytes - s.header, block_bytes) > s.header / 8)
+            throw JsonFault{str("lists ", file.dump(), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
+    }
+    return shards;
 }
 
 } // namespace
 
-std::string shard_file(int rank)
+std::string print_manifest(const Manifest& m)
 {
-    char name[32];
-    std::snprintf(name, sizeof name, "shard-%05d.h5", rank);
-    return name;
+    const auto line = [](const char* key, const Json& value) { return str(",\n  \"", key, "\": ", value.dump(-1, ' ', false, Json::error_handler_t::replace)); };
+    std::string text = str("{\n  \"format\": ", Json(checkpoint_kind).dump(), ",\n  \"version\": ", checkpoint_version);
+    text += line("state", to_json(m.state)) + line("block_bytes", m.block_bytes) + line("index", to_json(m.index)) + ",\n  \"shards\": [";
+    bool first = true;
+    for (std::size_t rank = 0; rank < m.shards.size(); ++rank) {
+        const Shard& s = m.shards[rank];
+        if (s.bytes == 0)
+            continue;
+        const Json entry{{"file", shard_file(static_cast<i64>(rank))}, {"rank", rank}, {"bytes", s.bytes}, {"header", s.header}, {"xxh3", hex(s.hash)}};
+        text += str(first ? "" : ",", "\n    ", entry.dump());
+        first = false;
+    }
+    text += "\n  ]";
+    const std::string hash = hex(hash_block(text.data(), static_cast<Bytes>(text.size())));
+    return str(text, seal_begins, hash, seal_ends);
 }
 
-void throw_damaged_checkpoint(const std::string& path, const std::string& problem)
+bool is_sealed(const std::string& text)
 {
-    throw UserError({path, problem, "this checkpoint is damaged or incomplete",
-                     "use another one (checkpoint.resume), or restore it from a copy"});
+    const std::size_t seal = seal_begins.size() + digits + seal_ends.size();
+    const std::size_t sealed = text.size() < seal ? 0 : text.size() - seal;
+    return sealed > 0 && text.substr(sealed) == str(seal_begins, hex(hash_block(text.data(), static_cast<Bytes>(sealed))), seal_ends);
 }
 
-std::string print_manifest(const Manifest& manifest)
+i64 manifest_version(const std::string& text)
 {
-    std::string text = str("{\n  \"format\": ", Json(checkpoint_kind).dump(), ",\n  \"version\": ", manifest.version, ",\n  \"step\": ", manifest.step);
-    const auto list = [&](const char* key, const auto& entries, const auto& json_of) {
-        text += str(",\n  \"", key, "\": [");
-        for (std::size_t i = 0; i < entries.size(); ++i)
-            text += str(i > 0 ? "," : "", "\n    ", json_of(entries[i]).dump());
-        text += "\n  ]";
-    };
-    list("files", manifest.files, [](const Manifest::File& file) { return Json{{"name", file.name}, {"bytes", file.bytes}, {"xxh64", file.xxh64}}; });
-    list("tensors", manifest.tensors, [](const Manifest::Tensor& tensor) {
-        Json pieces = Json::array();
-        for (const Manifest::Piece& piece : tensor.pieces)
-            pieces.push_back({{"file", piece.file}, {"dataset", piece.dataset}, {"offset", piece.box.offset}, {"shape", piece.box.shape}});
-        return Json{{"name", tensor.name}, {"type", name_of(tensor.type)}, {"shape", tensor.shape}, {"pieces", pieces}};
-    });
-    return text + "\n}\n";
+    const Json json = parse_json(text);
+    const auto version = json.is_object() ? json.find("version") : json.end();
+    return json.is_object() && version != json.end() && version->is_number_integer() ? version->get<i64>() : 0;
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path)
 {
-    const Json json = Json::parse(text, nullptr, false);
-    Manifest manifest;
+    if (!is_sealed(text))
+        throw DamagedCheckpoint(path, "its manifest is not the one that was written (its hash differs)");
+    if (const i64 version = manifest_version(text); version > checkpoint_version)
+        throw UserError({path, str("is a checkpoint of version ", version), str("this program reads versions 1 to ", checkpoint_version), "use the program that wrote it"});
+    const Json json = parse_json(text);
+    Manifest m;
     try {
-        if (json.at("format") != checkpoint_kind)
-            throw_damaged_checkpoint(path, "its manifest is of another kind");
-        const Json& version = json.at("version");
-        if (!version.is_number_integer() || version < 1 || version > checkpoint_version)
-            throw UserError({path, str("is a checkpoint of version ", version.dump()), str("this program reads versions 1 to ", checkpoint_version),
-                             "use the program that wrote it"});
-        manifest = Parser::manifest(json);
+        if (json.at("format") != checkpoint_kind || json.at("version") != checkpoint_version)
+            throw JsonFault{"is of another kind"};
+        m.block_bytes = json_count(json.at("block_bytes"));
+        if (m.block_bytes < least_block_bytes || m.block_bytes > most_block_bytes)
+            throw JsonFault{str("has blocks of ", m.block_bytes, " bytes")};
+        m.state = parse_state(json.at("state"));
+        m.index = parse_index(json.at("index"), m.block_bytes);
+        m.shards = parse_shards(json.at("shards"), m.block_bytes);
+    } catch (const JsonFault& fault) {
+        throw DamagedCheckpoint(path, "its manifest " + fault.text);
     } catch (const Json::exception& error) {
-        throw_damaged_checkpoint(path, str("its manifest cannot be read: ", error.what()));
-    } catch (const Fault& fault) {
-        throw_damaged_checkpoint(path, "its manifest " + fault.text);
+        throw DamagedCheckpoint(path, str("its manifest has another form: ", error.what()));
     }
-    sort_by_name(manifest.tensors);
-    if (const std::string fault = fault_of(manifest); !fault.empty())
-        throw_damaged_checkpoint(path, "its manifest: " + fault);
-    return manifest;
-}
-
-namespace {
-
-Manifest parse_part(const std::string& text)
-{
-    try {
-        return Parser::manifest(Json::parse(text));
-    } catch (const Fault& fault) {
-        TRV_CHECK(false, "a rank ", fault.text);
-    }
-    return {};
-}
-
-} // namespace
-
-Manifest merge_manifests(const std::vector<std::string>& parts)
-{
-    Manifest all;
-    std::map<std::string, std::size_t> index;
-    for (const std::string& text : parts) {
-        Manifest part = parse_part(text);
-        all.step = std::max(all.step, part.step);
-        all.files.insert(all.files.end(), part.files.begin(), part.files.end());
-        for (Manifest::Tensor& tensor : part.tensors) {
-            const auto [at, is_new] = index.emplace(tensor.name, all.tensors.size());
-            if (is_new) {
-                all.tensors.push_back(std::move(tensor));
-                continue;
-            }
-            Manifest::Tensor& known = all.tensors[at->second];
-            TRV_CHECK(known.type == tensor.type && known.shape == tensor.shape, "tensor '", tensor.name, "' is ", name_of(known.type),
-                      print_shape(known.shape), " on one rank and ", name_of(tensor.type), print_shape(tensor.shape), " on another");
-            std::move(tensor.pieces.begin(), tensor.pieces.end(), std::back_inserter(known.pieces));
-        }
-    }
-    sort_by_name(all.tensors);
-    const std::string fault = fault_of(all);
-    TRV_CHECK(fault.empty(), "the pieces to save do not make whole tensors: ", fault);
-    return all;
+    return m;
 }
 
 } // namespace trivium

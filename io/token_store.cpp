@@ -117,7 +117,7 @@ void TokenStoreWriter::finish()
     w.token_file.close();
     w.offset_file.close();
     replace_file(w.path, [&](const std::string& temporary) {
-        h5::File file = h5::File::create(temporary, seal_bytes);
+        h5::File file = h5::File::create(temporary, {.reserved = seal_bytes});
         file.set("vocab", w.vocab);
         file.set("eos", static_cast<i64>(w.eos));
         file.set("tokens", w.tokens);

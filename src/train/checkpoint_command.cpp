@@ -33,7 +33,8 @@ int list(const CheckpointArguments& a)
     for (const std::string& path : checkpoints_at(a.path)) {
         nlohmann::ordered_json row{{"path", path}};
         try {
-            const CheckpointReader reader = CheckpointReader::open(path, false);
+            const CheckpointReader reader = CheckpointReader::open(path);
+            reader.check();
             row.update({{"step", reader.state().step}, {"tokens", reader.state().tokens}, {"bytes", reader.bytes()}});
             if (!a.json)
                 fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step, format_count(reader.state().tokens), format_bytes(reader.bytes()));
@@ -52,6 +53,7 @@ int list(const CheckpointArguments& a)
 int show(const CheckpointArguments& a)
 {
     const CheckpointReader reader = CheckpointReader::open(checkpoints_at(a.path).front());
+    reader.check();
     const RunState& state = reader.state();
     nlohmann::ordered_json tensors = nlohmann::json::array();
     i64 values = 0, parameters = 0, pieces = 0;

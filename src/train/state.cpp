@@ -186,15 +186,11 @@ void require_tokenizer(const DataConfig& data, const TokenStore& store)
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
 {
     CheckpointConfig wanted = config;
-    if (!path.empty())
-        wanted.resume = path;
-    else if (wanted.resume == "never")
-        wanted.resume = "auto";
-    const std::optional<std::string> found = find_resume(wanted);
-    if (!found)
+    wanted.resume = path.empty() ? config.dir : path;
+    if (path.empty() && list_checkpoints(config.dir).empty())
         throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
                          "train first, or name one with --checkpoint"});
-    return CheckpointReader::open(*found, false); // find_resume() has verified it
+    return CheckpointReader::open(*restore_newest(*make_self_comm(), wanted, [](const CheckpointReader&) {}));
 }
 
 } // namespace trivium

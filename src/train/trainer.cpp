@@ -117,23 +117,20 @@ void Trainer::restore_or_initialise()
     const Program& train = compiled_.programs[train_program];
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
     saved_ = saved_tensors(train, *arena_, names_of_earlier_stages(train, grid_));
-    std::optional<std::string> path = find_resume(world_, config_.checkpoint);
-    const bool resumes = path.has_value();
-    if (!resumes && !config_.train.init_from.empty()) {
+    const auto path = restore_newest(world_, config_.checkpoint, [&](const CheckpointReader& checkpoint) { resume(checkpoint); });
+    if (path) {
+        if (state_.seed != config_.train.seed)
+            log_warning(str("train.seed is ", config_.train.seed, ", the checkpoint's run had ", state_.seed, ": the order of samples changes from here on"));
+        log_info(str("resuming from ", *path, " at step ", state_.step, state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid)));
+    } else {
+        succeed_together(world_, [&] { initialise(train.graph, train.schedule, *arena_, seed, threads_); });
         CheckpointConfig source = config_.checkpoint;
         source.resume = config_.train.init_from;
-        path = find_resume(world_, source);
-    }
-    succeed_together(world_, [&] {
-        if (resumes)
-            return resume(*path);
-        initialise(train.graph, train.schedule, *arena_, seed, threads_);
-        if (path) {
-            const CheckpointReader checkpoint = CheckpointReader::open(*path, false); // find_resume() has verified it
-            restore_parameters(checkpoint, train, *arena_);
-            log_info("weights from " + checkpoint.path());
+        if (!source.resume.empty()) {
+            const auto from = restore_newest(world_, source, [&](const CheckpointReader& checkpoint) { restore_parameters(checkpoint, train, *arena_); });
+            log_info("weights from " + *from);
         }
-    });
+    }
     first_step_ = state_.step;
     succeed_together(world_, [&] { // only now: a start that fails moves nothing away, and nobody reads any more
         if (is_chief())
@@ -147,21 +144,17 @@ void Trainer::restore_or_initialise()
     state_.ranks = world_.size();
 }
 
-void Trainer::resume(const std::string& path)
+void Trainer::resume(const CheckpointReader& checkpoint)
 {
     const Program& train = compiled_.programs[train_program];
-    const CheckpointReader checkpoint = CheckpointReader::open(path, false); // find_resume() has verified it
+    require_same_model(checkpoint, config_);
     restore(checkpoint, train, saved_);
     initialise(train.graph, train.schedule, *arena_, static_cast<std::uint64_t>(config_.train.seed), threads_, Role::constant);
-    require_same_model(checkpoint, config_);
     state_ = checkpoint.state();
-    if (state_.seed != config_.train.seed)
-        log_warning(str("train.seed is ", config_.train.seed, ", the checkpoint's run had ", state_.seed, ": the order of samples changes from here on"));
     if (state_.tokenizer != train_->fingerprint())
-        throw UserError({path, "was trained with another tokenizer than " + config_.data.train,
+        throw UserError({checkpoint.path(), "was trained with another tokenizer than " + config_.data.train,
                          state_.tokenizer + " and " + train_->fingerprint(), "train on data of the same tokenizer"});
     saved_step_ = state_.step;
-    log_info(str("resuming from ", path, " at step ", state_.step, state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid)));
 }
 
 Bytes Trainer::used_bytes() const

@@ -41,7 +41,7 @@ private:
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
     void restore_or_initialise();
-    void resume(const std::string& path);
+    void resume(const CheckpointReader& checkpoint);
     void announce() const;
     StepResult train_step();
     void report(const StepResult& result, MetricsRecord& record);

@@ -71,7 +71,7 @@ TEST_CASE("list, show and verify know checkpoints of a grid and those of version
     CHECK(shown["grid"] == "rows and columns");
     CHECK(shown["ranks"] == 6);
     CHECK(shown["shards"] == 6);
-    CHECK(shown["version"] == 2);
+    CHECK(shown["version"] == 3);
     CHECK(shown["pieces"] == 6 * 6 + 1); // of six tensors, and the single value; the empty one has none
     CHECK(has(checkpoint({"show", folder / "step-00000004"}).text, "6 ranks (rows and columns)"));
     const std::string old = checkpoint({"show", folder.path()}).text; // the newest

@@ -3,7 +3,7 @@
 #include "base/log.hpp"
 #include "catch.hpp"
 #include "io/limited_files.hpp"
-#include "io/manifest.hpp"
+#include "io/shard.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 
@@ -85,7 +85,7 @@ TEST_CASE("each rank writes one shard, of what it is to save alone")
 {
     const TemporaryFolder folder;
     const std::string path = save_tiled(folder / "c", {"replicas of rows", {{{"a", 3}, {"replica", 2}}}, {"a"}, {}}, 1);
-    CHECK(names(path) == std::vector<std::string>{"manifest.json", "shard-00000.h5", "shard-00002.h5", "shard-00004.h5", "state.h5"});
+    CHECK(names(path) == std::vector<std::string>{"index.h5", "manifest.json", "shard-00000.h5", "shard-00002.h5", "shard-00004.h5"});
     CHECK(names(folder / "c") == std::vector<std::string>{"latest", "step-00000001"});
     const CheckpointReader reader = CheckpointReader::open(path);
     CHECK(reader.shards() == 3);
@@ -204,15 +204,16 @@ TEST_CASE("a damaged shard is met by those who read it, and by verify")
         CHECK(read_rows(0, 6) == "");
         CHECK(says(read_rows(0, 7), "step-00000001", "shard-00002.h5", "hash"));
         CHECK(says(verify(0, 1), "shard-00002.h5", "hash"));
-        CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path, false).verify(); }), "shard-00002.h5", "hash"));
-        for (i64 part = 0; part < 5; ++part) // state.h5 is the first file
-            CHECK((verify(part, 5) == "") == (part != 3));
+        CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path).verify(); }), "shard-00002.h5", "hash"));
+        for (i64 part = 0; part < 5; ++part)
+            CHECK((verify(part, 5) == "") == (part != 2));
         put(shard, whole);
     }
     put(shard, whole.substr(0, whole.size() - 1));
-    CHECK(says(read_rows(0, 1), "shard-00002.h5", "truncated"));
+    CHECK(read_rows(0, 6) == "");
+    CHECK(says(read_rows(0, 7), "shard-00002.h5", "truncated"));
     std::filesystem::remove(shard);
-    CHECK(says(read_rows(0, 1), "shard-00002.h5"));
+    CHECK(says(read_rows(0, 7), "shard-00002.h5", "no such"));
     put(shard, whole);
     CHECK(read_rows(0, 12) == "");
 }
@@ -260,6 +261,9 @@ TEST_CASE("all ranks go on from the same newest good checkpoint, and one rank wa
     set_log_level(LogLevel::quiet);
     for (const int ranks : {1, 2, 3, 5})
         CHECK(found(ranks) == std::vector<std::string>(static_cast<std::size_t>(ranks), folder / "step-00000002"));
+    CHECK(names(folder.path()) == std::vector<std::string>{".bad-step-00000003", ".bad-step-00000004", "latest", "log", "step-00000001", "step-00000002"});
+    CHECK(get(folder / "latest") == "step-00000002\n");
+    std::filesystem::rename(folder / ".bad-step-00000004", folder / "step-00000004");
     config.resume = folder / "step-00000004";
     const std::vector<std::string> named = found(4);
     CHECK(says(named[0], "step-00000004", "shard-00007.h5"));
@@ -270,7 +274,7 @@ TEST_CASE("all ranks go on from the same newest good checkpoint, and one rank wa
     CHECK(found(3) == std::vector<std::string>(3, folder / "step-00000002"));
     config.resume = "auto";
     for (const char* name : {"step-00000001", "step-00000002"})
-        flip_in(folder / (std::string(name) + "/state.h5"), 1000);
+        flip_in(folder / (std::string(name) + "/index.h5"), 1000);
     const std::vector<std::string> bad = found(3);
     CHECK(says(bad[0], "every checkpoint in it is bad"));
     CHECK(bad == std::vector<std::string>(3, bad[0]));

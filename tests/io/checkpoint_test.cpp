@@ -39,7 +39,7 @@ struct Model {
 
 RunState state_at(i64 step)
 {
-    return {step, step - 1, step * 8, step * 1024, 7, to_toml(RunConfig{}), "0.1.0 (test)", "bytes", "data 1", 1};
+    return {step, step - 1, step * 8, step * 1024, 7, to_toml(RunConfig{}), "0.1.0 (test)", "bytes", "data 1", 1, "generic CPU core", "0123456789abcdef"};
 }
 
 std::string save(const std::string& dir, i64 step, i64 keep = 0)
@@ -49,10 +49,14 @@ std::string save(const std::string& dir, i64 step, i64 keep = 0)
     return save_checkpoint(*make_self_comm(), dir, state_at(step), views, keep);
 }
 
+/// The checkpoint that a run would go on from.
+std::optional<std::string> find(const CheckpointConfig& config) { return find_resume(*make_self_comm(), config); }
+
 void load(const std::string& path)
 {
     Model model;
     const CheckpointReader reader = CheckpointReader::open(path);
+    reader.check();
     for (const TensorPiece& view : model.views())
         reader.read(view);
 }
@@ -86,12 +90,12 @@ TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
     const std::string path = save(folder / "ckpt", 100);
     CHECK(path == folder / "ckpt/step-00000100");
     CHECK(names(folder / "ckpt") == std::vector<std::string>{"latest", "step-00000100"});
-    CHECK(names(path) == std::vector<std::string>{"manifest.json", "shard-00000.h5", "state.h5"});
+    CHECK(names(path) == std::vector<std::string>{"index.h5", "manifest.json", "shard-00000.h5"});
     CHECK(get(folder / "ckpt/latest") == "step-00000100\n");
     const CheckpointReader reader = CheckpointReader::open(path);
     CHECK(reader.state() == state_at(100));
-    CHECK(reader.bytes() == i64(std::filesystem::file_size(path + "/state.h5") + std::filesystem::file_size(path + "/shard-00000.h5")));
-    CHECK(reader.version() == 2);
+    CHECK(reader.bytes() == i64(std::filesystem::file_size(path + "/index.h5") + std::filesystem::file_size(path + "/shard-00000.h5")));
+    CHECK(reader.version() == 3);
     CHECK(reader.shards() == 1);
     REQUIRE(reader.tensors().size() == 4);
     CHECK(reader.tensors()[0].name == "adam_m/blocks.0.wq");
@@ -163,7 +167,7 @@ TEST_CASE("a damaged checkpoint is an error wherever the damage is")
 {
     const TemporaryFolder folder;
     const std::string path = save(folder.path(), 1);
-    for (const std::string name : {"state.h5", "shard-00000.h5"}) {
+    for (const std::string name : {"index.h5", "shard-00000.h5"}) {
         const std::string file = path + "/" + name, whole = get(file);
         for (const std::size_t size : {std::size_t{0}, std::size_t{7}, whole.size() / 3, whole.size() / 2, whole.size() - 1}) {
             put(file, whole.substr(0, size));
@@ -208,28 +212,28 @@ TEST_CASE("resume takes the newest good checkpoint")
     const std::string dir = folder / "c";
     CheckpointConfig config;
     config.dir = dir;
-    CHECK_FALSE(find_resume(config)); // no folder yet
+    CHECK_FALSE(find(config)); // no folder yet
     save(dir, 9);
     save(dir, 10);
     save(dir, 100000000);
-    CHECK(find_resume(config) == dir + "/step-100000000");
-    flip(dir + "/step-100000000/state.h5", 2000);
-    CHECK(find_resume(config) == dir + "/step-00000010");
+    CHECK(find(config) == dir + "/step-100000000");
+    flip(dir + "/step-100000000/index.h5", 2000);
+    CHECK(find(config) == dir + "/step-00000010");
     std::filesystem::remove(dir + "/step-00000010/manifest.json");
-    CHECK(find_resume(config) == dir + "/step-00000009");
+    CHECK(find(config) == dir + "/step-00000009");
     config.resume = dir + "/step-00000009";
-    CHECK(find_resume(config) == config.resume);
+    CHECK(find(config) == config.resume);
     config.resume = dir;
-    CHECK(find_resume(config) == dir + "/step-00000009");
+    CHECK(find(config) == dir + "/step-00000009");
     config.resume = dir + "/step-00000010";
-    CHECK(says(message_of<UserError>([&] { find_resume(config); }), "step-00000010"));
+    CHECK(says(message_of<UserError>([&] { find(config); }), "step-00000010"));
     config.resume = "/nowhere/at/all";
-    CHECK(says(message_of<UserError>([&] { find_resume(config); }), "/nowhere/at/all", "no such checkpoint"));
+    CHECK(says(message_of<UserError>([&] { find(config); }), "/nowhere/at/all", "no such checkpoint"));
     config.resume = "auto";
-    flip(dir + "/step-00000009/state.h5", 2000);
-    CHECK(says(message_of<UserError>([&] { find_resume(config); }), "every checkpoint in it is bad", "never"));
+    flip(dir + "/step-00000009/index.h5", 2000);
+    CHECK(says(message_of<UserError>([&] { find(config); }), "every checkpoint in it is bad", "never"));
     config.resume = "never";
-    CHECK_FALSE(find_resume(config));
+    CHECK_FALSE(find(config));
     set_log_level(LogLevel::info);
 }
 
@@ -276,7 +280,7 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
         REQUIRE(WIFSIGNALED(status)); // no save has failed
         for (const std::string& name : names(config.dir))
             killed_inside += name.starts_with(".tmp-") || name.starts_with(".old-");
-        const std::optional<std::string> path = find_resume(config);
+        const std::optional<std::string> path = find(config);
         REQUIRE(path);
         REQUIRE(*path == config.dir + "/" + list_checkpoints(config.dir).front());
         const CheckpointReader reader = CheckpointReader::open(*path);

@@ -82,7 +82,7 @@ public:
     {
         memory_.push_back(std::make_unique<std::vector<double>>(static_cast<std::size_t>(element_count(box.shape)) + 1));
         std::memset(memory_.back()->data(), static_cast<int>(unset), memory_.back()->size() * sizeof(double));
-        pieces.push_back({tensor.name, tensor.whole, box, type, memory_.back()->data(), save});
+        pieces.push_back({tensor.name, tensor.whole, box, type, memory_.back()->data(), save, {}});
     }
 
     /// As the other element type.

@@ -177,7 +177,7 @@ TEST_CASE("missing, foreign and empty files are named")
     other.set("vocab", i64{258});
     other.close();
     CHECK(says(complaint("other.h5"), "other.h5", "is no Trivium token store", "data tokenize"));
-    h5::File later = h5::File::create(folder / "later.h5", seal_bytes);
+    h5::File later = h5::File::create(folder / "later.h5", {.reserved = seal_bytes});
     later.close();
     seal_file(folder / "later.h5", "Trivium token store", 99, seal_bytes, 0);
     CHECK(says(complaint("later.h5"), "version 99", "version 1"));

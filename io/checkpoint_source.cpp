@@ -1,0 +1,120 @@
+#include "io/checkpoint_source.hpp"
+
+#include "base/check.hpp"
+#include "io/damaged.hpp"
+#include "io/manifest.hpp"
+
+#include <filesystem>
+#include <map>
+
+namespace trivium {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t most_open_files = 32;
+constexpr Bytes largest_manifest = Bytes{1} << 30;
+
+class ShardedSource : public CheckpointSource {
+public:
+    ShardedSource(const std::string& path, Manifest manifest)
+        : path_(path), manifest_(std::move(manifest)), index_(Index::open(path + "/" + index_file, manifest_.index, manifest_.block_bytes))
+    {
+        state = manifest_.state;
+        version = checkpoint_version;
+        bytes = manifest_.index.bytes;
+        for (const Shard& shard : manifest_.shards) {
+            bytes += shard.bytes;
+            shards += shard.bytes > 0 ? 1 : 0;
+        }
+    }
+
+    i64 tensors() const override { return index_.size(); }
+    TensorHead head(i64 tensor) const override { return index_.head(tensor); }
+    std::optional<i64> find(const std::string& name) const override { return index_.find(name); }
+    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const override { index_.visit_pieces(tensor, see); }
+
+    Place locate(const TensorHead& tensor, const StoredPiece& piece) override
+    {
+        if (piece.shard >= static_cast<i64>(manifest_.shards.size()))
+            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece in ", shard_file(piece.shard), ", which is not listed"));
+        BlockReader& file = opened(piece.shard);
+        const Bytes size = element_count(piece.box.shape) * size_of(tensor.type);
+        if (piece.offset > file.bytes() || size > file.bytes() - piece.offset)
+            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece behind the end of ", shard_file(piece.shard)));
+        return {&file, piece.offset};
+    }
+
+    void check(i64 part, i64 parts) override
+    {
+        index_.verify(part, parts);
+        for (i64 shard = part; shard < static_cast<i64>(manifest_.shards.size()); shard += parts)
+            if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0)
+                opened(shard);
+    }
+
+    void verify(i64 part, i64 parts) override
+    {
+        std::map<i64, h5::File> hdf5;
+        for (i64 shard = part; shard < static_cast<i64>(manifest_.shards.size()); shard += parts)
+            if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0) {
+                opened(shard).verify(0, 1);
+                hdf5.emplace(shard, h5::File::open(path_ + "/" + shard_file(shard)));
+                if (hdf5.size() == most_open_files) {
+                    check_datasets(hdf5);
+                    hdf5.clear();
+                }
+            }
+        check_datasets(hdf5);
+    }
+
+private:
+    /// The datasets of these shards, which are for other programs, lie where the records say.
+    void check_datasets(const std::map<i64, h5::File>& hdf5)
+    {
+        for (i64 tensor = 0; tensor < tensors() && !hdf5.empty(); ++tensor) {
+            const TensorHead h = head(tensor);
+            visit_pieces(tensor, [&](const StoredPiece& piece) {
+                if (const auto file = hdf5.find(piece.shard); file != hdf5.end())
+                    check_dataset(file->second, dataset_name(h.name, piece.number), {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
+                                  manifest_.shards[static_cast<std::size_t>(piece.shard)].header + piece.offset);
+            });
+        }
+    }
+
+    BlockReader& opened(i64 shard)
+    {
+        if (const auto known = files_.find(shard); known != files_.end())
+            return known->second;
+        if (files_.size() >= most_open_files)
+            files_.clear();
+        return files_.emplace(shard, open_shard(path_ + "/" + shard_file(shard), manifest_.shards[static_cast<std::size_t>(shard)], manifest_.block_bytes)).first->second;
+    }
+
+    std::string path_;
+    Manifest manifest_;
+    Index index_;
+    std::map<i64, BlockReader> files_; ///< open now
+};
+
+} // namespace
+
+std::unique_ptr<CheckpointSource> open_source(const std::string& path)
+{
+    if (!fs::is_directory(path))
+        throw UserError({path, "there is no such checkpoint", "a checkpoint is a folder like step-00000100", "check the path"});
+    const std::string name = path + "/" + manifest_file;
+    if (!fs::exists(fs::symlink_status(name)))
+        throw DamagedCheckpoint(path, str("is no complete checkpoint: it has no ", manifest_file));
+    const PlainFile file = open_stored(name);
+    if (file.size() > largest_manifest)
+        throw DamagedCheckpoint(path, str("its manifest has ", file.size(), " bytes"));
+    std::string text(static_cast<std::size_t>(file.size()), '\0');
+    file.read(0, text.data(), static_cast<Bytes>(text.size()));
+    if (const i64 version = manifest_version(text); version == 1 || version == 2)
+        return open_old_source(path, text);
+    return std::make_unique<ShardedSource>(path, parse_manifest(text, path));
+}
+
+} // namespace trivium

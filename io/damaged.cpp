@@ -1,0 +1,16 @@
+#include "io/damaged.hpp"
+
+namespace trivium {
+
+PlainFile open_stored(const std::string& path)
+{
+    try {
+        return PlainFile::open(path, "checkpoint file");
+    } catch (const UserError& error) {
+        std::string problem = error.what(); // "PATH: PROBLEM\n  reason: …"
+        problem = problem.substr(0, problem.find('\n'));
+        throw DamagedCheckpoint(path, problem.starts_with(path + ": ") ? problem.substr(path.size() + 2) : problem);
+    }
+}
+
+} // namespace trivium
