@@ -64,7 +64,7 @@ TEST_CASE("bad stores and checkpoints")
     REQUIRE(train({}).status == 0);
     expect(train({"model.dim=32", "train.steps=3"}), 2, {"another model"});
     expect(train({"model.layers=1", "train.steps=3"}), 2, {"another model"});
-    const std::string file = folder / "ck/step-00000002/state.h5", whole = read_text(file);
+    const std::string file = folder / "ck/step-00000002/shard-00000.h5", whole = read_text(file);
     write_text(file, whole.substr(0, whole.size() / 2));
     expect(train({"train.steps=3"}), 2, {"step-00000002"});
     expect(run_program({"generate", "run.toml", "--checkpoint", "ck/step-00000002"}, folder.path()), 2, {"step-00000002"});

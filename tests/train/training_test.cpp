@@ -168,9 +168,9 @@ TEST_CASE("checkpoint lists, shows and verifies what was saved")
     const Outcome shown = run.trivium_in({"checkpoint", "show", "ck/step-00000001", "--json"});
     CHECK(nlohmann::json::parse(shown.out)["samples"] == 4);
     CHECK(run.trivium_in({"checkpoint", "verify", "ck"}).status == 0);
-    std::string bytes = read_text(run.folder / "ck/step-00000002/state.h5");
+    std::string bytes = read_text(run.folder / "ck/step-00000002/shard-00000.h5");
     bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-    write_text(run.folder / "ck/step-00000002/state.h5", bytes);
+    write_text(run.folder / "ck/step-00000002/shard-00000.h5", bytes);
     const Outcome verified = run.trivium_in({"checkpoint", "verify", "ck"});
     CHECK(verified.status == 2);
     CHECK(verified.out.find("ck/step-00000002: bad") != std::string::npos);
