@@ -1,0 +1,37 @@
+// libFuzzer: any bytes as the manifest of a checkpoint, as they stand and with the right seal behind them, and as one of an
+// older version: an error of the user's, or a manifest that prints as it parses.
+#include "base/check.hpp"
+#include "io/checkpoint_source.hpp"
+#include "io/hash.hpp"
+#include "io/manifest.hpp"
+
+#include <cstdlib>
+
+using namespace trivium;
+
+namespace {
+
+void parse(const std::string& text)
+{
+    try {
+        const std::string printed = print_manifest(parse_manifest(text, "input"));
+        if (print_manifest(parse_manifest(printed, "printed")) != printed)
+            std::abort();
+    } catch (const UserError&) {
+    }
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+{
+    const std::string text(reinterpret_cast<const char*>(data), size);
+    parse(text);
+    parse(str(text, ",\n  \"xxh3\": \"", hex(hash_block(text.data(), static_cast<Bytes>(size))), "\"\n}\n"));
+    try {
+        open_old_source("/nowhere", text); // its files are missing at the least
+        std::abort();
+    } catch (const UserError&) {
+    }
+    return 0;
+}

@@ -1,0 +1,38 @@
+// libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. Pieces stand in order in the text; where
+// none is dropped, they make it up.
+#include "base/check.hpp"
+#include "io/text_source.hpp"
+#include "io/text_split.hpp"
+
+#include <cstdlib>
+
+using namespace trivium;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+{
+    const std::string_view input(reinterpret_cast<const char*>(data), size);
+    const std::size_t end = input.find('\0', 1);
+    if (end == std::string_view::npos)
+        return 0;
+    SplitRule rule{std::string(input.substr(1, end - 1))};
+    rule.behavior = static_cast<SplitBehavior>(data[0] % 5);
+    rule.invert = data[0] & 0x40;
+    rule.literal = data[0] & 0x80;
+    std::string_view text = input.substr(end + 1);
+    if (const i64 invalid = first_invalid_utf8(text); invalid >= 0)
+        text = text.substr(0, static_cast<std::size_t>(invalid));
+    try {
+        const TextSplit split(rule, "input");
+        MatchEffort effort = MatchEffort::for_text(text.size());
+        const char* covered = text.data();
+        split.split(text, effort, [&](std::string_view piece) {
+            if (piece.empty() || piece.data() < covered || (rule.behavior != SplitBehavior::removed && piece.data() != covered))
+                std::abort();
+            covered = piece.data() + piece.size();
+        });
+        if (rule.behavior != SplitBehavior::removed && covered != text.data() + text.size())
+            std::abort();
+    } catch (const UserError&) {
+    }
+    return 0;
+}
