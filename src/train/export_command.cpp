@@ -12,16 +12,12 @@
 #include "train/run_commands.hpp"
 
 #include <array>
-#include <cmath>
-#include <filesystem>
 #include <fmt/format.h>
-#include <set>
+#include <map>
 
 namespace trivium {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ExportArguments {
     std::string checkpoint, output, type = "f32", shard_size = "5GB";
@@ -91,8 +87,10 @@ void write_tokenizer(const std::string& folder, const Tokenizer* tokenizer)
     write_file(folder + (is_json ? "/tokenizer.json" : "/tokenizer.model"), tokenizer->model());
 }
 
-std::string describe(const Tokenizer* tokenizer)
+std::string describe(const Tokenizer* tokenizer, const RunState& state)
 {
+    if (state.tokenizer.empty())
+        return "unknown, as the checkpoint was imported without one";
     if (!tokenizer)
         return "not written: the file that data.tokenizer names, and the token store, are not those of the run, or gone";
     return tokenizer->model() == "bytes" ? "bytes, which has no file" : tokenizer->name();
@@ -137,7 +135,7 @@ int export_checkpoint(const ExportArguments& a)
     fmt::print("{}: {} of step {}\n  parameters {}, {} tensors of {}, {} in {} {}\n  tokenizer  {}\n", a.output,
                config.model.family == Family::llama ? "LlamaForCausalLM" : "GPT2LMHeadModel", checkpoint.state().step,
                format_count(parameter_count(config.model)), tensors.size(), a.type, format_bytes(bytes), shards, shards == 1 ? "file" : "files",
-               describe(tokenizer.get()));
+               describe(tokenizer.get(), checkpoint.state()));
     return 0;
 }
 
