@@ -74,15 +74,19 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     return config;
 }
 
-/// Theirs in f32, as pieces of a checkpoint that read as they are written.
-std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, std::vector<std::vector<float>>& values)
+/// Theirs in f32, as pieces of a checkpoint that are read when they are written. Both arguments outlive them.
+std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, Bytes& done)
 {
+    const Bytes all = parameter_count(theirs.model) * 4;
     std::vector<TensorPiece> pieces;
     for (const HuggingFaceTensor& tensor : theirs.tensors)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
-            values.emplace_back(static_cast<std::size_t>(element_count(tensor.ours[part].shape)));
-            imported_values(tensor, part, theirs.files)(0, values.back());
-            pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape, StoredType::f32, values.back().data()));
+            pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape, StoredType::f32, nullptr));
+            pieces.back().fetch = [&done, all, values = imported_values(tensor, part, theirs.files)](Bytes begin, std::span<std::byte> to) {
+                values(begin / 4, {reinterpret_cast<float*>(to.data()), to.size() / 4});
+                done += static_cast<Bytes>(to.size());
+                log_progress(str("importing: ", format_bytes(done), " of ", format_bytes(all)));
+            };
         }
     return pieces;
 }
@@ -104,9 +108,8 @@ int import_model(const ImportArguments& a)
     if (named || !own.empty())
         state.tokenizer = make_tokenizer(named ? config.data.tokenizer : tokenizer.path)->fingerprint();
     make_whole_folder(a.output, [&](const std::string& folder) {
-        std::vector<std::vector<float>> values;
-        const std::vector<TensorPiece> pieces = pieces_of(theirs, values);
-        save_checkpoint(*make_self_comm(), folder, state, pieces, 0);
+        Bytes done = 0;
+        save_checkpoint(*make_self_comm(), folder, state, pieces_of(theirs, done), 0);
         if (!own.empty())
             write_file(folder + "/" + tokenizer.file, read_file(tokenizer.path));
         write_file(folder + "/model.toml", to_toml(config, {"model", "data"}));
