@@ -103,6 +103,8 @@ public:
         return out;
     }
 
+    const std::map<ValueId, std::set<int>>& held() const { return held_; }
+
 private:
     /// A value that stage `to` needs of another; `final`: after the last microbatch.
     struct Crossing {
@@ -268,6 +270,17 @@ private:
 } // namespace
 
 Graph cut_stage(const Graph& graph, const StageConfig& config) { return Cutter(graph, config).stage_graph(); }
+
+std::map<std::string, std::vector<int>> stages_holding(const Graph& graph, const std::vector<int>& stage_of_block)
+{
+    std::map<std::string, std::vector<int>> stages;
+    const StageConfig config{stage_of_block};
+    const Cutter cutter(graph, config);
+    for (const auto& [value, held] : cutter.held())
+        if (graph[value].role == Role::parameter || graph[value].role == Role::state)
+            stages[graph[value].name].assign(held.begin(), held.end());
+    return stages;
+}
 
 std::vector<int> balance_stages(const Graph& graph, i64 stages)
 {

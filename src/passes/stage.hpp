@@ -2,6 +2,8 @@
 // Pipeline stages: which blocks a stage has, and what of the graph it runs.
 #include "ir/graph.hpp"
 
+#include <map>
+
 namespace trivium {
 
 struct StageConfig {
@@ -19,5 +21,8 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages);
 /// stands in several stages is updated in each, alike), and what they and the outputs need. A value of another
 /// stage's microbatch is sent and received, where it is only placed anew, after that. An op that contributes leaves out the operands that an earlier stage has.
 Graph cut_stage(const Graph& graph, const StageConfig& config);
+
+/// The stages that hold each parameter and each optimizer state, ascending.
+std::map<std::string, std::vector<int>> stages_holding(const Graph& graph, const std::vector<int>& stage_of_block);
 
 } // namespace trivium

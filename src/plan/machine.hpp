@@ -33,6 +33,8 @@ std::vector<std::string> machine_names();
 Machine machine_called(const std::string& name);
 /// The one whose name stands in what a driver calls a device ("NVIDIA H200"); else a GPU of unknown speed, called "gpu".
 Machine machine_of_device(const std::string& device);
+/// Every number of it, a line each: what a plan depends on.
+std::string to_text(const Machine& machine);
 /// What `plan` and `explain` take for granted: what programs of this build compute on.
 std::string default_machine();
 

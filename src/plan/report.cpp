@@ -51,6 +51,8 @@ std::string memory_table(const MemoryPlan& plan)
     row("kept over the run", plan.kept);
     row("within a step", plan.transient);
     row("arena", plan.arena, str("(", plan.lower_bound * 100 / std::max<Bytes>(plan.arena, 1), " % filled at the peak)"));
+    if (plan.snapshot > 0)
+        row("snapshot beside it", plan.snapshot, "(in the host's memory, for checkpoints)");
     row("process beside it", plan.process, "(constant of the machine file)");
     return out.str();
 }

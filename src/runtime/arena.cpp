@@ -76,6 +76,7 @@ HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena
     TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
 }
 
+bool HostWindow::in_place() { return true; }
 std::byte* HostWindow::data() { return in_arena_; }
 void HostWindow::pull() {}
 void HostWindow::push() {}

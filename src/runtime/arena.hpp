@@ -43,6 +43,9 @@ public:
     /// \pre it lies within the arena, which outlives it
     HostWindow(const Arena& arena, Bytes offset, Bytes bytes);
 
+    /// Whether windows are the arena's own bytes, so that any thread may read them while nothing writes there.
+    static bool in_place();
+
     Bytes bytes() const { return bytes_; }
     /// Valid until release(). A copy's content is garbage before pull().
     std::byte* data();

@@ -18,6 +18,7 @@ struct MemoryPlan {
     Bytes lower_bound = 0;         ///< most bytes that are live at once, over all Schedules
     Bytes by_kind[memory_kind_count] = {}; ///< bytes live at that moment, by kind
     Bytes process = 0;             ///< beside the arena, as the machine file states
+    Bytes snapshot = 0;            ///< beside the arena, in the host's memory: what of a checkpoint is still to be written
 };
 
 /// Sets the offset of every buffer. Buffers whose lifetimes may overlap (over happens-before, not list order) get

@@ -11,6 +11,7 @@
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
 #include "plan/cost.hpp"
+#include "train/saved_values.hpp"
 
 #include <algorithm>
 
@@ -152,6 +153,7 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
 struct Sharded {
     Graph train, eval;
     std::vector<int> stage_of_block;
+    StagesOf stages_of;
     Flops flops = 0;
 };
 
@@ -162,6 +164,8 @@ Sharded shard_training(const RunConfig& config, PassRunner& runner)
     all.train = training_graph(config, runner);
     all.eval = evaluation_graph(config, runner, &all.train);
     all.stage_of_block = balance_stages(all.train, config.parallel.pipeline);
+    if (config.parallel.pipeline > 1)
+        all.stages_of = stages_holding(all.train, all.stage_of_block);
     all.flops = model_flops(all.train, microbatch_count(config));
     return all;
 }
@@ -170,16 +174,25 @@ Compiled compile_rank(const Sharded& all, const RunConfig& config, const Compile
 {
     Compiled compiled;
     compiled.stage_of_block = all.stage_of_block;
+    compiled.stages_of = all.stages_of;
     compiled.at = all.train.mesh.coordinates(rank);
     compiled.flops = all.flops;
     compiled.programs.push_back({local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
     compiled.programs.push_back({local_graph(all.eval, compiled, config.parallel, runner), 1, {}, all.eval});
     lay_out(compiled, config, options.machine);
+    if (saves_from_snapshot(config, options.machine))
+        for (const SavedValue& saved : saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of))
+            compiled.memory.snapshot += saved.written();
     compiled.passes = runner.records();
     return compiled;
 }
 
 } // namespace
+
+bool saves_from_snapshot(const RunConfig& config, const Machine& machine)
+{
+    return machine.is_device || (config.checkpoint.async && config.checkpoint.every > 0);
+}
 
 DType compute_type(Precision precision)
 {

@@ -6,6 +6,7 @@
 #include "plan/machine.hpp"
 
 #include <functional>
+#include <map>
 
 namespace trivium {
 
@@ -17,12 +18,16 @@ struct Program {
     Graph sharded{}; ///< the same of all ranks: whole shapes, and how each value is cut
 };
 
+/// The pipeline stages that hold a parameter or an optimizer state, by its name.
+using StagesOf = std::map<std::string, std::vector<int>>;
+
 /// What one rank runs: programs that share an arena and their run-lifetime values.
 struct Compiled {
     std::vector<Program> programs;
     MemoryPlan memory;
     std::vector<PassRecord> passes;
     std::vector<int> stage_of_block; ///< 0: the embedding, then the layers, then the head
+    StagesOf stages_of;              ///< where there is more than one stage
     Coordinates at;                  ///< the rank, on the graphs' mesh
     Flops flops = 0;                 ///< model flops of an optimizer step, over all ranks
 };
@@ -42,6 +47,9 @@ Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 /// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once.
 void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64 rank)>& wanted,
                    const std::function<void(i64 rank, Compiled&)>& visit);
+
+/// Whether a save copies what it writes to memory of the host first: from a device, or to write while training goes on.
+bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
 
 /// The grid that a config asks for: data x pipeline x tensor, the last one fastest.
 Mesh mesh_of(const ParallelConfig& config);

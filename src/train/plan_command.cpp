@@ -92,7 +92,8 @@ void print_json(const PlanReport& r)
                          {"parameters", rank.parameters},
                          {"arena_bytes", rank.memory.arena},
                          {"kept_bytes", rank.memory.kept},
-                         {"transient_bytes", rank.memory.transient}});
+                         {"transient_bytes", rank.memory.transient},
+                         {"snapshot_bytes", rank.memory.snapshot}});
     for (const std::string& blocks : r.stages)
         stages.push_back(blocks);
     out.update(nlohmann::ordered_json{{"per_rank", ranks},

@@ -6,27 +6,19 @@
 #include "runtime/initialise.hpp"
 
 #include <algorithm>
-#include <sstream>
+#include <cstring>
+#include <set>
 
 namespace trivium {
 
 namespace {
-
-std::string saved_name(const Value& value)
-{
-    if (value.role == Role::parameter)
-        return "param/" + value.name;
-    std::string name = value.name; // "adam_m.NAME"
-    name[name.find('.')] = '/';
-    return name;
-}
 
 /// A checkpoint with parameters that this model lacks is one of another model.
 void refuse_strangers(const CheckpointReader& checkpoint, const Program& program)
 {
     std::set<std::string> known;
     for (const ValueId id : program.sharded.with_role(Role::parameter))
-        known.insert(saved_name(program.sharded[id]));
+        known.insert("param/" + program.sharded[id].name);
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
         if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(), str("holds '", entry.name, "', which this model has not"),
@@ -34,81 +26,58 @@ void refuse_strangers(const CheckpointReader& checkpoint, const Program& program
                              "use the [model] table that it was trained with (it is in the checkpoint), or another checkpoint"});
 }
 
-/// This rank's part of a value.
-SavedTensor part_of(const Program& program, ValueId id, const Arena& arena)
+/// All that this rank holds of a value.
+TensorPiece piece_of(const Value& value, const std::string& name, Box box)
 {
-    const Value& value = program.graph[id];
-    TensorPiece piece;
-    piece.name = saved_name(value);
-    piece.whole = whole_shape(value);
-    piece.box = box_of(program.graph, id);
-    piece.type = value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32;
-    return {std::move(piece), HostWindow(arena, kept_buffer(program.schedule, value.name).offset, value.type.bytes())};
+    return {name, whole_shape(value), std::move(box), value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32, nullptr, true, {}};
 }
 
-/// Of the ranks that hold the same part, the first along each axis saves it.
-bool is_first_holder(const Graph& graph, const Value& value)
+HostWindow window_of(const Program& program, const Value& value, const Arena& arena)
 {
-    for (std::size_t a = 0; a < graph.at.size(); ++a) {
-        const std::string& axis = graph.mesh.axes[a].name;
-        const bool cuts = axis == "pipeline" || std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
-                              return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
-                          });
-        if (!cuts && graph.at[a] != 0)
-            return false;
-    }
-    return true;
+    return {arena, kept_buffer(program.schedule, value.name).offset, value.type.bytes()};
 }
 
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
 {
-    tensor.piece.data = tensor.window.data();
-    checkpoint.read(tensor.piece);
+    TensorPiece piece = tensor.piece;
+    piece.data = tensor.window.data();
+    checkpoint.read(piece);
     tensor.window.push();
-    tensor.release();
+    tensor.window.release();
 }
 
 } // namespace
 
-void SavedTensor::pull()
+TensorPiece SavedTensor::written_piece(std::byte* data)
 {
-    window.pull();
-    piece.data = window.data();
-}
-
-void SavedTensor::release()
-{
-    window.release();
-    piece.data = nullptr;
-}
-
-std::vector<SavedTensor> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages)
-{
-    std::vector<SavedTensor> tensors;
-    for (const Role role : {Role::parameter, Role::state})
-        for (const ValueId id : program.graph.with_role(role)) {
-            tensors.push_back(part_of(program, id, arena));
-            TensorPiece& piece = tensors.back().piece;
-            piece.save = is_first_holder(program.graph, program.graph[id]) && of_earlier_stages.count(piece.name) == 0;
-        }
-    return tensors;
-}
-
-std::set<std::string> names_of_earlier_stages(const Program& program, const Grid& grid)
-{
-    std::string own;
-    for (const Role role : {Role::parameter, Role::state})
-        for (const ValueId id : program.graph.with_role(role))
-            own += saved_name(program.graph[id]) + "\n";
-    Comm& stages = grid.along("pipeline");
-    const std::vector<std::string> all = gather_texts(stages, own);
-    std::set<std::string> names;
-    for (int stage = 0; stage < stages.rank(); ++stage) {
-        std::istringstream lines(all[static_cast<std::size_t>(stage)]);
-        for (std::string line; std::getline(lines, line);)
-            names.insert(line);
+    TensorPiece part = piece;
+    if (!part.box.shape.empty()) {
+        part.box.offset[0] += rows.begin;
+        part.box.shape[0] = rows.size;
     }
-    return names;
+    part.save = rows.size > 0;
+    part.data = data != nullptr || !part.save ? data : window.data() + rows.begin * row_bytes;
+    return part;
+}
+
+void SavedTensor::copy_written(std::byte* to)
+{
+    if (written() == 0)
+        return;
+    window.pull();
+    std::memcpy(to, window.data() + rows.begin * row_bytes, static_cast<std::size_t>(written()));
+    window.release();
+}
+
+std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& arena)
+{
+    const Program& train = compiled.programs[train_program];
+    std::vector<SavedTensor> tensors;
+    for (const SavedValue& saved : saved_values(train, compiled.at, compiled.stages_of)) {
+        const Value& value = train.graph[saved.value];
+        tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arena), saved.rows, saved.row_bytes});
+    }
+    return tensors;
 }
 
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors)
@@ -123,8 +92,9 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
     refuse_strangers(checkpoint, program);
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
-        SavedTensor tensor = part_of(program, id, arena);
-        if (program.graph[id].type.dtype != DType::bf16) {
+        const Value& value = program.graph[id];
+        SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, id)), window_of(program, value, arena), {}, 0};
+        if (value.type.dtype != DType::bf16) {
             read(checkpoint, tensor);
             continue;
         }

@@ -2,28 +2,27 @@
 // Between the arena and checkpoints: which run-lifetime values are saved, and under which names.
 #include "io/checkpoint.hpp"
 #include "io/token_store.hpp"
-#include "mpi/grid.hpp"
 #include "runtime/arena.hpp"
-#include "train/compile.hpp"
-
-#include <set>
+#include "train/saved_values.hpp"
 
 namespace trivium {
 
 /// This rank's part of a tensor, in the arena and in a checkpoint.
 struct SavedTensor {
-    TensorPiece piece; ///< its data is the window's, between pull() and release()
-    HostWindow window;
+    TensorPiece piece; ///< all that this rank holds, without data
+    HostWindow window; ///< of it
+    Stretch rows;      ///< of its first dimension, what this rank writes
+    Bytes row_bytes = 0;
 
-    void pull();
-    void release();
+    Bytes written() const { return rows.size * row_bytes; }
+    /// What this rank writes; `data` has it, or where it is null, the arena.
+    TensorPiece written_piece(std::byte* data);
+    /// Copies what this rank writes; `to` has written() bytes.
+    void copy_written(std::byte* to);
 };
 
-/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`: this rank's parts. Of those that
-/// several ranks hold, one saves it. `of_earlier_stages`: what earlier pipeline stages hold too.
-std::vector<SavedTensor> saved_tensors(const Program& program, const Arena& arena, const std::set<std::string>& of_earlier_stages = {});
-/// All ranks along the pipeline axis call it.
-std::set<std::string> names_of_earlier_stages(const Program& program, const Grid& grid);
+/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`: this rank's parts, as saved_values() has them.
+std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& arena);
 
 /// Fills the arena's `tensors` from the checkpoint. Throws UserError where it is one of another model.
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);

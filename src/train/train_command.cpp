@@ -10,7 +10,7 @@ namespace trivium {
 
 namespace {
 
-int train(Session& session, const StopSignals& signals, const ConfigArguments& arguments, const std::string& build)
+int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments, const std::string& build)
 {
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
@@ -45,7 +45,7 @@ void add_train_command(Command& program, const std::string& build)
     auto arguments = std::make_shared<ConfigArguments>();
     arguments->add_to(command, false);
     command.action([=] {
-        const StopSignals signals; // from now on they ask for a checkpoint, and are heard after the first step
+        const RunSignals signals; // from now on they ask for a checkpoint, and are heard after the first step
         return run_session([&](Session& session) { return train(session, signals, *arguments, build); });
     });
 }

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/config_file.hpp"
 #include "io/files.hpp"
+#include "io/hash.hpp"
 #include "passes/optimizer.hpp"
 #include "plan/cost.hpp"
 #include "runtime/initialise.hpp"
@@ -18,10 +19,13 @@
 #include <fmt/format.h>
 #include <numbers>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace trivium {
 
 namespace {
+
+constexpr u64 demand = u64{1} << 39; ///< of the flags that ranks agree on: save; the numbers of signals lie below
 
 Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -72,7 +76,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
         options.rank = world_.rank();
         compiled_ = compile_training(config_, options);
     });
-    require_free_memory(grid_, computing_.address(), compiled_.memory.arena);
+    require_free_memory(grid_, computing_.address(), compiled_.memory.arena + (machine_.is_device ? 0 : compiled_.memory.snapshot));
     succeed_together(world_, [&] { arena_.emplace(compiled_.memory.arena); });
     ExecutorConfig executor;
     executor.threads = threads_;
@@ -116,7 +120,7 @@ void Trainer::restore_or_initialise()
 {
     const Program& train = compiled_.programs[train_program];
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
-    saved_ = saved_tensors(train, *arena_, names_of_earlier_stages(train, grid_));
+    saved_ = saved_tensors(compiled_, *arena_);
     const auto path = restore_newest(world_, config_.checkpoint, [&](const CheckpointReader& checkpoint) { resume(checkpoint); });
     if (path) {
         if (state_.seed != config_.train.seed)
@@ -142,6 +146,12 @@ void Trainer::restore_or_initialise()
     state_.tokenizer = train_->fingerprint();
     state_.grid = describe_grid(config_.parallel);
     state_.ranks = world_.size();
+    state_.machine = machine_.name;
+    state_.cost_table = hex(hash_bytes(to_text(machine_)));
+    const i64 least_kept = 2; // should the newest turn out to be bad
+    const CheckpointConfig& c = config_.checkpoint;
+    const bool snapshot = saves_from_snapshot(config_, machine_);
+    saver_.emplace(world_, SaverConfig{c.dir, c.keep == 0 ? 0 : std::max(c.keep, least_kept), snapshot, snapshot && c.async}, saved_);
 }
 
 void Trainer::resume(const CheckpointReader& checkpoint)
@@ -188,9 +198,10 @@ void Trainer::announce() const
                          config_.train.steps));
     for (const std::string& line : grid_lines)
         log_info(line);
-    log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step", format_bytes(compiled_.memory.arena),
+    log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step{}", format_bytes(compiled_.memory.arena),
                          compiled_.memory.arena, world_.size() > 1 ? " of rank 0" : "", format_bytes(compiled_.memory.kept),
-                         format_bytes(compiled_.memory.transient)));
+                         format_bytes(compiled_.memory.transient),
+                         compiled_.memory.snapshot == 0 ? "" : str("; ", format_bytes(compiled_.memory.snapshot), " of snapshot beside it")));
     const std::string each = machine_.is_device ? computing_.device() : str(threads_, " thread(s)");
     log_info(fmt::format("compute  {} rank(s) x {}, {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
                          world_.size(), each, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
@@ -220,6 +231,7 @@ Trainer::StepResult Trainer::train_step()
     result.norm = executor_->fetched("global_norm", 0);
     result.tokens = static_cast<i64>(tokens);
     result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.norm);
+    saver_->wait_for_snapshot();
     if (!result.skipped)
         executor_->run_after_decision();
     state_.step += 1;
@@ -281,21 +293,16 @@ void Trainer::save()
 {
     if (saved_step_ == state_.step)
         return;
-    const Seconds begin = now();
-    std::vector<TensorPiece> pieces;
-    for (SavedTensor& tensor : saved_) {
-        tensor.pull();
-        pieces.push_back(tensor.piece);
-    }
-    const std::string path = save_checkpoint(world_, config_.checkpoint.dir, state_, pieces, config_.checkpoint.keep);
-    for (SavedTensor& tensor : saved_)
-        tensor.release();
+    saver_->start(state_);
     saved_step_ = state_.step;
-    checkpoint_seconds_ = now() - begin;
-    log_info(fmt::format("saved {} in {}", path, format_seconds(checkpoint_seconds_)));
 }
 
-int Trainer::run(const StopSignals& signals)
+bool Trainer::take_demand() const
+{
+    return is_chief() && ::unlink((config_.checkpoint.dir + "/save-now").c_str()) == 0;
+}
+
+int Trainer::run(const RunSignals& signals)
 {
     announce();
     const TrainConfig& t = config_.train;
@@ -308,24 +315,30 @@ int Trainer::run(const StopSignals& signals)
             note_memory();
         MetricsRecord record;
         report(result, record);
-        // Any rank's signal stops all.
-        const u64 asked = agree(world_, signals.received() ? u64{1} << signals.received() : 0);
+        // Any rank's signal stops all, or has all save.
+        const bool demanded = signals.take_demand() || take_demand();
+        const u64 agreed = agree(world_, (signals.stop() ? u64{1} << signals.stop() : 0) | (demanded ? demand : 0) | saver_->flags());
+        const u64 asked = agreed & (demand - 1);
         const bool stops = asked != 0;
+        saver_->advance(agreed);
         if (valid_ && (!stops || state_.step == t.steps) && ((t.eval_every > 0 && state_.step % t.eval_every == 0) || state_.step == t.steps))
             evaluate(record);
-        if (checkpoint_seconds_ > 0) // of the save before: this step's line is written before its own save
-            record.set("checkpoint_seconds", checkpoint_seconds_);
-        checkpoint_seconds_ = 0;
+        if (const Saver::Times times = saver_->take_times(); times.whole > 0) { // of the save before: this step's line is written before its own
+            record.set("checkpoint_seconds", times.whole);
+            record.set("checkpoint_stall_seconds", times.stall);
+        }
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
         if (is_chief())
             metrics_->write(record);
-        if (stops || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+        if (stops || (agreed & demand) != 0 || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
             save();
         if (stops && state_.step < t.steps) {
+            saver_->finish();
             log_info(str("stopped on signal ", std::bit_width(asked) - 1, " after step ", state_.step, "; start again to go on"));
             return 75;
         }
     }
+    saver_->finish();
     write_trace();
     summarise();
     return 0;

@@ -7,8 +7,8 @@
 #include "runtime/device.hpp"
 #include "train/evaluator.hpp"
 #include "train/folder_lock.hpp"
+#include "train/saver.hpp"
 #include "train/signals.hpp"
-#include "train/state.hpp"
 
 #include <optional>
 
@@ -24,7 +24,7 @@ public:
     Trainer(RunConfig config, const std::string& build, Comm& world);
 
     /// Trains to the end, to train.stop_after or to a signal on any rank. Returns the exit status.
-    int run(const StopSignals& signals);
+    int run(const RunSignals& signals);
 
     Bytes planned_bytes() const { return compiled_.memory.arena; }
     Bytes used_bytes() const;
@@ -47,6 +47,8 @@ private:
     void report(const StepResult& result, MetricsRecord& record);
     void evaluate(MetricsRecord& record);
     void save();
+    /// Whether someone has put the file that asks for a checkpoint; it goes.
+    bool take_demand() const;
     void summarise() const;
     void write_trace() const;
     /// Learns the largest rank's used bytes. All ranks call it.
@@ -69,13 +71,13 @@ private:
     std::optional<Evaluator> evaluator_;
     std::map<std::string, Box> inputs_;  ///< the rows that this rank is fed
     std::vector<SavedTensor> saved_;     ///< this rank's parts of what a checkpoint holds
+    std::optional<Saver> saver_;
     std::optional<MetricsWriter> metrics_;
     Flops flops_ = 0;
     Bytes largest_used_ = 0; ///< of any rank, as far as it is known
     RunState state_;
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
-    Seconds checkpoint_seconds_ = 0; ///< of the last save, until a line tells it
     Seconds step_seconds_ = 0; ///< smoothed
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;

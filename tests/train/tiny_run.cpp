@@ -93,7 +93,7 @@ std::vector<double> train(const RunConfig& config, i64 from)
 {
     RunConfig resolved = config;
     resolve_and_validate(resolved);
-    const StopSignals signals;
+    const RunSignals signals;
     run_on_threads(static_cast<int>(rank_count(resolved.parallel)), [&](Comm& world) {
         const int status = Trainer(resolved, "test", world).run(signals);
         TRV_CHECK(status == 0, "a run ended with ", status);

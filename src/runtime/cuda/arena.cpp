@@ -69,6 +69,8 @@ HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena
     TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
 }
 
+bool HostWindow::in_place() { return false; }
+
 std::byte* HostWindow::data()
 {
     copy_.resize(static_cast<std::size_t>(bytes_));
