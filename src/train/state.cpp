@@ -83,6 +83,10 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& ar
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors)
 {
     refuse_strangers(checkpoint, program);
+    const std::vector<CheckpointReader::Entry> entries = checkpoint.tensors();
+    if (std::all_of(entries.begin(), entries.end(), [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
+        throw UserError({checkpoint.path(), "has weights alone, no run goes on from it", "it was imported",
+                         "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);
 }

@@ -76,6 +76,7 @@ TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates
                                          "train.lr=0.0", "checkpoint.dir=further"});
     CHECK(has(training, "weights from"));
     CHECK(loss("ours/model.toml", "further") == loss("run.toml", "ck"));
+    CHECK(has(t.bad({"train", "ours/model.toml", "data.train=train.h5", "checkpoint.dir=ours"}), "train.init_from"));
 
     // Theirs is another tokenizer's: said so.
     t.good({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "-o", "bytes.h5"});
