@@ -112,6 +112,9 @@ void supersede_checkpoints(const std::string& dir, i64 step);
 /// Makes `dir` and shows that it can be written to. One rank calls it. IoError where not.
 void probe_folder(const std::string& dir);
 
+/// Removes the checkpoint `name` of `dir`; should it be cut short, what is left looks like none. IoError.
+void remove_checkpoint(const std::string& dir, const std::string& name);
+
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such folder.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 

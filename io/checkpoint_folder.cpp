@@ -137,11 +137,15 @@ void prune(const std::string& dir, const std::string& newest, i64 keep)
     for (const std::string& name : list_checkpoints(dir)) {
         if (name == newest || ++kept <= keep)
             continue;
-        // Renamed first: a folder that is half removed must not look like a checkpoint.
-        const std::string doomed = str(dir, "/", removed, name);
-        rename_path(str(dir, "/", name), doomed);
-        remove_all(doomed);
+        remove_checkpoint(dir, name);
     }
+}
+
+void remove_checkpoint(const std::string& dir, const std::string& name)
+{
+    const std::string doomed = str(dir, "/", removed, name);
+    rename_path(str(dir, "/", name), doomed);
+    remove_all(doomed);
 }
 
 void remove_leftovers(const std::string& dir)

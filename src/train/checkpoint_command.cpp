@@ -38,7 +38,9 @@ int list(const CheckpointArguments& a)
             row.update({{"step", reader.state().step}, {"tokens", reader.state().tokens}, {"bytes", reader.bytes()}});
             if (!a.json)
                 fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step, format_count(reader.state().tokens), format_bytes(reader.bytes()));
-        } catch (const UserError& error) {
+        } catch (const InternalError&) {
+            throw;
+        } catch (const Error& error) {
             row["error"] = error.what();
             if (!a.json)
                 fmt::print("{}  bad: {}\n", path, error.what());
@@ -93,7 +95,9 @@ int check(const CheckpointArguments& a)
             const CheckpointReader reader = CheckpointReader::open(path);
             reader.verify();
             fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
-        } catch (const UserError& error) {
+        } catch (const InternalError&) {
+            throw;
+        } catch (const Error& error) { // damaged, or not to be read
             good = false;
             fmt::print("{}: bad\n  {}\n", path, error.what());
         }
@@ -105,7 +109,7 @@ int check(const CheckpointArguments& a)
 
 void add_checkpoint_command(Command& program, const std::string& build)
 {
-    Command command = program.add("checkpoint", "look into checkpoints");
+    Command command = program.add("checkpoint", "look into checkpoints, compare and prune them, trade them with Hugging Face");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&), bool with_json) {
         Command sub = command.add(name, help);
         auto arguments = std::make_shared<CheckpointArguments>();
@@ -117,6 +121,8 @@ void add_checkpoint_command(Command& program, const std::string& build)
     add("list", "the checkpoints of a folder, newest first", list, true);
     add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
     add("verify", "whether checkpoints hold the bytes that were written", check, false);
+    add_diff_command(command);
+    add_prune_command(command);
     add_export_command(command);
     add_import_command(command, build);
 }

@@ -18,6 +18,8 @@ void add_eval_command(Command& program);
 void add_generate_command(Command& program);
 void add_checkpoint_command(Command& program, const std::string& build = "");
 /// Sub-commands of `checkpoint`.
+void add_diff_command(Command& checkpoint);
+void add_prune_command(Command& checkpoint);
 void add_export_command(Command& checkpoint);
 void add_import_command(Command& checkpoint, const std::string& build);
 void add_metrics_command(Command& program);

@@ -91,3 +91,54 @@ TEST_CASE("list, show and verify know checkpoints of a grid and those of version
     std::filesystem::remove(folder / "step-00000004/shard-00005.h5");
     CHECK(has(checkpoint({"list", folder.path()}).text, "bad: "));
 }
+
+TEST_CASE("diff says which tensors differ, whatever the grids")
+{
+    const TemporaryFolder folder;
+    const std::string a = save_tiled(folder / "a", tilings()[3], 4), b = save_tiled(folder / "b", tilings()[4], 4);
+    const auto same = nlohmann::json::parse(checkpoint({"diff", a, b, "--json"}).text);
+    CHECK(same["same_tensors"] == true);
+    CHECK(same["same_state"] == false); // the grid
+    CHECK(checkpoint({"diff", a, a}).status == 0);
+    CHECK(checkpoint({"diff", a, folder / "a"}).status == 0); // its newest
+
+    RankTensors own(tilings()[0], 0);
+    own.fill();
+    static_cast<float*>(own.pieces[0].data)[37] += 0.5f; // param/w
+    own.pieces.erase(own.pieces.begin() + 4);            // param/norm
+    const std::string c = save_checkpoint(*make_self_comm(), folder / "c", {.step = 4}, own.pieces, 0);
+    const Printed other = checkpoint({"diff", a, c, "--json"});
+    CHECK(other.status == 1);
+    const auto rows = nlohmann::json::parse(other.text)["tensors"];
+    REQUIRE(rows.size() == 2);
+    CHECK(rows[0]["tensor"] == "param/norm");
+    CHECK(rows[0]["problem"] == "only in a");
+    CHECK(rows[1]["tensor"] == "param/w");
+    CHECK(rows[1]["differ"] == 1);
+    CHECK(rows[1]["first_at"] == 37);
+    CHECK(rows[1]["largest"].get<double>() == Approx(0.5));
+    const std::string text = checkpoint({"diff", c, a}).text;
+    CHECK(has(text, "1 of 120 values differ, by up to 0.5"));
+    CHECK(has(text, "param/norm"));
+}
+
+TEST_CASE("prune keeps the newest good ones, and never takes the last")
+{
+    const TemporaryFolder folder;
+    for (const i64 step : {1, 2, 3, 4})
+        save_tiled(folder.path(), tilings()[1], step);
+    std::string shard = get(folder / "step-00000004/shard-00001.h5");
+    shard.back() = static_cast<char>(shard.back() ^ 1); // in the data
+    put(folder / "step-00000004/shard-00001.h5", shard);
+    const std::vector<std::string> all = list_checkpoints(folder.path());
+    const Printed dry = checkpoint({"prune", folder.path(), "--keep", "1", "--dry-run"});
+    CHECK(has(dry.text, "step-00000002  would be removed"));
+    CHECK(list_checkpoints(folder.path()) == all);
+    const Printed pruned = checkpoint({"prune", folder.path(), "--keep", "1"});
+    CHECK(has(pruned.text, "step-00000004  bad"));
+    CHECK(has(pruned.text, "step-00000003  good, stays"));
+    CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000004", "step-00000003"});
+    CHECK(message_of<UserError>([&] { checkpoint({"prune", folder.path(), "--keep", "0"}); }).find("always stays") != std::string::npos);
+    CHECK(list_checkpoints(folder.path()).size() == 2);
+    CHECK(has(message_of<UserError>([&] { checkpoint({"prune", folder / "none"}); }), "holds no checkpoint"));
+}

@@ -245,3 +245,40 @@ TEST_CASE("init_from takes the weights and starts the optimizer afresh")
     after.read("param/embed.weight", 0, 258 * 64, StoredType::f32, y.data());
     CHECK(x == y);
 }
+
+TEST_CASE("a file or USR2 asks for a checkpoint, and the run goes on")
+{
+    for (const bool background : {false, true}) {
+        const Run run;
+        std::filesystem::create_directories(run.folder / "ck");
+        write_text(run.folder / "ck/save-now", "");
+        const std::vector<std::string> saves = {"checkpoint.keep=0", background ? "checkpoint.every=1000" : "checkpoint.every=0"};
+        const Outcome asked = run.train(saves);
+        CHECK(asked.status == 0);
+        CHECK(asked.err.find("saved ck/step-00000001") != std::string::npos);
+        CHECK(list_checkpoints(run.folder / "ck") == std::vector<std::string>{"step-00000008", "step-00000001"});
+        CHECK_FALSE(std::filesystem::exists(run.folder / "ck/save-now"));
+
+        const Outcome signalled = run_and_signal({"train", "run.toml", "checkpoint.dir=ck2", "train.steps=400", saves[0], saves[1]}, run.folder.path(), "step   3/400", SIGUSR2);
+        CHECK(signalled.status == 0);
+        const std::vector<std::string> kept = list_checkpoints(run.folder / "ck2");
+        REQUIRE(kept.size() == 2);
+        CHECK(kept[0] == "step-00000400");
+        CHECK(kept[1] < "step-00000400");
+        CHECK(CheckpointReader::open(run.folder / ("ck2/" + kept[1])).state().step < 400);
+    }
+}
+
+TEST_CASE("saves beside training and in its way write the same bytes, and at least two stay")
+{
+    const Run run;
+    REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=false", "checkpoint.dir=sync"}).status == 0);
+    REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=true", "checkpoint.dir=async"}).status == 0);
+    for (const char* dir : {"sync", "async"})
+        CHECK(list_checkpoints(run.folder / dir) == std::vector<std::string>{"step-00000008", "step-00000006"});
+    for (const char* file : {"/step-00000006/shard-00000.h5", "/step-00000008/shard-00000.h5", "/step-00000008/index.h5"})
+        CHECK(read_text(run.folder / (std::string("sync") + file)) == read_text(run.folder / (std::string("async") + file)));
+    const RunState state = CheckpointReader::open(run.folder / "sync/step-00000008").state();
+    CHECK(state.machine == "generic CPU core");
+    CHECK(state.cost_table.size() == 16);
+}

@@ -1,0 +1,112 @@
+// Who writes what of a checkpoint: every value once, and as much on each rank as on the others.
+#include "catch.hpp"
+#include "io/box.hpp"
+#include "train/program.hpp"
+#include "train/saved_values.hpp"
+#include "train/tiny_run.hpp"
+
+#include <algorithm>
+#include <map>
+
+using namespace trivium;
+
+namespace {
+
+struct RankShare {
+    Coordinates at;
+    std::vector<SavedValue> values;
+    Bytes planned = 0;
+
+    Bytes written() const
+    {
+        Bytes bytes = 0;
+        for (const SavedValue& value : values)
+            bytes += value.written();
+        return bytes;
+    }
+};
+
+std::vector<RankShare> shares(RunConfig config)
+{
+    config.checkpoint.every = 1;
+    resolve_and_validate(config);
+    std::vector<RankShare> ranks;
+    compile_ranks(config, {}, [](const Mesh&, i64) { return true; }, [&](i64, Compiled& compiled) {
+        ranks.push_back({compiled.at, saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of), compiled.memory.snapshot});
+    });
+    return ranks;
+}
+
+RunConfig config_of(const tiny::Layout& layout, int model)
+{
+    static const Folder folder;
+    static const tiny::Ground ground(folder.path());
+    return ground.config(tiny::model_of(model), Precision::f32, layout, "none");
+}
+
+} // namespace
+
+TEST_CASE("on every layout what ranks write tiles each tensor, and is what was planned")
+{
+    for (const tiny::Layout& layout : tiny::layouts())
+        for (int model = 0; model < 4; ++model) {
+            INFO(layout.text() << ", model " << model);
+            std::map<std::string, std::vector<Box>> boxes;
+            std::map<std::string, Shape> shapes;
+            for (const RankShare& rank : shares(config_of(layout, model))) {
+                for (const SavedValue& value : rank.values) {
+                    Box box = value.box;
+                    box.offset[0] += value.rows.begin;
+                    box.shape[0] = value.rows.size;
+                    REQUIRE(is_inside(box, value.whole));
+                    if (element_count(box.shape) > 0)
+                        boxes[value.name].push_back(box);
+                    shapes[value.name] = value.whole;
+                }
+                CHECK(rank.planned == rank.written());
+            }
+            for (const auto& [name, shape] : shapes) {
+                INFO(name);
+                CHECK(tiling_fault(shape, boxes[name]) == "");
+            }
+        }
+}
+
+TEST_CASE("what all data ranks hold is divided over them to within a row")
+{
+    for (const i64 zero : {0, 1})
+        for (const i64 data : {2, 3, 4, 6})
+            for (const i64 tensor : {1, 2}) {
+                const std::vector<RankShare> ranks = shares(config_of({data, 1, tensor, zero, ScheduleKind::one_f_one_b, true, 1}, 0));
+                for (i64 t = 0; t < tensor; ++t) {
+                    Bytes least = std::numeric_limits<Bytes>::max(), most = 0, row = 0;
+                    for (const RankShare& rank : ranks)
+                        if (rank.at[2] == t) {
+                            least = std::min(least, rank.written());
+                            most = std::max(most, rank.written());
+                            for (const SavedValue& value : rank.values)
+                                row = std::max(row, value.row_bytes);
+                        }
+                    INFO("zero " << zero << ", data " << data << ", tensor " << t << " of " << tensor << ": " << least << " to " << most << ", row " << row);
+                    // ZeRO's own parts of the moments differ by up to a row a tensor.
+                    CHECK(most - least <= (zero == 0 ? 2 * row : most / 4));
+                    CHECK(least > 0);
+                }
+            }
+}
+
+TEST_CASE("a tied embedding, which the first and the last stage hold, is written by both")
+{
+    const std::vector<RankShare> ranks = shares(config_of({1, 3, 1, 0, ScheduleKind::one_f_one_b, true, 1}, 2)); // llama, tied
+    std::vector<Bytes> written;
+    for (const RankShare& rank : ranks) {
+        Bytes bytes = 0;
+        for (const SavedValue& value : rank.values)
+            bytes += value.name.find("embed.weight") != std::string::npos ? value.written() : 0;
+        written.push_back(bytes);
+    }
+    REQUIRE(written.size() == 3);
+    CHECK(written[0] > 0);
+    CHECK(written[1] == 0);
+    CHECK(written[2] > 0);
+}
