@@ -10,7 +10,8 @@ using namespace trivium;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
 {
     std::vector<u64> words(size / 8);
-    std::memcpy(words.data(), data, words.size() * 8);
+    if (!words.empty())
+        std::memcpy(words.data(), data, words.size() * 8);
     try {
         std::vector<u64> written, again;
         for (const TensorRecord& record : parse_records(words, "input"))
