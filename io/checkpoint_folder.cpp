@@ -150,20 +150,24 @@ void remove_checkpoint(const std::string& dir, const std::string& name)
 
 void remove_leftovers(const std::string& dir)
 {
+    const auto is_leftover = [](const std::string& name) { // the last three: what write_file() had not finished, and probes
+        const std::string_view beginnings[] = {begun, removed, replaced, ".scratch-", "latest.tmp-", ".probe", ".seen-by-all"};
+        return std::any_of(std::begin(beginnings), std::end(beginnings), [&](std::string_view beginning) { return name.starts_with(beginning); });
+    };
     std::vector<std::string> leftovers;
     std::error_code error;
     fs::directory_iterator at(dir, error);
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
         const std::string name = at->path().filename().string();
-        if (name.starts_with(begun) || name.starts_with(removed) || name.starts_with(replaced) || name.starts_with(".scratch-"))
+        if (is_leftover(name))
             leftovers.push_back(name);
     }
     if (error)
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
     for (const std::string& name : leftovers) {
-        const std::string path = dir + "/" + name, own = dir + "/" + name.substr(name.find(prefix));
-        if (name.starts_with(replaced) && !fs::exists(own))
-            rename_path(path, own);
+        const std::string path = dir + "/" + name;
+        if (name.starts_with(replaced) && !fs::exists(dir + "/" + name.substr(replaced.size())))
+            rename_path(path, dir + "/" + name.substr(replaced.size()));
         else
             remove_all(path);
     }

@@ -118,6 +118,8 @@ File File::create(const std::string& path, const FileLayout& layout)
     File file;
     file.path_ = path;
     const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist), access = file_access();
+    // What waits in a buffer is written when a dataset is closed, where a failure reaches nobody.
+    check(H5Pset_sieve_buf_size(access.get(), 0), path, "prepare");
     check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path, "reserve the first bytes");
     if (layout.metadata > 0) {
         check(H5Pset_meta_block_size(access.get(), static_cast<hsize_t>(layout.metadata)), path, "prepare");

@@ -65,6 +65,10 @@ void require_same_data(Comm& world, const std::string& path, const TokenStore& s
 void require_shared_folder(Comm& world, const std::string& dir)
 {
     const std::string probe = dir + "/.seen-by-all";
+    const auto remove = [](const std::string& path) {
+        if (std::error_code error; !std::filesystem::remove(path, error) && error)
+            throw IoError({path, "cannot be removed", error.message(), "check the folder's permissions and its disk"});
+    };
     succeed_together(world, [&] {
         if (world.rank() == 0)
             write_file(probe, "");
@@ -75,11 +79,11 @@ void require_shared_folder(Comm& world, const std::string& dir)
                              "set checkpoint.dir to a folder on a file system that all nodes share"});
         const std::string own = str(probe, ".", world.rank());
         write_file(own, "");
-        std::filesystem::remove(own);
+        remove(own);
     });
     succeed_together(world, [&] {
         if (world.rank() == 0)
-            std::filesystem::remove(probe);
+            remove(probe);
     });
 }
 
