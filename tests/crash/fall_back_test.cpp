@@ -1,0 +1,117 @@
+// The program on checkpoints that were damaged: it says which and why, sets it aside, and goes on from the one before, on one
+// rank and on several.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "crash/failing_run.hpp"
+#include "io/checkpoint.hpp"
+#include "io/metrics.hpp"
+#include "io/temporary_folder.hpp"
+#include "soak_settings.hpp"
+#include "train/damage.hpp"
+#include "train/program.hpp"
+
+using namespace trivium;
+using namespace trivium::crash;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<double> losses(const std::string& log)
+{
+    std::vector<double> all;
+    for (const MetricsRecord& record : read_metrics(log))
+        all.push_back(record.value("loss"));
+    return all;
+}
+
+class Ground {
+public:
+    explicit Ground(int ranks) : ranks_(ranks)
+    {
+        write_text(folder_ / "text.txt", some_text(1000));
+        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path()).status == 0);
+        write_text(folder_ / "run.toml", str("[model]\nlayers = 1\ndim = 12\nheads = 3\nffn_dim = 7\nseq = 8\n[data]\ntrain = \"train.h5\"\n"
+                                             "[train]\nsteps = 6\nglobal_batch = 3\n[parallel]\nthreads = 1\nzero = 1\ndata = ", ranks,
+                                             "\n[checkpoint]\ndir = \"ck\"\nevery = 2\n[log]\ndir = \"log\"\n"));
+        REQUIRE(train({}).status == 0);
+        undisturbed_ = losses(folder_ / "log");
+        for (const char* name : {"ck", "log"})
+            fs::remove_all(folder_ / name);
+        REQUIRE(train({"train.stop_after=4"}).status == 0);
+        fs::rename(folder_ / "ck", folder_ / "saved");
+        fs::rename(folder_ / "log", folder_ / "saved-log");
+    }
+
+    Ended train(const std::vector<std::string>& more) const
+    {
+        std::vector<std::string> arguments{"train", "run.toml"};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run(ranks_, arguments, folder_.path());
+    }
+    std::string newest() const { return folder_ / "ck/step-00000004"; }
+
+    std::vector<damage::Damage> damages() const { return damage::damages(folder_ / "saved/step-00000004"); }
+
+    void check(const damage::Damage& damage) const
+    {
+        for (const char* name : {"ck", "log"})
+            fs::remove_all(folder_ / name);
+        fs::copy(folder_ / "saved", folder_ / "ck", fs::copy_options::recursive);
+        fs::copy(folder_ / "saved-log", folder_ / "log", fs::copy_options::recursive);
+        const std::string older = folder_ / "ck/step-00000002";
+        damage.make({newest(), older, older, older});
+        const bool harmless = damage.harmless || damage::same_files(newest(), folder_ / "saved/step-00000004");
+        const Ended ended = train({});
+        INFO(ranks_ << " rank(s): " << damage.what << "; it ended with " << ended.status << " after " << ended.seconds << " s and said\n" << ended.err);
+        REQUIRE_FALSE(ended.hung);
+        REQUIRE(ended.status == 0);
+        if (!harmless) {
+            CHECK(has(ended.err, "resuming from ck/step-00000002"));
+            CHECK(has(ended.err, "warning: this checkpoint is not used: "));
+            CHECK(has(ended.err, "remedy: "));
+            CHECK(has(ended.err, "ck/step-00000004"));
+            CHECK(fs::exists(folder_ / "ck/.bad-step-00000004"));
+        }
+        CHECK((losses(folder_ / "log") == undisturbed_));
+        for (const std::string& name : list_checkpoints(folder_ / "ck"))
+            CHECK_NOTHROW(CheckpointReader::open(folder_ / ("ck/" + name)).verify());
+    }
+
+    /// With no other checkpoint to go on from.
+    void check_alone() const
+    {
+        for (const char* name : {"ck", "log"})
+            fs::remove_all(folder_ / name);
+        fs::copy(folder_ / "saved", folder_ / "ck", fs::copy_options::recursive);
+        fs::remove_all(folder_ / "ck/step-00000002");
+        fs::resize_file(newest() + "/shard-00000.h5", 100);
+        const Ended ended = train({});
+        INFO(ranks_ << " rank(s): " << ended.err);
+        CHECK(ended.status == 2);
+        CHECK(has(ended.err, "every checkpoint in it is bad"));
+        CHECK(has(ended.err, "shard-00000.h5"));
+        CHECK(fs::exists(newest())); // whoever can mend it finds it where it was
+    }
+
+private:
+    Folder folder_;
+    int ranks_;
+    std::vector<double> undisturbed_;
+};
+
+void try_damages(int ranks, std::size_t every)
+{
+    const Ground ground(ranks);
+    const std::vector<damage::Damage> all = ground.damages();
+    const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (whole || i % every == soak::seed() % every)
+            ground.check(all[i]);
+    ground.check_alone();
+}
+
+} // namespace
+
+TEST_CASE("a damaged checkpoint is set aside: one rank") { try_damages(1, contracts_on ? 12 : 2); }
+
+TEST_CASE("a damaged checkpoint is set aside: three ranks") { try_damages(3, contracts_on ? 40 : 20); }
