@@ -114,17 +114,16 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
 {
     const std::string path = dir + "/" + name;
     if (!fs::exists(path))
-        rename_path(temporary, path);
-    else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+        return rename_path(temporary, path);
+    std::string old = temporary; // where they are swapped
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
         // A file system that cannot swap: should we end in between, remove_leftovers() puts the old one back.
-        const std::string old = str(dir, "/", replaced, name);
+        old = str(dir, "/", replaced, name);
         rename_path(path, old);
         rename_path(temporary, path);
-        sync_path(dir);
-        return remove_all(old);
     }
     sync_path(dir);
-    remove_all(temporary); // the old one, where they were swapped
+    remove_all(old);
 }
 
 void mark_latest(const std::string& dir, const std::string& name) { write_file(dir + "/latest", name + "\n"); }

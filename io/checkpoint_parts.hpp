@@ -13,10 +13,11 @@ void rename_path(const std::string& from, const std::string& to);
 /// Removes what a save that was cut short has left in `dir`; puts back what it had taken away. IoError.
 void remove_leftovers(const std::string& dir);
 
-/// Gives the finished folder `temporary` of `dir` its name. One of that name, of the same step before a restart, goes. IoError.
+/// Gives the finished folder `temporary` of `dir` its name. One of that name, of the same step before a restart, goes.
+/// That the name is on the disk is for mark_latest() to see to. IoError.
 void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name);
 
-/// Writes dir/latest. IoError.
+/// Writes dir/latest, and waits until all names in `dir` are on the disk. IoError.
 void mark_latest(const std::string& dir, const std::string& name);
 
 /// Removes all checkpoints but the newest `keep` (0: none). `newest` is the one just written: it stays whatever its

@@ -170,7 +170,11 @@ std::string CheckpointWriter::publish(const RunState& state, i64 keep)
         manifest.shards = w.shards;
         require_all_files(w.temporary, manifest);
         manifest.index = write_index(w.temporary + "/" + index_file, *w.list);
-        write_file(w.temporary + "/" + manifest_file, print_manifest(manifest));
+        const std::string text = print_manifest(manifest);
+        PlainFile file = PlainFile::open_to_write(w.temporary + "/" + manifest_file);
+        file.write(0, text.data(), static_cast<Bytes>(text.size()));
+        file.sync();
+        file.close();
         sync_path(w.temporary);
         put_in_place(w.dir, w.temporary, name);
     } catch (...) {

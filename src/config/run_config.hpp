@@ -133,8 +133,8 @@ struct CheckpointConfig {
     {
         visit("dir", self.dir, "folder of the run's checkpoints");
         visit("every", self.every, "steps between checkpoints; 0 = only at the end");
-        visit("keep", self.keep, "checkpoints kept, newest first; 0 = all");
-        visit("async", self.async, "write while training goes on");
+        visit("keep", self.keep, "checkpoints kept, newest first, at least 2; 0 = all");
+        visit("async", self.async, "write while training goes on, from a snapshot whose memory is planned");
         visit("resume", self.resume, "\"auto\" (the newest good one, if any), \"never\", or a checkpoint's path");
     }
 };

@@ -121,11 +121,13 @@ void Trainer::restore_or_initialise()
     const Program& train = compiled_.programs[train_program];
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
     saved_ = saved_tensors(compiled_, *arena_);
+    const Seconds begin = now();
     const auto path = restore_newest(world_, config_.checkpoint, [&](const CheckpointReader& checkpoint) { resume(checkpoint); });
     if (path) {
         if (state_.seed != config_.train.seed)
             log_warning(str("train.seed is ", config_.train.seed, ", the checkpoint's run had ", state_.seed, ": the order of samples changes from here on"));
-        log_info(str("resuming from ", *path, " at step ", state_.step, state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid)));
+        log_info(str("resuming from ", *path, " at step ", state_.step, state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid), "; read and verified in ",
+                     format_seconds(now() - begin)));
     } else {
         succeed_together(world_, [&] { initialise(train.graph, train.schedule, *arena_, seed, threads_); });
         CheckpointConfig source = config_.checkpoint;
