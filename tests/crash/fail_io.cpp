@@ -209,6 +209,11 @@ OPENAT(openat64)
 int creat(const char* path, mode_t mode) { return on_path("creat", AT_FDCWD, path, space, [&] { return NEXT(creat)(path, mode); }); }
 int creat64(const char* path, mode_t mode) { return on_path("creat64", AT_FDCWD, path, space, [&] { return NEXT(creat64)(path, mode); }); }
 
+#define MKOSTEMP(name)                                                                             \
+    int name(char* path, int flags) { return on_path(#name, AT_FDCWD, path, space, [&] { return NEXT(name)(path, flags); }); }
+MKOSTEMP(mkostemp)
+MKOSTEMP(mkostemp64)
+
 #define FOPEN(name)                                                                                \
     FILE* name(const char* path, const char* mode)                                                 \
     {                                                                                              \

@@ -59,7 +59,7 @@ void add_damages_of_file(std::vector<Damage>& all, const std::string& file)
         fs::create_directories(copy);
         fs::rename(path, copy + "/good");
         fs::create_symlink(copy + "/good", path);
-    }, true);
+    });
     add_to_file(all, file, "a link to nowhere", [](const std::string& path) { link_instead(path, "nowhere"); });
     add_to_file(all, file, "a link to itself", [](const std::string& path) { link_instead(path, path); });
     add_to_file(all, file, "a link to /dev/zero", [](const std::string& path) { link_instead(path, "/dev/zero"); });
