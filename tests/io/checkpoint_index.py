@@ -21,6 +21,9 @@ except ImportError:
     print("skipped: the Python package h5py is not installed")
     sys.exit(77)
 
+sys.dont_write_bytecode = True
+import plain_reader
+
 TRIVIUM, TENSOR_DUMP = (os.path.abspath(path) for path in sys.argv[1:3])
 TYPES = {"f32": "<f4", "f64": "<f8"}
 
@@ -90,9 +93,17 @@ def check_values(tensors):
             assert abs(value - want) < 1e-6, f"{name}[{i}] is {value}, not {want}"
 
 
+def check_plain_reader(folder, tensors):
+    """Another program could read it: docs/checkpoint.md has all that one must know."""
+    read = plain_reader.Checkpoint(folder).tensors(numpy)
+    for name, (want, _) in tensors.items():
+        check_same(read[name], want, f"{folder}, read by the book: {name}")
+
+
 def check_checkpoint(folder, work, in_pieces):
     tensors = tensors_of(folder)
     assert tensors
+    check_plain_reader(folder, tensors)
     assert any(pieces > 1 for _, pieces in tensors.values()) == in_pieces
     os.chdir("/")
     check_index(str(folder / "index.h5"), tensors, f"{folder}, from another folder")
