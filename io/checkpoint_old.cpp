@@ -14,7 +14,7 @@
 
 namespace trivium {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 namespace {
 
@@ -242,7 +242,7 @@ public:
             if (found != claimed)
                 damaged(str(p.file, " has tensor '", t.name, "' with ", what, " ", print_shape(found), ", its manifest claims ", print_shape(claimed)));
         };
-        if (data.type() != (t.type == StoredType::f32 ? h5::Type::f32 : h5::Type::f64))
+        if (data.type() != hdf5_type(t.type))
             damaged(str(p.file, " has tensor '", t.name, "' as ", h5::name_of(data.type()), ", its manifest claims ", name_of(t.type)));
         require("shape", data.shape(), p.box.shape);
         if (version > 1) {

@@ -20,8 +20,6 @@ namespace {
 constexpr i64 pieces_in_round = 1 << 16;
 constexpr i64 words_at_once = 1 << 16;
 
-h5::Type type_of(StoredType type) { return type == StoredType::f32 ? h5::Type::f32 : h5::Type::f64; }
-
 std::string to_bytes(const std::vector<u64>& words) { return {reinterpret_cast<const char*>(words.data()), words.size() * 8}; }
 
 std::vector<u64> to_words(const std::string& bytes)
@@ -136,7 +134,7 @@ void fill_index(h5::File& file, const PieceList& pieces, IndexPlace& place)
         std::vector<h5::VirtualSource> sources;
         for (const StoredPiece& piece : record.pieces)
             sources.push_back({shard_file(piece.shard), dataset_name(record.name, piece.number), piece.box});
-        file.create_virtual(record.name, type_of(record.type), record.shape, sources);
+        file.create_virtual(record.name, hdf5_type(record.type), record.shape, sources);
     });
     flush();
     tensors.write(0, place.tensors, h5::Type::u64, begins.data());

@@ -12,12 +12,13 @@ namespace trivium {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json; // to print
+using nlohmann::json;           // to read
 
 constexpr std::string_view seal_begins = ",\n  \"xxh3\": \"", seal_ends = "\"\n}\n";
 constexpr std::size_t digits = 16;
 constexpr Bytes least_block_bytes = Bytes{4} << 10, most_block_bytes = Bytes{64} << 20;
-constexpr i64 most_shards = i64{1} << 24;
+constexpr i64 most_shards = i64{1} << 20;
 
 Json to_json(const RunState& s)
 {
@@ -26,7 +27,7 @@ Json to_json(const RunState& s)
             {"tokenizer", s.tokenizer}, {"config", s.config}};
 }
 
-RunState parse_state(const Json& value)
+RunState parse_state(const json& value)
 {
     RunState s;
     s.step = json_count(value.at("step"));
@@ -60,17 +61,17 @@ void require_inside(Bytes at, i64 count, Bytes file, const char* what)
         throw JsonFault{str("has ", what, " at ", at, " in a file of ", file, " bytes")};
 }
 
-IndexPlace parse_index(const Json& value, Bytes block_bytes)
+IndexPlace parse_index(const json& value, Bytes block_bytes)
 {
     IndexPlace index;
     if (value.at("file") != index_file)
-        throw JsonFault{str("has the index ", value.at("file").dump())};
+        throw JsonFault{str("has the index ", shown(value.at("file")))};
     index.bytes = json_count(value.at("bytes"));
     index.tensors_at = json_count(value.at("tensors_at"));
     index.tensors = json_count(value.at("tensors"));
     index.records_at = json_count(value.at("records_at"));
     index.words = json_count(value.at("words"));
-    for (const Json& hash : value.at("blocks"))
+    for (const json& hash : value.at("blocks"))
         index.blocks.push_back(json_hash(hash));
     require_inside(index.tensors_at, index.tensors, index.bytes, "its tensors");
     require_inside(index.records_at, index.words, index.bytes, "its records");
@@ -79,19 +80,19 @@ IndexPlace parse_index(const Json& value, Bytes block_bytes)
     return index;
 }
 
-std::vector<Shard> parse_shards(const Json& value, Bytes block_bytes)
+std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
 {
     std::vector<Shard> shards;
-    for (const Json& entry : value) {
-        const Json& file = entry.at("file");
+    for (const json& entry : value) {
+        const json& file = entry.at("file");
         const i64 rank = json_count(entry.at("rank"));
         if (rank < static_cast<i64>(shards.size()) || rank > most_shards || file != shard_file(rank))
-            throw JsonFault{str("lists ", file.dump(), " as that of rank ", rank)};
+            throw JsonFault{str("lists ", shown(file), " as that of rank ", rank)};
         shards.resize(static_cast<std::size_t>(rank));
         shards.push_back({json_count(entry.at("bytes")), json_count(entry.at("header")), json_hash(entry.at("xxh3"))});
         const Shard& s = shards.back();
         if (s.header > s.bytes || ceil_div(s.bytes - s.header, block_bytes) > s.header / 8)
-            throw JsonFault{str("lists ", file.dump(), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
+            throw JsonFault{str("lists ", shown(file), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
     }
     return shards;
 }
@@ -126,9 +127,9 @@ bool is_sealed(const std::string& text)
 
 i64 manifest_version(const std::string& text)
 {
-    const Json json = parse_json(text);
-    const auto version = json.is_object() ? json.find("version") : json.end();
-    return json.is_object() && version != json.end() && version->is_number_integer() ? version->get<i64>() : 0;
+    const json value = parse_json(text);
+    const auto version = value.is_object() ? value.find("version") : value.end();
+    return value.is_object() && version != value.end() && version->is_number_integer() ? version->get<i64>() : 0;
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path)
@@ -137,20 +138,20 @@ Manifest parse_manifest(const std::string& text, const std::string& path)
         throw DamagedCheckpoint(path, "its manifest is not the one that was written (its hash differs)");
     if (const i64 version = manifest_version(text); version > checkpoint_version)
         throw UserError({path, str("is a checkpoint of version ", version), str("this program reads versions 1 to ", checkpoint_version), "use the program that wrote it"});
-    const Json json = parse_json(text);
+    const json value = parse_json(text);
     Manifest m;
     try {
-        if (json.at("format") != checkpoint_kind || json.at("version") != checkpoint_version)
+        if (value.at("format") != checkpoint_kind || value.at("version") != checkpoint_version)
             throw JsonFault{"is of another kind"};
-        m.block_bytes = json_count(json.at("block_bytes"));
+        m.block_bytes = json_count(value.at("block_bytes"));
         if (m.block_bytes < least_block_bytes || m.block_bytes > most_block_bytes)
             throw JsonFault{str("has blocks of ", m.block_bytes, " bytes")};
-        m.state = parse_state(json.at("state"));
-        m.index = parse_index(json.at("index"), m.block_bytes);
-        m.shards = parse_shards(json.at("shards"), m.block_bytes);
+        m.state = parse_state(value.at("state"));
+        m.index = parse_index(value.at("index"), m.block_bytes);
+        m.shards = parse_shards(value.at("shards"), m.block_bytes);
     } catch (const JsonFault& fault) {
         throw DamagedCheckpoint(path, "its manifest " + fault.text);
-    } catch (const Json::exception& error) {
+    } catch (const json::exception& error) {
         throw DamagedCheckpoint(path, str("its manifest has another form: ", error.what()));
     }
     return m;

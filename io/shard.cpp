@@ -21,8 +21,6 @@ constexpr Bytes large_data = Bytes{64} << 20;
 constexpr Bytes large_alignment = Bytes{1} << 20; ///< stripes of parallel file systems are multiples
 constexpr Bytes small_alignment = Bytes{4} << 10;
 
-h5::Type type_of(StoredType type) { return type == StoredType::f32 ? h5::Type::f32 : h5::Type::f64; }
-
 Bytes data_bytes(std::span<const ShardPiece> pieces)
 {
     Bytes bytes = 0;
@@ -53,7 +51,7 @@ bool make_file(const std::string& path, i64 step, std::span<const ShardPiece> pi
     bool packed = file.create_dataset("blocks", h5::Type::u64, {blocks}).file_offset() == header - 8 * blocks;
     Bytes at = header;
     for (const ShardPiece& p : pieces) {
-        h5::Dataset data = file.create_dataset(p.dataset, type_of(p.piece->type), p.piece->box.shape);
+        h5::Dataset data = file.create_dataset(p.dataset, hdf5_type(p.piece->type), p.piece->box.shape);
         data.set("offset", p.piece->box.offset);
         data.set("whole", p.piece->whole);
         packed = packed && data.file_offset() == at;
@@ -138,7 +136,7 @@ BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_
 void check_dataset(const h5::File& shard, const std::string& dataset, const TensorPiece& piece, Bytes offset)
 {
     const h5::Dataset data = shard.dataset(dataset);
-    if (data.type() != type_of(piece.type) || data.shape() != piece.box.shape || data.get_integers("offset") != piece.box.offset ||
+    if (data.type() != hdf5_type(piece.type) || data.shape() != piece.box.shape || data.get_integers("offset") != piece.box.offset ||
         data.get_integers("whole") != piece.whole || data.file_offset() != offset)
         throw DamagedCheckpoint(shard.path(), str("its dataset '", dataset, "' is not what the index says"));
 }
