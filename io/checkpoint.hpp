@@ -89,10 +89,11 @@ public:
     /// All ranks call it, each after its write(): on any rank's failure all throw what the lowest failing one met, no
     /// folder of the checkpoint's name appears, and older checkpoints stay.
     void collect();
-    /// Rank 0 calls it: index, manifest, name, the marker dir/latest; then removes all but the newest `keep` (0: none; the
-    /// new one always stays). Returns the path: from then on it is a checkpoint, and on the disk. IoError, and then
-    /// the folder is gone.
-    std::string publish(const RunState& state, i64 keep);
+    /// Rank 0 calls it: index, manifest, name, the marker dir/latest. Returns the path: from then on it is a checkpoint,
+    /// and on the disk. IoError, and then the folder is gone.
+    std::string publish(const RunState& state);
+    /// Rank 0 calls it, after publish(): removes all but the newest `keep` (0: none); the new one always stays. IoError.
+    void prune(i64 keep);
 
 private:
     struct Impl;

@@ -160,7 +160,7 @@ void CheckpointWriter::collect()
             w.shards.push_back(to_shard(bytes));
 }
 
-std::string CheckpointWriter::publish(const RunState& state, i64 keep)
+std::string CheckpointWriter::publish(const RunState& state)
 {
     Impl& w = *impl_;
     const std::string name = checkpoint_name(w.step);
@@ -182,9 +182,10 @@ std::string CheckpointWriter::publish(const RunState& state, i64 keep)
         throw;
     }
     mark_latest(w.dir, name);
-    prune(w.dir, name, keep);
     return w.dir + "/" + name;
 }
+
+void CheckpointWriter::prune(i64 keep) { trivium::prune(impl_->dir, checkpoint_name(impl_->step), keep); }
 
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state, std::span<const TensorPiece> pieces, i64 keep)
 {
@@ -193,8 +194,10 @@ std::string save_checkpoint(Comm& world, const std::string& dir, const RunState&
     writer.write();
     writer.collect();
     succeed_together(world, [&] {
-        if (world.rank() == 0)
-            writer.publish(state, keep);
+        if (world.rank() != 0)
+            return;
+        writer.publish(state);
+        writer.prune(keep);
     });
     return dir + "/" + checkpoint_name(state.step);
 }

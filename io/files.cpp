@@ -100,8 +100,10 @@ void make_folders(const std::string& folder)
 {
     std::error_code error;
     fs::create_directories(folder, error);
-    if (error)
-        throw IoError({folder, "cannot make this folder", error.message(), "check the path and its permissions"});
+    if (error) {
+        errno = error.value();
+        throw_errno(folder, "make this folder");
+    }
 }
 
 void sync_path(const std::string& path)

@@ -62,7 +62,7 @@ void Saver::take_snapshot()
 
 void Saver::start(const RunState& state)
 {
-    if (phase_ != Phase::idle && world_.rank() == 0)
+    if (phase_ == Phase::writing && world_.rank() == 0)
         log_progress(str("waiting for the save of step ", state_.step));
     finish();
     begun_ = now();
@@ -74,7 +74,9 @@ void Saver::start(const RunState& state)
         if (config_.snapshot)
             succeed_together(world_, [&] { take_snapshot(); });
         writer_->write();
-        finish();
+        entered_ = now();
+        end_writing();
+        end_publishing();
         return;
     }
     taken_promise_ = {};
@@ -108,28 +110,45 @@ u64 Saver::flags() const
         return 0;
     if (!done_)
         return busy;
-    return (phase_ == Phase::writing ? writer_->failed() : publish_failure_ != nullptr) ? failed : 0;
+    return (phase_ == Phase::writing ? writer_->failed() : failure_ != nullptr) ? failed : 0;
 }
 
 void Saver::advance(u64 agreed)
 {
     entered_ = now();
-    const bool over = (agreed & failed) != 0 || (agreed & busy) == 0;
-    if (phase_ == Phase::writing && over)
-        end_writing();
-    else if (phase_ == Phase::publishing && over)
-        end_publishing();
+    if ((agreed & failed) != 0 || (agreed & busy) == 0) {
+        if (phase_ == Phase::writing)
+            end_writing();
+        else if (phase_ == Phase::publishing)
+            end_publishing();
+        else if (phase_ == Phase::pruning)
+            end_pruning();
+    }
     stall_ += now() - entered_;
 }
 
-void Saver::publish()
+void Saver::begin_on_first(Phase phase, std::function<void()> work)
 {
-    publish_failure_ = nullptr;
-    try {
-        path_ = writer_->publish(state_, config_.keep);
-    } catch (...) {
-        publish_failure_ = std::current_exception();
-    }
+    phase_ = phase;
+    failure_ = nullptr;
+    if (world_.rank() == 0)
+        run_in_background([this, work = std::move(work)] {
+            try {
+                work();
+            } catch (...) {
+                failure_ = std::current_exception();
+            }
+        });
+}
+
+void Saver::throw_failure()
+{
+    join();
+    phase_ = Phase::idle;
+    succeed_together(world_, [&] {
+        if (failure_)
+            std::rethrow_exception(failure_);
+    });
 }
 
 void Saver::end_writing()
@@ -137,25 +156,21 @@ void Saver::end_writing()
     join();
     phase_ = Phase::idle; // should it throw
     writer_->collect();
-    phase_ = Phase::publishing;
-    if (world_.rank() == 0)
-        run_in_background([this] { publish(); });
+    begin_on_first(Phase::publishing, [this] { path_ = writer_->publish(state_); });
 }
 
 void Saver::end_publishing()
 {
-    join();
-    phase_ = Phase::idle;
-    succeed_together(world_, [&] {
-        if (publish_failure_)
-            std::rethrow_exception(std::exchange(publish_failure_, nullptr));
-    });
+    throw_failure();
     times_.whole = now() - begun_;
     times_.stall = config_.background ? stall_ + now() - entered_ : times_.whole;
     if (world_.rank() == 0)
         log_info(fmt::format("saved {} in {}{}", path_, format_seconds(times_.whole),
                              config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
+    begin_on_first(Phase::pruning, [this] { writer_->prune(config_.keep); });
 }
+
+void Saver::end_pruning() { throw_failure(); }
 
 void Saver::finish()
 {
@@ -164,6 +179,8 @@ void Saver::finish()
         end_writing();
     if (phase_ == Phase::publishing)
         end_publishing();
+    if (phase_ == Phase::pruning)
+        end_pruning();
 }
 
 } // namespace trivium

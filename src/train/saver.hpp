@@ -40,7 +40,7 @@ public:
     u64 flags() const;
     /// Takes the save further; `agreed`: all ranks' flags. All ranks call it. Throws, on all, what went wrong.
     void advance(u64 agreed);
-    /// Waits until what was begun is a checkpoint. All ranks call it. Errors as advance().
+    /// Waits until what was begun is a checkpoint, and the old ones are gone. All ranks call it. Errors as advance().
     void finish();
 
     /// Bytes of the snapshot.
@@ -54,14 +54,18 @@ public:
     Times take_times() { return std::exchange(times_, {}); }
 
 private:
-    enum class Phase { idle, writing, publishing };
+    enum class Phase { idle, writing, publishing, pruning };
 
     void take_snapshot();
     void run_in_background(std::function<void()> work);
     void join();
-    void publish();
+    /// Rank 0's part of a phase, on its thread.
+    void begin_on_first(Phase phase, std::function<void()> work);
     void end_writing();
     void end_publishing();
+    void end_pruning();
+    /// Rank 0's failure, on all.
+    void throw_failure();
 
     Comm& world_;
     SaverConfig config_;
@@ -74,7 +78,7 @@ private:
     std::atomic<bool> done_{true};    ///< the thread's work
     std::promise<void> taken_promise_;
     std::future<void> taken_;         ///< the snapshot is
-    std::exception_ptr publish_failure_;
+    std::exception_ptr failure_;      ///< of rank 0's work
     std::string path_;                ///< on rank 0, of what was published
     Seconds begun_ = 0, stall_ = 0, entered_ = 0; ///< the save at hand, its waits, the call that waits now
     Times times_;
