@@ -264,7 +264,7 @@ void try_failures(int ranks, std::size_t at_least)
         }
         ground.check_recovery(trial.variant, ended.err);
     }
-    CHECK(reached * 10 > tried * 9);
+    CHECK(tried - reached <= 2 + tried / 10); // a thread may have made another call the Nth
     std::printf("%d rank(s): %zu of %zu failures tried, %zu reached, %zu without harm\n", ranks, tried, trials.size(), reached, ignored);
 }
 
