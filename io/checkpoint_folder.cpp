@@ -65,7 +65,7 @@ std::string first_problem(Comm& world, const std::string& path, const std::funct
             use(reader);
         } catch (const DamagedCheckpoint& error) {
             problem = error.what();
-        } catch (const IoError& error) {
+        } catch (const MediaError& error) {
             problem = error.what();
         }
     });
@@ -75,14 +75,20 @@ std::string first_problem(Comm& world, const std::string& path, const std::funct
     return "";
 }
 
+/// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns the path.
+std::string move_aside(const std::string& dir, const std::string& name, const std::string& with)
+{
+    std::string aside = dir + "/" + with + name;
+    for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i)
+        aside = str(dir, "/", with, name, ".", i);
+    rename_path(dir + "/" + name, aside);
+    return aside;
+}
+
 void set_aside(const std::string& dir, const std::vector<std::string>& bad, const std::string& good)
 {
-    for (const std::string& name : bad) {
-        const std::string aside = dir + "/.bad-" + name;
-        remove_all(aside);
-        rename_path(dir + "/" + name, aside);
-        log_warning(str(dir, "/", name, " is bad: set aside as ", aside));
-    }
+    for (const std::string& name : bad)
+        log_warning(str(dir, "/", name, " is bad: set aside as ", move_aside(dir, name, ".bad-")));
     if (!bad.empty())
         mark_latest(dir, good);
 }
@@ -104,6 +110,15 @@ void remove_all(const std::string& path)
         throw IoError({path, "cannot be removed", error.message(), "remove it by hand"});
 }
 
+void remove_if_possible(const std::string& path)
+{
+    try {
+        remove_all(path);
+    } catch (const IoError& error) { // as where another program reads it, on NFS; the next start tries again
+        log_warning(error.what());
+    }
+}
+
 void rename_path(const std::string& from, const std::string& to)
 {
     if (std::rename(from.c_str(), to.c_str()) != 0)
@@ -113,14 +128,21 @@ void rename_path(const std::string& from, const std::string& to)
 void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name)
 {
     const std::string path = dir + "/" + name;
-    if (!fs::exists(path))
-        return rename_path(temporary, path);
+    if (!fs::exists(path)) {
+        rename_path(temporary, path);
+        return sync_path(dir);
+    }
     std::string old = temporary; // where they are swapped
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
         // A file system that cannot swap: should we end in between, remove_leftovers() puts the old one back.
         old = str(dir, "/", replaced, name);
         rename_path(path, old);
-        rename_path(temporary, path);
+        try {
+            rename_path(temporary, path);
+        } catch (...) {
+            rename_path(old, path);
+            throw;
+        }
     }
     sync_path(dir);
     remove_all(old);
@@ -144,7 +166,7 @@ void remove_checkpoint(const std::string& dir, const std::string& name)
 {
     const std::string doomed = str(dir, "/", removed, name);
     rename_path(str(dir, "/", name), doomed);
-    remove_all(doomed);
+    remove_if_possible(doomed);
 }
 
 void remove_leftovers(const std::string& dir)
@@ -167,21 +189,26 @@ void remove_leftovers(const std::string& dir)
         const std::string path = dir + "/" + name;
         if (name.starts_with(replaced) && !fs::exists(dir + "/" + name.substr(replaced.size())))
             rename_path(path, dir + "/" + name.substr(replaced.size()));
+        else if (name.starts_with(begun))
+            remove_all(path); // a save wants the name
         else
-            remove_all(path);
+            remove_if_possible(path);
     }
 }
 
 void supersede_checkpoints(const std::string& dir, i64 step)
 {
+    bool moved = false;
     for (const std::string& name : list_checkpoints(dir)) {
         if (step_of(name) <= step)
             continue;
-        const std::string aside = dir + "/.superseded-" + name;
-        remove_all(aside);
-        rename_path(dir + "/" + name, aside);
-        log_warning(str(dir, "/", name, " is later than step ", step, ", where this run begins: moved aside to ", aside));
+        log_warning(str(dir, "/", name, " is later than step ", step, ", where this run begins: moved aside to ", move_aside(dir, name, ".superseded-")));
+        moved = true;
     }
+    if (const std::vector<std::string> left = list_checkpoints(dir); moved && !left.empty())
+        mark_latest(dir, left.front());
+    else if (moved)
+        remove_all(dir + "/latest");
 }
 
 void probe_folder(const std::string& dir)
@@ -199,9 +226,17 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     fs::directory_iterator at(dir, error);
     if (error && error != std::errc::no_such_file_or_directory)
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
-    for (; !error && at != fs::directory_iterator(); at.increment(error))
-        if (is_checkpoint_name(at->path().filename().string()) && at->is_directory(error))
+    if (error)
+        return names;
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+        std::error_code unknown; // of an entry that went meanwhile
+        if (is_checkpoint_name(at->path().filename().string()) && at->is_directory(unknown))
             names.push_back(at->path().filename().string());
+        if (unknown && unknown != std::errc::no_such_file_or_directory)
+            throw IoError({at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
+    }
+    if (error) // half a list would make a run go on from an older one
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the file system, and start again"});
     // By number: a step may have more digits than others.
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
         return a.size() != b.size() ? a.size() > b.size() : a > b;

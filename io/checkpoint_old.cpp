@@ -19,6 +19,7 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr const char* state_file = "state.h5";
+constexpr std::size_t most_open_files = 32;
 
 struct OldManifest {
     struct File {
@@ -203,7 +204,11 @@ public:
             state = read_state(file);
             if (version == 1)
                 list_whole_tensors(file);
-        } catch (const IoError& error) {
+        } catch (const DamagedCheckpoint&) {
+            throw;
+        } catch (const InternalError&) {
+            throw;
+        } catch (const Error& error) { // HDF5 could not make sense of it
             damaged(error.what());
         }
         if (state.step != manifest_.step)
@@ -290,13 +295,15 @@ private:
         if (listed == manifest_.files.end())
             damaged("its manifest does not list " + name);
         const std::string place = path_ + "/" + name;
+        if (files_.size() >= most_open_files)
+            files_.clear();
         PlainFile file = open_stored(place);
         if (hex(hash_file(place)) != listed->xxh64)
             damaged(str(name, " has not the bytes that were written (its hash differs)"));
         const Bytes size = file.size();
         try {
             return files_.emplace(name, File{h5::File::open(place), BlockReader(std::move(file), 0, size, {})}).first->second;
-        } catch (const IoError& error) { // HDF5 could not make sense of it
+        } catch (const UserError& error) { // HDF5 could not make sense of it
             damaged(error.what());
         }
     }

@@ -1,6 +1,7 @@
 #include "base/check.hpp"
 #include "io/box.hpp"
 #include "io/checkpoint_source.hpp"
+#include "io/damaged.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -91,10 +92,15 @@ struct CheckpointReader::Impl {
     void read(i64 tensor, const Box& wanted, StoredType type, std::byte* to)
     {
         const TensorHead head = source->head(tensor);
+        i64 missing = element_count(wanted.shape);
         source->visit_pieces(tensor, [&](const StoredPiece& piece) {
-            if (const std::optional<Box> common = intersection(piece.box, wanted))
+            if (const std::optional<Box> common = intersection(piece.box, wanted)) {
                 read_common(source->locate(head, piece), piece.box, *common, head.type, wanted, type, to);
+                missing -= element_count(common->shape);
+            }
         });
+        if (missing != 0)
+            throw DamagedCheckpoint(path, str("tensor '", head.name, "' has a hole, or pieces that overlap"));
     }
 
     std::string path;

@@ -40,8 +40,7 @@ public:
         if (piece.shard >= static_cast<i64>(manifest_.shards.size()))
             throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece in ", shard_file(piece.shard), ", which is not listed"));
         BlockReader& file = opened(piece.shard);
-        const Bytes size = element_count(piece.box.shape) * size_of(tensor.type);
-        if (piece.offset > file.bytes() || size > file.bytes() - piece.offset)
+        if (piece.offset > file.bytes() || element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
             throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece behind the end of ", shard_file(piece.shard)));
         return {&file, piece.offset};
     }
@@ -73,13 +72,21 @@ private:
     /// The datasets of these shards, which are for other programs, lie where the records say.
     void check_datasets(const std::map<i64, h5::File>& hdf5)
     {
+        std::string before;
         for (i64 tensor = 0; tensor < tensors() && !hdf5.empty(); ++tensor) {
             const TensorHead h = head(tensor);
+            if (tensor > 0 && h.name <= before)
+                throw DamagedCheckpoint(path_, str("its index has '", h.name, "' behind '", before, "'"));
+            before = h.name;
+            i64 missing = element_count(h.shape);
             visit_pieces(tensor, [&](const StoredPiece& piece) {
+                missing -= element_count(piece.box.shape);
                 if (const auto file = hdf5.find(piece.shard); file != hdf5.end())
                     check_dataset(file->second, dataset_name(h.name, piece.number), {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
                                   manifest_.shards[static_cast<std::size_t>(piece.shard)].header + piece.offset);
             });
+            if (missing != 0)
+                throw DamagedCheckpoint(path_, str("tensor '", h.name, "' has a hole, or pieces that overlap"));
         }
     }
 
@@ -112,8 +119,9 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path)
         throw DamagedCheckpoint(path, str("its manifest has ", file.size(), " bytes"));
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(0, text.data(), static_cast<Bytes>(text.size()));
-    if (const i64 version = manifest_version(text); version == 1 || version == 2)
-        return open_old_source(path, text);
+    if (!is_sealed(text)) // older versions were not
+        if (const i64 version = manifest_version(text); version == 1 || version == 2)
+            return open_old_source(path, text);
     return std::make_unique<ShardedSource>(path, parse_manifest(text, path));
 }
 

@@ -120,6 +120,7 @@ File File::create(const std::string& path, const FileLayout& layout)
     const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist), access = file_access();
     // What waits in a buffer is written when a dataset is closed, where a failure reaches nobody.
     check(H5Pset_sieve_buf_size(access.get(), 0), path, "prepare");
+    check(H5Pset_obj_track_times(creation.get(), false), path, "prepare"); // same input, same bytes
     check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path, "reserve the first bytes");
     if (layout.metadata > 0) {
         check(H5Pset_meta_block_size(access.get(), static_cast<hsize_t>(layout.metadata)), path, "prepare");
@@ -221,6 +222,23 @@ std::string File::get_string(const std::string& attribute) const
     return value;
 }
 
+namespace {
+
+/// The groups on the way to `name`, without the time: same input, same bytes.
+void make_groups(Handle::Id file, const std::string& name, const std::string& place)
+{
+    for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
+        const std::string group = name.substr(0, end);
+        if (H5Lexists(file, group.c_str(), H5P_DEFAULT) > 0)
+            continue;
+        const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), close_plist);
+        check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
+        const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), place, "make a group"), close_group);
+    }
+}
+
+} // namespace
+
 Dataset File::create_dataset(const std::string& name, Type type, const std::vector<i64>& shape)
 {
     const Lock lock;
@@ -233,14 +251,13 @@ Dataset File::create_dataset(const std::string& name, Type type, const std::vect
                                            : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
                              dataset.place_, "describe the shape"),
                        close_space);
-    const Handle link(check(H5Pcreate(H5P_LINK_CREATE), dataset.place_, "prepare"), close_plist);
-    check(H5Pset_create_intermediate_group(link.get(), 1), dataset.place_, "prepare");
+    make_groups(id_.get(), name, dataset.place_);
     const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), dataset.place_, "prepare"), close_plist);
     check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), dataset.place_, "prepare");
     check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), dataset.place_, "prepare");
     check(H5Pset_obj_track_times(creation.get(), false), dataset.place_, "prepare"); // same input, same bytes
     check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), dataset.place_, "prepare");
-    dataset.id_ = Handle(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), link.get(), creation.get(), H5P_DEFAULT),
+    dataset.id_ = Handle(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                                dataset.place_, "make the dataset"),
                          close_dataset);
     return dataset;
@@ -250,10 +267,9 @@ void File::create_virtual(const std::string& name, Type type, const std::vector<
 {
     const Lock lock;
     const std::string place = str(path_, ", dataset ", name);
-    const Handle link(check(H5Pcreate(H5P_LINK_CREATE), place, "prepare"), close_plist);
-    check(H5Pset_create_intermediate_group(link.get(), 1), place, "prepare");
+    make_groups(id_.get(), name, place);
     if (shape.empty() && sources.size() == 1) { // a single value has no stretches to map
-        check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(), link.get(), H5P_DEFAULT), place, "make the link");
+        check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), place, "make the link");
         return;
     }
     const std::vector<hsize_t> extents = to_hsize(shape);
@@ -269,7 +285,7 @@ void File::create_virtual(const std::string& name, Type type, const std::vector<
         check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(), whole.get()), place, "map a piece");
     }
     check(H5Sselect_all(space.get()), place, "select");
-    const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), link.get(), creation.get(), H5P_DEFAULT), place, "make the dataset"),
+    const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), place, "make the dataset"),
                       close_dataset);
 }
 

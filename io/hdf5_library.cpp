@@ -64,6 +64,7 @@ void throw_damaged(const std::string& place, const std::string& problem)
 
 int close_file(Handle::Id id) { return H5Fclose(id); }
 int close_dataset(Handle::Id id) { return H5Dclose(id); }
+int close_group(Handle::Id id) { return H5Gclose(id); }
 int close_space(Handle::Id id) { return H5Sclose(id); }
 int close_plist(Handle::Id id) { return H5Pclose(id); }
 int close_type(Handle::Id id) { return H5Tclose(id); }

@@ -36,6 +36,7 @@ Result check(Result result, const std::string& place, const char* action)
 
 int close_file(Handle::Id id);
 int close_dataset(Handle::Id id);
+int close_group(Handle::Id id);
 int close_space(Handle::Id id);
 int close_plist(Handle::Id id);
 int close_type(Handle::Id id);

@@ -59,7 +59,7 @@ PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, c
     const auto in_round = [](const TensorRecord& record, i64 rounds) { return static_cast<i64>(hash_bytes(record.name) % static_cast<u64>(rounds)); };
     i64 own_pieces = 0, all_pieces = 0;
     for (const TensorRecord& record : own)
-        own_pieces += static_cast<i64>(record.pieces.size());
+        own_pieces += std::max<i64>(1, static_cast<i64>(record.pieces.size())); // its head counts too
     for (const u64 each : gather_numbers(world, static_cast<u64>(own_pieces)))
         all_pieces += static_cast<i64>(each);
     const i64 rounds = 1 + all_pieces / pieces_in_round;
@@ -97,7 +97,7 @@ void PieceList::add(const TensorRecord& record)
     append(words, record);
     const auto count = static_cast<i64>(words.size());
     file_->write(words_ * 8, words.data(), count * 8);
-    entries_.push_back({record.name, words_, count});
+    entries_.push_back({record.name, words_, count, hash_block(words.data(), count * 8)});
     words_ += count;
 }
 
@@ -106,6 +106,8 @@ void PieceList::visit(const std::function<void(const TensorRecord&)>& see) const
     for (const Entry& entry : entries_) {
         std::vector<u64> words(static_cast<std::size_t>(entry.count));
         file_->read(entry.begin * 8, words.data(), entry.count * 8);
+        if (hash_block(words.data(), entry.count * 8) != entry.hash)
+            throw IoError({file_->path(), "has not the bytes that were written", "the disk of checkpoint.dir was full, or fails", "start again where there is space"});
         see(parse_records(words, file_->path()).at(0));
     }
 }

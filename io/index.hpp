@@ -46,6 +46,7 @@ private:
     struct Entry {
         std::string name;
         i64 begin = 0, count = 0; ///< words
+        u64 hash = 0;             ///< of them
     };
     PieceList() = default;
     void add(const TensorRecord& record);

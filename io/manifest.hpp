@@ -27,6 +27,8 @@ std::string print_manifest(const Manifest& manifest);
 /// is of a version that this program does not read
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
+/// Whether the last line is the hash of what stands before.
+bool is_sealed(const std::string& text);
 /// The version that a manifest claims to be of; 0 where it claims none.
 i64 manifest_version(const std::string& text);
 

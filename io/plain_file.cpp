@@ -27,8 +27,6 @@ PlainFile PlainFile::open(const std::string& path, std::string_view what)
             refuse("a socket");
         if (errno == ENOENT || errno == ENOTDIR)
             throw UserError({path, str("there is no such ", what), "", "check the path; it is relative to the working folder"});
-        if (errno == EACCES)
-            throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno), "check its permissions"});
         throw_errno(path, "open");
     }
     PlainFile file(path, number);
@@ -87,10 +85,12 @@ void PlainFile::read(Bytes offset, void* data, Bytes bytes) const
         const ssize_t got = ::pread(descriptor_, to, static_cast<std::size_t>(bytes), offset);
         if (got < 0 && errno == EINTR)
             continue;
+        if (got < 0 && errno == EIO)
+            throw MediaError({path_, "cannot read", std::strerror(errno), "the disk or the network file system failed; see the system's log"});
         if (got < 0)
             throw_errno(path_, "read");
         if (got == 0)
-            throw IoError({path_, "ends too early", str("wanted ", bytes, " bytes more"), "another program has cut it; restore it from a copy"});
+            throw MediaError({path_, "ends too early", str("wanted ", bytes, " bytes more"), "another program has cut it; restore it from a copy"});
         to += got;
         offset += got;
         bytes -= got;
@@ -130,14 +130,18 @@ void PlainFile::will_read(Bytes offset, Bytes bytes) const { ::posix_fadvise(des
 
 void PlainFile::sync()
 {
-    if (::fsync(descriptor_) != 0)
+    int result = 0;
+    do
+        result = ::fsync(descriptor_);
+    while (result != 0 && errno == EINTR);
+    if (result != 0)
         throw_errno(path_, "write");
 }
 
 void PlainFile::close()
 {
     const int number = std::exchange(descriptor_, -1);
-    if (number >= 0 && ::close(number) != 0)
+    if (number >= 0 && ::close(number) != 0 && errno != EINTR)
         throw_errno(path_, "write");
 }
 

@@ -1,11 +1,18 @@
 #pragma once
 // A plain file by offsets: what shards and indices are written and read with.
+#include "base/check.hpp"
 #include "base/units.hpp"
 
 #include <string>
 #include <string_view>
 
 namespace trivium {
+
+/// A disk does not give back what was written there; other IoErrors may pass.
+class MediaError : public IoError {
+public:
+    using IoError::IoError;
+};
 
 /// Owns a descriptor. Move-only; several threads may read at once.
 class PlainFile {
@@ -23,7 +30,7 @@ public:
 
     const std::string& path() const { return path_; }
     Bytes size() const;
-    /// All of [offset, offset + bytes). IoError where reading fails or the file ends before.
+    /// All of [offset, offset + bytes). IoError where reading fails: a MediaError for the disk's fault, or where the file ends before.
     void read(Bytes offset, void* data, Bytes bytes) const;
     /// IoError.
     void write(Bytes offset, const void* data, Bytes bytes);

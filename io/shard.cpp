@@ -99,8 +99,10 @@ Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece>
     const Bytes data = data_bytes(pieces);
     const i64 blocks = ceil_div(data, default_block_bytes);
     Bytes metadata = metadata_guess(pieces);
-    while (!make_file(path, step, pieces, header_of(metadata, blocks, data), blocks))
+    for (int tries = 1; !make_file(path, step, pieces, header_of(metadata, blocks, data), blocks); ++tries) {
+        TRV_CHECK(tries < 8, path, ": HDF5 does not keep its metadata in ", metadata, " bytes");
         metadata *= 2;
+    }
     const Bytes header = header_of(metadata, blocks, data);
     PlainFile file = PlainFile::open_to_write(path);
     file.reserve(header + data);

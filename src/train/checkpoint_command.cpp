@@ -4,6 +4,7 @@
 #include "io/checkpoint.hpp"
 #include "train/run_commands.hpp"
 
+#include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +30,8 @@ std::vector<std::string> checkpoints_at(const std::string& path)
 
 int list(const CheckpointArguments& a)
 {
+    if (!std::filesystem::is_directory(a.path))
+        throw UserError({a.path, "there is no such folder", "", "give a checkpoint, or the folder of a run's checkpoints"});
     nlohmann::ordered_json out = nlohmann::json::array();
     for (const std::string& path : checkpoints_at(a.path)) {
         nlohmann::ordered_json row{{"path", path}};

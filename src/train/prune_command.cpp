@@ -33,10 +33,10 @@ int run(const PruneArguments& arguments)
 {
     if (arguments.keep < 1)
         throw UserError({"--keep", str("is ", arguments.keep), "the last good checkpoint always stays", "give 1 or more"});
-    const std::vector<std::string> names = list_checkpoints(arguments.dir);
-    if (names.empty())
+    if (list_checkpoints(arguments.dir).empty())
         throw UserError({arguments.dir, "holds no checkpoint", "", "give the folder of a run's checkpoints"});
     const FolderLock lock(arguments.dir); // not while a run saves there
+    const std::vector<std::string> names = list_checkpoints(arguments.dir);
     i64 good = 0;
     for (const std::string& name : names) {
         const std::string path = arguments.dir + "/" + name;

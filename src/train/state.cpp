@@ -157,10 +157,12 @@ void require_tokenizer(const DataConfig& data, const TokenStore& store)
                          "tokenize the text again, or name the tokenizer that made the store"});
 }
 
+std::string checkpoint_path(const std::string& given) { return given == "auto" || given == "never" ? "./" + given : given; }
+
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
 {
     CheckpointConfig wanted = config;
-    wanted.resume = path.empty() ? config.dir : path;
+    wanted.resume = checkpoint_path(path.empty() ? config.dir : path);
     if (path.empty() && list_checkpoints(config.dir).empty())
         throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
                          "train first, or name one with --checkpoint"});

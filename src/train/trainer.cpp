@@ -131,7 +131,7 @@ void Trainer::restore_or_initialise()
     } else {
         succeed_together(world_, [&] { initialise(train.graph, train.schedule, *arena_, seed, threads_); });
         CheckpointConfig source = config_.checkpoint;
-        source.resume = config_.train.init_from;
+        source.resume = checkpoint_path(config_.train.init_from);
         if (!source.resume.empty()) {
             const auto from = restore_newest(world_, source, [&](const CheckpointReader& checkpoint) { restore_parameters(checkpoint, train, *arena_); });
             log_info("weights from " + *from);
