@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace trivium;
@@ -295,4 +296,33 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
     CHECK(last > 1);
     CHECK(killed_inside > 0); // else the test has shown nothing
     set_log_level(LogLevel::info);
+}
+
+TEST_CASE("what is moved aside stays, however often a run begins anew")
+{
+    set_log_level(LogLevel::quiet);
+    const TemporaryFolder folder;
+    save(folder.path(), 1);
+    save(folder.path(), 4);
+    supersede_checkpoints(folder.path(), 2);
+    CHECK(get(folder / "latest") == "step-00000001\n");
+    save(folder.path(), 4);
+    supersede_checkpoints(folder.path(), 2);
+    CHECK(names(folder.path()) == std::vector<std::string>{".superseded-step-00000004", ".superseded-step-00000004.2", "latest", "step-00000001"});
+    supersede_checkpoints(folder.path(), 0);
+    CHECK(list_checkpoints(folder.path()).empty());
+    CHECK_FALSE(std::filesystem::exists(folder / "latest"));
+    for (const char* aside : {".superseded-step-00000004", ".superseded-step-00000004.2", ".superseded-step-00000001"})
+        CHECK(complaint(folder / aside) == "");
+    set_log_level(LogLevel::info);
+}
+
+TEST_CASE("the same state makes the same bytes, at any time")
+{
+    const TemporaryFolder folder;
+    const std::string a = save(folder / "a", 3);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100)); // HDF5 would note the second
+    const std::string b = save(folder / "b", 3);
+    for (const char* file : {"/manifest.json", "/index.h5", "/shard-00000.h5"})
+        CHECK(get(a + file) == get(b + file));
 }

@@ -2,10 +2,12 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/damaged.hpp"
-#include "io/index.hpp"
+#include "io/hash.hpp"
+#include "io/manifest.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 using namespace trivium;
 
@@ -97,6 +99,38 @@ TEST_CASE("an index that ranks make in rounds has each tensor once, with all pie
         index.visit_pieces(*at, [&](const StoredPiece& piece) { seen[static_cast<std::size_t>(piece.box.offset[0])] = true; });
         REQUIRE(std::count(seen.begin(), seen.end(), true) == ranks * each);
     }
+}
+
+TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is read")
+{
+    const TemporaryFolder folder;
+    std::vector<float> values(12, 1.5f);
+    const std::string path = save_checkpoint(*make_self_comm(), folder.path(), {.step = 1}, std::vector{whole_tensor("param/w", {3, 4}, StoredType::f32, values.data())}, 0);
+    const std::string manifest_path = path + "/" + manifest_file, index_path = path + "/" + index_file;
+    const Manifest good = parse_manifest(get(manifest_path), path);
+    const std::string whole = get(index_path);
+    const auto read = [&] {
+        return message_of<DamagedCheckpoint>([&] {
+            std::vector<float> found(12);
+            CheckpointReader::open(path).read(whole_tensor("param/w", {3, 4}, StoredType::f32, found.data()));
+        });
+    };
+    CHECK(read() == "");
+    // The last words of the record: offset [0, 0] and shape [3, 4] of the one piece. All hashes are made right again.
+    const auto with_rows = [&](i64 begin, i64 rows) {
+        std::string index = whole;
+        const i64 box[] = {begin, 0, rows, 4};
+        std::memcpy(index.data() + good.index.records_at + 8 * (good.index.words - 4), box, sizeof box);
+        put(index_path, index);
+        Manifest changed = good;
+        changed.index.blocks[0] = hash_block(index.data(), static_cast<Bytes>(index.size()));
+        put(manifest_path, print_manifest(changed));
+    };
+    with_rows(0, 3);
+    CHECK(read() == "");
+    with_rows(1, 2);
+    CHECK(says(read(), "step-00000001", "'param/w'", "hole"));
+    CHECK(says(message_of<DamagedCheckpoint>([&] { CheckpointReader::open(path).verify(); }), "param/w"));
 }
 
 TEST_CASE("records that make no sense are damage, whatever they say")

@@ -282,3 +282,26 @@ TEST_CASE("saves beside training and in its way write the same bytes, and at lea
     CHECK(state.machine == "generic CPU core");
     CHECK(state.cost_table.size() == 16);
 }
+
+TEST_CASE("a command that reads checkpoints leaves the folder of a run alone, whatever its path is called")
+{
+    const Run run;
+    REQUIRE(run.train({"train.steps=2", "checkpoint.every=1"}).status == 0);
+    std::filesystem::create_directories(run.folder / "ck/.tmp-step-00000003"); // of a run that is saving now
+    std::string bytes = read_text(run.folder / "ck/step-00000002/manifest.json");
+    bytes[10] = 'x';
+    write_text(run.folder / "ck/step-00000002/manifest.json", bytes);
+    for (const char* word : {"auto", "never"}) {
+        const Outcome eval = run.trivium_in({"eval", "run.toml", "--checkpoint", word});
+        CHECK(eval.status == 2);
+        CHECK(eval.err.find("no such checkpoint") != std::string::npos);
+        const Outcome begun = run.train({"checkpoint.dir=other", std::string("train.init_from=") + word});
+        CHECK(begun.status == 2);
+        CHECK(begun.err.find("no such checkpoint") != std::string::npos);
+    }
+    const Outcome eval = run.trivium_in({"eval", "run.toml"}); // from the one before
+    CHECK(eval.status == 0);
+    CHECK(eval.err.find("is not used") != std::string::npos);
+    CHECK(std::filesystem::exists(run.folder / "ck/.tmp-step-00000003"));
+    CHECK(std::filesystem::exists(run.folder / "ck/step-00000002"));
+}
