@@ -25,7 +25,7 @@ std::string to_bytes(const std::vector<u64>& words) { return {reinterpret_cast<c
 std::vector<u64> to_words(const std::string& bytes)
 {
     std::vector<u64> words(bytes.size() / 8);
-    std::memcpy(words.data(), bytes.data(), words.size() * 8);
+    std::copy_n(bytes.data(), words.size() * 8, reinterpret_cast<char*>(words.data()));
     return words;
 }
 
