@@ -116,6 +116,9 @@ void probe_folder(const std::string& dir);
 /// Removes the checkpoint `name` of `dir`; should it be cut short, what is left looks like none. IoError.
 void remove_checkpoint(const std::string& dir, const std::string& name);
 
+/// The newest checkpoint of the folder `path`, complete or not; `path` itself where there is none in it.
+std::string newest_checkpoint(const std::string& path);
+
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such folder.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 
@@ -163,15 +166,18 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// Goes on from a checkpoint, if there is one. config.resume: "never"; "auto": the newest good one of config.dir; or a
-/// path, of a checkpoint or of a folder of them. All ranks of `world` call it and get the same answer, the path.
-/// `use` gets each candidate, on all ranks, and reads what it needs; it may do so more than once: where a rank finds damage,
-/// in what it reads or in its share of what nobody reads, all go on to the checkpoint before, and rank 0 warns.
-/// Of config.dir, what is bad is set aside then: renamed to `.bad-NAME`.
-/// UserError, on all ranks, where a path was given and has none, or where all that exist are bad; and what else `use` throws.
-std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const std::function<void(const CheckpointReader&)>& use);
+/// What a rank reads of a checkpoint.
+using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 
-/// The same, where each byte of the checkpoint is to be verified and none is used yet.
-std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config);
+/// Restores from `path`, a checkpoint or a folder of them. All ranks of `world` call it and get the same answer, the path
+/// of the checkpoint. `use` gets each candidate, on all ranks, and reads what it needs; it may do so more than once: where a
+/// rank finds damage, in what it reads or in its share of what nobody reads, all go on to the checkpoint before, and rank 0
+/// warns. Changes nothing on the disk.
+/// UserError, on all ranks, where there is none, or where all that exist are bad; and what else `use` throws.
+std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use);
+
+/// Goes on from the run's own checkpoint, if there is one. config.resume: "never"; "auto": the newest good one of
+/// config.dir, whose bad ones are set aside then (renamed to `.bad-NAME`); or a path, as restore_from() takes it.
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const UseCheckpoint& use);
 
 } // namespace trivium

@@ -54,15 +54,20 @@ std::vector<std::string> share(Comm& world, const std::vector<std::string>& text
     return shared;
 }
 
+void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& use)
+{
+    const CheckpointReader reader = CheckpointReader::open(path);
+    reader.check(world.rank(), world.size());
+    use(reader);
+}
+
 /// The first problem that any rank has with the checkpoint at `path`, or "" where all have used it.
-std::string first_problem(Comm& world, const std::string& path, const std::function<void(const CheckpointReader&)>& use)
+std::string first_problem(Comm& world, const std::string& path, const UseCheckpoint& use)
 {
     std::string problem;
     succeed_together(world, [&] { // what is no damage is the user's to mend
         try {
-            const CheckpointReader reader = CheckpointReader::open(path);
-            reader.check(world.rank(), world.size());
-            use(reader);
+            use_checkpoint(world, path, use);
         } catch (const DamagedCheckpoint& error) {
             problem = error.what();
         } catch (const MediaError& error) {
@@ -73,6 +78,38 @@ std::string first_problem(Comm& world, const std::string& path, const std::funct
         if (!theirs.empty())
             return theirs;
     return "";
+}
+
+/// The first of `names`, on all ranks, that all can use; none where there are no names. Appends those before it to `bad`;
+/// rank 0 warns about each. Throws where all are bad.
+std::optional<std::string> first_good(Comm& world, const std::string& dir, const std::vector<std::string>& names, const UseCheckpoint& use, std::vector<std::string>& bad)
+{
+    std::string why;
+    for (const std::string& name : names) {
+        const std::string problem = first_problem(world, dir + "/" + name, use);
+        if (problem.empty())
+            return name;
+        if (world.rank() == 0)
+            log_warning(str("this checkpoint is not used: ", problem));
+        why = why.empty() ? problem : why;
+        bad.push_back(name);
+    }
+    succeed_together(world, [&] { // all know it, one says it
+        if (!bad.empty())
+            throw UserError({dir, "every checkpoint in it is bad", why, "restore one from a copy, or start anew with checkpoint.resume=never"});
+    });
+    return std::nullopt;
+}
+
+/// What rank 0 lists, on all: what the others see of a shared folder may be older.
+std::vector<std::string> list_together(Comm& world, const std::function<std::vector<std::string>()>& list)
+{
+    std::vector<std::string> names;
+    succeed_together(world, [&] {
+        if (world.rank() == 0)
+            names = list();
+    });
+    return share(world, names);
 }
 
 /// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns the path.
@@ -244,58 +281,47 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     return names;
 }
 
-std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const std::function<void(const CheckpointReader&)>& use)
+std::string newest_checkpoint(const std::string& path)
+{
+    const std::vector<std::string> names = list_checkpoints(path);
+    return names.empty() ? path : path + "/" + names.front();
+}
+
+std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use)
+{
+    std::error_code ignored;
+    const std::vector<std::string> names = list_together(world, [&] {
+        const bool is_checkpoint = !fs::is_directory(path, ignored) || fs::exists(path + "/" + manifest_file, ignored);
+        return is_checkpoint ? std::vector<std::string>{} : list_checkpoints(path);
+    });
+    std::vector<std::string> bad;
+    if (const std::optional<std::string> good = first_good(world, path, names, use, bad))
+        return path + "/" + *good;
+    succeed_together(world, [&] { use_checkpoint(world, path, use); }); // a checkpoint itself
+    return path;
+}
+
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const UseCheckpoint& use)
 {
     if (config.resume == "never")
         return std::nullopt;
-    // One rank looks: what the others see of a shared folder may be older.
-    std::vector<std::string> names;
-    const bool own = config.resume == "auto";
-    const std::string& dir = own ? config.dir : config.resume;
-    std::error_code ignored;
-    succeed_together(world, [&] {
-        if (world.rank() != 0)
-            return;
-        if (own && fs::exists(dir, ignored))
+    if (config.resume != "auto")
+        return restore_from(world, config.resume, use);
+    const std::string& dir = config.dir;
+    const std::vector<std::string> names = list_together(world, [&] {
+        if (std::error_code ignored; fs::exists(dir, ignored))
             remove_leftovers(dir);
-        if (own || (fs::is_directory(dir, ignored) && !fs::exists(dir + "/" + manifest_file, ignored)))
-            names = list_checkpoints(dir);
+        return list_checkpoints(dir);
     });
-    names = share(world, names);
-    if (!own && names.empty()) { // a checkpoint itself
-        succeed_together(world, [&] {
-            const CheckpointReader reader = CheckpointReader::open(dir);
-            reader.check(world.rank(), world.size());
-            use(reader);
-        });
-        return dir;
-    }
     std::vector<std::string> bad;
-    std::string why;
-    for (const std::string& name : names) {
-        const std::string path = dir + "/" + name, problem = first_problem(world, path, use);
-        if (problem.empty()) {
-            succeed_together(world, [&] {
-                if (own && world.rank() == 0)
-                    set_aside(dir, bad, name);
-            });
-            return path;
-        }
+    const std::optional<std::string> good = first_good(world, dir, names, use, bad);
+    if (!good)
+        return std::nullopt;
+    succeed_together(world, [&] {
         if (world.rank() == 0)
-            log_warning(str("this checkpoint is not used: ", problem));
-        why = why.empty() ? problem : why;
-        bad.push_back(name);
-    }
-    succeed_together(world, [&] { // all know it, one says it
-        if (!bad.empty())
-            throw UserError({dir, "every checkpoint in it is bad", why, "restore one from a copy, or start anew with checkpoint.resume=never"});
+            set_aside(dir, bad, *good);
     });
-    return std::nullopt;
-}
-
-std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config)
-{
-    return restore_newest(world, config, [&](const CheckpointReader& reader) { reader.verify(world.rank(), world.size()); });
+    return dir + "/" + *good;
 }
 
 } // namespace trivium

@@ -193,7 +193,7 @@ public:
     {
         version = manifest_.version;
         for (const OldManifest::File& file : manifest_.files) {
-            check_size(file);
+            open_stored(path + "/" + file.name, file.bytes); // its size
             bytes += file.bytes;
         }
         shards = static_cast<i64>(manifest_.files.size()) - (version == 1 ? 0 : 1);
@@ -279,13 +279,6 @@ private:
 
     const OldManifest::Tensor& at(i64 tensor) const { return manifest_.tensors[static_cast<std::size_t>(tensor)]; }
 
-    void check_size(const OldManifest::File& file) const
-    {
-        const Bytes found = open_stored(path_ + "/" + file.name).size();
-        if (found != file.bytes)
-            damaged(str(file.name, " has ", found, " bytes, ", file.bytes, " were written", found < file.bytes ? " (truncated)" : ""));
-    }
-
     /// The file, open; its hash is right: the library can crash on damaged metadata.
     File& opened(const std::string& name)
     {
@@ -297,12 +290,11 @@ private:
         const std::string place = path_ + "/" + name;
         if (files_.size() >= most_open_files)
             files_.clear();
-        PlainFile file = open_stored(place);
+        PlainFile file = open_stored(place, listed->bytes);
         if (hex(hash_file(place)) != listed->xxh64)
             damaged(str(name, " has not the bytes that were written (its hash differs)"));
-        const Bytes size = file.size();
         try {
-            return files_.emplace(name, File{h5::File::open(place), BlockReader(std::move(file), 0, size, {})}).first->second;
+            return files_.emplace(name, File{h5::File::open(place), BlockReader(std::move(file), 0, listed->bytes, {})}).first->second;
         } catch (const UserError& error) { // HDF5 could not make sense of it
             damaged(error.what());
         }

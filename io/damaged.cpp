@@ -13,4 +13,12 @@ PlainFile open_stored(const std::string& path)
     }
 }
 
+PlainFile open_stored(const std::string& path, Bytes bytes)
+{
+    PlainFile file = open_stored(path);
+    if (const Bytes found = file.size(); found != bytes)
+        throw DamagedCheckpoint(path, str("has ", found, " bytes, ", bytes, " were written", found < bytes ? " (truncated)" : ""));
+    return file;
+}
+
 } // namespace trivium

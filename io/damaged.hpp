@@ -16,5 +16,7 @@ public:
 
 /// A file of a checkpoint, to read. \throws DamagedCheckpoint where there is none or something else stands there, IoError
 PlainFile open_stored(const std::string& path);
+/// One that must have so many bytes.
+PlainFile open_stored(const std::string& path, Bytes bytes);
 
 } // namespace trivium

@@ -173,10 +173,7 @@ Index::Index(BlockReader file, const IndexPlace& place, std::string path)
 
 Index Index::open(const std::string& path, const IndexPlace& place, Bytes block_bytes)
 {
-    PlainFile file = open_stored(path);
-    if (const Bytes found = file.size(); found != place.bytes)
-        throw DamagedCheckpoint(path, str("has ", found, " bytes, ", place.bytes, " were written", found < place.bytes ? " (truncated)" : ""));
-    return {BlockReader(std::move(file), 0, place.bytes, place.blocks, block_bytes), place, path};
+    return {BlockReader(open_stored(path, place.bytes), 0, place.bytes, place.blocks, block_bytes), place, path};
 }
 
 i64 Index::begin_of(i64 tensor) const

@@ -105,7 +105,6 @@ Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece>
     }
     const Bytes header = header_of(metadata, blocks, data);
     PlainFile file = PlainFile::open_to_write(path);
-    file.reserve(header + data);
     BlockWriter writer(file, header);
     for (const ShardPiece& p : pieces)
         write_piece(writer, *p.piece);
@@ -119,9 +118,7 @@ Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece>
 
 BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_bytes)
 {
-    PlainFile file = open_stored(path);
-    if (const Bytes found = file.size(); found != shard.bytes)
-        throw DamagedCheckpoint(path, str("has ", found, " bytes, ", shard.bytes, " were written", found < shard.bytes ? " (truncated)" : ""));
+    PlainFile file = open_stored(path, shard.bytes);
     std::vector<std::byte> header(static_cast<std::size_t>(shard.header));
     file.read(0, header.data(), shard.header);
     if (hash_block(header.data(), shard.header) != shard.hash)

@@ -1,11 +1,11 @@
 // How fast a checkpoint is saved, and loaded on another grid, against dd on the same disk. Under a launcher, on 2 ranks:
 // data 2 with ZeRO 1 saves, tensor 2 loads, so that every tensor is cut anew.
+#include "base/clock.hpp"
 #include "base/log.hpp"
 #include "mpi/session.hpp"
 #include "train/saver.hpp"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -16,8 +16,6 @@ using namespace trivium;
 namespace {
 
 namespace fs = std::filesystem;
-
-Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double median(std::vector<double> values)
 {

@@ -1,19 +1,17 @@
 #include "peak.hpp"
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/device.hpp"
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <optional>
 
 namespace trivium {
 
 namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Small whole numbers: zeros would run faster on some devices than what a model holds.
 void fill(const Arena& arena, Bytes bytes, kernels::DType type)

@@ -5,6 +5,7 @@
 //   perf_step --threads 1,2 --steps 4
 //   mpirun -n 4 perf_step parallel.tensor=4
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "base/rng.hpp"
 #include "io/config_file.hpp"
 #include "mpi/session.hpp"
@@ -17,7 +18,6 @@
 #include "where.hpp"
 
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -36,8 +36,6 @@ struct Options {
     double peak_seconds = 0.5;
     std::vector<std::string> overrides;
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// What the steps are made for, and on what.
 struct Setup {

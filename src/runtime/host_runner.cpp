@@ -1,18 +1,16 @@
 // Steps on the host: one after the other, with communication driven on between them.
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "runtime/runner.hpp"
 #include "schedule/memory.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <thread>
 
 namespace trivium {
 
 namespace {
-
-Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// With contracts: poisons dead buffers and watches the red zones behind live ones.
 struct Guard {

@@ -57,7 +57,7 @@ int list(const CheckpointArguments& a)
 
 int show(const CheckpointArguments& a)
 {
-    const CheckpointReader reader = CheckpointReader::open(checkpoints_at(a.path).front());
+    const CheckpointReader reader = CheckpointReader::open(newest_checkpoint(a.path));
     reader.check();
     const RunState& state = reader.state();
     nlohmann::ordered_json tensors = nlohmann::json::array();

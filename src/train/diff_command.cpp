@@ -129,11 +129,7 @@ void print(const DiffArguments& arguments, const Json& state, const Json& tensor
 
 int diff(const DiffArguments& arguments)
 {
-    const auto open = [](const std::string& path) {
-        const std::vector<std::string> inside = list_checkpoints(path);
-        return CheckpointReader::open(inside.empty() ? path : path + "/" + inside.front());
-    };
-    const CheckpointReader a = open(arguments.a), b = open(arguments.b);
+    const CheckpointReader a = CheckpointReader::open(newest_checkpoint(arguments.a)), b = CheckpointReader::open(newest_checkpoint(arguments.b));
     const Json state = compare_states(a.state(), b.state()), tensors = compare_tensors(a, b);
     if (arguments.json)
         fmt::print("{}\n", Json{{"a", a.path()}, {"b", b.path()}, {"same_tensors", tensors.empty()}, {"same_state", state.empty()}, {"state", state}, {"tensors", tensors}}

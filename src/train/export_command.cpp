@@ -35,13 +35,6 @@ Bytes parse_size(const std::string& text)
     throw UserError({"--shard-size", str("does not understand '", text, "'"), "it is a number of bytes, with KB, MB, GB, TB, KiB, MiB or GiB behind it", "write for example 5GB"});
 }
 
-/// The checkpoint at `path`, or the newest in it.
-CheckpointReader open_newest(const std::string& path)
-{
-    const std::vector<std::string> names = list_checkpoints(path);
-    return CheckpointReader::open(names.empty() ? path : path + "/" + names.front());
-}
-
 /// Throws where the checkpoint's parameters are not those of `tensors`.
 void require_parameters(const CheckpointReader& checkpoint, const std::vector<HuggingFaceTensor>& tensors)
 {
@@ -100,7 +93,7 @@ int export_checkpoint(const ExportArguments& a)
 {
     const Bytes shard_bytes = parse_size(a.shard_size);
     require_new_folder(a.output);
-    const CheckpointReader checkpoint = open_newest(a.checkpoint);
+    const CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
     const RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
     if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
         throw UserError({checkpoint.path(), str("has fewer tensors than model.layers = ", config.model.layers), "its config is of another model", "use another checkpoint"});

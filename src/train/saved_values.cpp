@@ -56,32 +56,28 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
 {
     struct Member {
         Holders holders;
-        SavedValue* saved;
+        std::size_t saved; ///< index
     };
     std::vector<SavedValue> all;
-    std::vector<Holders> holders;
+    std::vector<Member> members;
     for (const Role role : {Role::parameter, Role::state})
         for (const ValueId id : program.graph.with_role(role)) {
             const Value& value = program.graph[id];
-            SavedValue saved{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0};
+            members.push_back({holders_of(program.graph, value, at, stages_of), all.size()});
+            SavedValue& saved = all.emplace_back(SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0});
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
             saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
-            all.push_back(std::move(saved));
-            holders.push_back(holders_of(program.graph, value, at, stages_of));
         }
     // By name, as the holders of a group may stand in other stages, whose graphs have another order.
-    std::vector<Member> members;
-    for (std::size_t i = 0; i < all.size(); ++i)
-        members.push_back({holders[i], &all[i]});
-    std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return std::tie(a.holders.group, a.saved->name) < std::tie(b.holders.group, b.saved->name); });
+    std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) { return std::tie(a.holders.group, all[a.saved].name) < std::tie(b.holders.group, all[b.saved].name); });
     for (auto first = members.begin(); first != members.end();) {
         const auto last = std::find_if(first, members.end(), [&](const Member& m) { return m.holders.group != first->holders.group; });
         Bytes sum = 0, begin = 0;
         for (auto m = first; m != last; ++m)
-            sum += m->saved->written();
-        const Holders h = first->holders;
+            sum += all[m->saved].written();
+        const Holders& h = first->holders;
         for (auto m = first; m != last; ++m) {
-            SavedValue& saved = *m->saved;
+            SavedValue& saved = all[m->saved];
             const i64 rows = saved.rows.size;
             /// The row at which the part of holder `index` begins.
             const auto row_at = [&](i64 index) {

@@ -1,20 +1,14 @@
 #include "train/saver.hpp"
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "base/log.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <fmt/format.h>
 
 namespace trivium {
-
-namespace {
-
-Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-} // namespace
 
 Saver::Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors) : world_(world), config_(config), tensors_(tensors)
 {
@@ -122,7 +116,7 @@ void Saver::advance(u64 agreed)
         else if (phase_ == Phase::publishing)
             end_publishing();
         else if (phase_ == Phase::pruning)
-            end_pruning();
+            end_on_first();
     }
     stall_ += now() - entered_;
 }
@@ -141,7 +135,7 @@ void Saver::begin_on_first(Phase phase, std::function<void()> work)
         });
 }
 
-void Saver::throw_failure()
+void Saver::end_on_first()
 {
     join();
     phase_ = Phase::idle;
@@ -161,7 +155,7 @@ void Saver::end_writing()
 
 void Saver::end_publishing()
 {
-    throw_failure();
+    end_on_first();
     times_.whole = now() - begun_;
     times_.stall = config_.background ? stall_ + now() - entered_ : times_.whole;
     if (world_.rank() == 0)
@@ -169,8 +163,6 @@ void Saver::end_publishing()
                              config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
     begin_on_first(Phase::pruning, [this] { writer_->prune(config_.keep); });
 }
-
-void Saver::end_pruning() { throw_failure(); }
 
 void Saver::finish()
 {
@@ -180,7 +172,7 @@ void Saver::finish()
     if (phase_ == Phase::publishing)
         end_publishing();
     if (phase_ == Phase::pruning)
-        end_pruning();
+        end_on_first();
 }
 
 } // namespace trivium

@@ -43,9 +43,6 @@ public:
     /// Waits until what was begun is a checkpoint, and the old ones are gone. All ranks call it. Errors as advance().
     void finish();
 
-    /// Bytes of the snapshot.
-    Bytes snapshot_bytes() const { return static_cast<Bytes>(snapshot_.size()); }
-
     /// Of the last save that ended; 0 before, and after it was told.
     struct Times {
         Seconds whole = 0; ///< from its begin until it was on the disk
@@ -61,11 +58,10 @@ private:
     void join();
     /// Rank 0's part of a phase, on its thread.
     void begin_on_first(Phase phase, std::function<void()> work);
+    /// Throws what it met, on all.
+    void end_on_first();
     void end_writing();
     void end_publishing();
-    void end_pruning();
-    /// Rank 0's failure, on all.
-    void throw_failure();
 
     Comm& world_;
     SaverConfig config_;

@@ -14,12 +14,12 @@ namespace trivium {
 namespace {
 
 /// A checkpoint with parameters that this model lacks is one of another model.
-void refuse_strangers(const CheckpointReader& checkpoint, const Program& program)
+void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries, const Program& program)
 {
     std::set<std::string> known;
     for (const ValueId id : program.sharded.with_role(Role::parameter))
         known.insert("param/" + program.sharded[id].name);
-    for (const CheckpointReader::Entry& entry : checkpoint.tensors())
+    for (const CheckpointReader::Entry& entry : entries)
         if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(), str("holds '", entry.name, "', which this model has not"),
                              "it is a checkpoint of another model",
@@ -82,8 +82,8 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& ar
 
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors)
 {
-    refuse_strangers(checkpoint, program);
     const std::vector<CheckpointReader::Entry> entries = checkpoint.tensors();
+    refuse_strangers(checkpoint, entries, program);
     if (std::all_of(entries.begin(), entries.end(), [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
         throw UserError({checkpoint.path(), "has weights alone, no run goes on from it", "it was imported",
                          "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
@@ -93,7 +93,7 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
 
 void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena)
 {
-    refuse_strangers(checkpoint, program);
+    refuse_strangers(checkpoint, checkpoint.tensors(), program);
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
@@ -157,16 +157,12 @@ void require_tokenizer(const DataConfig& data, const TokenStore& store)
                          "tokenize the text again, or name the tokenizer that made the store"});
 }
 
-std::string checkpoint_path(const std::string& given) { return given == "auto" || given == "never" ? "./" + given : given; }
-
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
 {
-    CheckpointConfig wanted = config;
-    wanted.resume = checkpoint_path(path.empty() ? config.dir : path);
     if (path.empty() && list_checkpoints(config.dir).empty())
         throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
                          "train first, or name one with --checkpoint"});
-    return CheckpointReader::open(*restore_newest(*make_self_comm(), wanted, [](const CheckpointReader&) {}));
+    return CheckpointReader::open(restore_from(*make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {}));
 }
 
 } // namespace trivium

@@ -39,9 +39,6 @@ void require_same_tokenizer(const CheckpointReader& checkpoint, const std::strin
 /// Throws UserError where data.tokenizer names another tokenizer than the store was made with.
 void require_tokenizer(const DataConfig& data, const TokenStore& store);
 
-/// For CheckpointConfig::resume where a path is meant: no word of its own.
-std::string checkpoint_path(const std::string& given);
-
 /// The checkpoint that a command reads: `path` where given, else the newest good one of the run.
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config);
 

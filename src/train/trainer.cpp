@@ -1,6 +1,7 @@
 #include "train/trainer.hpp"
 
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "io/config_file.hpp"
 #include "io/files.hpp"
 #include "io/hash.hpp"
@@ -14,7 +15,6 @@
 #include "train/run_commands.hpp"
 
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <fmt/format.h>
 #include <numbers>
@@ -26,8 +26,6 @@ namespace trivium {
 namespace {
 
 constexpr u64 demand = u64{1} << 39; ///< of the flags that ranks agree on: save; the numbers of signals lie below
-
-Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 TokenStore open_store(const char* key, const std::string& path, const RunConfig& config)
 {
@@ -130,12 +128,8 @@ void Trainer::restore_or_initialise()
                      format_seconds(now() - begin)));
     } else {
         succeed_together(world_, [&] { initialise(train.graph, train.schedule, *arena_, seed, threads_); });
-        CheckpointConfig source = config_.checkpoint;
-        source.resume = checkpoint_path(config_.train.init_from);
-        if (!source.resume.empty()) {
-            const auto from = restore_newest(world_, source, [&](const CheckpointReader& checkpoint) { restore_parameters(checkpoint, train, *arena_); });
-            log_info("weights from " + *from);
-        }
+        if (const std::string& source = config_.train.init_from; !source.empty())
+            log_info("weights from " + restore_from(world_, source, [&](const CheckpointReader& checkpoint) { restore_parameters(checkpoint, train, *arena_); }));
     }
     first_step_ = state_.step;
     succeed_together(world_, [&] { // only now: a start that fails moves nothing away, and nobody reads any more

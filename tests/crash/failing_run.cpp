@@ -49,42 +49,7 @@ int start(std::vector<std::string> words, const std::string& cwd, const Environm
     ::_exit(127);
 }
 
-/// A process and all below it, itself last.
-std::vector<int> family_of(int process)
-{
-    std::multimap<int, int> children;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        const std::string name = entry.path().filename();
-        if (name.find_first_not_of("0123456789") != std::string::npos)
-            continue;
-        std::ifstream status(entry.path() / "status");
-        for (std::string line; std::getline(status, line);)
-            if (line.rfind("PPid:", 0) == 0)
-                children.emplace(std::stoi(line.substr(5)), std::stoi(name));
-    }
-    std::vector<int> all;
-    const std::function<void(int)> visit = [&](int parent) {
-        for (auto [at, end] = children.equal_range(parent); at != end; ++at)
-            visit(at->second);
-        all.push_back(parent);
-    };
-    visit(process);
-    return all;
-}
-
 } // namespace
-
-std::vector<int> processes_below(int process, const std::string& name)
-{
-    std::vector<int> found;
-    for (const int each : family_of(process)) {
-        std::ifstream file("/proc/" + std::to_string(each) + "/comm");
-        std::string word;
-        if (file >> word && word == name)
-            found.push_back(each);
-    }
-    return found;
-}
 
 Ended run(int ranks, const std::vector<std::string>& arguments, const std::string& cwd, const Environment& environment,
           const std::function<void(int)>& meanwhile, double seconds)

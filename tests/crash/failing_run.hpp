@@ -21,9 +21,6 @@ using Environment = std::map<std::string, std::string>;
 Ended run(int ranks, const std::vector<std::string>& arguments, const std::string& cwd, const Environment& environment = {},
           const std::function<void(int)>& meanwhile = {}, double seconds = 60);
 
-/// The processes of that name at or below `process`.
-std::vector<int> processes_below(int process, const std::string& name);
-
 /// A line of the log of tests/crash/fail_io.cpp.
 struct Call {
     long number = 0;

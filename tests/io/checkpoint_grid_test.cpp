@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "catch.hpp"
+#include "io/find_resume.hpp"
 #include "io/limited_files.hpp"
 #include "io/shard.hpp"
 #include "io/temporary_folder.hpp"

@@ -1,7 +1,7 @@
 // Under a launcher: `save FOLDER` saves two checkpoints and damages the newer one, `read FOLDER` goes on from the good
 // one, cut in several ways over as many ranks as there are. Exit status 0 where all is as it should be.
 #include "base/check.hpp"
-#include "io/checkpoint.hpp"
+#include "io/find_resume.hpp"
 #include "io/limited_files.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"

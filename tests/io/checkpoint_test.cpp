@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "io/checkpoint.hpp"
 #include "io/config_file.hpp"
+#include "io/find_resume.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <chrono>

@@ -2,6 +2,7 @@
 // a hang, or tensors that are not those that were saved.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "io/find_resume.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 #include "runtime/device.hpp"

@@ -27,6 +27,11 @@ Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, 
 Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
                        const std::function<void()>& before = {});
 
+/// A process and all below it, itself last.
+std::vector<int> family_of(int process);
+/// Of these, those that run a program of this name.
+std::vector<int> processes_below(int process, const std::string& name);
+
 /// An empty folder that goes with the object.
 class Folder {
 public:

@@ -79,25 +79,6 @@ double seconds_since(std::chrono::steady_clock::time_point begin)
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The processes whose parent is `process`, and theirs.
-std::vector<int> descendants(int process)
-{
-    std::vector<int> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        const std::string name = entry.path().filename();
-        if (name.find_first_not_of("0123456789") != std::string::npos)
-            continue;
-        std::ifstream status(entry.path() / "status");
-        for (std::string line; std::getline(status, line);)
-            if (line.rfind("PPid:", 0) == 0 && std::stoi(line.substr(5)) == process) {
-                found.push_back(std::stoi(name));
-                const auto below = descendants(found.back());
-                found.insert(found.end(), below.begin(), below.end());
-            }
-    }
-    return found;
-}
-
 } // namespace
 
 TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prints")
@@ -244,13 +225,7 @@ TEST_CASE("a rank that is killed takes the others with it, and the run goes on f
     const std::vector<std::string> more{"train.steps=100000", "checkpoint.every=2", "train.eval_every=0"};
     std::chrono::steady_clock::time_point killed;
     const Outcome outcome = run_ranks_and({{4, Run::arguments(1, 2, 2, more)}}, run.folder.path(), "saved ck/step-00000004", [&](int launcher) {
-        std::vector<int> ranks;
-        for (const int process : descendants(launcher)) {
-            std::ifstream name("/proc/" + std::to_string(process) + "/comm");
-            std::string word;
-            if (name >> word && word == "trivium")
-                ranks.push_back(process);
-        }
+        const std::vector<int> ranks = processes_below(launcher, "trivium");
         REQUIRE(ranks.size() == 4);
         killed = std::chrono::steady_clock::now();
         kill(ranks[2], SIGKILL);

@@ -1,0 +1,12 @@
+#pragma once
+#include "io/checkpoint.hpp"
+
+namespace trivium {
+
+/// The checkpoint that a run would go on from, each byte of it verified.
+inline std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config)
+{
+    return restore_newest(world, config, [&](const CheckpointReader& reader) { reader.verify(world.rank(), world.size()); });
+}
+
+} // namespace trivium
