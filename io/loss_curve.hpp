@@ -1,17 +1,11 @@
 #pragma once
-// Loss curves as one self-contained SVG file.
-#include "io/metrics.hpp"
+// Loss curves of runs as one self-contained SVG file.
+#include "io/metrics_export.hpp"
 
 #include <span>
 #include <string>
-#include <vector>
 
 namespace trivium {
-
-struct LossSeries {
-    std::string name; ///< for the legend
-    std::vector<MetricsRecord> records;
-};
 
 struct LossCurveOptions {
     std::string title = "Training loss";
@@ -23,7 +17,7 @@ struct LossCurveOptions {
 
 /// Raw values faint, their centred moving average as a line, validation as points, restarts as vertical marks with the number of
 /// ranks from there on, where it is known.
-/// UserError where no series has a finite value.
-std::string loss_curve_svg(std::span<const LossSeries> series, const LossCurveOptions& options = {});
+/// UserError where no run has a finite value.
+std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOptions& options = {});
 
 } // namespace trivium

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -149,21 +150,28 @@ void MetricsWriter::write(const MetricsRecord& record)
     append(descriptor_, path_, line.dump() + "\n");
 }
 
-std::vector<MetricsRecord> read_metrics(const std::string& path)
+std::string metrics_file(const std::string& path)
 {
-    const std::string file = std::filesystem::is_directory(path) ? path + "/metrics.jsonl" : path;
-    std::vector<MetricsRecord> records;
+    return std::filesystem::is_directory(path) ? path + "/metrics.jsonl" : path;
+}
+
+void visit_metrics(const std::string& path, const std::function<void(const MetricsRecord&)>& visit)
+{
+    const std::string file = metrics_file(path);
+    const bool superseded = std::filesystem::path(file).filename() == "metrics.superseded.jsonl";
     i64 number = 0;
+    MetricsRecord record;
     for_each_line(read_file(file, "metrics file"), [&](const std::string& line, bool complete) {
         ++number;
-        MetricsRecord record;
-        if (!step_of(line, record.step)) {
-            if (!complete) // the run still writes it, or was killed doing so
+        const Json object = Json::parse(line, nullptr, false);
+        if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
+            if (!complete || superseded) // the run still writes it, or was killed doing so
                 return;
             throw UserError({str(file, ":", number), "is no record of a step", "a line is a JSON object with a whole number \"step\"",
                              "remove the line, or give a metrics.jsonl that `trivium train` wrote"});
         }
-        const Json object = Json::parse(line);
+        record.step = object["step"].get<i64>();
+        record.values.clear();
         for (const auto& [name, value] : object.items()) {
             if (name == "step")
                 continue;
@@ -174,8 +182,14 @@ std::vector<MetricsRecord> read_metrics(const std::string& path)
             else if (value.is_null())
                 record.set(name, std::numeric_limits<double>::quiet_NaN());
         }
-        records.push_back(std::move(record));
+        visit(record);
     });
+}
+
+std::vector<MetricsRecord> read_metrics(const std::string& path)
+{
+    std::vector<MetricsRecord> records;
+    visit_metrics(path, [&](const MetricsRecord& record) { records.push_back(record); });
     return records;
 }
 

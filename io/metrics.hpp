@@ -2,7 +2,7 @@
 // metrics.jsonl: one JSON object a step, in the order of steps, each step once.
 #include "base/units.hpp"
 
-#include <limits>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,8 +41,15 @@ private:
     i64 restarted_at_ = 0; ///< 0: said already, or no restart
 };
 
-/// All records of a metrics.jsonl (or of dir/metrics.jsonl, given the folder). A torn last line is left out.
-/// Values other than numbers, booleans and null are left out. UserError: missing file, bad line (file:line).
+/// The metrics.jsonl itself, given the folder that has it.
+std::string metrics_file(const std::string& path);
+
+/// Calls visit for each record of a metrics.jsonl (or of dir/metrics.jsonl, given the folder). A torn last line is left
+/// out, in a metrics.superseded.jsonl any. Values other than numbers, booleans and null are left out; null is NaN.
+/// UserError: missing file, bad line (file:line).
+void visit_metrics(const std::string& path, const std::function<void(const MetricsRecord&)>& visit);
+
+/// All of them at once. Errors as visit_metrics.
 std::vector<MetricsRecord> read_metrics(const std::string& path);
 
 } // namespace trivium

@@ -1,8 +1,5 @@
-// `trivium eval` and `trivium metrics`.
+// `trivium eval`.
 #include "base/check.hpp"
-#include "base/log.hpp"
-#include "io/files.hpp"
-#include "io/loss_curve.hpp"
 #include "runtime/initialise.hpp"
 #include "train/evaluator.hpp"
 #include "train/run_commands.hpp"
@@ -57,23 +54,6 @@ int evaluate(const EvalArguments& a)
     return 0;
 }
 
-struct CurveArguments {
-    std::vector<std::string> files;
-    std::string output, title = "Training loss";
-};
-
-int draw_curve(const CurveArguments& a)
-{
-    std::vector<LossSeries> series;
-    for (const std::string& file : a.files)
-        series.push_back({file, read_metrics(file)});
-    LossCurveOptions options;
-    options.title = a.title;
-    write_file(a.output, loss_curve_svg(series, options));
-    log_info("wrote " + a.output);
-    return 0;
-}
-
 } // namespace
 
 void add_eval_command(Command& program)
@@ -86,16 +66,6 @@ void add_eval_command(Command& program)
         .option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)",
                 {.from = 0, .to = 1e9});
     command.action([=] { return on_first_rank([&] { return evaluate(*arguments); }); });
-}
-
-void add_metrics_command(Command& program)
-{
-    Command curve = program.add("metrics", "what runs wrote down").add("curve", "draw loss curves as SVG");
-    auto arguments = std::make_shared<CurveArguments>();
-    curve.option("files", arguments->files, "metrics.jsonl files, one curve each", {.required = true})
-        .option("-o,--output", arguments->output, "the SVG to write", {.required = true})
-        .option("--title", arguments->title, "heading of the picture");
-    curve.action([=] { return draw_curve(*arguments); });
 }
 
 } // namespace trivium

@@ -22,6 +22,5 @@ void add_diff_command(Command& checkpoint);
 void add_prune_command(Command& checkpoint);
 void add_export_command(Command& checkpoint);
 void add_import_command(Command& checkpoint, const std::string& build);
-void add_metrics_command(Command& program);
 
 } // namespace trivium

@@ -14,7 +14,6 @@ void add_runtime_commands(Command& program, const std::string& build)
     add_generate_command(program);
     add_data_command(program);
     add_checkpoint_command(program, build);
-    add_metrics_command(program);
 }
 
 Machine machine_of(const Computing& computing)

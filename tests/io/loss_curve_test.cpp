@@ -1,29 +1,27 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/loss_curve.hpp"
-#include "io/temporary_folder.hpp"
+#include "io/metrics_lines.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 using namespace trivium;
 
 namespace {
 
-LossSeries series(const std::string& name, int steps, double end)
+NamedMetrics run(const std::string& name, int steps, double end)
 {
-    LossSeries s{name, {}};
+    std::string lines;
     for (int step = 1; step <= steps; ++step) {
-        MetricsRecord record;
-        record.step = step;
-        record.set("loss", step == 7 ? NAN : end + (5.5 - end) * std::exp(-step / (0.2 * steps)) + 0.1 * std::sin(step * 12.9898));
+        const double falling = (5.5 - end) * std::exp(-step / (0.2 * steps));
+        lines += str("{\"step\":", step, ",\"loss\":", step == 7 ? "null" : str(end + falling + 0.1 * std::sin(step * 12.9898)));
         if (step % (steps / 5) == 0)
-            record.set("valid_loss", end + 0.1 + (5.5 - end) * std::exp(-step / (0.2 * steps)));
+            lines += str(",\"valid_loss\":", end + 0.1 + falling);
         if (step == steps / 2)
-            record.set("restarted_at", step - 1);
-        s.records.push_back(record);
+            lines += str(",\"restarted_at\":", step - 1);
+        lines += "}\n";
     }
-    return s;
+    return {name, table_of(lines)};
 }
 
 int count(const std::string& text, const std::string& part)
@@ -38,14 +36,14 @@ int count(const std::string& text, const std::string& part)
 
 TEST_CASE("a loss curve is a self-contained SVG with a line, points and marks for each series")
 {
-    const std::vector<LossSeries> runs{series("tensor = 2 <&>", 500, 2.0), series("one rank", 5000, 1.4)};
+    const std::vector<NamedMetrics> runs{run("tensor = 2 <&>", 500, 2.0), run("one rank", 5000, 1.4)};
     const std::string svg = loss_curve_svg(runs, {.title = "Two runs"});
     CHECK(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
     CHECK(svg.ends_with("</svg>\n"));
-    CHECK(count(svg, "<path class=\"raw\"") == 2);
-    CHECK(count(svg, "<path class=\"line\"") == 2);
-    CHECK(count(svg, "<circle class=\"valid\"") == 10 + 1); // and one in the legend
-    CHECK(count(svg, "<line class=\"restart\"") == 2 + 1);
+    CHECK(count(svg, "<path class=\"raw c") == 2);
+    CHECK(count(svg, "<path class=\"line c") == 2);
+    CHECK(count(svg, "<circle class=\"dot c") == 10 + 1); // and one in the legend
+    CHECK(count(svg, "<line class=\"restart") == 2 + 1);
     CHECK(has(svg, "tensor = 2 &lt;&amp;&gt;"));
     CHECK(has(svg, "Two runs"));
     CHECK_FALSE(has(svg, "nan"));
@@ -58,33 +56,25 @@ TEST_CASE("a loss curve is a self-contained SVG with a line, points and marks fo
 
 TEST_CASE("a line goes where the values are")
 {
-    LossSeries s{"s", {}};
-    for (int step = 0; step <= 10; ++step) {
-        MetricsRecord record;
-        record.step = step;
-        record.set("loss", step); // from 0 to 10: the axes are 0 to 10 too
-        s.records.push_back(record);
-    }
-    const std::string svg = loss_curve_svg(std::vector{s}, {.smoothing = 0, .width = 164 + 20, .height = 192});
-    CHECK(has(svg, "d=\"M64.00,144.00L74.00,134.00"));
-    CHECK(has(svg, "L164.00,44.00\""));
+    std::string lines; // from 0 to 10: the axes are 0 to 10 too
+    for (int step = 0; step <= 10; ++step)
+        lines += str("{\"step\":", step, ",\"loss\":", step, "}\n");
+    const std::string svg = loss_curve_svg(std::vector{NamedMetrics{"s", table_of(lines)}}, {.smoothing = 0, .width = 164 + 20, .height = 192});
+    CHECK(has(svg, "d=\"M64.0,144.0L74.0,134.0"));
+    CHECK(has(svg, "L164.0,44.0\""));
 }
 
 TEST_CASE("odd series draw, empty ones are refused")
 {
     CHECK(says(message_of<UserError>([] { loss_curve_svg({}); }), "nothing to draw"));
-    LossSeries s{"s", {}};
-    CHECK(says(message_of<UserError>([&] { loss_curve_svg(std::vector{s}); }), "nothing to draw"));
-    MetricsRecord record;
-    record.step = 3;
-    record.set("loss", NAN);
-    s.records = {record};
-    CHECK(says(message_of<UserError>([&] { loss_curve_svg(std::vector{s}); }), "nothing to draw"));
-    record.set("loss", 2.5); // a single point
-    s.records = {record};
-    CHECK_FALSE(has(loss_curve_svg(std::vector{s}), "nan"));
-    record.step = 4;
-    s.records.push_back(record); // a constant
-    CHECK_FALSE(has(loss_curve_svg(std::vector{s}), "nan"));
-    CHECK(says(message_of<UserError>([&] { loss_curve_svg(std::vector{s}, {.x = "tokens"}); }), "'tokens'"));
+    const auto curve = [](const std::string& lines, const LossCurveOptions& options = {}) {
+        return loss_curve_svg(std::vector{NamedMetrics{"s", table_of(lines)}}, options);
+    };
+    const std::string point = "{\"step\":3,\"loss\":2.5}\n", constant = point + "{\"step\":4,\"loss\":2.5}\n";
+    for (const char* lines : {"", "{\"step\":3,\"loss\":null}\n", "{\"step\":3}\n"})
+        CHECK(says(message_of<UserError>([&] { curve(lines); }), "nothing to draw"));
+    CHECK(count(curve(point), "<path class=\"line c0\"") == 1);
+    CHECK_FALSE(has(curve(point), "nan"));
+    CHECK_FALSE(has(curve(constant), "nan"));
+    CHECK(says(message_of<UserError>([&] { curve(constant, {.x = "tokens"}); }), "'tokens'"));
 }

@@ -1,0 +1,15 @@
+#pragma once
+// A table of metrics from the lines of a metrics.jsonl.
+#include "io/metrics_table.hpp"
+#include "io/temporary_folder.hpp"
+
+namespace trivium {
+
+inline MetricsTable table_of(const std::string& lines)
+{
+    const TemporaryFolder folder;
+    put(folder / "metrics.jsonl", lines);
+    return read_metrics_table(folder / "metrics.jsonl");
+}
+
+} // namespace trivium
