@@ -1,5 +1,6 @@
 #include "io/blocks.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "io/damaged.hpp"
 #include "io/hash.hpp"
@@ -48,6 +49,7 @@ void BlockWriter::put(const std::byte* block, Bytes bytes)
 {
     hashes_.push_back(hash_block(block, bytes));
     file_.write(at_, block, bytes);
+    Activity::of_process().advance();
     at_ += bytes;
     if (at_ - written_back_ >= writeback_bytes) {
         file_.begin_writeback(written_back_, at_ - written_back_);
@@ -65,6 +67,7 @@ Bytes BlockReader::size_of_block(i64 block) const { return std::min(block_bytes_
 
 void BlockReader::check(i64 block, const std::byte* data) const
 {
+    Activity::of_process().advance();
     if (!hashes_.empty() && hash_block(data, size_of_block(block)) != hashes_[static_cast<std::size_t>(block)])
         throw DamagedCheckpoint(file_.path(), str("bytes ", begin_ + block * block_bytes_, " to ", begin_ + block * block_bytes_ + size_of_block(block) - 1,
                                                   " are not the ones that were written (their hash differs)"));

@@ -61,6 +61,8 @@ struct RunState {
     i64 ranks = 0;           ///< of that grid; 0 where unknown
     std::string machine{};    ///< that it was planned for
     std::string cost_table{}; ///< hash of that machine's rates and sizes
+    std::vector<double> recent_losses{}; ///< nats per token, oldest first: what train.spike_z compares with
+    i64 skipped_in_row = 0;              ///< steps up to this one
 
     bool operator==(const RunState&) const = default;
 };
@@ -118,6 +120,9 @@ void remove_checkpoint(const std::string& dir, const std::string& name);
 
 /// The newest checkpoint of the folder `path`, complete or not; `path` itself where there is none in it.
 std::string newest_checkpoint(const std::string& path);
+
+/// The step in the name of the checkpoint `path`; 0 where it has no such name.
+i64 checkpoint_step(const std::string& path);
 
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such folder.
 std::vector<std::string> list_checkpoints(const std::string& dir);

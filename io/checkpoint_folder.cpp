@@ -281,6 +281,12 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     return names;
 }
 
+i64 checkpoint_step(const std::string& path)
+{
+    const std::string name = fs::path(path).filename();
+    return is_checkpoint_name(name) ? step_of(name) : 0;
+}
+
 std::string newest_checkpoint(const std::string& path)
 {
     const std::vector<std::string> names = list_checkpoints(path);

@@ -22,9 +22,14 @@ constexpr i64 most_shards = i64{1} << 20;
 
 Json to_json(const RunState& s)
 {
-    return {{"step", s.step},           {"updates", s.updates},     {"samples", s.samples}, {"tokens", s.tokens}, {"seed", s.seed},
+    Json state{{"step", s.step},           {"updates", s.updates},     {"samples", s.samples}, {"tokens", s.tokens}, {"seed", s.seed},
             {"grid", s.grid},           {"ranks", s.ranks},         {"build", s.build},     {"machine", s.machine}, {"cost_table", s.cost_table},
             {"tokenizer", s.tokenizer}, {"config", s.config}};
+    if (!s.recent_losses.empty())
+        state["recent_losses"] = s.recent_losses;
+    if (s.skipped_in_row > 0)
+        state["skipped_in_row"] = s.skipped_in_row;
+    return state;
 }
 
 RunState parse_state(const json& value)
@@ -42,6 +47,10 @@ RunState parse_state(const json& value)
     s.cost_table = value.at("cost_table").get<std::string>();
     s.tokenizer = value.at("tokenizer").get<std::string>();
     s.config = value.at("config").get<std::string>();
+    if (const auto losses = value.find("recent_losses"); losses != value.end())
+        s.recent_losses = losses->get<std::vector<double>>();
+    if (const auto skipped = value.find("skipped_in_row"); skipped != value.end())
+        s.skipped_in_row = json_count(*skipped);
     return s;
 }
 

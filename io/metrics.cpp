@@ -2,14 +2,12 @@
 
 #include "base/check.hpp"
 #include "io/files.hpp"
+#include "io/lines.hpp"
 
-#include <cerrno>
 #include <cmath>
-#include <fcntl.h>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 namespace trivium {
 
@@ -27,38 +25,13 @@ Json json_of(double value)
     return value;
 }
 
-/// Calls line(text, begin, complete) for each line of `content`; the last may lack its newline.
-template <class Visit>
-void for_each_line(const std::string& content, Visit&& visit)
+std::string line_of(const MetricsRecord& record)
 {
-    for (std::size_t begin = 0; begin < content.size();) {
-        const std::size_t end = content.find('\n', begin);
-        const bool complete = end != std::string::npos;
-        const std::size_t size = complete ? end - begin : std::string::npos;
-        visit(content.substr(begin, size), complete);
-        begin = complete ? end + 1 : content.size();
-    }
-}
-
-void append(int descriptor, const std::string& path, const std::string& text)
-{
-    // One call, so that a kill leaves no torn line; the loop is for a disk that takes less than all.
-    for (std::size_t done = 0; done < text.size();) {
-        const ssize_t put = ::write(descriptor, text.data() + done, text.size() - done);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            throw_errno(path, "write");
-        done += static_cast<std::size_t>(put);
-    }
-}
-
-int open_to_append(const std::string& path)
-{
-    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (descriptor < 0)
-        throw_errno(path, "write");
-    return descriptor;
+    Json line;
+    line["step"] = record.step;
+    for (const auto& [name, number] : record.values)
+        line[name] = json_of(number);
+    return line.dump();
 }
 
 /// The step of a whole line; none where it is no record.
@@ -85,14 +58,8 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
     if (superseded.empty())
         return;
     // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere.
-    const int side = open_to_append(side_path);
-    try {
-        append(side, side_path, superseded);
-    } catch (...) {
-        ::close(side);
-        throw;
-    }
-    ::close(side);
+    superseded.pop_back(); // the writer ends the line
+    LineWriter(side_path).write(superseded);
     write_file(path, kept);
 }
 
@@ -124,30 +91,40 @@ void MetricsRecord::set(const std::string& name, double value)
     values.emplace_back(name, value);
 }
 
-MetricsWriter::MetricsWriter(const std::string& dir, i64 resume_step)
-    : path_(dir + "/metrics.jsonl"), restarted_at_(resume_step)
+MetricsWriter::MetricsWriter(const std::string& dir, i64 resume_step) : restarted_at_(resume_step)
 {
     make_folders(dir);
-    supersede(path_, dir + "/metrics.superseded.jsonl", resume_step);
-    descriptor_ = open_to_append(path_);
-}
-
-MetricsWriter::~MetricsWriter()
-{
-    if (descriptor_ >= 0)
-        ::close(descriptor_);
+    const std::string path = dir + "/metrics.jsonl";
+    supersede(path, dir + "/metrics.superseded.jsonl", resume_step);
+    lines_.emplace(path);
 }
 
 void MetricsWriter::write(const MetricsRecord& record)
 {
-    Json line;
-    line["step"] = record.step;
-    for (const auto& [name, number] : record.values)
-        line[name] = json_of(number);
-    if (restarted_at_ > 0)
-        line["restarted_at"] = restarted_at_;
-    restarted_at_ = 0;
-    append(descriptor_, path_, line.dump() + "\n");
+    if (restarted_at_ > 0) {
+        MetricsRecord first = record;
+        first.set("restarted_at", static_cast<double>(restarted_at_));
+        restarted_at_ = 0;
+        return write(first);
+    }
+    lines_->write(line_of(record));
+}
+
+std::optional<MetricsRecord> MetricsWriter::last() const
+{
+    const std::vector<MetricsRecord> all = read_metrics(path());
+    return all.empty() ? std::nullopt : std::optional(all.back());
+}
+
+void MetricsWriter::replace_last(const MetricsRecord& record)
+{
+    const std::string file = path();
+    std::string content = read_file(file, "metrics file");
+    content.pop_back();
+    content.resize(content.rfind('\n') + 1); // npos + 1: it was the only line
+    lines_.reset();
+    write_file(file, content + line_of(record) + "\n");
+    lines_.emplace(file);
 }
 
 std::string metrics_file(const std::string& path)

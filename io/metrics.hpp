@@ -1,8 +1,11 @@
 #pragma once
 // metrics.jsonl: one JSON object a step, in the order of steps, each step once.
 #include "base/units.hpp"
+#include "io/lines.hpp"
 
 #include <functional>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,18 +29,19 @@ public:
     /// Makes `dir`. Lines past `resume_step`, and a torn last one, move to dir/metrics.superseded.jsonl. The first
     /// record after a resume (resume_step > 0) gets "restarted_at": resume_step. IoError.
     MetricsWriter(const std::string& dir, i64 resume_step);
-    MetricsWriter(const MetricsWriter&) = delete;
-    MetricsWriter& operator=(const MetricsWriter&) = delete;
-    ~MetricsWriter();
 
     /// Whole numbers are written as such; what is not finite as null. IoError.
     void write(const MetricsRecord& record);
 
-    const std::string& path() const { return path_; }
+    /// The last line; none where there is none.
+    std::optional<MetricsRecord> last() const;
+    /// Puts `record` in place of the last line. IoError.
+    void replace_last(const MetricsRecord& record);
+
+    const std::string& path() const { return lines_->path(); }
 
 private:
-    std::string path_;
-    int descriptor_ = -1;
+    std::optional<LineWriter> lines_;
     i64 restarted_at_ = 0; ///< 0: said already, or no restart
 };
 

@@ -64,6 +64,8 @@ bool Collective::progress()
     return true;
 }
 
+std::vector<int> Collective::waits_for() const { return impl_->pending ? impl_->pending->waits_for() : std::vector<int>{}; }
+
 void Collective::finish()
 {
     while (impl_->pending) {

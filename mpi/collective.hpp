@@ -56,6 +56,8 @@ public:
     void start();
     /// Drives it on without waiting; true once it is over.
     bool progress();
+    /// As Request::waits_for().
+    std::vector<int> waits_for() const;
     /// Returns when it is over. Others that are under way do not advance meanwhile, beyond their present round.
     void finish();
 

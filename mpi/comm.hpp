@@ -38,6 +38,8 @@ public:
     virtual bool test() = 0;
     /// Returns when it is over.
     virtual void wait() = 0;
+    /// The ranks of the world that it still waits for, as far as the back-end can tell. \pre it is not over
+    virtual std::vector<int> waits_for() const { return {}; }
 };
 
 /// What the other ranks get where one that is a thread has failed; run_on_threads throws the failure itself.

@@ -1,5 +1,8 @@
 #include "mpi/mpi_comm.hpp"
 
+#include "base/activity.hpp"
+#include "mpi/patient_wait.hpp"
+
 #include <algorithm>
 #include <exception>
 #include <mpi.h>
@@ -15,16 +18,18 @@ constexpr Bytes longest_message = Bytes{1} << 30;
 
 class MpiRequest final : public Request {
 public:
-    MpiRequest(MPI_Comm comm, std::size_t pieces) : comm_(comm)
+    MpiRequest(MPI_Comm comm, const std::vector<int>& world_ranks, std::size_t pieces) : comm_(comm), world_ranks_(world_ranks)
     {
         requests_.reserve(pieces);
         expected_.reserve(pieces);
+        peers_.reserve(pieces);
     }
 
     void send(int to, int tag, ConstPiece piece)
     {
         for (Bytes at = 0; at < piece.bytes; at += longest_message) {
             expected_.push_back(-1);
+            peers_.push_back(to);
             check_mpi(MPI_Isend(piece.data + at, count(piece.bytes, at), MPI_BYTE, to, tag, comm_, next()), "MPI_Isend");
         }
     }
@@ -32,6 +37,7 @@ public:
     {
         for (Bytes at = 0; at < piece.bytes; at += longest_message) {
             expected_.push_back(count(piece.bytes, at));
+            peers_.push_back(from);
             check_mpi(MPI_Irecv(piece.data + at, expected_.back(), MPI_BYTE, from, tag, comm_, next()), "MPI_Irecv");
         }
     }
@@ -55,9 +61,21 @@ public:
     /// MPI's own wait keeps the core to itself; where ranks share cores, the one waited for needs it.
     void wait() override
     {
+        PatientWait patience;
         for (int tries = 0; !test(); ++tries)
             if (tries >= 100)
-                std::this_thread::yield();
+                patience.yield([this] { return waits_for(); });
+    }
+    std::vector<int> waits_for() const override
+    {
+        std::vector<int> ranks;
+        for (std::size_t i = 0; i < requests_.size(); ++i) {
+            int over = 0;
+            check_mpi(MPI_Request_get_status(requests_[i], &over, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+            if (over == 0)
+                ranks.push_back(world_ranks_[static_cast<std::size_t>(peers_[i])]);
+        }
+        return ranks;
     }
 
 private:
@@ -74,10 +92,13 @@ private:
             TRV_CHECK(received == expected_[i], "a message of ", received, " bytes where ", expected_[i], " were expected");
         }
         requests_.clear();
+        Activity::of_process().advance();
     }
 
     MPI_Comm comm_;
+    const std::vector<int>& world_ranks_;
     std::vector<MPI_Request> requests_; ///< empty once all are over
+    std::vector<int> peers_;            ///< by request
     std::vector<int> expected_;         ///< bytes of a receive, by request; -1 of a send
     std::vector<MPI_Status> statuses_;
 };
@@ -100,7 +121,7 @@ public:
     {
         keep_own(sends, receives, lane);
         const auto ranks = static_cast<std::size_t>(size());
-        auto request = std::make_unique<MpiRequest>(comm_, 2 * ranks);
+        auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 2 * ranks);
         // Receives first, so that what comes finds its place; each rank begins with another peer.
         for (int i = 1; i < size(); ++i) {
             const int from = (rank() + size() - i) % size();
@@ -116,14 +137,14 @@ public:
     std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
     {
         check_peer(to, channel);
-        auto request = std::make_unique<MpiRequest>(comm_, 1);
+        auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
         request->send(to, channel, piece);
         return request;
     }
     std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
     {
         check_peer(from, channel);
-        auto request = std::make_unique<MpiRequest>(comm_, 1);
+        auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
         request->receive(from, channel, piece);
         return request;
     }

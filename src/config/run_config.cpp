@@ -37,6 +37,8 @@ void validate_train(const TrainConfig& c)
     at_least(0, "train.eval_every", c.eval_every);
     at_least(0, "train.eval_batches", c.eval_batches);
     at_least(0, "train.stop_after", c.stop_after);
+    at_least(8, "train.spike_window", c.spike_window, 1 << 16);
+    at_least(0, "train.max_skipped", c.max_skipped);
     unit_interval("train.beta1", c.beta1);
     unit_interval("train.beta2", c.beta2);
     const auto finite_from = [](const char* key, double value, double least, bool inclusive) {
@@ -49,6 +51,7 @@ void validate_train(const TrainConfig& c)
     finite_from("train.weight_decay", c.weight_decay, 0, true);
     finite_from("train.eps", c.eps, 0, false);
     finite_from("train.grad_clip", c.grad_clip, 0, true);
+    finite_from("train.spike_z", c.spike_z, 0, true);
     require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "needs precision = \"bf16\"", "set train.precision to \"bf16\", or fp8 to false");
     require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
             "give a min_lr of at most lr");
@@ -103,6 +106,9 @@ void resolve_and_validate(RunConfig& config)
     at_least(0, "checkpoint.every", config.checkpoint.every);
     at_least(0, "checkpoint.keep", config.checkpoint.keep);
     at_least(1, "log.every", config.log.every);
+    at_least(0, "job.restarts", config.job.restarts);
+    const double watchdog = config.job.watchdog;
+    require(watchdog == 0 || (watchdog >= 2 && watchdog <= 1e6), "job.watchdog", str("must be 0 or at least 2 seconds, is ", watchdog), "30 is usual, 0 turns it off");
 }
 
 } // namespace trivium

@@ -53,6 +53,9 @@ struct TrainConfig {
     i64 eval_batches = 0; ///< 0: the whole validation store
     std::string init_from;
     i64 stop_after = 0;
+    double spike_z = 0;
+    i64 spike_window = 128;
+    i64 max_skipped = 100;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -78,6 +81,9 @@ struct TrainConfig {
         visit("eval_batches", self.eval_batches, "validation batches of global_batch sequences; 0 = the whole store");
         visit("init_from", self.init_from, "checkpoint whose weights start this run, with a fresh optimizer");
         visit("stop_after", self.stop_after, "stop this launch after so many steps, with a checkpoint; 0 = run to the end");
+        visit("spike_z", self.spike_z, "skip a step whose loss lies more than so many standard deviations above the mean of recent losses; 0 = off");
+        visit("spike_window", self.spike_window, "recent losses that spike_z looks at");
+        visit("max_skipped", self.max_skipped, "steps in a row that may be skipped; then the run fails; 0 = no limit");
     }
 };
 
@@ -117,7 +123,7 @@ struct ParallelConfig {
         visit("threads", self.threads, "CPU threads per rank; 0 = the cores the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
         visit("reduce", self.reduce, "type in which gradients travel");
-        visit("strategy", self.strategy, "\"auto\" lets the planner choose the grid");
+        visit("strategy", self.strategy, "\"auto\": where the degrees do not make up the ranks that were started, the nearest grid that does; global batch and order of samples stay");
     }
 };
 
@@ -153,6 +159,18 @@ struct LogConfig {
     }
 };
 
+struct JobConfig {
+    i64 restarts = 3;
+    double watchdog = 30;
+
+    template <class Self, class Visit>
+    static void keys(Self& self, Visit&& visit)
+    {
+        visit("restarts", self.restarts, "launches of one job in a row that may begin at the same step; then it stops for good; 0 = no limit");
+        visit("watchdog", self.watchdog, "seconds without a sign of life or of progress after which a hung run is described and ended; 0 = off");
+    }
+};
+
 /// Everything that one run is told. Paths are as written: relative to the working folder.
 struct RunConfig {
     ModelConfig model;
@@ -161,6 +179,7 @@ struct RunConfig {
     ParallelConfig parallel;
     CheckpointConfig checkpoint;
     LogConfig log;
+    JobConfig job;
 
     /// Visits each table: `visit("model", self.model)` …
     template <class Self, class Visit>
@@ -172,6 +191,7 @@ struct RunConfig {
         visit("parallel", self.parallel);
         visit("checkpoint", self.checkpoint);
         visit("log", self.log);
+        visit("job", self.job);
     }
 };
 

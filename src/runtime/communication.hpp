@@ -14,6 +14,8 @@ public:
     virtual void start(const kernels::Exec& exec) = 0;
     /// Drives it on without waiting; true once it is over.
     virtual bool progress() = 0;
+    /// On the host: as Request::waits_for().
+    virtual std::vector<int> waits_for() const { return {}; }
     /// Returns when it is over.
     virtual void finish() = 0;
 };

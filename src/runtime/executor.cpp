@@ -1,5 +1,6 @@
 #include "runtime/executor.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/device.hpp"
 #include "runtime/dtypes.hpp"
@@ -18,6 +19,38 @@ std::size_t output_index(const Graph& graph, std::string_view name)
             return i;
     throw InternalError(__FILE__, __LINE__, str("the graph has no output '", name, "'"));
 }
+
+namespace {
+
+/// For a person who asks what hangs: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380, microbatch 3".
+std::string describe_step(const Graph& graph, const Schedule& schedule, std::size_t index)
+{
+    const Step& step = schedule.steps[index];
+    std::string text;
+    if (step.kind != StepKind::op)
+        text = str(step.kind == StepKind::feed ? "feed of " : "fetch of ", graph[step.value].name);
+    else {
+        const Op& op = graph[step.op];
+        text = std::string(info(op).name);
+        if (has_attr(op.attrs, "axis"))
+            text += " over " + text_attr(op.attrs, "axis");
+        const std::vector<ValueId>& values = op.results.empty() ? op.operands : op.results;
+        if (!values.empty())
+            text += str(" of ", graph[values.front()].name, values.size() > 1 ? str(" and ", values.size() - 1, " more") : "");
+        if (!op.scope.empty())
+            text += str(" in ", op.scope);
+    }
+    return str(text, ", Step ", index, " of ", schedule.steps.size(), step.microbatch >= 0 ? str(", microbatch ", step.microbatch) : "");
+}
+
+} // namespace
+
+NamedPieces::NamedPieces(const BoundSchedule& bound)
+{
+    Activity::of_process().set_pieces([&bound](i64 index) { return describe_step(bound.graph, bound.schedule, static_cast<std::size_t>(index)); });
+}
+
+NamedPieces::~NamedPieces() { Activity::of_process().set_pieces({}); }
 
 std::vector<std::byte>& BoundSchedule::fetched_by(const Step& step)
 {

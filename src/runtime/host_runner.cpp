@@ -1,6 +1,7 @@
 // Steps on the host: one after the other, with communication driven on between them.
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "mpi/patient_wait.hpp"
 #include "runtime/runner.hpp"
 #include "schedule/memory.hpp"
 
@@ -37,12 +38,17 @@ public:
 
     void run_until_decision(const Feed& feed) override
     {
+        const NamedPieces names(bound_);
         if (guard_) // a step whose update was not run leaves buffers behind that nothing needs any more
             guard_->live.assign(guard_->live.size(), false);
         bound_.exposed = 0;
         run_steps(0, schedule_.decision, &feed);
     }
-    void run_after_decision() override { run_steps(schedule_.decision, schedule_.steps.size(), nullptr); }
+    void run_after_decision() override
+    {
+        const NamedPieces names(bound_);
+        run_steps(schedule_.decision, schedule_.steps.size(), nullptr);
+    }
 
 private:
     void run_steps(std::size_t begin, std::size_t end, const Feed* feed)
@@ -51,6 +57,7 @@ private:
             for (const StepId wait : schedule_.steps[i].waits)
                 finish_move(wait.index());
             drive_moves();
+            Activity::of_process().at(static_cast<i64>(i));
             if (config_.trace)
                 span(i).begin = now();
             run_step(i, feed);
@@ -156,8 +163,10 @@ private:
         const Seconds begin = now();
         // A peer may wait for another move of ours before it goes on with this one.
         const auto under_way = [&] { return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end(); };
+        Activity::of_process().at(static_cast<i64>(i));
+        PatientWait patience;
         for (drive_moves(); under_way() && under_way_.size() > 1; drive_moves())
-            std::this_thread::yield();
+            patience.yield([&] { return bound_.moves[i]->waits_for(); });
         if (under_way()) {
             bound_.moves[i]->finish();
             move_is_over(i);

@@ -30,6 +30,15 @@ struct BoundSchedule {
     void use(const Step& step);
 };
 
+/// While it lives, a watchdog can name the Steps of `bound`.
+class NamedPieces {
+public:
+    explicit NamedPieces(const BoundSchedule& bound);
+    NamedPieces(const NamedPieces&) = delete;
+    NamedPieces& operator=(const NamedPieces&) = delete;
+    ~NamedPieces();
+};
+
 /// Position of an output of the graph. Throws InternalError where none is called so.
 std::size_t output_index(const Graph& graph, std::string_view name);
 

@@ -63,8 +63,6 @@ void refuse_unbuilt(const RunConfig& config)
         refuse("parallel.chunks", "an interleaved schedule", "set chunks to 1");
     if (p.recompute != Recompute::none && p.recompute != Recompute::automatic)
         refuse("parallel.recompute", "recomputation", "set recompute to \"none\"");
-    if (!p.strategy.empty())
-        refuse("parallel.strategy", "the strategy search", "give data, tensor and pipeline");
 }
 
 BucketConfig bucket_config(const ParallelConfig& p)

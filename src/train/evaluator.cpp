@@ -34,14 +34,14 @@ Evaluator::Evaluator(const Program& program, Arena& arena, const ExecutorConfig&
 {
 }
 
-Evaluation Evaluator::run(const TokenStore& store, i64 windows)
+Evaluation Evaluator::run(const TokenStore& store, i64 windows, const std::function<bool()>& give_up)
 {
     const Value& tokens = program_.sharded[program_.sharded.find("tokens")]; // all ranks' rows
     const i64 batch = tokens.type.shape[0];
     const i64 all = window_count(store.size(), tokens.type.shape[1]);
     const i64 count = windows > 0 ? std::min(windows, all) : all;
     double loss_sum = 0, token_sum = 0;
-    for (i64 first = 0; first < count; first += batch) {
+    for (i64 first = 0; first < count && !(give_up && give_up()); first += batch) {
         executor_.run_until_decision([&](const Value& value, i64, void* destination) {
             const Box& box = boxes_.at(value.name);
             for (i64 row = 0; row < box.shape[0]; ++row) {

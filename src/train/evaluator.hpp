@@ -4,6 +4,7 @@
 #include "runtime/executor.hpp"
 #include "train/compile.hpp"
 
+#include <functional>
 #include <map>
 
 namespace trivium {
@@ -19,8 +20,9 @@ public:
     /// `grid`: the ranks that the program is for; null where it is for one. All of them run it together.
     Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config, const Grid* grid = nullptr);
 
-    /// Over the first `windows` windows of the store (0: all).
-    Evaluation run(const TokenStore& store, i64 windows);
+    /// Over the first `windows` windows of the store (0: all). Between batches it asks `give_up`, on all ranks, which must
+    /// answer alike; then what it returns means nothing.
+    Evaluation run(const TokenStore& store, i64 windows, const std::function<bool()>& give_up = {});
 
     const Executor& executor() const { return executor_; }
 

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "plan/cost.hpp"
 #include "plan/report.hpp"
+#include "train/choose_grid.hpp"
 #include "train/command.hpp"
 #include "train/describe.hpp"
 #include "train/memory_json.hpp"
@@ -47,11 +48,13 @@ bool differs(const Mesh& mesh, i64 rank)
     return true;
 }
 
-PlanReport make_report(const ConfigArguments& arguments, const std::string& machine)
+PlanReport make_report(const ConfigArguments& arguments, const std::string& machine, i64 ranks)
 {
     PlanReport report;
     report.machine = machine_called(machine);
     report.config = load_config(arguments);
+    if (ranks > 0)
+        report.config.parallel = choose_grid(report.config, ranks);
     report.threads = thread_count(report.config.parallel, static_cast<int>(rank_count(report.config.parallel))); // as if on this machine
     CompileConfig options;
     options.machine = report.machine;
@@ -157,9 +160,11 @@ void add_plan_command(Command& program)
     auto arguments = std::make_shared<ConfigArguments>();
     auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);
+    auto ranks = std::make_shared<i64>(0);
     command.option("--machine", *machine, "what a rank computes on", {.words = machine_names()});
+    command.option("--ranks", *ranks, "plan the grid that parallel.strategy = \"auto\" takes for so many ranks", {.from = 1, .to = 1e9, .type = "N"});
     command.action([=] {
-        const PlanReport report = make_report(*arguments, *machine);
+        const PlanReport report = make_report(*arguments, *machine, *ranks);
         arguments->json ? print_json(report) : print_report(report);
         return 0;
     });

@@ -2,8 +2,15 @@
 // Signals to a run: USR1 and TERM ask it to save and stop, USR2 to save and go on.
 #include <atomic>
 #include <csignal>
+#include <string>
 
 namespace trivium {
+
+/// "USR1".
+inline std::string name_of_signal(int number)
+{
+    return number == SIGUSR1 ? "USR1" : number == SIGTERM ? "TERM" : number == SIGINT ? "INT" : std::to_string(number);
+}
 
 /// Catches SIGUSR1, SIGTERM, SIGINT and SIGUSR2 while it lives; a second SIGINT ends the program at once.
 class RunSignals {

@@ -1,31 +1,84 @@
 // `trivium train`.
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "mpi/session.hpp"
+#include "train/choose_grid.hpp"
+#include "train/describe.hpp"
 #include "train/grid_report.hpp"
 #include "train/run_commands.hpp"
 #include "train/signals.hpp"
 #include "train/trainer.hpp"
+#include "train/watchdog.hpp"
+
+#include <numeric>
 
 namespace trivium {
 
 namespace {
 
+/// Reads the config, with the grid for the ranks that there are.
+RunConfig config_for(Comm& world, const ConfigArguments& arguments)
+{
+    RunConfig config;
+    succeed_together(world, [&] {
+        config = load_config(arguments);
+        const std::string given = describe_grid(config.parallel);
+        if (config.parallel.strategy == "auto")
+            config.parallel = choose_grid(config, world.size());
+        const i64 ranks = rank_count(config.parallel);
+        if (config.parallel.strategy.empty() && ranks != world.size())
+            throw UserError({"[parallel]", str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
+                             "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; parallel.strategy=auto takes the nearest"});
+        if (const std::string chosen = describe_grid(config.parallel); chosen != given)
+            log_info(str("for ", world.size(), " ranks: ", chosen, ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "", "; the config has ", given));
+    });
+    require_same_config(world, config);
+    return config;
+}
+
 int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments, const std::string& build)
 {
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
-    RunConfig config;
-    succeed_together(session.world(), [&] {
-        config = load_config(arguments);
-        if (rank_count(config.parallel) != session.ranks())
-            throw UserError({"[parallel]",
-                             str("the grid has ", rank_count(config.parallel), " ranks, ", session.ranks(), " were started"),
-                             str("data ", config.parallel.data, " x pipeline ", config.parallel.pipeline, " x tensor ",
-                                 config.parallel.tensor),
-                             "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid"});
-    });
-    require_same_config(session.world(), config);
-    return Trainer(std::move(config), build, session.world()).run(signals);
+    RunConfig config = config_for(session.world(), arguments);
+    Comm* world = &session.world();
+    std::unique_ptr<Comm> some; // of the ranks, where the grid has not all
+    if (const auto ranks = static_cast<int>(rank_count(config.parallel)); ranks < world->size()) {
+        std::vector<int> members(static_cast<std::size_t>(ranks));
+        std::iota(members.begin(), members.end(), 0);
+        const bool idle = world->rank() >= ranks;
+        some = world->subgroup(idle ? std::vector<int>{world->rank()} : members);
+        if (idle)
+            return 0; // and wait for the end of the others
+        world = some.get();
+    }
+    std::optional<LaunchLog> launches;
+    std::optional<Trainer> trainer;
+    Watchdog::Config watch;
+    watch.limit = config.job.watchdog;
+    watch.report = config.log.dir + "/hang.txt";
+    watch.on_hang = [&](const std::string& cause) {
+        if (launches)
+            launches->end(75, cause, -1);
+    };
+    const Watchdog watchdog(*world, signals, watch);
+    const auto end = [&](int status, const std::string& reason) {
+        if (launches)
+            launches->end(status, reason, trainer ? trainer->step() : -1);
+    };
+    try {
+        trainer.emplace(std::move(config), build, *world, launches);
+        const int status = trainer->run(signals);
+        end(status, trainer->ending());
+        return status;
+    } catch (const Error& error) {
+        const std::string what = error.what();
+        try {
+            end(error.exit_status(), what.substr(0, what.find('\n')));
+        } catch (const Error&) { // the disk, no doubt; the first error counts
+        }
+        throw;
+    }
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "io/config_file.hpp"
@@ -12,6 +13,7 @@
 #include "train/command.hpp"
 #include "train/describe.hpp"
 #include "train/grid_report.hpp"
+#include "train/loss_spikes.hpp"
 #include "train/run_commands.hpp"
 
 #include <bit>
@@ -25,7 +27,9 @@ namespace trivium {
 
 namespace {
 
-constexpr u64 demand = u64{1} << 39; ///< of the flags that ranks agree on: save; the numbers of signals lie below
+// Of the flags that ranks agree on. The numbers of signals lie below, the saver's above.
+constexpr u64 time_is_up = u64{1} << 38, demand = u64{1} << 39;
+constexpr u64 stop_bits = demand - 1;
 
 TokenStore open_store(const char* key, const std::string& path, const RunConfig& config)
 {
@@ -50,19 +54,15 @@ double learning_rate(const TrainConfig& c, i64 step)
     return c.min_lr + 0.5 * (c.lr - c.min_lr) * (1 + std::cos(std::numbers::pi * done));
 }
 
-Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
+Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches)
     : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
       threads_(thread_count(config_.parallel, ranks_on_same_cores(grid_))),
       computing_(threads_, &grid_), machine_(machine_of(computing_))
 {
     succeed_together(world_, [&] {
         open_data();
-        if (is_chief()) {
-            probe_folder(config_.checkpoint.dir);
-            lock_.emplace(config_.checkpoint.dir);
-            if (!config_.log.trace.empty())
-                write_file(config_.log.trace, "");
-        }
+        if (is_chief())
+            begin_launch(launches);
     });
     require_same_data(world_, config_.data.train, *train_);
     if (valid_)
@@ -97,6 +97,27 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world)
     });
 }
 
+void Trainer::begin_launch(std::optional<LaunchLog>& launches)
+{
+    const CheckpointConfig& c = config_.checkpoint;
+    probe_folder(c.dir);
+    lock_.emplace(c.dir);
+    if (!config_.log.trace.empty())
+        write_file(config_.log.trace, "");
+    Launch launch;
+    launch.job = job_.id;
+    launch.restart = job_.restart;
+    launch.ranks = world_.size();
+    launch.nodes = grid_.nodes();
+    launch.grid = describe_grid(config_.parallel);
+    launch.from = c.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(c.resume == "auto" ? c.dir : c.resume));
+    if (job_.restart > 0 && makes_no_progress(read_launches(config_.log.dir), job_.id, launch.from, config_.job.restarts))
+        throw IoError({str("job ", job_.id), str("has begun ", config_.job.restarts, " times in a row at step ", launch.from, " and saved nothing later"),
+                       "restarting it once more would not help", str("see in its log, and in ", config_.log.dir, "/launches.jsonl, how these launches ended; "
+                       "job.restarts sets how many are tried")});
+    launches.emplace(config_.log.dir, launch);
+}
+
 void Trainer::open_data()
 {
     if (config_.log.dir.empty() || config_.checkpoint.dir.empty())
@@ -120,6 +141,7 @@ void Trainer::restore_or_initialise()
     const auto seed = static_cast<std::uint64_t>(config_.train.seed);
     saved_ = saved_tensors(compiled_, *arena_);
     const Seconds begin = now();
+    Activity::of_process().enter("the read of a checkpoint");
     const auto path = restore_newest(world_, config_.checkpoint, [&](const CheckpointReader& checkpoint) { resume(checkpoint); });
     if (path) {
         if (state_.seed != config_.train.seed)
@@ -204,9 +226,29 @@ void Trainer::announce() const
                          machine_.name));
 }
 
+std::string Trainer::why_skipped(double loss, double norm)
+{
+    const TrainConfig& t = config_.train;
+    if (!std::isfinite(loss) || !std::isfinite(norm))
+        return str("its ", std::isfinite(loss) ? "gradient norm" : "loss", " is not finite");
+    if (t.spike_z == 0)
+        return "";
+    std::vector<double>& recent = state_.recent_losses;
+    if (is_spike(recent, loss, t.spike_z)) {
+        if (state_.skipped_in_row < most_spikes)
+            return fmt::format("its loss {:.4f} stands out from the last {} (train.spike_z = {})", loss, recent.size(), t.spike_z);
+        recent.clear();
+    }
+    recent.push_back(loss);
+    if (static_cast<i64>(recent.size()) > t.spike_window)
+        recent.erase(recent.begin(), recent.end() - t.spike_window);
+    return "";
+}
+
 Trainer::StepResult Trainer::train_step()
 {
     const Seconds begin = now();
+    Activity::of_process().enter(str("step ", state_.step + 1));
     const TrainConfig& t = config_.train;
     const i64 batch = micro_batch(config_) * config_.parallel.data; // rows of a microbatch over all data ranks
     const auto updates = static_cast<double>(state_.updates + 1);
@@ -226,12 +268,14 @@ Trainer::StepResult Trainer::train_step()
     result.loss = executor_->fetched("totals", total_loss) / tokens;
     result.norm = executor_->fetched("global_norm", 0);
     result.tokens = static_cast<i64>(tokens);
-    result.skipped = !std::isfinite(result.loss) || !std::isfinite(result.norm);
+    result.skipped = why_skipped(result.loss, result.norm);
     saver_->wait_for_snapshot();
-    if (!result.skipped)
+    const bool updates_now = result.skipped.empty();
+    if (updates_now)
         executor_->run_after_decision();
     state_.step += 1;
-    state_.updates += result.skipped ? 0 : 1;
+    state_.updates += updates_now ? 1 : 0;
+    state_.skipped_in_row = updates_now ? 0 : state_.skipped_in_row + 1;
     state_.samples += t.global_batch;
     state_.tokens += result.tokens;
     result.seconds = now() - begin;
@@ -255,11 +299,11 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
     record.set("ranks", world_.size());
     if (const Seconds exposed = executor_->exposed(); world_.size() > 1 && exposed >= 0)
         record.set("exposed_comm_seconds", exposed);
-    if (r.skipped) {
+    if (!r.skipped.empty()) {
         record.set("skipped", 1);
-        log_warning(fmt::format("step {} skipped: its {} is not finite; parameters stay as they are", state_.step,
-                                std::isfinite(r.loss) ? "gradient norm" : "loss"));
+        log_warning(str("step ", state_.step, " skipped: ", r.skipped, "; parameters stay as they are"));
     }
+    longest_step_ = std::max(longest_step_, r.seconds);
     step_seconds_ = step_seconds_ == 0 ? r.seconds : 0.9 * step_seconds_ + 0.1 * r.seconds;
     train_seconds_ += r.seconds;
     last_loss_ = r.loss;
@@ -274,21 +318,79 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
         log_progress(line);
 }
 
-void Trainer::evaluate(MetricsRecord& record)
+bool Trainer::evaluation_is_due() const
 {
-    const Evaluation e = evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch);
+    const TrainConfig& t = config_.train;
+    return valid_ && state_.step > 0 && (state_.step == t.steps || (t.eval_every > 0 && state_.step % t.eval_every == 0));
+}
+
+u64 Trainer::evaluate(MetricsRecord& record, const RunSignals& signals)
+{
+    Activity::of_process().enter(str("the evaluation after step ", state_.step));
+    u64 stop = 0;
+    const Evaluation e = evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch, [&] {
+        stop = agree(world_, stop_requests(signals));
+        return stop != 0;
+    });
+    if (stop != 0) {
+        log_info(str("evaluation after step ", state_.step, " given up: ", describe_stop(stop), "; the next launch makes up for it"));
+        return stop;
+    }
     if (last_valid_loss_ < 0) // the first one in this launch
         note_memory();
     last_valid_loss_ = e.loss;
     record.set("valid_loss", e.loss);
     log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", state_.step, e.loss,
                          std::exp(e.loss), format_count(e.tokens)));
+    return 0;
+}
+
+u64 Trainer::catch_up_on_evaluation(const RunSignals& signals)
+{
+    std::optional<MetricsRecord> record;
+    if (is_chief() && evaluation_is_due())
+        record = metrics_->last();
+    const bool owed = record && record->step == state_.step && !record->has("valid_loss");
+    if (agree(world_, owed) == 0)
+        return 0;
+    MetricsRecord found = record.value_or(MetricsRecord{});
+    const u64 stop = evaluate(found, signals);
+    if (stop == 0 && is_chief())
+        metrics_->replace_last(found);
+    return stop;
+}
+
+u64 Trainer::stop_requests(const RunSignals& signals) const
+{
+    const bool late = is_chief() && job_.end && job_.left() < lead();
+    return (signals.stop() ? u64{1} << signals.stop() : 0) | (late ? time_is_up : 0);
+}
+
+std::string Trainer::describe_stop(u64 requests) const
+{
+    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
+    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
+        if ((requests >> number & 1) != 0)
+            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
+    return text;
+}
+
+Seconds Trainer::lead() const
+{
+    const Seconds margin = 10;
+    const double slow_disk = 200e6; // bytes a second, before a save was measured
+    Bytes bytes = 0;
+    for (const SavedTensor& tensor : saved_)
+        bytes += tensor.written();
+    const Seconds save = longest_save_ > 0 ? longest_save_ : static_cast<double>(bytes) * grid_.local_ranks() / slow_disk;
+    return margin + 2 * (save + longest_step_); // one of each may just have begun
 }
 
 void Trainer::save()
 {
     if (saved_step_ == state_.step)
         return;
+    Activity::of_process().enter(str("the save of step ", state_.step));
     saver_->start(state_);
     saved_step_ = state_.step;
 }
@@ -305,38 +407,55 @@ int Trainer::run(const RunSignals& signals)
     if (state_.step >= t.steps)
         log_info(str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));
     const i64 last = t.stop_after > 0 ? std::min(t.steps, state_.step + t.stop_after) : t.steps;
-    while (state_.step < last) {
+    u64 stop = agree(world_, stop_requests(signals)); // any rank's request stops all
+    bool evaluated = true;
+    if (stop == 0) {
+        stop = catch_up_on_evaluation(signals);
+        evaluated = stop == 0;
+    }
+    while (stop == 0 && state_.step < last) {
         const StepResult result = train_step();
         if (state_.step == first_step_ + 1)
             note_memory();
         MetricsRecord record;
         report(result, record);
-        // Any rank's signal stops all, or has all save.
         const bool demanded = signals.take_demand() || take_demand();
-        const u64 agreed = agree(world_, (signals.stop() ? u64{1} << signals.stop() : 0) | (demanded ? demand : 0) | saver_->flags());
-        const u64 asked = agreed & (demand - 1);
-        const bool stops = asked != 0;
+        const u64 agreed = agree(world_, stop_requests(signals) | (demanded ? demand : 0) | saver_->flags());
+        stop = agreed & stop_bits;
         saver_->advance(agreed);
-        if (valid_ && (!stops || state_.step == t.steps) && ((t.eval_every > 0 && state_.step % t.eval_every == 0) || state_.step == t.steps))
-            evaluate(record);
+        evaluated = !evaluation_is_due();
+        if (!evaluated && stop == 0) {
+            stop = evaluate(record, signals);
+            evaluated = stop == 0;
+        }
         if (const Saver::Times times = saver_->take_times(); times.whole > 0) { // of the save before: this step's line is written before its own
             record.set("checkpoint_seconds", times.whole);
             record.set("checkpoint_stall_seconds", times.stall);
+            longest_save_ = std::max(longest_save_, times.whole);
         }
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
         if (is_chief())
             metrics_->write(record);
-        if (stops || (agreed & demand) != 0 || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+        if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped)
+            succeed_together(world_, [&] {
+                throw IoError({str("step ", state_.step), str("is the ", state_.skipped_in_row, "th in a row that was skipped"), "the run learns nothing any more",
+                               "go on from an earlier checkpoint (checkpoint.resume = its path) with a lower train.lr; train.max_skipped sets how many are let pass"});
+            });
+        if (stop != 0 || (agreed & demand) != 0 || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
             save();
-        if (stops && state_.step < t.steps) {
-            saver_->finish();
-            log_info(str("stopped on signal ", std::bit_width(asked) - 1, " after step ", state_.step, "; start again to go on"));
-            return 75;
-        }
     }
+    if (stop != 0 && (state_.step < t.steps || !evaluated)) {
+        save(); // where the request came before the first step
+        saver_->finish();
+        ending_ = describe_stop(stop);
+        log_info(str("stopped on ", ending_, " after step ", state_.step, "; start again to go on"));
+        return 75;
+    }
+    Activity::of_process().enter("the end");
     saver_->finish();
     write_trace();
     summarise();
+    ending_ = state_.step < t.steps ? "train.stop_after" : "done";
     return 0;
 }
 

@@ -1,12 +1,14 @@
 #pragma once
 // One training run, from config to summary.
 #include "base/log.hpp"
+#include "io/launches.hpp"
 #include "io/metrics.hpp"
 #include "io/sample_order.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/device.hpp"
 #include "train/evaluator.hpp"
 #include "train/folder_lock.hpp"
+#include "train/job.hpp"
 #include "train/saver.hpp"
 #include "train/signals.hpp"
 
@@ -20,11 +22,15 @@ double learning_rate(const TrainConfig& config, i64 step);
 class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and run it, with
-    /// the same config (require_same_config). Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
-    Trainer(RunConfig config, const std::string& build, Comm& world);
+    /// the same config (require_same_config). Rank 0 begins `launches` once the run's folders are its own; the caller ends it.
+    /// Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
+    Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches);
 
-    /// Trains to the end, to train.stop_after or to a signal on any rank. Returns the exit status.
+    /// Trains to the end, to train.stop_after, to a signal on any rank or to the end of the job's time. Returns the exit status.
     int run(const RunSignals& signals);
+
+    i64 step() const { return state_.step; } ///< steps done
+    const std::string& ending() const { return ending_; } ///< after run(): why it returned
 
     Bytes planned_bytes() const { return compiled_.memory.arena; }
     Bytes used_bytes() const;
@@ -34,18 +40,31 @@ private:
         double loss = 0, norm = 0;
         i64 tokens = 0;
         Seconds seconds = 0;
-        bool skipped = false;
+        std::string skipped{}; ///< why; empty: it was not
     };
 
     void open_data();
+    /// Rank 0's part of a start: the folders, the lock, the launch. Throws Error where the job makes no progress.
+    void begin_launch(std::optional<LaunchLog>& launches);
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
     void restore_or_initialise();
     void resume(const CheckpointReader& checkpoint);
     void announce() const;
     StepResult train_step();
+    /// Why a step's update is left out; empty where it is not. Takes note of the loss.
+    std::string why_skipped(double loss, double norm);
     void report(const StepResult& result, MetricsRecord& record);
-    void evaluate(MetricsRecord& record);
+    /// Returns why it was given up, as stop_requests() of all ranks; 0 where it was not.
+    u64 evaluate(MetricsRecord& record, const RunSignals& signals);
+    bool evaluation_is_due() const;
+    /// The evaluation that the launch before was stopped in. As evaluate().
+    u64 catch_up_on_evaluation(const RunSignals& signals);
+    /// Bits that say why this rank asks for a save and the end of this launch: signals, and on rank 0 the job's time.
+    u64 stop_requests(const RunSignals& signals) const;
+    std::string describe_stop(u64 requests) const;
+    /// What it takes from a request to stop until all is saved, by what was measured so far, with a margin.
+    Seconds lead() const;
     void save();
     /// Whether someone has put the file that asks for a checkpoint; it goes.
     bool take_demand() const;
@@ -57,6 +76,7 @@ private:
 
     RunConfig config_;
     std::string build_;
+    Job job_ = job_of_environment();
     Comm& world_;
     Grid grid_;
     int threads_;
@@ -79,6 +99,8 @@ private:
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
     Seconds step_seconds_ = 0; ///< smoothed
+    Seconds longest_step_ = 0, longest_save_ = 0; ///< of this launch
+    std::string ending_;
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;
 };

@@ -153,5 +153,5 @@ TEST_CASE("the reference lists every key once")
     RunConfig::tables(config, [&](const char*, const auto& table) {
         table.keys(table, [&](const char*, const auto&, const char*) { ++keys; });
     });
-    CHECK(std::count(text.begin(), text.end(), '\n') == keys + 6 * 4 + 5);
+    CHECK(std::count(text.begin(), text.end(), '\n') == keys + 7 * 4 + 6);
 }

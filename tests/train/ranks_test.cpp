@@ -245,7 +245,7 @@ TEST_CASE("a signal stops all ranks at one step, with a checkpoint")
     const Outcome outcome = run_ranks_and({{4, Run::arguments(2, 1, 2, more)}}, run.folder.path(), "step", [&](int launcher) { kill(launcher, SIGUSR1); });
     INFO(outcome.err);
     CHECK(outcome.status == 75);
-    CHECK(outcome.err.find("stopped on signal 10") != std::string::npos);
+    CHECK(outcome.err.find("stopped on signal USR1") != std::string::npos);
     const auto steps = run.metric("log", "loss").size();
     CHECK(CheckpointReader::open(run.folder / ("ck/" + checkpoint_name(static_cast<i64>(steps)))).state().step == static_cast<i64>(steps));
 }

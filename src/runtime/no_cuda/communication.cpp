@@ -12,6 +12,7 @@ public:
     explicit CollectiveMove(Collective collective) : collective_(std::move(collective)) {}
     void start(const kernels::Exec&) override { collective_.start(); }
     bool progress() override { return collective_.progress(); }
+    std::vector<int> waits_for() const override { return collective_.waits_for(); }
     void finish() override { collective_.finish(); }
 
 private:
@@ -28,6 +29,7 @@ public:
             request_.reset();
         return !request_;
     }
+    std::vector<int> waits_for() const override { return request_ ? request_->waits_for() : std::vector<int>{}; }
     void finish() override
     {
         if (request_)

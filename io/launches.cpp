@@ -1,0 +1,96 @@
+#include "io/launches.hpp"
+
+#include "io/files.hpp"
+#include "io/lines.hpp"
+
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string time_now()
+{
+    const std::time_t now = std::time(nullptr);
+    std::tm utc{};
+    gmtime_r(&now, &utc);
+    char text[32];
+    std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return text;
+}
+
+void append(const std::string& path, const Json& line)
+{
+    LineWriter(path).write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+/// Adds what a line says.
+void take(const Json& line, std::vector<Launch>& launches)
+{
+    const i64 number = line.at("launch");
+    if (line.at("event") == "start") {
+        Launch l;
+        l.number = number;
+        l.begin = line.at("time");
+        l.job = line.at("job");
+        l.restart = line.at("restart");
+        l.ranks = line.at("ranks");
+        l.nodes = line.at("nodes");
+        l.grid = line.at("grid");
+        l.from = line.at("step");
+        launches.push_back(l);
+    } else if (!launches.empty() && launches.back().number == number) {
+        Launch& l = launches.back();
+        l.end = line.at("time");
+        l.status = line.at("status");
+        l.reason = line.at("reason");
+        l.to = line.at("step");
+    }
+}
+
+} // namespace
+
+std::vector<Launch> read_launches(const std::string& path)
+{
+    const std::string file = std::filesystem::is_directory(path) ? path + "/launches.jsonl" : path;
+    std::vector<Launch> launches;
+    if (!std::filesystem::exists(file))
+        return launches;
+    for_each_line(read_file(file, "list of launches"), [&](const std::string& text, bool) {
+        try {
+            take(Json::parse(text), launches);
+        } catch (const Json::exception&) { // torn by a kill
+        }
+    });
+    return launches;
+}
+
+LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.jsonl")
+{
+    make_folders(dir);
+    const std::vector<Launch> before = read_launches(path_);
+    if (std::filesystem::exists(path_))
+        if (const std::string content = read_file(path_); !content.empty() && content.back() != '\n') // torn by a kill
+            LineWriter(path_).write("");
+    number_ = before.empty() ? 1 : before.back().number + 1;
+    append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}});
+}
+
+void LaunchLog::end(int status, const std::string& reason, i64 step)
+{
+    append(path_, {{"launch", number_}, {"event", "end"}, {"time", time_now()}, {"status", status}, {"reason", reason}, {"step", step}});
+}
+
+bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit)
+{
+    i64 count = 0;
+    for (auto l = launches.rbegin(); l != launches.rend() && count < limit && l->job == job && l->from >= step; ++l)
+        ++count;
+    return limit > 0 && count == limit;
+}
+
+} // namespace trivium

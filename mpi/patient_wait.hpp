@@ -1,0 +1,51 @@
+#pragma once
+// Waiting for other ranks without holding a core, and so that a watchdog learns for whom.
+#include "base/activity.hpp"
+#include "base/clock.hpp"
+
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace trivium {
+
+/// "rank 3", "ranks 0-2, 5"; sorts them and drops doubles.
+std::string print_ranks(std::vector<int> ranks);
+
+/// One wait, in a loop that asks again and again.
+class PatientWait {
+public:
+    PatientWait() = default;
+    PatientWait(const PatientWait&) = delete;
+    PatientWait& operator=(const PatientWait&) = delete;
+    ~PatientWait()
+    {
+        if (told_)
+            Activity::of_process().waits_for("");
+    }
+
+    /// Lets others have the core; now and then tells whom `ranks()` names.
+    template <class Ranks>
+    void yield(Ranks&& ranks)
+    {
+        std::this_thread::yield();
+        if (++turns_ % 256 != 0)
+            return;
+        const Seconds time = now();
+        if (begin_ == 0)
+            begin_ = next_ = time;
+        if (time < next_ + until_told)
+            return;
+        next_ = time;
+        told_ = true;
+        Activity::of_process().waits_for(print_ranks(ranks()));
+    }
+
+private:
+    static constexpr Seconds until_told = 0.5;
+    int turns_ = 0;
+    Seconds begin_ = 0, next_ = 0;
+    bool told_ = false;
+};
+
+} // namespace trivium

@@ -1,0 +1,36 @@
+#pragma once
+// Whether a run hangs, and by whose fault, from what its ranks say of themselves.
+#include "base/units.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+/// What is known of a rank.
+struct RankNews {
+    Seconds silent = 0;   ///< since it was last heard
+    Seconds stalled = 0;  ///< without progress, as far as is known
+    bool left = false;    ///< it said that it has ended its work
+    std::string node{};
+    std::string phase{};  ///< of the run, such as "step 12"
+    std::string piece{};  ///< of the phase's work; may be empty
+    std::string waits{};  ///< for whom; empty: it works
+};
+
+enum class Health {
+    fine,
+    slow, ///< some rank works at one thing for longer than the limit, and the others wait for it
+    hung  ///< a rank is silent, all wait for each other, or the slow one takes twenty times the limit
+};
+
+struct Diagnosis {
+    Health health = Health::fine;
+    std::string cause{};            ///< one line
+    std::vector<std::string> ranks{}; ///< a line for each group of ranks that are at the same, at most 20
+};
+
+/// `news` by rank; `limit`: job.watchdog. A run in which any rank gets on is fine, unless one is silent.
+Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit);
+
+} // namespace trivium

@@ -1,0 +1,22 @@
+#pragma once
+// What Slurm tells a run of the job that it is.
+#include "base/units.hpp"
+
+#include <optional>
+#include <string>
+
+namespace trivium {
+
+struct Job {
+    std::string id{};  ///< empty: no job
+    i64 restart = 0;   ///< how often it was put back into the queue and started again
+    std::optional<i64> end; ///< its time limit, seconds since 1970
+
+    /// Until the limit; negative past it. \pre end
+    Seconds left() const;
+};
+
+/// From SLURM_JOB_ID, SLURM_RESTART_COUNT and SLURM_JOB_END_TIME.
+Job job_of_environment();
+
+} // namespace trivium

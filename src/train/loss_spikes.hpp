@@ -1,0 +1,28 @@
+#pragma once
+// Steps whose loss stands out: an update from a broken batch can cost more than leaving it out.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <vector>
+
+namespace trivium {
+
+inline constexpr std::size_t least_losses = 8; ///< before that, nothing stands out
+inline constexpr int most_spikes = 8;          ///< in a row; then it is no spike but the level
+
+/// Whether `loss` lies more than `z` standard deviations above the mean of the `recent` ones.
+inline bool is_spike(const std::vector<double>& recent, double loss, double z)
+{
+    if (recent.size() < least_losses)
+        return false;
+    const auto count = static_cast<double>(recent.size());
+    const double mean = std::accumulate(recent.begin(), recent.end(), 0.0) / count;
+    double squares = 0;
+    for (const double each : recent)
+        squares += (each - mean) * (each - mean);
+    const double rounding = 1e-6 * std::abs(mean); // losses that are all alike
+    return loss - mean > z * std::max(std::sqrt(squares / count), rounding);
+}
+
+} // namespace trivium

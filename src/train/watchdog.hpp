@@ -1,0 +1,60 @@
+#pragma once
+// A watchdog on every rank: a thread that tells two monitors, twice a second and past all communicators, what its rank is
+// at. A monitor that finds the run hung says which ranks, in which operation, waiting for whom, and ends the run with
+// status 75, so that it is started again. The first monitor is rank 0; the second, the last rank, speaks only when rank 0
+// is silent. It also says at once when a rank was signalled, wherever the run is.
+#include "mpi/side_channel.hpp"
+#include "train/hang.hpp"
+#include "train/signals.hpp"
+
+#include <atomic>
+#include <thread>
+
+namespace trivium {
+
+class Watchdog {
+public:
+    struct Config {
+        Seconds limit = 30;    ///< job.watchdog; 0: only signals are watched for
+        std::string report{};  ///< a file that takes the diagnosis too; empty: none
+        std::function<void(const std::string& cause)> on_hang{}; ///< on rank 0's thread, before the run is ended
+    };
+
+    /// All ranks of `world` make one; `signals` outlives it. IoError on all where one gets no socket.
+    Watchdog(Comm& world, const RunSignals& signals, Config config);
+    Watchdog(const Watchdog&) = delete;
+    Watchdog& operator=(const Watchdog&) = delete;
+    ~Watchdog(); ///< tells the monitors that this rank has left
+
+private:
+    void run();
+    void tell();
+    void listen(Seconds limit);
+    void take(int from, const std::string& text);
+    void judge();
+    [[noreturn]] void end_run(const Diagnosis& diagnosis);
+    bool is_monitor() const { return rank_ == monitors_.front() || rank_ == monitors_.back(); }
+
+    Config config_;
+    const RunSignals& signals_;
+    int rank_, ranks_;
+    std::string node_;
+    std::vector<int> monitors_;
+    std::optional<SideChannel> channel_; ///< none for one rank
+    std::atomic<bool> over_{false};
+
+    // The thread's own.
+    u64 progress_ = 0;
+    Seconds progressed_ = 0, told_ = 0;
+    struct Heard {
+        Seconds at = 0, stalled = 0;
+        bool left = false, signalled = false;
+        RankNews news{};
+    };
+    std::vector<Heard> heard_; ///< by rank, on monitors
+    bool slow_said_ = false;
+
+    std::thread thread_; ///< last: it uses all the others
+};
+
+} // namespace trivium

@@ -1,0 +1,70 @@
+// Who is to blame, from what ranks say of themselves.
+#include "catch.hpp"
+#include "train/hang.hpp"
+
+using namespace trivium;
+
+namespace {
+
+RankNews rank(Seconds silent, Seconds stalled, const std::string& waits, const std::string& piece = "matmul")
+{
+    RankNews n;
+    n.silent = silent;
+    n.stalled = stalled;
+    n.node = "n1";
+    n.phase = "step 7";
+    n.piece = piece;
+    n.waits = waits;
+    return n;
+}
+
+} // namespace
+
+TEST_CASE("ranks that get on are fine, whoever waits")
+{
+    CHECK(diagnose({rank(0, 0.1, ""), rank(0.4, 0.4, "")}, 30).health == Health::fine);
+    CHECK(diagnose({rank(0, 100, "rank 1"), rank(0, 0.1, "")}, 30).health == Health::fine); // a long pipeline
+    CHECK(diagnose({}, 30).health == Health::fine);
+}
+
+TEST_CASE("a rank that is silent is to blame, whatever the others do")
+{
+    const Diagnosis d = diagnose({rank(0, 29, "rank 2", "all_reduce over data of a"), rank(0, 29, "rank 2", "all_reduce over data of a"), rank(31, 31, "")}, 30);
+    CHECK(d.health == Health::hung);
+    CHECK(d.cause == "no sign of life from rank 2 (n1)");
+    REQUIRE(d.ranks.size() == 2);
+    CHECK(d.ranks[0] == "rank 2 (n1): no sign of life; last in step 7, matmul, for 31 s");
+    CHECK(d.ranks[1] == "ranks 0, 1 (n1): waits for rank 2 in step 7, all_reduce over data of a, for 29 s");
+}
+
+TEST_CASE("one that has left is missed by nobody")
+{
+    RankNews gone = rank(100, 100, "");
+    gone.left = true;
+    CHECK(diagnose({rank(0, 1, ""), gone}, 30).health == Health::fine);
+    CHECK(diagnose({gone, gone}, 30).health == Health::fine);
+}
+
+TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only much later")
+{
+    const Diagnosis knot = diagnose({rank(0, 31, "rank 1", "recv"), rank(0, 31, "rank 0", "recv")}, 30);
+    CHECK(knot.health == Health::hung);
+    CHECK(knot.cause == "all ranks wait, and nothing moves");
+    const std::vector<RankNews> slow{rank(0, 40, "rank 1"), rank(0, 40, "", "")};
+    CHECK(diagnose(slow, 30).health == Health::slow);
+    CHECK(diagnose(slow, 30).cause == "rank 1 (n1) works at one thing, and all others wait");
+    CHECK(diagnose({rank(0, 700, "rank 1"), rank(0, 700, "")}, 30).health == Health::hung);
+}
+
+TEST_CASE("of a thousand ranks, a few lines")
+{
+    std::vector<RankNews> news(1000, rank(0, 40, "rank 999", "all_gather over data of w"));
+    news.back() = rank(50, 50, "");
+    Diagnosis d = diagnose(news, 30);
+    CHECK(d.ranks.size() == 2);
+    for (std::size_t r = 0; r < 999; ++r)
+        news[r].piece += std::to_string(r);
+    d = diagnose(news, 30);
+    CHECK(d.ranks.size() == 21);
+    CHECK(d.ranks.back() == "… and 980 more");
+}

@@ -1,0 +1,267 @@
+// A run among signals, time limits, restarts and ranks that stop: it saves, ends with status 75, and goes on.
+#include "catch.hpp"
+#include "io/checkpoint.hpp"
+#include "io/launches.hpp"
+#include "io/metrics.hpp"
+#include "program.hpp"
+#include "train/loss_spikes.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <thread>
+
+using namespace trivium;
+
+namespace {
+
+/// An environment variable for the programs that are run while it lives.
+struct Variable {
+    std::string name;
+    Variable(const std::string& n, const std::string& value) : name(n) { setenv(n.c_str(), value.c_str(), 1); }
+    Variable(const Variable&) = delete;
+    Variable& operator=(const Variable&) = delete;
+    ~Variable() { unsetenv(name.c_str()); }
+};
+
+struct Run {
+    Folder folder;
+    Run()
+    {
+        write_text(folder / "text.txt", some_text(3000));
+        write_text(folder / "long.txt", some_text(60000));
+        const auto tokenize = [&](const std::string& text, const std::string& store) {
+            REQUIRE(run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store}, folder.path()).status == 0);
+        };
+        tokenize("text.txt", "train.h5");
+        tokenize("long.txt", "valid.h5");
+        write_text(folder / "run.toml",
+                   "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\n"
+                   "[train]\nsteps = 8\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\nmin_lr = 3e-3\n[parallel]\nthreads = 1\n"
+                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n[job]\nwatchdog = 3\n");
+    }
+
+    static std::vector<std::string> arguments(int data, int tensor, const std::vector<std::string>& more = {})
+    {
+        std::vector<std::string> all{"train", "run.toml", "parallel.data=" + std::to_string(data), "parallel.tensor=" + std::to_string(tensor)};
+        all.insert(all.end(), more.begin(), more.end());
+        return all;
+    }
+    Outcome train(const std::vector<std::string>& more = {}) const { return run_program(arguments(1, 1, more), folder.path()); }
+
+    std::vector<MetricsRecord> metrics(const std::string& log = "log") const { return read_metrics(folder / log); }
+    std::vector<trivium::Launch> launches() const { return read_launches(folder / "log"); }
+    std::vector<double> losses(const std::string& log = "log") const
+    {
+        std::vector<double> all;
+        for (const MetricsRecord& r : metrics(log))
+            all.push_back(r.value("loss"));
+        return all;
+    }
+};
+
+} // namespace
+
+TEST_CASE("a signal before the first step leaves a checkpoint that the next launch goes on from")
+{
+    const Run run;
+    REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
+    const Outcome stopped = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=100000"})}}, run.folder.path(), "grid ", [](int launcher) { kill(launcher, SIGUSR1); });
+    INFO(stopped.err);
+    CHECK(stopped.status == 75);
+    CHECK(stopped.err.find("stopped on signal USR1 after step ") != std::string::npos);
+    const auto saved = list_checkpoints(run.folder / "ck");
+    REQUIRE(saved.size() == 1);
+    const i64 step = checkpoint_step(saved.front());
+    REQUIRE(step <= 8);
+    const Outcome resumed = run.train();
+    INFO(resumed.err);
+    CHECK(resumed.status == 0);
+    CHECK(resumed.err.find("resuming from ck/" + saved.front()) != std::string::npos);
+    const auto whole = run.losses("lw"), losses = run.losses();
+    REQUIRE(losses.size() == whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i)
+        CHECK(losses[i] == Approx(whole[i]).epsilon(1e-4));
+    const auto launches = run.launches();
+    REQUIRE(launches.size() == 2);
+    CHECK((launches[0].ranks == 2 && launches[0].status == 75 && launches[0].reason == "signal USR1" && launches[0].to == step));
+    CHECK((launches[1].number == 2 && launches[1].from == step && launches[1].status == 0 && launches[1].reason == "done" && launches[1].to == 8));
+}
+
+TEST_CASE("an evaluation that a signal ends is made up for by the next launch")
+{
+    const Run run;
+    const std::vector<std::string> more{"data.valid=valid.h5", "train.eval_every=4", "train.steps=4"};
+    REQUIRE(run.train([&] { auto all = more; all.insert(all.end(), {"checkpoint.dir=whole", "log.dir=lw"}); return all; }()).status == 0);
+    const Outcome stopped = run_ranks_and({{2, Run::arguments(1, 2, more)}}, run.folder.path(), "step 4/4", [](int launcher) {
+        kill(processes_below(launcher, "trivium").back(), SIGTERM); // one rank alone
+    });
+    INFO(stopped.err);
+    CHECK(stopped.status == 75);
+    CHECK(stopped.err.find("evaluation after step 4 given up: signal TERM") != std::string::npos);
+    CHECK_FALSE(run.metrics().back().has("valid_loss"));
+    const Outcome resumed = run.train(more);
+    INFO(resumed.err);
+    CHECK(resumed.status == 0);
+    REQUIRE(run.metrics().size() == 4);
+    CHECK(run.metrics().back().value("valid_loss") == Approx(run.metrics("lw").back().value("valid_loss")).epsilon(1e-4));
+    CHECK(run.train(more).err.find("validation") == std::string::npos); // once is enough
+}
+
+TEST_CASE("a run saves and stops before the time of its job is over")
+{
+    const Run run;
+    const Variable id("SLURM_JOB_ID", "41");
+    const Variable end("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 13));
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome stopped = run.train({"train.steps=10000000", "log.every=1000"});
+    INFO(stopped.err);
+    CHECK(stopped.status == 75);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(12));
+    CHECK(stopped.err.find("stopped on the job's time limit after step ") != std::string::npos);
+    CHECK(list_checkpoints(run.folder / "ck").size() == 1);
+    CHECK(run.launches().back().job == "41");
+}
+
+TEST_CASE("a job that gets no further ends for good, a new one may try")
+{
+    const Run run;
+    REQUIRE(run.train({"train.stop_after=2"}).status == 0);
+    std::filesystem::remove(run.folder / "log/launches.jsonl");
+    const auto begin = [&](i64 from) {
+        trivium::Launch launch;
+        launch.job = "7";
+        launch.from = from;
+        LaunchLog(run.folder / "log", launch); // killed: no end
+    };
+    begin(0);
+    begin(2);
+    begin(2);
+    const Variable restart("SLURM_RESTART_COUNT", "3");
+    {
+        const Variable id("SLURM_JOB_ID", "7");
+        CHECK(run.train({"train.stop_after=1", "job.restarts=4"}).status == 0); // step 2 only for the third time
+        std::filesystem::remove_all(run.folder / "ck/step-00000003");
+        begin(2);
+        const Outcome ended = run.train();
+        INFO(ended.err);
+        CHECK(ended.status == 1);
+        CHECK(ended.err.find("job 7: has begun 3 times in a row at step 2") != std::string::npos);
+        CHECK(run.train({"job.restarts=0", "train.stop_after=0"}).status == 0);
+    }
+}
+
+TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own choice")
+{
+    const Run run;
+    REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
+    const auto go_on = [&](int ranks, const std::string& steps) {
+        const Outcome o = run_ranks({{ranks, Run::arguments(2, 2, {"parallel.strategy=auto", "train.stop_after=" + steps})}}, run.folder.path());
+        INFO(o.err);
+        CHECK(o.status == 0);
+        return o.err;
+    };
+    go_on(4, "2");
+    const std::string fewer = go_on(3, "2"); // neither 4 sequences nor 2 key-value heads nor 2 layers are for 3
+    CHECK(fewer.find("for 3 ranks: data 1 x pipeline 1 x tensor 2") != std::string::npos);
+    CHECK(fewer.find("1 of them idle") != std::string::npos);
+    go_on(8, "2");
+    go_on(2, "2");
+    const auto whole = run.losses("lw"), losses = run.losses();
+    REQUIRE(losses.size() == whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i)
+        CHECK(losses[i] == Approx(whole[i]).epsilon(1e-4));
+    std::vector<double> ranks;
+    for (const MetricsRecord& r : run.metrics())
+        ranks.push_back(r.value("ranks"));
+    CHECK(ranks == std::vector<double>{4, 4, 2, 2, 8, 8, 2, 2});
+    const Outcome refused = run_ranks({{3, Run::arguments(2, 2)}}, run.folder.path()); // unasked, another grid is a mistake
+    CHECK(refused.status == 2);
+    CHECK(refused.err.find("parallel.strategy=auto") != std::string::npos);
+}
+
+TEST_CASE("a rank that stops is named with its operation, and the run ends so that it can go on")
+{
+    const Run run;
+    const std::vector<std::string> more{"train.steps=1000000", "checkpoint.every=20", "log.every=20"};
+    int victim = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    const Outcome hung = run_ranks_and({{4, Run::arguments(2, 2, more)}}, run.folder.path(), "saved ck/step-00000020", [&](int launcher) {
+        const auto ranks = processes_below(launcher, "trivium");
+        REQUIRE(ranks.size() == 4);
+        victim = ranks[1];
+        kill(victim, SIGSTOP);
+    });
+    INFO(hung.err);
+    CHECK(hung.status == 75);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+    CHECK(hung.err.find("the run hangs: no sign of life from rank ") != std::string::npos);
+    CHECK(hung.err.find("no sign of life; last in step ") != std::string::npos);
+    CHECK(hung.err.find("waits for rank") != std::string::npos);
+    CHECK(hung.err.find(" over ") != std::string::npos); // an operation and its axis
+    CHECK(read_text(run.folder / "log/hang.txt").find("no sign of life") != std::string::npos);
+    const auto gone = [&] { return kill(victim, 0) != 0; };
+    for (int tries = 0; tries < 100 && !gone(); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(gone()); // the launcher has ended it
+    const Outcome resumed = run_program(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=1"}), run.folder.path());
+    INFO(resumed.err);
+    CHECK(resumed.status == 0);
+    CHECK(resumed.err.find("resuming from ck/step-") != std::string::npos);
+}
+
+TEST_CASE("a step whose loss stands out is skipped, after a restart as without one")
+{
+    const Run run;
+    const std::vector<std::string> more{"train.spike_z=1", "train.spike_window=10", "train.steps=40", "train.lr=1e-4", "train.min_lr=0"};
+    const auto with = [&](std::vector<std::string> last) {
+        last.insert(last.begin(), more.begin(), more.end());
+        return last;
+    };
+    REQUIRE(run.train(with({"checkpoint.dir=whole", "log.dir=lw"})).status == 0);
+    // Once more, by hand.
+    std::vector<double> recent;
+    int skipped = 0;
+    for (const MetricsRecord& r : run.metrics("lw")) {
+        const double loss = r.value("loss");
+        double mean = 0, variance = 0;
+        for (const double each : recent)
+            mean += each / static_cast<double>(recent.size());
+        for (const double each : recent)
+            variance += (each - mean) * (each - mean) / static_cast<double>(recent.size());
+        const bool out = recent.size() >= 8 && loss > mean + std::sqrt(variance);
+        CHECK(r.has("skipped") == out);
+        skipped += out ? 1 : 0;
+        if (!out)
+            recent.push_back(loss);
+        if (recent.size() > 10)
+            recent.erase(recent.begin());
+    }
+    CHECK(skipped > 0);
+    REQUIRE(run.train(with({"train.stop_after=23"})).status == 0);
+    REQUIRE(run.train(more).status == 0);
+    CHECK(run.losses() == run.losses("lw"));
+}
+
+TEST_CASE("a run that only skips ends")
+{
+    const Run run;
+    const Outcome outcome = run.train({"train.steps=1000", "train.lr=1e30", "train.min_lr=1e30", "train.max_skipped=5"});
+    INFO(outcome.err);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.err.find("is the 5th in a row that was skipped") != std::string::npos);
+    CHECK(run.launches().back().status == 1);
+}
+
+TEST_CASE("losses that stand out")
+{
+    const std::vector<double> recent{2.0, 2.1, 1.9, 2.0, 2.1, 1.9, 2.0, 2.0}; // mean 2, deviation 0.0707
+    CHECK(is_spike(recent, 2.2, 2));
+    CHECK_FALSE(is_spike(recent, 2.2, 3));
+    CHECK_FALSE(is_spike(recent, 0.1, 2)); // better is no spike
+    CHECK_FALSE(is_spike({2.0, 2.0, 2.0}, 9, 2)); // too few to say
+    CHECK_FALSE(is_spike(std::vector<double>(8, 2.0), 2.0, 2));
+}
