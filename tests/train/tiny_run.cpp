@@ -95,7 +95,8 @@ std::vector<double> train(const RunConfig& config, i64 from)
     resolve_and_validate(resolved);
     const RunSignals signals;
     run_on_threads(static_cast<int>(rank_count(resolved.parallel)), [&](Comm& world) {
-        const int status = Trainer(resolved, "test", world).run(signals);
+        std::optional<LaunchLog> launches;
+        const int status = Trainer(resolved, "test", world, launches).run(signals);
         TRV_CHECK(status == 0, "a run ended with ", status);
     });
     std::vector<double> losses;
