@@ -1,4 +1,5 @@
 // Steps on streams: the host gives them all to the device, then waits once, for what the decision is taken by.
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/streams.hpp"
@@ -23,8 +24,11 @@ public:
         config.events = program_.events;
         config.stamps = bound.config.trace ? 2 * static_cast<int>(schedule_.steps.size()) : 0;
         config.threads = bound.config.threads;
-        if (bound.grid)
-            config.check = [grid = bound.grid] { check_devices(*grid); };
+        config.check = [this] {
+            if (bound_.grid)
+                check_devices(*bound_.grid);
+            tell_progress();
+        };
         streams_ = make_streams(config);
         bind_groups(program_.until_decision);
         bind_groups(program_.after_decision);
@@ -36,6 +40,8 @@ public:
         for (const auto& [step, place] : staged_)
             if (schedule_.steps[step].kind == StepKind::feed)
                 feed(bound_.graph[schedule_.steps[step].value], schedule_.steps[step].microbatch, place);
+        const NamedPieces names(bound_);
+        stands_at_ = nowhere;
         run(program_.until_decision, until_);
         measured_ = false;
         for (const auto& [step, place] : staged_)
@@ -131,6 +137,31 @@ private:
 
     Bytes bytes_of(const Step& step) const { return bound_.graph[step.value].type.bytes(); }
 
+    /// While the host waits: the first Step, by the list, that a queue is not known to have got beyond.
+    void tell_progress()
+    {
+        if (replayed_) // what is captured tells nothing
+            return;
+        std::vector<std::size_t> last(schedule_.queues.size(), 0); // Step given to each queue
+        for (const DeviceCommand& command : program_.until_decision.commands) {
+            const auto queue = static_cast<std::size_t>(command.queue);
+            if (command.kind == CommandKind::record) {
+                if (!streams_->reached(command.event))
+                    return stands_at(last[queue]);
+            } else if (command.step)
+                last[queue] = command.step.index() + command.count - 1;
+        }
+    }
+
+    void stands_at(std::size_t step)
+    {
+        Activity& activity = Activity::of_process();
+        if (step != stands_at_)
+            activity.at(static_cast<i64>(step));
+        stands_at_ = step;
+        activity.waits_for(bound_.moves[step] ? "the device" : "");
+    }
+
     void run(const CommandList& list, Part& part)
     try {
         const bool graphs = bound_.config.graphs && !bound_.config.trace && list.end_of_work > 1;
@@ -139,7 +170,8 @@ private:
             play(list, 0, list.end_of_work);
             streams_->end_capture(part.graph);
         }
-        if (graphs && part.runs > 0)
+        replayed_ = graphs && part.runs > 0;
+        if (replayed_)
             streams_->replay(part.graph);
         else
             play(list, 0, list.end_of_work);
@@ -158,7 +190,10 @@ private:
             switch (command.kind) {
             case CommandKind::record: streams_->record(command.queue, command.event); break;
             case CommandKind::wait: streams_->wait(command.queue, command.event); break;
-            case CommandKind::synchronise: streams_->synchronise(command.event); break;
+            case CommandKind::synchronise:
+                streams_->synchronise(command.event);
+                Activity::of_process().waits_for("");
+                break;
             default: work(command);
             }
         }
@@ -219,6 +254,9 @@ private:
     std::map<std::size_t, std::size_t> groups_; ///< first Step of a launch of several -> how many
     std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its place in the host's memory
     Part until_{0}, after_{1};
+    static constexpr std::size_t nowhere = ~std::size_t{0};
+    bool replayed_ = false;      ///< the part at hand was
+    std::size_t stands_at_ = nowhere; ///< by tell_progress()
     bool measured_ = false;
 };
 

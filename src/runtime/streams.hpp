@@ -10,7 +10,7 @@ struct StreamsConfig {
     int events = 0;
     int stamps = 0; ///< moments to be measured
     int threads = 1; ///< for kernels::Exec
-    std::function<void()> check; ///< called now and then while the host waits; throws where waiting is in vain
+    std::function<void()> check; ///< called at the begin of each synchronise() and now and then while it waits; throws where waiting is in vain
 };
 
 /// All calls but synchronise() and seconds() return at once; the work is done later, each stream's in the order in
@@ -33,6 +33,8 @@ public:
     virtual void wait(int queue, int event) = 0;
     /// The host waits.
     virtual void synchronise(int event) = 0;
+    /// Whether `event`, as it was last recorded, was reached. Not of what is captured.
+    virtual bool reached(int event) const = 0;
 
     virtual void stamp(int queue, int stamp) = 0;
     /// When a stamp was reached, after an arbitrary start that is the same for all. Waits for it.

@@ -1,5 +1,6 @@
 // Steps on streams: the commands that a Schedule becomes imply its order and ask nothing of the host or the device that
 // it does not name; and a device that does everything late and in any order gives the bits of the host.
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
@@ -207,6 +208,27 @@ TEST_CASE("a step asks a device for launches, copies of what is fed and fetched,
         CHECK(asked.launches <= of(StepKind::op) - static_cast<i64>(run.program().graph.with_role(Role::parameter).size()));
         CHECK(asked.replays == (step == 0 ? 0 : 2)); // the first step runs Step by Step
     }
+}
+
+TEST_CASE("while the host waits for a device, a watchdog can name the Step that it stands at")
+{
+    const Case c = small(1, 1, 1);
+    runs::Run run(config_of(c));
+    std::vector<std::string> seen;
+    const StreamsMaker make = [&](const StreamsConfig& config) {
+        StreamsConfig watched = config;
+        watched.check = [&seen, check = config.check] {
+            check();
+            seen.push_back(Activity::of_process().read().piece);
+        };
+        return runs::deferred_streams(3)(watched);
+    };
+    Executor executor(run.program().graph, run.program().schedule, *run.arena, {}, nullptr, make);
+    executor.run_until_decision([](const Value& value, i64, void* to) { std::memset(to, 0, static_cast<std::size_t>(value.type.bytes())); });
+    REQUIRE(seen.size() == 1); // nothing was done yet
+    CHECK(seen.front().find(", Step ") != std::string::npos);
+    CHECK(Activity::of_process().read().piece.empty());
+    executor.run_after_decision();
 }
 
 TEST_CASE("the spans of a device's Steps are those of their launches")

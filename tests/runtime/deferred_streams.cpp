@@ -64,6 +64,7 @@ public:
         : device_(device()), first_(device_.queues.size() - 1), recorded_(static_cast<std::size_t>(config.events), 0),
           reached_(recorded_), stamps_(static_cast<std::size_t>(config.stamps), -1)
     {
+        check_ = config.check;
         device_.draw.seed(seed);
         device_.queues.resize(device_.queues.size() + static_cast<std::size_t>(config.queues) - 1);
         exec_.threads = config.threads;
@@ -128,8 +129,16 @@ public:
     {
         TRV_CHECK(!capture_, "the host cannot wait for what is being captured");
         ++device_.asked.synchronisations;
+        if (check_)
+            check_();
         const auto e = static_cast<std::size_t>(event);
         device_.work_until([&] { return reached_[e] >= recorded_[e]; });
+    }
+
+    bool reached(int event) const override
+    {
+        const auto e = static_cast<std::size_t>(event);
+        return reached_[e] >= recorded_[e];
     }
 
     void stamp(int queue, int stamp) override
@@ -178,6 +187,7 @@ private:
     Device& device_;
     std::size_t first_; ///< queue 1 is the device's queue first_ + 1
     kernels::Exec exec_;
+    std::function<void()> check_;
     std::vector<i64> recorded_, reached_; ///< by event: how often
     std::vector<double> stamps_;
     double clock_ = 0;

@@ -73,7 +73,7 @@ public:
     {
         // Not cudaEventSynchronize: where a peer is lost the work never ends, and nobody would say so.
         using Clock = std::chrono::steady_clock;
-        auto next_check = Clock::now() + std::chrono::milliseconds(100);
+        auto next_check = Clock::now();
         cudaError_t status = cudaErrorNotReady;
         while ((status = cudaEventQuery(at(events_, event))) == cudaErrorNotReady) {
             cudaGetLastError(); // it counts as an error, which the next check of a launch would find
@@ -86,6 +86,12 @@ public:
         check_cuda(status, "the device's work");
         if (check_)
             check_();
+    }
+    bool reached(int event) const override
+    {
+        const cudaError_t status = cudaEventQuery(at(events_, event));
+        cudaGetLastError();
+        return status != cudaErrorNotReady;
     }
     void stamp(int queue, int stamp) override { check_cuda(cudaEventRecord(at(stamps_, stamp), native(stream(queue))), "cudaEventRecord"); }
 
