@@ -42,6 +42,8 @@ void take(const Json& line, std::vector<Launch>& launches)
         l.nodes = line.at("nodes");
         l.grid = line.at("grid");
         l.from = line.at("step");
+        l.model = line.value("model", "");
+        l.steps = line.value("steps", i64{0});
         launches.push_back(l);
     } else if (!launches.empty() && launches.back().number == number) {
         Launch& l = launches.back();
@@ -77,7 +79,7 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
         if (const std::string content = read_file(path_); !content.empty() && content.back() != '\n') // torn by a kill
             LineWriter(path_).write("");
     number_ = before.empty() ? 1 : before.back().number + 1;
-    append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}});
+    append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}, {"steps", l.steps}, {"model", l.model}});
 }
 
 void LaunchLog::end(int status, const std::string& reason, i64 step)

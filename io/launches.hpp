@@ -14,7 +14,8 @@ struct Launch {
     i64 restart = 0;    ///< of that job
     i64 ranks = 1, nodes = 1;
     std::string grid{}; ///< for people
-    i64 from = 0;       ///< steps done before
+    std::string model{}; ///< for people
+    i64 from = 0, steps = 0; ///< steps done before, and those of the whole run; 0: not known
     // Of the end; a launch that was killed, or whose end only another rank saw, has none.
     std::string end{};
     int status = -1;    ///< exit status

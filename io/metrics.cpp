@@ -34,14 +34,10 @@ std::string line_of(const MetricsRecord& record)
     return line.dump();
 }
 
-/// The step of a whole line; none where it is no record.
-bool step_of(const std::string& line, i64& step)
+/// An object with a whole number "step".
+bool is_record(const Json& line)
 {
-    const Json record = Json::parse(line, nullptr, false);
-    if (!record.is_object() || !record.contains("step") || !record["step"].is_number_integer())
-        return false;
-    step = record["step"].get<i64>();
-    return true;
+    return line.is_object() && line.contains("step") && line["step"].is_number_integer();
 }
 
 /// Moves the lines past `resume_step` and what is no whole record to the side file.
@@ -51,8 +47,8 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
         return;
     std::string kept, superseded;
     for_each_line(read_file(path, "metrics file"), [&](const std::string& line, bool complete) {
-        i64 step = 0;
-        const bool keep = complete && step_of(line, step) && step <= resume_step;
+        const Json record = Json::parse(line, nullptr, false);
+        const bool keep = complete && is_record(record) && record["step"].get<i64>() <= resume_step;
         (keep ? kept : superseded) += line + "\n";
     });
     if (superseded.empty())
@@ -141,7 +137,7 @@ void visit_metrics(const std::string& path, const std::function<void(const Metri
     for_each_line(read_file(file, "metrics file"), [&](const std::string& line, bool complete) {
         ++number;
         const Json object = Json::parse(line, nullptr, false);
-        if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) {
+        if (!is_record(object)) {
             if (!complete || superseded) // the run still writes it, or was killed doing so
                 return;
             throw UserError({str(file, ":", number), "is no record of a step", "a line is a JSON object with a whole number \"step\"",

@@ -9,4 +9,11 @@ namespace trivium {
 /// Since some moment in the past; it never goes back.
 inline Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
+/// Since 1970, to a millisecond.
+inline double unix_now()
+{
+    const auto since = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count()) / 1000;
+}
+
 } // namespace trivium

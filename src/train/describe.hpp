@@ -1,8 +1,11 @@
 #pragma once
-// Words for grids and stages.
+// Words for models, grids and stages.
 #include "config/run_config.hpp"
 
 namespace trivium {
+
+/// "5.2 M parameters: llama, 4 layers, dim 256, 8 heads (4 key-value), vocab 4096, seq 256, bf16"
+std::string describe_model(const RunConfig& config);
 
 /// "data 2 x pipeline 2 x tensor 2, 1f1b, zero 1, sequence parallel"
 std::string describe_grid(const ParallelConfig& config);

@@ -2,6 +2,7 @@
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/loss_curve.hpp"
+#include "io/run_report.hpp"
 #include "train/command.hpp"
 
 #include <filesystem>
@@ -12,7 +13,7 @@ namespace {
 
 struct MetricsArguments {
     std::vector<std::string> files;
-    std::string output, format, title;
+    std::string file, output, format, title;
 };
 
 std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
@@ -43,11 +44,27 @@ int export_runs(const MetricsArguments& a)
     return 0;
 }
 
+/// "run-a/logs": the folder that has the files of a run, and the one above.
+std::string name_of_run(const RunFiles& run)
+{
+    std::error_code ignored;
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(run.metrics_path, ignored).parent_path();
+    return (folder.parent_path().filename() / folder.filename()).string();
+}
+
+int report(const MetricsArguments& a)
+{
+    const RunFiles run = read_run_files(a.file);
+    write_file(a.output, run_report_html(run, a.title.empty() ? name_of_run(run) : a.title));
+    log_info("wrote " + a.output);
+    return 0;
+}
+
 } // namespace
 
 void add_metrics_command(Command& program)
 {
-    Command metrics = program.add("metrics", "what runs wrote down: curves, and the forms of other programs");
+    Command metrics = program.add("metrics", "what runs wrote down: curves, reports, forms of other programs");
     auto arguments = std::make_shared<MetricsArguments>();
     Command curve = metrics.add("curve", "draw loss curves as SVG");
     curve.option("files", arguments->files, "metrics.jsonl files, or folders that have one: a curve each", {.required = true})
@@ -59,6 +76,11 @@ void add_metrics_command(Command& program)
         .option("--format", arguments->format, "the form to write", {.required = true, .words = {"csv", "tensorboard"}})
         .option("-o,--output", arguments->output, "the file (csv) or the folder (tensorboard) to write", {.required = true});
     other.action([=] { return export_runs(*arguments); });
+    Command page = metrics.add("report", "one page about a run as HTML");
+    page.option("folder", arguments->file, "log.dir of the run, or its metrics.jsonl", {.required = true})
+        .option("-o,--output", arguments->output, "the page to write", {.required = true})
+        .option("--title", arguments->title, "heading of the page (default: the names of the folder and the one above)");
+    page.action([=] { return report(*arguments); });
 }
 
 } // namespace trivium

@@ -110,6 +110,8 @@ void Trainer::begin_launch(std::optional<LaunchLog>& launches)
     launch.ranks = world_.size();
     launch.nodes = grid_.nodes();
     launch.grid = describe_grid(config_.parallel);
+    launch.model = describe_model(config_);
+    launch.steps = config_.train.steps;
     launch.from = c.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(c.resume == "auto" ? c.dir : c.resume));
     if (job_.restart > 0 && makes_no_progress(read_launches(config_.log.dir), job_.id, launch.from, config_.job.restarts))
         throw IoError({str("job ", job_.id), str("has begun ", config_.job.restarts, " times in a row at step ", launch.from, " and saved nothing later"),
@@ -205,11 +207,8 @@ void Trainer::announce() const
     const std::vector<std::string> grid_lines = grid_report(grid_, config_, compiled_);
     if (!is_chief())
         return;
-    const ModelConfig& m = config_.model;
-    const i64 samples = window_count(train_->size(), m.seq);
-    log_info(fmt::format("model    {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), vocab {}, seq {}, {}",
-                         format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim, m.heads,
-                         m.kv_heads, m.vocab, m.seq, name_of(config_.train.precision)));
+    const i64 samples = window_count(train_->size(), config_.model.seq);
+    log_info("model    " + describe_model(config_));
     log_info(fmt::format("data     {} tokens, {} samples; {} a step; {:.2f} epochs in {} steps", format_count(train_->size()),
                          format_count(samples), config_.train.global_batch,
                          static_cast<double>(config_.train.steps * config_.train.global_batch) / static_cast<double>(samples),
@@ -296,7 +295,9 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
     record.set("step_seconds", r.seconds);
     record.set("mfu", mfu);
     record.set("memory_bytes", static_cast<double>(largest_used_));
+    record.set("planned_bytes", static_cast<double>(largest_planned_));
     record.set("ranks", world_.size());
+    record.set("time", unix_now());
     if (const Seconds exposed = executor_->exposed(); world_.size() > 1 && exposed >= 0)
         record.set("exposed_comm_seconds", exposed);
     if (!r.skipped.empty()) {
@@ -463,6 +464,8 @@ void Trainer::note_memory()
 {
     for (const u64 used : gather_numbers(world_, static_cast<u64>(used_bytes())))
         largest_used_ = std::max(largest_used_, static_cast<Bytes>(used));
+    for (const u64 planned : gather_numbers(world_, static_cast<u64>(planned_bytes())))
+        largest_planned_ = std::max(largest_planned_, static_cast<Bytes>(planned));
 }
 
 void Trainer::write_trace() const

@@ -70,7 +70,7 @@ private:
     bool take_demand() const;
     void summarise() const;
     void write_trace() const;
-    /// Learns the largest rank's used bytes. All ranks call it.
+    /// Learns the largest rank's bytes, used and planned. All ranks call it.
     void note_memory();
     Flops peak_flops() const;
 
@@ -94,7 +94,7 @@ private:
     std::optional<Saver> saver_;
     std::optional<MetricsWriter> metrics_;
     Flops flops_ = 0;
-    Bytes largest_used_ = 0; ///< of any rank, as far as it is known
+    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as it is known
     RunState state_;
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;

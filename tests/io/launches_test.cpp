@@ -20,6 +20,8 @@ TEST_CASE("launches are listed with begin and end, those that were killed withou
     launch.nodes = 4;
     launch.grid = "data 2 x \"pipeline\" 4";
     launch.from = 40;
+    launch.steps = 1000;
+    launch.model = "small, \"f32\"";
     LaunchLog(dir, launch).end(75, "signal USR1", 60);
     LaunchLog(dir, launch); // killed
     LaunchLog(dir, launch).end(0, "done", 100);
@@ -27,6 +29,7 @@ TEST_CASE("launches are listed with begin and end, those that were killed withou
     REQUIRE(all.size() == 3);
     CHECK((all[0].number == 1 && all[0].job == "12" && all[0].restart == 1 && all[0].ranks == 8 && all[0].nodes == 4 && all[0].grid == launch.grid));
     CHECK((all[0].from == 40 && all[0].to == 60 && all[0].status == 75 && all[0].reason == "signal USR1"));
+    CHECK((all[0].steps == 1000 && all[0].model == launch.model));
     CHECK(all[0].begin.size() == 20);
     CHECK_FALSE(all[1].ended());
     CHECK((all[2].number == 3 && all[2].ended() && all[2].to == 100));
