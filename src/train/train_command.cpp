@@ -40,6 +40,9 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
 {
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
+    const Job job = job_of_environment();
+    log_info(str(build, ": ", session.ranks(), " rank(s)", job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
+                 job.end ? str(", time left ", format_seconds(job.left())) : ""));
     RunConfig config = config_for(session.world(), arguments);
     Comm* world = &session.world();
     std::unique_ptr<Comm> some; // of the ranks, where the grid has not all
