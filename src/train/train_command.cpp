@@ -101,7 +101,7 @@ void add_train_command(Command& program, const std::string& build)
     auto arguments = std::make_shared<ConfigArguments>();
     arguments->add_to(command, false);
     command.action([=] {
-        const RunSignals signals; // from now on they ask for a checkpoint, and are heard after the first step
+        const RunSignals signals; // from now on they ask for a checkpoint
         return run_session([&](Session& session) { return train(session, signals, *arguments, build); });
     });
 }
