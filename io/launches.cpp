@@ -28,6 +28,11 @@ void append(const std::string& path, const Json& line)
     LineWriter(path).write(line.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
+void append_end(const std::string& path, i64 number, int status, const std::string& reason, i64 step)
+{
+    append(path, {{"launch", number}, {"event", "end"}, {"time", time_now()}, {"status", status}, {"reason", reason}, {"step", step}});
+}
+
 /// Adds what a line says.
 void take(const Json& line, std::vector<Launch>& launches)
 {
@@ -82,9 +87,13 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
     append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}, {"steps", l.steps}, {"model", l.model}});
 }
 
-void LaunchLog::end(int status, const std::string& reason, i64 step)
+void LaunchLog::end(int status, const std::string& reason, i64 step) { append_end(path_, number_, status, reason, step); }
+
+void end_last_launch(const std::string& dir, int status, const std::string& reason)
 {
-    append(path_, {{"launch", number_}, {"event", "end"}, {"time", time_now()}, {"status", status}, {"reason", reason}, {"step", step}});
+    const std::vector<Launch> launches = read_launches(dir);
+    if (!launches.empty() && !launches.back().ended())
+        append_end(dir + "/launches.jsonl", launches.back().number, status, reason, -1);
 }
 
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit)

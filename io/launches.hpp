@@ -41,6 +41,10 @@ private:
     i64 number_;
 };
 
+/// The second line of a launch, from whichever process sees its end: appended to dir/launches.jsonl for the last launch there,
+/// unless that has ended. IoError.
+void end_last_launch(const std::string& dir, int status, const std::string& reason);
+
 /// Whether `limit` launches of `job` in a row, the last ones, have begun at `step` or later: the job gets no further.
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit);
 

@@ -57,14 +57,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     }
     std::optional<LaunchLog> launches;
     std::optional<Trainer> trainer;
-    Watchdog::Config watch;
-    watch.limit = config.job.watchdog;
-    watch.report = config.log.dir + "/hang.txt";
-    watch.on_hang = [&](const std::string& cause) {
-        if (launches)
-            launches->end(75, cause, -1);
-    };
-    const Watchdog watchdog(*world, signals, watch);
+    const Watchdog watchdog(*world, signals, {config.job.watchdog, config.log.dir});
     const auto end = [&](int status, const std::string& reason) {
         if (launches)
             launches->end(status, reason, trainer ? trainer->step() : -1);

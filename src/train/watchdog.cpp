@@ -5,6 +5,7 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "io/files.hpp"
+#include "io/launches.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -160,10 +161,10 @@ void Watchdog::end_run(const Diagnosis& d)
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
     try {
-        if (!config_.report.empty())
-            write_file(config_.report, text);
-        if (rank_ == 0 && config_.on_hang)
-            config_.on_hang("hang: " + d.cause);
+        if (!config_.log_dir.empty()) {
+            end_last_launch(config_.log_dir, please_requeue, "hang: " + d.cause);
+            write_file(config_.log_dir + "/hang.txt", text);
+        }
     } catch (const Error&) { // the disk may be what hangs; the log has it
     }
     for (int repeat = 0; repeat < 3; ++repeat) {

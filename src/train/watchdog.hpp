@@ -16,8 +16,7 @@ class Watchdog {
 public:
     struct Config {
         Seconds limit = 30;    ///< job.watchdog; 0: only signals are watched for
-        std::string report{};  ///< a file that takes the diagnosis too; empty: none
-        std::function<void(const std::string& cause)> on_hang{}; ///< on rank 0's thread, before the run is ended
+        std::string log_dir{}; ///< where hang.txt takes the diagnosis too, and launches.jsonl the end; empty: nowhere
     };
 
     /// All ranks of `world` make one; `signals` outlives it. IoError on all where one gets no socket.
