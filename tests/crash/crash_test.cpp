@@ -190,7 +190,7 @@ bool may_go_on(const Trial& trial)
     const std::string& path = trial.call.path;
     if ((has(path, "/.scratch-") || path.ends_with("/save-now")) && !needs_space(trial.call.name))
         return true;
-    if (has(path, "/.gone-") && has(trial.call.name, "unlink"))
+    if (has(path, "/.gone-") && (has(trial.call.name, "unlink") || has(trial.call.name, "remove")))
         return true; // a warning: it goes at the next start
     return path.ends_with("/.lock") || has(trial.call.name, "allocate") || (trial.kind == "EIO-once" && path.ends_with(".h5"));
 }
