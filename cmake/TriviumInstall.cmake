@@ -4,6 +4,9 @@
 #   lib/libtrivium_ROOM.a              one library a room, imported as Trivium::ROOM
 #   include/trivium/ROOM/*.hpp         its headers, included as "ROOM/file.hpp"
 #   lib/cmake/Trivium/                 one export file a room; the components of find_package are the rooms
+#   share/trivium/jobs/                scripts and configs for Slurm
+#   share/modulefiles/trivium/VERSION  for Lmod and Environment Modules
+#   share/doc/Trivium/                 licence, README and docs/
 #
 # A room is exported together with the packages that its libraries need, so that a project that asks for
 # COMPONENTS model needs neither MPI nor HDF5.
@@ -42,7 +45,7 @@ endfunction()
 
 # Interface targets that rooms link; they need no package.
 set(shared_targets trivium_flags)
-foreach(target IN ITEMS Trivium_cudnn Trivium_dnnl Trivium_xxhash)
+foreach(target IN ITEMS Trivium_cudnn Trivium_dnnl Trivium_no_openmp Trivium_xxhash)
   if(TARGET ${target})
     list(APPEND shared_targets ${target})
   endif()
@@ -72,8 +75,22 @@ if(TARGET trivium_program)
   set_target_properties(trivium_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS trivium_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT Program)
 endif()
-install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}"
-  COMPONENT Program)
+install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT Program)
+install(DIRECTORY docs DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT Program)
+# Without what serves the sources alone.
+install(DIRECTORY jobs DESTINATION "${CMAKE_INSTALL_DATADIR}/trivium" COMPONENT Program USE_SOURCE_PERMISSIONS
+  PATTERN install-packages EXCLUDE PATTERN packages.debian EXCLUDE PATTERN quickstart EXCLUDE PATTERN stages.bash EXCLUDE)
+# Written when it is installed: `cmake --install --prefix` may name another prefix.
+install(CODE "
+  set(prefix \"\${CMAKE_INSTALL_PREFIX}\")
+  set(version \"${PROJECT_VERSION}\")
+  set(bindir \"${CMAKE_INSTALL_BINDIR}\")
+  set(datadir \"${CMAKE_INSTALL_DATADIR}\")
+  set(docdir \"${CMAKE_INSTALL_DOCDIR}\")
+  configure_file(\"${PROJECT_SOURCE_DIR}/cmake/modulefile.in\" \"${PROJECT_BINARY_DIR}/package/modulefile\" @ONLY)
+  file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/modulefiles/trivium\" TYPE FILE
+    RENAME \"${PROJECT_VERSION}\" FILES \"${PROJECT_BINARY_DIR}/package/modulefile\")
+  " COMPONENT Program)
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/TriviumConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/package/TriviumConfig.cmake" INSTALL_DESTINATION "${package_dir}"

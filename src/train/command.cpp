@@ -27,12 +27,16 @@ RunConfig load_config(const ConfigArguments& arguments)
 
 int thread_count(const ParallelConfig& config, int sharers)
 {
+    const int limit = thread_limit();
+    if (config.threads > limit)
+        throw UserError({"parallel.threads", str("is ", config.threads), str("a rank can have ", limit, " here: that is $OMP_THREAD_LIMIT, or 1 in a build without OpenMP"),
+                         "leave the key out, or build with -DTRIVIUM_OPENMP=ON"});
     if (config.threads > 0)
         return static_cast<int>(config.threads);
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) != 0)
         return 1;
-    return std::max(1, CPU_COUNT(&cores) / sharers);
+    return std::clamp(CPU_COUNT(&cores) / sharers, 1, limit);
 }
 
 std::string usable_cores()

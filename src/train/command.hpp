@@ -29,8 +29,10 @@ RunConfig load_config(const ConfigArguments& arguments);
 /// Words of the training data, or of the tokenizer where there is none yet.
 i64 vocabulary_of(const DataConfig& data);
 
+/// Threads that a rank of this build can have.
+int thread_limit();
 /// CPU threads of this rank: parallel.threads, or its share of the cores that it may use, which as many ranks as `sharers`
-/// may use.
+/// may use. Throws UserError where that is more than thread_limit().
 int thread_count(const ParallelConfig& config, int sharers = 1);
 /// The cores that this process may use, as text.
 std::string usable_cores();

@@ -2,6 +2,8 @@
 #include "base/check.hpp"
 #include "train/command.hpp"
 
+#include <limits>
+
 namespace trivium {
 
 void add_runtime_commands(Command& program, const std::string&)
@@ -13,6 +15,8 @@ void add_runtime_commands(Command& program, const std::string&)
                              "build with the preset 'default'"});
         });
 }
+
+int thread_limit() { return std::numeric_limits<int>::max(); }
 
 i64 vocabulary_of(const DataConfig& data)
 {

@@ -1,6 +1,7 @@
 // The commands of the full build.
 #include "io/tokenizer.hpp"
 #include "io/token_store.hpp"
+#include "kernels/runtime.hpp"
 #include "train/command.hpp"
 #include "train/data_command.hpp"
 #include "train/run_commands.hpp"
@@ -15,6 +16,8 @@ void add_runtime_commands(Command& program, const std::string& build)
     add_data_command(program);
     add_checkpoint_command(program, build);
 }
+
+int thread_limit() { return kernels::thread_limit(); }
 
 Machine machine_of(const Computing& computing)
 {

@@ -48,6 +48,29 @@ if(status EQUAL 0)
 endif()
 demand("${output}" "cellar")
 
+# What users and modules look for besides.
+foreach(file IN ITEMS share/doc/Trivium/LICENSE share/doc/Trivium/docs/administrators.md share/trivium/jobs/train.sbatch)
+  if(NOT EXISTS "${prefix}/${file}")
+    message(FATAL_ERROR "${file} is not installed")
+  endif()
+endforeach()
+run("the look at the job script's rights" test -x "${prefix}/share/trivium/jobs/train.sbatch")
+find_program(tclsh tclsh)
+if(tclsh) # plays Lmod and Environment Modules: prints what the module file sets
+  file(WRITE "${work}/module.tcl" "
+    proc module-whatis {text} {}
+    proc conflict {name} {}
+    proc prepend-path {name value} { puts \"$name=$value\" }
+    proc setenv {name value} { puts \"$name=$value\" }
+    source [lindex $argv 0]
+    ModulesHelp")
+  file(GLOB modulefile "${prefix}/share/modulefiles/trivium/${version}")
+  run("the module file" "${tclsh}" "${work}/module.tcl" "${modulefile}")
+  demand("${output}" "\nCMAKE_PREFIX_PATH=${prefix}\n")
+  demand("${output}" "PATH=${prefix}/bin\n")
+  demand("${output}" "TRIVIUM_JOBS=${prefix}/share/trivium/jobs\n")
+endif()
+
 file(READ "${prefix}/include/trivium/ir/graph.hpp" header)
 demand("${header}" "struct Graph")
 if(EXISTS "${prefix}/bin/trivium")

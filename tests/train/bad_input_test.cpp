@@ -2,6 +2,7 @@
 #include "catch.hpp"
 #include "program.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 
 namespace fs = std::filesystem;
@@ -54,6 +55,9 @@ TEST_CASE("bad stores and checkpoints")
     expect(train({"model.vocab=100"}), 2, {"train.h5", "vocab"});
     expect(train({"model.seq=100000"}), 2, {"train.h5", "seq"});
     expect(train({"parallel.tensor=2"}), 2, {"grid"});
+    setenv("OMP_THREAD_LIMIT", "2", 1); // as a build without OpenMP has a limit of 1
+    expect(train({"parallel.threads=3"}), 2, {"parallel.threads", "can have 2"});
+    unsetenv("OMP_THREAD_LIMIT");
     expect(train({"checkpoint.resume=nowhere"}), 2, {"nowhere"});
     expect(run_program({"eval", "run.toml"}, folder.path()), 2, {"ck", "checkpoint"});
     const std::string store = read_text(folder / "train.h5");

@@ -7,6 +7,8 @@
 
 namespace trivium::kernels {
 
+int thread_limit() { return omp_get_thread_limit(); }
+
 Runtime::Runtime(int threads)
 {
     TRV_CHECK(threads >= 1, "threads = ", threads);
