@@ -114,11 +114,12 @@ std::vector<Chart> report_charts(const RunFiles& run)
     memory.series.push_back({Form::line, 0, "used", points_of(m, "memory_bytes", 0x1p-30)});
 
     std::vector<Chart> charts;
+    const auto [first, last] = std::minmax_element(m.steps.begin(), m.steps.end());
     const std::vector<ChartMark> marks = marks_of(run);
     for (Chart* chart : {&loss, &rate, &norm, &speed, &mfu, &time, &exposed, &saves, &memory}) {
         if (std::all_of(chart->series.begin(), chart->series.end(), [](const ChartSeries& s) { return s.points.empty(); }))
             continue;
-        chart->range = {static_cast<double>(m.steps.front()), static_cast<double>(m.steps.back())};
+        chart->range = {static_cast<double>(*first), static_cast<double>(*last)};
         chart->marks = marks;
         for (ChartMark& mark : chart->marks)
             mark.label = chart == &loss ? mark.label : "";

@@ -168,8 +168,10 @@ def bare_runs(folder, rng):
     assert list(page.charts()) == ["Loss"]
     assert page.rows("launches") == [["1", "8", "0", "30"], ["2", "8", "30", "90"]], page.rows("launches")
     assert page.by_id("mfu") is None and page.value("restarts") == 1
-    lines(folder / "metrics.jsonl", [{"step": 5}, {"step": 7}, {"step": 6}])
+    lines(folder / "metrics.jsonl", [{"step": 5, "lr": 1}, {"step": 7, "lr": 2}, {"step": 6, "lr": 3}])
     _, page = report(folder)
+    points = page.of_class(page.charts()["Learning rate"], "path", "line")[0].get("d")[1:].split("L")
+    assert all(0 < float(x) < 560 for x, _ in (p.split(",") for p in points)), points
     assert "do not follow one another" in "".join(page.by_id("warnings").itertext())
     for text in ("", '{"step":1,"lo', '{"step":1,"loss":null}\n'):
         (folder / "metrics.jsonl").write_text(text)
