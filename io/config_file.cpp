@@ -99,21 +99,6 @@ void set_key(RunConfig& config, const std::string& table, const std::string& key
         throw_unknown_key(table, key, value.place);
 }
 
-std::string place_of(const std::string& file, const toml::source_region& source)
-{
-    return str(file, ":", source.begin.line, ":", source.begin.column);
-}
-
-toml::table parse(const std::string& text, const std::string& name)
-{
-    try {
-        return toml::parse(text, name);
-    } catch (const toml::parse_error& error) {
-        throw UserError({place_of(name, error.source()), "is not valid TOML", std::string(error.description()),
-                         "write [table], then key = value lines; strings stand in double quotes"});
-    }
-}
-
 /// One override, taken apart.
 struct Override {
     std::string table, key, text, place;
@@ -149,13 +134,13 @@ Override parse_override(const std::string& text)
 
 RunConfig parse_config(const std::string& text, const std::string& name, const std::vector<std::string>& overrides)
 {
-    const toml::table file = parse(text, name);
+    const toml::table file = parse_toml(text, name);
     std::vector<Override> changes;
     for (const std::string& change : overrides)
         changes.push_back(parse_override(change));
 
     const auto value_in_file = [&](const std::string& table, const std::string& key, const toml::node& node) {
-        return ConfigValue{node, place_of(name, node.source()), str(table, ".", key), ""};
+        return ConfigValue{node, toml_place(name, node.source()), str(table, ".", key), ""};
     };
     RunConfig config;
     // The preset is only where the other keys start from, wherever it stands.
@@ -173,9 +158,9 @@ RunConfig parse_config(const std::string& text, const std::string& name, const s
         const toml::table* keys = content.as_table();
         const std::vector<std::string> known = table_names();
         if (std::find(known.begin(), known.end(), table_name) == known.end())
-            throw_unknown_table(table_name, place_of(name, content.source()));
+            throw_unknown_table(table_name, toml_place(name, content.source()));
         if (keys == nullptr)
-            throw UserError({place_of(name, content.source()), str("'", table_name, "' is a table, not a value"), "",
+            throw UserError({toml_place(name, content.source()), str("'", table_name, "' is a table, not a value"), "",
                              str("write [", table_name, "] on a line of its own, its keys below")});
         for (const auto& [key, node] : *keys)
             set_key(config, table_name, std::string(key.str()), value_in_file(table_name, std::string(key.str()), node));

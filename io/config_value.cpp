@@ -82,6 +82,21 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
 
 } // namespace
 
+std::string toml_place(const std::string& file, const toml::source_region& source)
+{
+    return str(file, ":", source.begin.line, ":", source.begin.column);
+}
+
+toml::table parse_toml(const std::string& text, const std::string& name)
+{
+    try {
+        return toml::parse(text, name);
+    } catch (const toml::parse_error& error) {
+        throw UserError({toml_place(name, error.source()), "is not valid TOML", std::string(error.description()),
+                         "write key = value lines, each below its [table] where there are tables; strings stand in double quotes"});
+    }
+}
+
 void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy)
 {
     throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected), "",

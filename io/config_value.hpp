@@ -1,5 +1,5 @@
 #pragma once
-// One value of a config file: TOML node -> the C++ type of the key, and back to TOML. Private to config_file.
+// One value of a TOML file: node -> the C++ type of the key, and back. Private to config_file and key_file.
 #include "config/run_config.hpp"
 
 #include <string>
@@ -15,6 +15,11 @@ struct ConfigValue {
     std::string key;   ///< "train.lr"
     std::string text;  ///< as an override spelt it; empty in a file
 };
+
+/// Throws UserError with line and column where `text` is no TOML; `name` stands for the file.
+toml::table parse_toml(const std::string& text, const std::string& name);
+/// "run.toml:3:1"
+std::string toml_place(const std::string& file, const toml::source_region& source);
 
 /// Throws UserError: the key wants `expected`, the value is something else.
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy = "");

@@ -52,13 +52,11 @@ std::vector<std::string> machine_names()
     return names;
 }
 
-std::string to_text(const Machine& m)
+std::string to_text(const Machine& machine)
 {
     std::ostringstream out;
-    out << std::setprecision(17) << "name " << m.name << "\nis_device " << m.is_device << "\nscratch " << m.scratch.product << " " << m.scratch.attention << " "
-        << m.scratch.reduction << " " << m.scratch.exchange << "\nprocess " << m.process << "\nflops_f32 " << m.flops_f32 << "\nflops_bf16 " << m.flops_bf16
-        << "\nflops_f64 " << m.flops_f64 << "\nbytes_per_second " << m.bytes_per_second << "\nlaunch " << m.launch << "\nlink_bytes_per_second "
-        << m.link_bytes_per_second << "\nlink_latency " << m.link_latency << "\n";
+    out << std::setprecision(17);
+    Machine::keys(machine, [&](const char* key, const auto& value, const char*) { out << key << ' ' << value << '\n'; });
     return out.str();
 }
 

@@ -25,6 +25,26 @@ struct Machine {
 
     /// What computes in a rank: that many of the rates above.
     i64 workers(i64 threads) const { return is_device ? 1 : threads; }
+
+    /// As config structs list theirs: the keys of a machine file.
+    template <class Self, class Visit>
+    static void keys(Self& self, Visit&& visit)
+    {
+        visit("name", self.name, "what reports call it");
+        visit("is_device", self.is_device, "a rank has one of it; else the rates of computation are those of a thread");
+        visit("scratch_product", self.scratch.product, "most scratch of a product, bytes");
+        visit("scratch_attention", self.scratch.attention, "of attention");
+        visit("scratch_reduction", self.scratch.reduction, "of a reduction");
+        visit("scratch_exchange", self.scratch.exchange, "of a collective");
+        visit("process", self.process, "memory of the process beside the arena, bytes");
+        visit("flops_f32", self.flops_f32, "of products, per second");
+        visit("flops_bf16", self.flops_bf16, "of products of bf16, per second");
+        visit("flops_f64", self.flops_f64, "of products of f64, per second");
+        visit("bytes_per_second", self.bytes_per_second, "of memory, per rank");
+        visit("launch", self.launch, "seconds per Step");
+        visit("link_bytes_per_second", self.link_bytes_per_second, "that a rank sends to its peers");
+        visit("link_latency", self.link_latency, "seconds per message");
+    }
 };
 
 /// "cpu", which is Machine{}, and GPUs. All GPUs have the same scratch, so that a plan for one holds on another.

@@ -19,7 +19,7 @@ struct ConfigArguments {
 void add_plan_command(Command& program);
 void add_explain_command(Command& program);
 void add_metrics_command(Command& program);
-/// train, eval, generate, data, checkpoint; in the planner build, stubs that say what is missing.
+/// train, check, eval, generate, data, checkpoint; in the planner build, stubs that say what is missing.
 void add_runtime_commands(Command& program, const std::string& build);
 
 /// Reads the file and overrides, takes the vocabulary from the data or the tokenizer where the model leaves it

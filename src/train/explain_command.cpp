@@ -12,6 +12,7 @@
 #include "plan/report.hpp"
 #include "schedule/commands.hpp"
 #include "train/command.hpp"
+#include "train/machine_file.hpp"
 #include "train/memory_json.hpp"
 
 #include <algorithm>
@@ -155,7 +156,7 @@ int explain(const ExplainArguments& a)
         return fmt::print("{}", op_reference()), 0;
     if (a.config.file.empty())
         throw UserError({"command line", "no config is given", "", "name a CONFIG.toml or a FILE.graph"});
-    const Machine machine = machine_called(a.machine);
+    const Machine machine = machine_at(a.machine);
     const bool is_graph = a.config.file.ends_with(".graph");
     Compiled compiled;
     if (is_graph) {
@@ -234,7 +235,7 @@ void add_explain_command(Command& program)
     command
         .option("--only", arguments->only, "parts to print: passes, shardings, communication, ops, graph, steps, commands, memory (default: all but commands)",
                 {.list = true, .words = {"passes", "shardings", "communication", "ops", "graph", "steps", "commands", "memory"}})
-        .option("--machine", arguments->machine, "what a rank computes on", {.words = machine_names()})
+        .option("--machine", arguments->machine, machine_help(), {.type = "MACHINE"})
         .option("--rank", arguments->rank, "whose part of the program (default: rank 0)", {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "train or eval", {.words = {"train", "eval"}})
         .option("--dump", arguments->dump, "folder for the graph after each pass")

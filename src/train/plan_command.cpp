@@ -5,6 +5,7 @@
 #include "train/choose_grid.hpp"
 #include "train/command.hpp"
 #include "train/describe.hpp"
+#include "train/machine_file.hpp"
 #include "train/memory_json.hpp"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ bool differs(const Mesh& mesh, i64 rank)
 PlanReport make_report(const ConfigArguments& arguments, const std::string& machine, i64 ranks)
 {
     PlanReport report;
-    report.machine = machine_called(machine);
+    report.machine = machine_at(machine);
     report.config = load_config(arguments);
     if (ranks > 0)
         report.config.parallel = choose_grid(report.config, ranks);
@@ -161,7 +162,7 @@ void add_plan_command(Command& program)
     auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);
     auto ranks = std::make_shared<i64>(0);
-    command.option("--machine", *machine, "what a rank computes on", {.words = machine_names()});
+    command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
     command.option("--ranks", *ranks, "plan the grid that parallel.strategy = \"auto\" takes for so many ranks", {.from = 1, .to = 1e9, .type = "N"});
     command.action([=] {
         const PlanReport report = make_report(*arguments, *machine, *ranks);

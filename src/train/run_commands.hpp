@@ -14,6 +14,7 @@ int on_first_rank(const std::function<int()>& work);
 Machine machine_of(const Computing& computing);
 
 void add_train_command(Command& program, const std::string& build);
+void add_check_command(Command& program, const std::string& version);
 void add_eval_command(Command& program);
 void add_generate_command(Command& program);
 void add_checkpoint_command(Command& program, const std::string& build = "");

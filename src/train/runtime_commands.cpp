@@ -11,6 +11,7 @@ namespace trivium {
 void add_runtime_commands(Command& program, const std::string& build)
 {
     add_train_command(program, build);
+    add_check_command(program, build);
     add_eval_command(program);
     add_generate_command(program);
     add_data_command(program);

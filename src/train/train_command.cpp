@@ -57,7 +57,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     }
     std::optional<LaunchLog> launches;
     std::optional<Trainer> trainer;
-    const Watchdog watchdog(*world, signals, {config.job.watchdog, config.log.dir});
+    const Watchdog watchdog(*world, &signals, {.limit = config.job.watchdog, .log_dir = config.log.dir});
     const auto end = [&](int status, const std::string& reason) {
         if (launches)
             launches->end(status, reason, trainer ? trainer->step() : -1);

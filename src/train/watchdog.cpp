@@ -22,7 +22,6 @@ constexpr Seconds interval = 0.5;  ///< between two signs of life
 constexpr Seconds listening = 0.1; ///< at a time
 constexpr Seconds gap = 3;         ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
 constexpr char news = 'n', farewell = 'f', end = 'e'; // what a message begins with
-constexpr int please_requeue = 75;
 
 std::string own_node()
 {
@@ -35,7 +34,7 @@ std::string own_node()
 
 } // namespace
 
-Watchdog::Watchdog(Comm& world, const RunSignals& signals, Config config)
+Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
     : config_(std::move(config)), signals_(signals), rank_(world.rank()), ranks_(world.size()), node_(own_node()), monitors_{0, world.size() - 1}
 {
     if (ranks_ > 1)
@@ -86,7 +85,7 @@ void Watchdog::tell()
     if (at.progress != progress_)
         progressed_ = now();
     progress_ = at.progress;
-    const std::string text = str(news, signals_.stop(), " ", now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
+    const std::string text = str(news, signals_ ? signals_->stop() : 0, " ", now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
     if (rank_ == monitors_.front() || rank_ == monitors_.back())
         take(rank_, text);
     for (const int monitor : monitors_)
@@ -98,7 +97,7 @@ void Watchdog::listen(Seconds limit)
 {
     while (const auto message = channel_->receive(limit)) {
         if (message->text.starts_with(end)) // a monitor has said why
-            std::_Exit(please_requeue);
+            std::_Exit(config_.status);
         if (is_monitor())
             take(message->from, message->text);
         limit = 0;
@@ -156,13 +155,13 @@ void Watchdog::end_run(const Diagnosis& d)
     std::string text = str("trivium: the run hangs: ", d.cause, "\n");
     for (const std::string& line : d.ranks)
         text += "  " + line + "\n";
-    text += str("  remedy: it ends with status ", please_requeue, " and goes on from its newest checkpoint when started again; where the same node is named again, leave that out\n");
+    text += "  remedy: " + config_.remedy + "\n";
     log_progress("");
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
     try {
         if (!config_.log_dir.empty()) {
-            end_last_launch(config_.log_dir, please_requeue, "hang: " + d.cause);
+            end_last_launch(config_.log_dir, config_.status, "hang: " + d.cause);
             write_file(config_.log_dir + "/hang.txt", text);
         }
     } catch (const Error&) { // the disk may be what hangs; the log has it
@@ -173,7 +172,7 @@ void Watchdog::end_run(const Diagnosis& d)
                 channel_->send(rank, std::string(1, end));
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
-    std::_Exit(please_requeue);
+    std::_Exit(config_.status);
 }
 
 } // namespace trivium

@@ -1,7 +1,7 @@
 #pragma once
 // A watchdog on every rank: a thread that tells two monitors, twice a second and past all communicators, what its rank is
-// at. A monitor that finds the run hung says which ranks, in which operation, waiting for whom, and ends the run with
-// status 75, so that it is started again. The first monitor is rank 0; the second, the last rank, speaks only when rank 0
+// at. A monitor that finds the run hung says which ranks, in which operation, waiting for whom, and ends the run; one of `train`
+// with status 75, so that it is started again. The first monitor is rank 0; the second, the last rank, speaks only when rank 0
 // is silent. It also says at once when a rank was signalled, wherever the run is.
 #include "mpi/side_channel.hpp"
 #include "train/hang.hpp"
@@ -17,10 +17,12 @@ public:
     struct Config {
         Seconds limit = 30;    ///< job.watchdog; 0: only signals are watched for
         std::string log_dir{}; ///< where hang.txt takes the diagnosis too, and launches.jsonl the end; empty: nowhere
+        int status = 75;       ///< that a hung run ends with
+        std::string remedy = "it ends with status 75 and goes on from its newest checkpoint when started again; where the same node is named again, leave that out";
     };
 
-    /// All ranks of `world` make one; `signals` outlives it. IoError on all where one gets no socket.
-    Watchdog(Comm& world, const RunSignals& signals, Config config);
+    /// All ranks of `world` make one; `signals` outlives it, null: none are watched for. IoError on all where one gets no socket.
+    Watchdog(Comm& world, const RunSignals* signals, Config config);
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
     ~Watchdog(); ///< tells the monitors that this rank has left
@@ -35,7 +37,7 @@ private:
     bool is_monitor() const { return rank_ == monitors_.front() || rank_ == monitors_.back(); }
 
     Config config_;
-    const RunSignals& signals_;
+    const RunSignals* signals_;
     int rank_, ranks_;
     std::string node_;
     std::vector<int> monitors_;

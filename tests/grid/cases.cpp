@@ -1,7 +1,7 @@
 #include "grid/cases.hpp"
 
 #include "base/check.hpp"
-#include "grid/covering.hpp"
+#include "base/covering.hpp"
 
 #include <algorithm>
 

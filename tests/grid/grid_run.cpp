@@ -155,6 +155,14 @@ Compiled compile(const Case& c, i64 rank)
     return compile_training(config_of(c), options);
 }
 
+void lay_out_again(const RunConfig& config, Compiled& compiled)
+{
+    Program& program = compiled.programs[train_program];
+    const ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, runs::small_machine().machine.scratch};
+    program.schedule = build_schedule(program.graph, schedule);
+    compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
+}
+
 namespace {
 
 /// Sequences [first, first + the rows of a microbatch over all data ranks) of the batch, where the value is of tokens.
@@ -200,9 +208,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     Program& program = compiled.programs[train_program];
     if (meddle.graph) {
         meddle.graph(program.graph);
-        ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, runs::small_machine().machine.scratch};
-        program.schedule = build_schedule(program.graph, schedule);
-        compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
+        lay_out_again(config, compiled);
     }
     const std::unique_ptr<Comm> meddled = meddle.comm ? meddle.comm(ranks, program) : nullptr;
     Comm& world = meddled ? *meddled : ranks;

@@ -40,6 +40,9 @@ struct Outcome {
 Compiled compile(const Case& c, i64 rank);
 
 
+/// Makes the Steps and the memory of the program `train` anew, once its graph was changed; there is no program beside it then.
+void lay_out_again(const RunConfig& config, Compiled& compiled);
+
 /// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that its Grid is
 /// made of. With any of these nothing is evaluated and memory is not checked. `streams`: where to run, and what to call
 /// before the arena is read.

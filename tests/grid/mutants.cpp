@@ -103,7 +103,24 @@ OpId find_op(const Graph& g, const Mutant& mutant)
     return g[value].producer;
 }
 
-/// Everything that read the results of `id` reads their doubles.
+/// The turns of `op` among the collectives of its axis, in the order in which the Steps start them.
+Silence silence_of(const Program& program, OpId id)
+{
+    Silence silence;
+    silence.axis = text_attr(program.graph[id].attrs, "axis");
+    silence.turns_of_step = 0;
+    for (const Step& step : program.schedule.steps) {
+        if (step.kind != StepKind::op || !is_collective(program.graph[step.op]) || text_attr(program.graph[step.op].attrs, "axis") != silence.axis)
+            continue;
+        if (step.op == id)
+            silence.turns.insert(silence.turns_of_step);
+        ++silence.turns_of_step;
+    }
+    return silence;
+}
+
+} // namespace
+
 void double_results(Graph& g, OpId id)
 {
     Builder b(g);
@@ -129,24 +146,6 @@ void double_results(Graph& g, OpId id)
         for (const ValueId result : g.ops[i].results)
             g[result].producer = OpId(i);
 }
-
-/// The turns of `op` among the collectives of its axis, in the order in which the Steps start them.
-Silence silence_of(const Program& program, OpId id)
-{
-    Silence silence;
-    silence.axis = text_attr(program.graph[id].attrs, "axis");
-    silence.turns_of_step = 0;
-    for (const Step& step : program.schedule.steps) {
-        if (step.kind != StepKind::op || !is_collective(program.graph[step.op]) || text_attr(program.graph[step.op].attrs, "axis") != silence.axis)
-            continue;
-        if (step.op == id)
-            silence.turns.insert(silence.turns_of_step);
-        ++silence.turns_of_step;
-    }
-    return silence;
-}
-
-} // namespace
 
 std::string Mutant::text() const
 {

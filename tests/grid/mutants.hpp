@@ -19,6 +19,9 @@ struct Mutant {
 /// Every collective and every message left out, and every reduction scaled.
 std::vector<Mutant> mutants_of(const Case& c);
 
+/// Everything that read the results of the op reads their doubles.
+void double_results(Graph& g, OpId id);
+
 /// What is left out leaves its result as it would be if the other ranks sent zeros (of a reduction to all: if there were
 /// none).
 Meddle meddle_for(const Case& c, const Mutant& mutant);

@@ -1,8 +1,8 @@
 // Gradients, parameters, moments, losses and norms of every grid against those of one rank, by global name.
 #include "base/check.hpp"
+#include "base/covering.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
-#include "grid/covering.hpp"
 
 #include <set>
 

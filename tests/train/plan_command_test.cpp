@@ -135,3 +135,32 @@ TEST_CASE("plan for a GPU on a machine without one")
     CHECK(wrong.status == 2);
     CHECK(wrong.err.find("h200") != std::string::npos);
 }
+
+TEST_CASE("a machine from a file")
+{
+    const Folder folder;
+    const auto plan = [&](const std::string& machine) {
+        return run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "parallel.threads=1", "--json", "--machine", machine}, folder.path());
+    };
+    write_text(folder / "slow.toml", "# measured\nname = \"an old one\"\nflops_f32 = 1.5e9\nbytes_per_second = 2e8\n");
+    const Outcome slow = plan("slow.toml"), cpu = plan("cpu");
+    INFO(slow.err);
+    REQUIRE(slow.status == 0);
+    const auto a = nlohmann::json::parse(slow.out), b = nlohmann::json::parse(cpu.out);
+    CHECK(a["machine"] == "an old one");
+    CHECK(a["arena_bytes"] == b["arena_bytes"]);
+    CHECK(a["estimated_step_seconds"].get<double>() > 50 * b["estimated_step_seconds"].get<double>()); // a hundredth of the rates
+    const auto refuses = [&](const std::string& content, const std::string& words) {
+        write_text(folder / "bad.toml", content);
+        const Outcome outcome = plan("bad.toml");
+        INFO(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(outcome.err.find(words) != std::string::npos);
+    };
+    refuses("flops_32 = 1e9\n", "did you mean 'flops_f32'?");
+    refuses("flops_f32 = 0\n", "it must be a finite number above 0");
+    refuses("link_latency = -1.0\n", "from 0 on");
+    refuses("scratch_product = -5\n", "above 0");
+    refuses("launch = nan\n", "finite");
+    CHECK(plan("nowhere.toml").status == 2);
+}

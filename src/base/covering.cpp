@@ -1,10 +1,10 @@
-#include "grid/covering.hpp"
+#include "base/covering.hpp"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-namespace trivium::grids {
+namespace trivium {
 
 namespace {
 
@@ -71,4 +71,4 @@ std::vector<std::vector<int>> full_product(const std::vector<int>& levels)
     return rows;
 }
 
-} // namespace trivium::grids
+} // namespace trivium

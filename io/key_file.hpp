@@ -1,0 +1,35 @@
+#pragma once
+// Files of `key = value` lines, TOML without tables, for structs that list their keys: machine files.
+#include "base/units.hpp"
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace trivium {
+
+/// A key, where its value is kept, and what it means.
+struct KeyPlace {
+    std::string name;
+    std::variant<bool*, i64*, double*, std::string*> value;
+    std::string meaning;
+};
+
+/// The keys of a struct with `keys` (config/keys.hpp) of these four types. \pre it outlives the list
+template <class Struct>
+std::vector<KeyPlace> key_places(Struct& object)
+{
+    std::vector<KeyPlace> places;
+    Struct::keys(object, [&](const char* name, auto& member, const char* meaning) { places.push_back({name, &member, meaning}); });
+    return places;
+}
+
+/// Sets the keys that stand in the file; the others stay. `what` names the file's role in messages.
+/// Throws UserError on a missing file, wrong syntax (line, column), an unknown key (the nearest known one), a wrong type.
+void read_key_file(const std::string& path, std::string_view what, const std::vector<KeyPlace>& keys);
+
+/// A line for each key with its meaning; read_key_file gives the same values, bit for bit.
+std::string print_key_file(const std::vector<KeyPlace>& keys);
+
+} // namespace trivium

@@ -1,0 +1,125 @@
+// `trivium check`: the machines and the build, before a long job starts.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/files.hpp"
+#include "mpi/session.hpp"
+#include "runtime/device.hpp"
+#include "train/check_rates.hpp"
+#include "train/check_report.hpp"
+#include "train/check_run.hpp"
+#include "train/grid_report.hpp"
+#include "train/machine_file.hpp"
+#include "train/run_commands.hpp"
+#include "train/watchdog.hpp"
+
+#include <cstdio>
+#include <ctime>
+
+namespace trivium {
+
+namespace {
+
+struct CheckArguments {
+    CheckConfig config;
+    std::vector<std::string> only;
+    std::string output;
+    i64 threads = 0;
+    double watchdog = 30;
+    bool json = false;
+};
+
+std::vector<std::string> part_names() { return {names_of_enum<CheckPart>.begin(), names_of_enum<CheckPart>.end()}; }
+
+CheckConfig config_of(const CheckArguments& arguments)
+{
+    CheckConfig config = arguments.config;
+    if (!arguments.only.empty()) {
+        config.parts.clear();
+        const std::vector<std::string> names = part_names();
+        for (std::size_t i = 0; i < names.size(); ++i)
+            if (std::find(arguments.only.begin(), arguments.only.end(), names[i]) != arguments.only.end())
+                config.parts.push_back(static_cast<CheckPart>(i));
+    }
+    const auto has = [&](CheckPart part) { return std::find(config.parts.begin(), config.parts.end(), part) != config.parts.end(); };
+    if (!arguments.output.empty() && !has(CheckPart::rates))
+        throw UserError({"--output", "there would be nothing to write", "a machine file holds rates, and --only leaves them out", "add rates to --only"});
+    if (!config.dir.empty() && !has(CheckPart::folder))
+        throw UserError({"--dir", "the folder would not be looked at", "--only leaves it out", "add folder to --only"});
+    return config;
+}
+
+/// Whether it can be written is known before anything is measured; a file that is there stays until then.
+void try_output(const std::string& path)
+{
+    write_file(path + ".probe", "");
+    std::remove((path + ".probe").c_str());
+}
+
+std::string today()
+{
+    char text[16] = "";
+    const std::time_t time = std::time(nullptr);
+    std::tm parts{};
+    std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&time, &parts));
+    return text;
+}
+
+int check(Session& session, const CheckArguments& arguments, const std::string& version)
+{
+    Comm& world = session.world();
+    if (session.rank() > 0)
+        set_log_level(LogLevel::quiet);
+    CheckConfig config;
+    succeed_together(world, [&] {
+        config = config_of(arguments);
+        if (session.rank() == 0 && !arguments.output.empty())
+            try_output(arguments.output);
+    });
+    Watchdog::Config watch;
+    watch.limit = arguments.watchdog;
+    watch.status = 1;
+    watch.remedy = "look at these processes and their nodes (stopped, swapping, a hung file system or network), or leave the nodes out; where ranks are only slow, give --watchdog";
+    const Watchdog watchdog(world, nullptr, watch);
+    Grid grid(world, {{{"data", world.size()}}}, node_name());
+    ParallelConfig parallel;
+    parallel.threads = arguments.threads;
+    const int threads = thread_count(parallel, ranks_on_same_cores(grid));
+    const Computing computing(threads, &grid);
+    const CheckReport report = run_check(world, config, facts_of_process(version, computing.device(), threads));
+    succeed_together(world, [&] {
+        if (session.rank() > 0)
+            return;
+        const Machine machine = machine_measured(report, machine_of(computing));
+        std::fputs((arguments.json ? to_json(report, report.rates.empty() ? nullptr : &machine) : to_text(report)).c_str(), stdout);
+        if (!arguments.output.empty())
+            write_file(arguments.output,
+                       machine_file(machine, str("measured by `trivium check` on ", report.facts.size(), " rank(s) of ", report.nodes.size(), " node(s), ", today())));
+    });
+    return static_cast<int>(agree(world, static_cast<u64>(report.status())));
+}
+
+} // namespace
+
+void add_check_command(Command& program, const std::string& version)
+{
+    Command command = program.add("check", "whether these machines and this build can be trusted: under mpirun or srun, before a long job");
+    auto arguments = std::make_shared<CheckArguments>();
+    CheckConfig& config = arguments->config;
+    command.option("--dir", config.dir, "folder for checkpoints: shared by all ranks, writable, how fast", {.type = "DIR"})
+        .option("-o,--output", arguments->output, "write the rates as a machine file, for `trivium plan --machine FILE.toml`", {.type = "FILE.toml"})
+        .option("--only", arguments->only, "parts to do: environment, folder, arithmetic, composition, rates (default: all)", {.list = true, .words = part_names()})
+        .flag("--long", config.longer, "every combination, and longer measurements")
+        .flag("--strict", config.strict, "warnings count as faults")
+        .option("--slow-rank", config.slow_rank, "a rank below so much of the median rate is slow", {.show_default = true, .from = 0, .to = 1})
+        .option("--slow-link", config.slow_link, "a link below so much of the median rate is slow", {.show_default = true, .from = 0, .to = 1})
+        .option("--clock", config.clock, "seconds that clocks may be apart", {.show_default = true, .from = 0, .to = 1e9})
+        .option("--watchdog", arguments->watchdog, "seconds without a sign of life, or of all waiting for each other, that end the check; 0: never", {.show_default = true, .from = 0, .to = 1e6})
+        .option("--threads", arguments->threads, "CPU threads per rank (default: the cores that the rank may use)", {.from = 1, .to = 4096})
+        .flag("--json", arguments->json, "print JSON")
+        .footer("Exit status: 0 all is well, 1 something is wrong. docs/check.md says what each part does and what to do about findings.");
+    command.action([=] {
+        return run_session([&](Session& session) { return check(session, *arguments, version); });
+    });
+}
+
+} // namespace trivium

@@ -1,0 +1,233 @@
+// Which rates are too low.
+#include "base/check.hpp"
+#include "train/check_environment.hpp"
+#include "train/check_rates.hpp"
+
+#include <fmt/format.h>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+constexpr double least_share = 0.8;    ///< of its cores' time that a rank is given, for its rates to be its own
+constexpr double high_latency = 4;     ///< times the median
+constexpr Seconds low_latency = 20e-6; ///< below this, none is high
+
+const std::string rank_remedy = "leave the node out, or have its clocks, cooling and memory looked at; see what else runs there (top), and how ranks are bound";
+const std::string link_remedy = "leave the node out, or have its network card, cable and switch port looked at; see that MPI uses the fast network";
+
+struct Judge {
+    CheckReport& report;
+
+    int node(int rank) const { return report.node_of_rank[static_cast<std::size_t>(rank)]; }
+    /// `witnesses`: the ranks on whose measurements it rests.
+    void add(const std::vector<int>& ranks, const std::vector<int>& witnesses, const std::string& problem, const std::string& expected, const std::string& seen,
+             const std::string& remedy) const
+    {
+        const std::string unless = why_uncertain(report, witnesses);
+        report.findings.push_back(
+            {CheckPart::rates, unless.empty() ? Severity::fault : Severity::warning, ranks, problem, expected, seen + (unless.empty() ? "" : "; but " + unless), remedy});
+    }
+};
+
+std::string print_rate(double rate, const char* unit) { return fmt::format("{:.3g} G{}", rate / 1e9, unit); }
+
+/// Ranks of one kind of processor, by one rate.
+void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankRates::*member, const char* what, const char* unit, double slow)
+{
+    std::vector<double> all;
+    for (const int rank : ranks)
+        all.push_back(judge.report.rates[static_cast<std::size_t>(rank)].*member);
+    const double middle = median(all);
+    std::map<int, std::vector<int>> by_node, slow_by_node;
+    std::map<int, double> least;
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const int node = judge.node(ranks[i]);
+        by_node[node].push_back(ranks[i]);
+        if (all[i] < slow * middle) {
+            slow_by_node[node].push_back(ranks[i]);
+            least[node] = least.contains(node) ? std::min(least[node], all[i]) : all[i];
+        }
+    }
+    for (const auto& [node, which] : slow_by_node) {
+        judge.add(which, which, str("slow ", what, which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
+                  fmt::format("{} as the median rank, or {:.0f} % of it", print_rate(middle, unit), 100 * slow),
+                  fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle), rank_remedy);
+    }
+}
+
+/// What was seen between two ends, ranks or nodes.
+struct Link {
+    int a = 0, b = 0;
+    double rate = 0;
+    Seconds latency = 0;
+};
+
+/// What most links have.
+struct Standard {
+    std::string where; ///< "within the node"
+    double slow = 0.5;
+    double rate = 0;
+    Seconds latency = 0;
+
+    bool is_slow(const Link& l) const { return l.rate < slow * rate; }
+    bool is_late(const Link& l) const { return l.latency > high_latency * latency && l.latency > low_latency; }
+    bool is_bad(const Link& l) const { return is_slow(l) || is_late(l); }
+};
+
+void say_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks, const std::string& what, const Link& seen)
+{
+    std::vector<int> all(judge.report.facts.size()); // a link is measured while the others are
+    std::iota(all.begin(), all.end(), 0);
+    const bool slow = usual.is_slow(seen);
+    judge.add(ranks, all, str(slow ? "slow" : "late", " ", what, " ", usual.where),
+              slow ? fmt::format("{:.3g} GB/s as the median link, or {:.0f} % of it", usual.rate / 1e9, 100 * usual.slow)
+                   : fmt::format("a latency of {:.3g} us as the median link, or {} times that", 1e6 * usual.latency, high_latency),
+              slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate) : fmt::format("{:.3g} us", 1e6 * seen.latency), link_remedy);
+}
+
+/// An end whose best link is bad is bad itself; else the link is. `ranks_of`: those of an end.
+void judge_links(const Judge& judge, const std::vector<Link>& links, Standard usual, const std::function<std::vector<int>(int)>& ranks_of)
+{
+    if (links.size() < 2)
+        return;
+    std::map<int, Link> best;
+    for (const Link& link : links)
+        for (const int end : {link.a, link.b}) {
+            Link& b = best.try_emplace(end, link).first->second;
+            b.rate = std::max(b.rate, link.rate);
+            b.latency = std::min(b.latency, link.latency);
+        }
+    const auto set_usual = [&](const std::vector<Link>& of) {
+        std::vector<double> rates, latencies;
+        for (const Link& link : of) {
+            rates.push_back(link.rate);
+            latencies.push_back(-link.latency);
+        }
+        usual.rate = median(rates);
+        usual.latency = -median(latencies);
+    };
+    std::vector<Link> bests;
+    for (const auto& [end, b] : best)
+        bests.push_back(b);
+    set_usual(bests);
+    std::set<int> named;
+    for (const auto& [end, b] : best)
+        if (usual.is_bad(b)) {
+            named.insert(end);
+            say_bad(judge, usual, ranks_of(end), "links", b);
+        }
+    std::vector<Link> others;
+    std::copy_if(links.begin(), links.end(), std::back_inserter(others), [&](const Link& link) { return !named.contains(link.a) && !named.contains(link.b); });
+    if (others.empty())
+        return;
+    set_usual(others); // some ends may be nearer to each other than others are
+    // Of single links, one finding tells the worst: on a busy network there may be many.
+    std::vector<Link> bad;
+    std::copy_if(others.begin(), others.end(), std::back_inserter(bad), [&](const Link& link) { return usual.is_bad(link); });
+    if (bad.empty())
+        return;
+    const Link& worst = *std::min_element(bad.begin(), bad.end(), [](const Link& x, const Link& y) { return x.rate / x.latency < y.rate / y.latency; });
+    std::vector<int> both = ranks_of(worst.a);
+    for (const int rank : ranks_of(worst.b))
+        both.push_back(rank);
+    say_bad(judge, usual, both, str("link between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""), worst);
+}
+
+} // namespace
+
+std::string why_uncertain(const CheckReport& report, const std::vector<int>& ranks)
+{
+    if (!crowded_nodes(report).empty())
+        return "ranks share cores, so that this says little";
+    double least = 1;
+    for (const int rank : ranks)
+        least = std::min(least, report.rates[static_cast<std::size_t>(rank)].cpu_share);
+    return least < least_share ? fmt::format("only {:.0f} % of the cores' time was given to the rank that had least, so that this says little", 100 * least) : "";
+}
+
+void judge_shares(CheckReport& report)
+{
+    const std::vector<int> crowded = crowded_nodes(report); // known already, and why
+    for (int node = 0; node < static_cast<int>(report.nodes.size()); ++node) {
+        std::vector<int> ranks;
+        double least = 1;
+        for (std::size_t rank = 0; rank < report.rates.size(); ++rank)
+            if (report.node_of_rank[rank] == node && report.rates[rank].cpu_share < least_share) {
+                ranks.push_back(static_cast<int>(rank));
+                least = std::min(least, report.rates[rank].cpu_share);
+            }
+        if (!ranks.empty() && std::find(crowded.begin(), crowded.end(), node) == crowded.end())
+            report.findings.push_back({CheckPart::rates, Severity::warning, ranks, "cores that something else uses too", fmt::format("at least {:.0f} % of the cores' time", 100 * least_share),
+                                       fmt::format("{:.0f} %", 100 * least), "see what runs there (top): left-over processes, other jobs; ask for whole nodes (--exclusive)"});
+    }
+}
+
+void judge_rates(CheckReport& report, double slow_rank, double slow_link)
+{
+    const Judge judge{report};
+    std::vector<std::string> kinds;
+    for (const RankFacts& facts : report.facts)
+        kinds.push_back(str(facts.processor, facts.threads));
+    for (const auto& [kind, ranks] : group_ranks(kinds)) {
+        judge_ranks(judge, ranks, &RankRates::flops_f32, "products in f32", "FLOP/s", slow_rank);
+        judge_ranks(judge, ranks, &RankRates::flops_bf16, "products in bf16", "FLOP/s", slow_rank);
+        judge_ranks(judge, ranks, &RankRates::bytes_per_second, "memory", "B/s", slow_rank);
+    }
+    std::map<std::pair<int, int>, std::vector<LinkRate>> between_nodes;
+    std::vector<Link> within, between;
+    for (const LinkRate& link : report.links) {
+        const int a = judge.node(link.a), b = judge.node(link.b);
+        if (a == b)
+            within.push_back({link.a, link.b, link.bytes_per_second, link.latency});
+        else
+            between_nodes[{std::min(a, b), std::max(a, b)}].push_back(link);
+    }
+    for (const auto& [nodes, pairs] : between_nodes) { // measured at the same time: the mean is a share of what the nodes have
+        Link link{nodes.first, nodes.second, 0, pairs.front().latency};
+        for (const LinkRate& pair : pairs) {
+            link.rate += pair.bytes_per_second / static_cast<double>(pairs.size());
+            link.latency = std::min(link.latency, pair.latency);
+        }
+        between.push_back(link);
+    }
+    judge_links(judge, within, {"within the node", slow_link}, [](int rank) { return std::vector<int>{rank}; });
+    judge_links(judge, between, {"to other nodes", slow_link}, [&](int node) {
+        std::vector<int> all;
+        for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
+            if (report.node_of_rank[rank] == node)
+                all.push_back(static_cast<int>(rank));
+        return all;
+    });
+}
+
+Machine machine_measured(const CheckReport& report, Machine like)
+{
+    const auto middle = [&](const std::function<double(const RankRates&)>& rate, double otherwise) {
+        std::vector<double> all;
+        for (const RankRates& rank : report.rates)
+            all.push_back(rate(rank));
+        return all.empty() ? otherwise : median(all);
+    };
+    const double workers = static_cast<double>(like.workers(report.facts[0].threads));
+    like.name = report.facts[0].processor;
+    like.flops_f32 = middle([&](const RankRates& r) { return r.flops_f32 / workers; }, like.flops_f32);
+    like.flops_bf16 = middle([&](const RankRates& r) { return r.flops_bf16 / workers; }, like.flops_bf16);
+    like.bytes_per_second = middle([](const RankRates& r) { return r.bytes_per_second; }, like.bytes_per_second);
+    std::vector<double> rates, latencies; // of the links that a larger grid will use: between nodes, where there are several
+    for (const LinkRate& link : report.links)
+        if (report.nodes.size() == 1 || report.node_of_rank[static_cast<std::size_t>(link.a)] != report.node_of_rank[static_cast<std::size_t>(link.b)]) {
+            rates.push_back(link.bytes_per_second);
+            latencies.push_back(link.latency);
+        }
+    if (!rates.empty()) {
+        like.link_bytes_per_second = median(rates);
+        like.link_latency = median(latencies);
+    }
+    return like;
+}
+
+} // namespace trivium

@@ -1,0 +1,51 @@
+#include "train/machine_file.hpp"
+
+#include "base/check.hpp"
+#include "config/keys.hpp"
+#include "io/key_file.hpp"
+
+#include <cmath>
+
+namespace trivium {
+
+namespace {
+
+/// Sizes and rates are above zero; so are times, or zero.
+void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
+{
+    for (const KeyPlace& key : keys) {
+        const bool time = key.name == "launch" || key.name == "link_latency";
+        const auto check = [&](double value) {
+            if (!std::isfinite(value) || value < 0 || (value == 0 && !time))
+                throw UserError({path, str(key.name, " = ", value), str("it must be a finite number ", time ? "from 0 on" : "above 0"),
+                                 "measure the machine again with `trivium check --output`"});
+        };
+        if (const auto* real = std::get_if<double*>(&key.value))
+            check(**real);
+        if (const auto* whole = std::get_if<i64*>(&key.value))
+            check(static_cast<double>(**whole));
+    }
+}
+
+} // namespace
+
+Machine machine_at(const std::string& name_or_file)
+{
+    if (!name_or_file.ends_with(".toml") && name_or_file.find('/') == std::string::npos)
+        return machine_called(name_or_file);
+    Machine machine;
+    const std::vector<KeyPlace> keys = key_places(machine);
+    read_key_file(name_or_file, "machine file", keys);
+    require_sound(name_or_file, keys);
+    return machine;
+}
+
+std::string machine_help() { return "what a rank computes on: " + one_of(machine_names()) + ", or a machine file (FILE.toml)"; }
+
+std::string machine_file(const Machine& machine, const std::string& origin)
+{
+    Machine copy = machine;
+    return "# " + origin + "\n" + print_key_file(key_places(copy));
+}
+
+} // namespace trivium

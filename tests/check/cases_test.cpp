@@ -1,0 +1,123 @@
+// Which trainings a check runs, and how far sound ones are from one rank's answer.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "faulty_comm.hpp"
+#include "train/check_composition.hpp"
+#include "train/check_kernels.hpp"
+
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+using namespace trivium;
+
+namespace {
+
+std::set<std::string> traits_in(const CheckCases& cases)
+{
+    std::set<std::string> all;
+    for (const CheckCase& c : cases.cases)
+        for (const std::string& trait : traits_of(c.config))
+            all.insert(trait);
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("the cases have every grid with every level")
+{
+    const CheckCases eight = check_cases(8, false);
+    std::set<std::string> grids, with_zero, with_schedule;
+    for (const CheckCase& c : eight.cases) {
+        const ParallelConfig& p = c.config.parallel;
+        const std::string grid = str(p.data, " ", p.pipeline, " ", p.tensor);
+        CHECK(c.ranks() == 8);
+        grids.insert(grid);
+        with_zero.insert(str(grid, " ", p.zero));
+        with_schedule.insert(str(grid, " ", name_of(p.schedule)));
+    }
+    CHECK(grids.size() == 10);
+    CHECK(with_zero.size() >= 20); // two stages that are built, at the least
+    CHECK(with_schedule.size() == 10 * names_of_enum<ScheduleKind>.size());
+    const std::set<std::string> traits = traits_in(eight);
+    for (const char* trait : {"data > 1", "pipeline > 1", "tensor > 1", "zero 1", "data > 1 without zero", "schedule 1f1b", "schedule gpipe", "sequence parallel",
+                              "tensor > 1 without sequence", "overlap", "bucket auto", "bucket block", "bucket none", "bucket 700", "several microbatches",
+                              "gradients reduced in bf16", "precision f32", "precision bf16", "precision f64", "family llama", "family gpt2"})
+        CHECK(traits.count(trait) == 1);
+    // What is not built is said, not forgotten: zero and the others have as many levels as their types.
+    std::size_t stages = 0;
+    for (i64 zero = 1; zero <= 3; ++zero)
+        stages += traits.count(str("zero ", zero)) +
+                  static_cast<std::size_t>(std::count(eight.not_built.begin(), eight.not_built.end(), str("parallel.zero = ", zero)));
+    CHECK(stages == 3);
+}
+
+TEST_CASE("few ranks, odd numbers of ranks, many ranks")
+{
+    const CheckCases one = check_cases(1, false);
+    CHECK(one.cases.size() >= 4);
+    const CheckCases seven = check_cases(7, false);
+    std::set<int> sizes, firsts;
+    for (const CheckCase& c : seven.cases) {
+        sizes.insert(c.ranks());
+        firsts.insert(c.first);
+        CHECK(c.first + c.ranks() <= 7);
+    }
+    CHECK(sizes == std::set<int>{6, 7});
+    CHECK(firsts == std::set<int>{0, 1}); // no rank stands aside each time
+    for (const int ranks : {96, 1009}) {
+        const CheckCases many = check_cases(ranks, false);
+        CHECK(many.cases.size() < 200);
+        for (const CheckCase& c : many.cases)
+            CHECK((c.config.parallel.tensor <= 8 && c.config.parallel.pipeline <= 8));
+    }
+    CHECK(check_cases(4, true).cases.size() > 2 * check_cases(4, false).cases.size());
+}
+
+TEST_CASE("sound trainings stay far below the tolerances")
+{
+    std::map<Precision, TinyDifference> worst;
+    const CheckCases all = check_cases(4, false);
+    for (const bool reduced : {false, true})
+        for (const CheckCase& c : all.cases) {
+            if ((c.config.parallel.reduce == ReduceType::bf16 && c.config.parallel.data > 1) != reduced)
+                continue;
+            if (contracts_on && c.config.train.precision != Precision::f64)
+                continue;
+            const RankFacts facts{"n", "p", "b", "", "", 1, 0};
+            TinyOutcome alone;
+            run_on_threads(1, [&](Comm& world) { alone = train_tiny(world, facts, on_one_rank(c.config), compile_tiny(on_one_rank(c.config), 0)); });
+            run_on_threads(4, [&](Comm& world) {
+                const TinyDifference d = compare(train_tiny(world, facts, c.config, compile_tiny(c.config, world.rank())), alone, c.config);
+                succeed_together(world, [&] {
+                    TRV_CHECK(d.initial.empty(), d.initial);
+                    const CheckTolerance t = tolerance_of(c.config);
+                    TRV_CHECK(std::max(d.losses, d.norms) < 0.4 * t.losses && d.parameters < 0.4 * t.parameters, c.text(), ": losses ", d.losses, ", norms ", d.norms,
+                              ", parameters ", d.parameters, " ", d.parameter);
+                });
+                if (world.rank() == 0 && !reduced) {
+                    TinyDifference& w = worst[c.config.train.precision];
+                    w.losses = std::max(w.losses, d.losses);
+                    w.norms = std::max(w.norms, d.norms);
+                    w.parameters = std::max(w.parameters, d.parameters);
+                }
+            });
+        }
+    for (const auto& [precision, d] : worst)
+        std::printf("%s: losses %.1e, norms %.1e, parameters %.1e\n", std::string(name_of(precision)).c_str(), d.losses, d.norms, d.parameters);
+}
+
+TEST_CASE("kernels are near what straight loops give")
+{
+    std::size_t kernels = 0;
+    run_kernels(2, 3, [&](KernelResult& result) {
+        INFO(result.kernel << ": " << result.error());
+        CHECK(result.error() < 0.5 * result.tolerance);
+        CHECK_FALSE(result.expected.empty());
+        const double error = result.error();
+        result.got.back() += 1 + std::abs(result.got.back());
+        CHECK(result.error() > error);
+        ++kernels;
+    });
+    CHECK(kernels >= 10);
+}

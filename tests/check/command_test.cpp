@@ -1,0 +1,120 @@
+// The command under the launcher, as users start it.
+#include "../train/program.hpp"
+#include "catch.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace {
+
+nlohmann::json check_json(const Outcome& outcome)
+{
+    INFO(outcome.err);
+    INFO(outcome.out);
+    return nlohmann::json::parse(outcome.out);
+}
+
+bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("a check of three ranks, and the machine file that it writes")
+{
+    const Folder folder;
+    const Outcome outcome = run_ranks({{3, {"check", "--dir", "ck", "-o", "machine.toml", "--json"}}}, folder.path());
+    const auto report = check_json(outcome);
+    CHECK(outcome.status == 0);
+    CHECK(report["status"] == 0);
+    CHECK(report["faults"] == 0); // of this machine, which may be busy; rates may be doubtful then
+    CHECK(report["ranks"] == 3);
+    CHECK(report["done"].size() == 5);
+    REQUIRE(report["nodes"].size() == 1);
+    CHECK(report["nodes"][0]["ranks"] == std::vector<int>{0, 1, 2});
+    CHECK(report["nodes"][0]["folder_write_bytes_per_second"] > 0);
+    CHECK(report["links"].size() == 3);
+    for (const char* rate : {"flops_f32", "flops_bf16", "bytes_per_second"})
+        CHECK(report["per_rank"][2][rate] > 0);
+    CHECK(std::filesystem::is_empty(folder / "ck"));
+    // The file says what the report says, and the planner takes it.
+    const std::string file = read_text(folder / "machine.toml");
+    CHECK(has(file, "flops_f32 = "));
+    const Outcome plan = run_program({"plan", "/dev/null", "model.preset=toy", "model.vocab=300", "--machine", "machine.toml", "--json"}, folder.path());
+    INFO(plan.err);
+    REQUIRE(plan.status == 0);
+    CHECK(nlohmann::json::parse(plan.out)["machine"] == report["machine"]["name"]);
+}
+
+TEST_CASE("a check of one rank, in words")
+{
+    const Folder folder;
+    const Outcome outcome = run_program({"check", "--only", "arithmetic,rates"}, folder.path());
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK(has(outcome.err, "straight loops in f64"));
+    CHECK(has(outcome.out, "GFLOP/s"));
+    CHECK(has(outcome.out, "check: all is well; "));
+    CHECK_FALSE(has(outcome.err, "composition"));
+}
+
+TEST_CASE("mistakes of a user of check")
+{
+    const Folder folder;
+    const auto fails = [&](const std::vector<std::string>& words, const std::string& message) {
+        std::vector<std::string> all{"check"};
+        all.insert(all.end(), words.begin(), words.end());
+        const Outcome outcome = run_program(all, folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status != 0);
+        CHECK(has(outcome.err, message));
+        return outcome.status;
+    };
+    CHECK(fails({"--only", "folder", "-o", "m.toml"}, "there would be nothing to write") == 2);
+    CHECK(fails({"--only", "rates", "--dir", "ck"}, "the folder would not be looked at") == 2);
+    CHECK(fails({"--only", "speed"}, "speed") == 2);
+    CHECK(fails({"--slow-rank", "7"}, "7") == 2);
+    write_text(folder / "file", "");
+    CHECK(fails({"--only", "rates", "-o", "file/m.toml"}, "file: cannot make this folder") == 1); // before anything is measured
+    CHECK(fails({"--only", "folder", "--dir", "file"}, "") == 1);
+}
+
+TEST_CASE("ranks that see different folders")
+{
+    const Folder folder;
+    std::filesystem::create_directory(folder / "a");
+    std::filesystem::create_directory(folder / "b");
+    const auto part = [&](const std::string& where) {
+        Launch launch{1, {"check", "--only", "folder", "--dir", "ck", "--json"}};
+        launch.folder = folder / where;
+        return launch;
+    };
+    const Outcome outcome = run_ranks({part("a"), part("b")}, folder.path());
+    const auto report = check_json(outcome);
+    CHECK(outcome.status == 1);
+    REQUIRE(report["findings"].size() == 1);
+    CHECK(report["findings"][0]["ranks"] == std::vector<int>{1});
+    CHECK(has(report["findings"][0]["problem"], "is not the folder that rank 0 sees"));
+}
+
+TEST_CASE("a rank that is stopped is named, and the check ends")
+{
+    const Folder folder;
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<int> ranks;
+    const Outcome outcome = run_ranks_and({{3, {"check", "--only", "environment,composition,rates", "--long", "--watchdog", "3"}}}, folder.path(), "environment", [&](int launcher) {
+        ranks = processes_below(launcher, "trivium");
+        REQUIRE(ranks.size() == 3);
+        kill(ranks[1], SIGSTOP);
+    });
+    for (const int rank : ranks)
+        kill(rank, SIGKILL);
+    INFO(outcome.err);
+    CHECK(outcome.status != 0);
+    CHECK(outcome.status == 1);
+    CHECK(has(outcome.err, "the run hangs: no sign of life from rank "));
+    CHECK(has(outcome.err, " of the check"));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+}
