@@ -63,6 +63,7 @@ Session::~Session()
 void Session::abort(int exit_status) const
 {
     std::fflush(nullptr);
+    leave_status(exit_status);
     if (started_) // the message travels through the launcher, which has its own to print
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (started_)

@@ -58,6 +58,10 @@ public:
     InternalError(const char* file, int line, const std::string& what);
 };
 
+/// Writes an exit status to the file that TRIVIUM_STATUS_FILE names, if it is not there yet: how the first of a job's ranks
+/// ended. Launchers tell of ranks that they killed for it, or nothing. Returns the status.
+int leave_status(int status);
+
 /// True where contracts that cost time are on (the `debug` preset).
 #ifdef TRIVIUM_CONTRACTS
 inline constexpr bool contracts_on = true;

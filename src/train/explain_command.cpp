@@ -171,7 +171,8 @@ int explain(const ExplainArguments& a)
         for (const std::string& name : a.skip)
             if (std::find(passes.begin(), passes.end(), name) == passes.end())
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "", "`trivium explain CONFIG.toml --only passes` lists them"});
-        if (a.only.empty() && !a.config.json)
+        const bool wanted = a.only.empty() || std::find(a.only.begin(), a.only.end(), "config") != a.only.end();
+        if (wanted && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
     }
     const Program* program = &compiled.programs[0];
@@ -233,8 +234,8 @@ void add_explain_command(Command& program)
     auto arguments = std::make_shared<ExplainArguments>();
     arguments->config.add_to(command, true, false);
     command
-        .option("--only", arguments->only, "parts to print: passes, shardings, communication, ops, graph, steps, commands, memory (default: all but commands)",
-                {.list = true, .words = {"passes", "shardings", "communication", "ops", "graph", "steps", "commands", "memory"}})
+        .option("--only", arguments->only, "parts to print: config, passes, shardings, communication, ops, graph, steps, commands, memory (default: all but commands)",
+                {.list = true, .words = {"config", "passes", "shardings", "communication", "ops", "graph", "steps", "commands", "memory"}})
         .option("--machine", arguments->machine, machine_help(), {.type = "MACHINE"})
         .option("--rank", arguments->rank, "whose part of the program (default: rank 0)", {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "train or eval", {.words = {"train", "eval"}})

@@ -34,16 +34,16 @@ int run(int argc, char* argv[])
 int main(int argc, char* argv[])
 {
     try {
-        return trivium::run(argc, argv);
+        return trivium::leave_status(trivium::run(argc, argv));
     } catch (const trivium::Error& error) {
         trivium::log_progress("");
         std::fprintf(stderr, "trivium: %s\n", error.what());
-        return error.exit_status();
+        return trivium::leave_status(error.exit_status());
     } catch (const std::bad_alloc&) {
         std::fprintf(stderr, "trivium: out of memory\n  remedy: `trivium plan` shows what a run needs\n");
-        return 1;
+        return trivium::leave_status(1);
     } catch (const std::exception& error) {
         std::fprintf(stderr, "trivium: internal error: %s\n", error.what());
-        return 1;
+        return trivium::leave_status(1);
     }
 }

@@ -1,0 +1,166 @@
+#include "slurm/job.hpp"
+
+#include "base/check.hpp"
+#include "io/metrics.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <sys/wait.h>
+#include <thread>
+
+namespace trivium::slurm {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::pair<int, std::string> run_shell(const std::string& line, const std::string& cwd)
+{
+    // Slurm's clients wait long for a controller that is busy; a test does not.
+    const std::string whole = "cd '" + cwd + "' && { " + line + "\n} 2>&1";
+    std::FILE* pipe = ::popen(whole.c_str(), "re");
+    if (pipe == nullptr)
+        throw Failure("cannot start: " + line);
+    std::string text;
+    char part[4096];
+    while (const std::size_t got = std::fread(part, 1, sizeof part, pipe))
+        text.append(part, got);
+    const int status = ::pclose(pipe);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text};
+}
+
+/// The word behind `key=` in what scontrol prints.
+std::string field(const std::string& text, const std::string& key)
+{
+    const std::size_t at = text.find(" " + key + "=");
+    if (at == std::string::npos)
+        return "";
+    const std::size_t begin = at + key.size() + 2;
+    return text.substr(begin, text.find_first_of(" \n", begin) - begin);
+}
+
+} // namespace
+
+std::string shell(const std::string& line, const std::string& cwd)
+{
+    const auto [status, text] = run_shell(line, cwd);
+    if (status != 0)
+        throw Failure(str(line, "\nended with ", status, ":\n", text));
+    return text;
+}
+
+int shell_status(const std::string& line, const std::string& cwd) { return run_shell(line, cwd).first; }
+
+Run::Run(const std::string& parent, const std::string& name) : path_(parent + "/" + name)
+{
+    fs::create_directory(path_);
+    write_text(path_ + "/run.toml", str("[model]\nlayers = 2\ndim = 16\nheads = 4\nkv_heads = 2\nffn_dim = 32\nseq = 16\n"
+                                        "[data]\ntrain = \"", parent, "/train.h5\"\n"
+                                        "[train]\nsteps = 120\nglobal_batch = 12\nmicro_batch = 2\nlr = 3e-3\nwarmup = 10\n"
+                                        "[parallel]\ndata = 2\npipeline = 2\ntensor = 2\nzero = 1\nthreads = 1\n"
+                                        "[checkpoint]\ndir = \"ck\"\nevery = 20\n[log]\ndir = \"log\"\nevery = 10\n"));
+}
+
+std::string Run::submit(const std::string& options, const std::string& script, const std::string& arguments)
+{
+    const std::string job = shell(str("sbatch --parsable --job-name=job --output=%x-%j.log --cpus-per-task=1 ", options, " ", TRIVIUM_SOURCE, "/jobs/", script, " run.toml ", arguments), path_);
+    return job.substr(0, job.find('\n'));
+}
+
+std::string Run::log() const
+{
+    std::string text;
+    for (const auto& entry : fs::directory_iterator(path_))
+        if (entry.path().extension() == ".log")
+            text += str("--- ", entry.path().filename().string(), "\n", read_text(entry.path()));
+    return text;
+}
+
+i64 Run::step() const
+{
+    if (!fs::exists(path_ + "/log/metrics.jsonl"))
+        return 0;
+    const std::vector<MetricsRecord> all = read_metrics(path_ + "/log");
+    return all.empty() ? 0 : all.back().step;
+}
+
+std::vector<double> Run::losses(const std::string& logs) const
+{
+    std::vector<double> all;
+    for (const MetricsRecord& record : read_metrics(path_ + "/" + logs)) {
+        all.push_back(record.value("loss"));
+        require(record.step == static_cast<i64>(all.size()), str(logs, ": line ", all.size(), " is of step ", record.step));
+    }
+    return all;
+}
+
+void Run::wait_until(const std::string& what, const std::function<bool()>& condition, int seconds) const
+{
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+    while (!condition()) {
+        if (std::chrono::steady_clock::now() > end)
+            fail(str("not after ", seconds, " s: ", what));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+}
+
+void Run::wait_for_end(const std::string& job, const std::string& state, int restarts) const
+{
+    JobState now;
+    const auto over = [&] {
+        now = state_of(job);
+        return now.state != "PENDING" && now.state != "RUNNING" && now.state != "COMPLETING" && now.state != "CONFIGURING";
+    };
+    wait_until(str("job ", job, " has ended"), over, 180);
+    require(now.state == state && now.restarts == restarts,
+            str("job ", job, " is ", now.state, " with status ", now.exit_status, " after ", now.restarts, " restart(s), not ", state, " after ", restarts));
+}
+
+void Run::fail(const std::string& what) const
+{
+    throw Failure(str(what, "\n", path_, ":\n", log(), shell("squeue; sinfo -N")));
+}
+
+JobState state_of(const std::string& job)
+{
+    const std::string text = shell("scontrol --oneliner show job " + job);
+    JobState state;
+    state.state = field(text, "JobState");
+    state.restarts = std::atoi(field(text, "Restarts").c_str());
+    state.exit_status = std::atoi(field(text, "ExitCode").c_str());
+    state.nodes = std::atoi(field(text, "NumNodes").c_str());
+    return state;
+}
+
+void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected, double tolerance)
+{
+    run.require(losses.size() == expected.size(), str(losses.size(), " steps instead of ", expected.size()));
+    for (std::size_t i = 0; i < losses.size(); ++i)
+        run.require(tolerance > 0 ? std::abs(losses[i] - expected[i]) <= tolerance * expected[i] : losses[i] == expected[i],
+                    str("the loss of step ", i + 1, " is ", losses[i], ", that of the uninterrupted run ", expected[i]));
+}
+
+std::vector<std::string> failures(const std::vector<std::pair<std::string, std::function<void()>>>& scenarios)
+{
+    std::vector<std::future<std::string>> running;
+    for (const auto& [name, scenario] : scenarios)
+        running.push_back(std::async(std::launch::async, [name = name, scenario = scenario]() -> std::string {
+            try {
+                scenario();
+                return "";
+            } catch (const std::exception& error) {
+                return name + ": " + error.what();
+            }
+        }));
+    std::vector<std::string> all;
+    for (std::future<std::string>& each : running)
+        if (std::string text = each.get(); !text.empty())
+            all.push_back(std::move(text));
+    return all;
+}
+
+} // namespace trivium::slurm

@@ -1,0 +1,68 @@
+#pragma once
+// Jobs on the cluster that tests/slurm/cluster has brought up. A Failure is an exception, as scenarios run on threads, where
+// Catch2 hears of nothing.
+#include "base/units.hpp"
+#include "train/program.hpp"
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace trivium::slurm {
+
+class Failure : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// What a shell's command line prints, in folder `cwd`. Failure: it ends with another status than 0.
+std::string shell(const std::string& line, const std::string& cwd = "/");
+/// Its exit status, output thrown away.
+int shell_status(const std::string& line, const std::string& cwd = "/");
+
+struct JobState {
+    std::string state; ///< as Slurm calls it: PENDING, RUNNING, COMPLETED, FAILED, …
+    int restarts = 0, exit_status = 0, nodes = 0;
+};
+
+/// The folder of a run, with a config and its data, and the jobs that train there.
+class Run {
+public:
+    /// A tiny model on a grid of 2 x 2 x 2. `name`: of the folder, in `parent`.
+    Run(const std::string& parent, const std::string& name);
+
+    /// sbatch OPTIONS jobs/SCRIPT run.toml ARGUMENTS; the job's number.
+    std::string submit(const std::string& options, const std::string& script = "train.sbatch", const std::string& arguments = "");
+    const std::string& path() const { return path_; }
+    /// Output of all jobs.
+    std::string log() const;
+    /// The last step in metrics.jsonl.
+    i64 step() const;
+    /// One a step, from the first on. Failure: a step is missing or stands twice.
+    std::vector<double> losses(const std::string& logs = "log") const;
+
+    /// Waits until `condition` holds. Failure after `seconds`, with `what` and the log.
+    void wait_until(const std::string& what, const std::function<bool()>& condition, int seconds = 120) const;
+    /// Waits until the job has ended. Failure: not as `state` after so many restarts.
+    void wait_for_end(const std::string& job, const std::string& state, int restarts) const;
+    [[noreturn]] void fail(const std::string& what) const;
+    void require(bool holds, const std::string& what) const
+    {
+        if (!holds)
+            fail(what);
+    }
+
+private:
+    std::string path_;
+};
+
+JobState state_of(const std::string& job);
+
+/// Failure where two curves differ by more than `tolerance`; 0: in any bit.
+void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected, double tolerance);
+
+/// Runs scenarios at once, each on a thread; the messages of those that failed.
+std::vector<std::string> failures(const std::vector<std::pair<std::string, std::function<void()>>>& scenarios);
+
+} // namespace trivium::slurm
