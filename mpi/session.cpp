@@ -93,7 +93,7 @@ int run_session(const std::function<int(Session&)>& body)
         if (!agreed || agreed->rank() == 0)
             print_error(error.what());
         if (agreed && agreed->members() == session.ranks())
-            return error.exit_status();
+            return leave_status(error.exit_status());
         if (agreed && agreed->rank() > 0) // the first of the group speaks, and ends this rank too
             std::this_thread::sleep_for(std::chrono::seconds(5));
         session.abort(error.exit_status());

@@ -34,7 +34,7 @@ int run(int argc, char* argv[])
 int main(int argc, char* argv[])
 {
     try {
-        return trivium::leave_status(trivium::run(argc, argv));
+        return trivium::run(argc, argv);
     } catch (const trivium::Error& error) {
         trivium::log_progress("");
         std::fprintf(stderr, "trivium: %s\n", error.what());

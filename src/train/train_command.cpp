@@ -66,7 +66,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
         trainer.emplace(std::move(config), build, *world, launches);
         const int status = trainer->run(signals);
         end(status, trainer->ending());
-        return status;
+        return leave_status(status); // here, as ranks that were idle have nothing to say
     } catch (const Error& error) {
         const std::string what = error.what();
         try {

@@ -20,7 +20,6 @@ namespace {
 
 std::pair<int, std::string> run_shell(const std::string& line, const std::string& cwd)
 {
-    // Slurm's clients wait long for a controller that is busy; a test does not.
     const std::string whole = "cd '" + cwd + "' && { " + line + "\n} 2>&1";
     std::FILE* pipe = ::popen(whole.c_str(), "re");
     if (pipe == nullptr)
@@ -60,15 +59,24 @@ Run::Run(const std::string& parent, const std::string& name) : path_(parent + "/
     fs::create_directory(path_);
     write_text(path_ + "/run.toml", str("[model]\nlayers = 2\ndim = 16\nheads = 4\nkv_heads = 2\nffn_dim = 32\nseq = 16\n"
                                         "[data]\ntrain = \"", parent, "/train.h5\"\n"
-                                        "[train]\nsteps = 120\nglobal_batch = 12\nmicro_batch = 2\nlr = 3e-3\nwarmup = 10\n"
+                                        "[train]\nsteps = ", steps, "\nglobal_batch = 12\nmicro_batch = 2\nlr = 3e-3\nwarmup = 10\n"
                                         "[parallel]\ndata = 2\npipeline = 2\ntensor = 2\nzero = 1\nthreads = 1\n"
                                         "[checkpoint]\ndir = \"ck\"\nevery = 20\n[log]\ndir = \"log\"\nevery = 10\n"));
 }
 
-std::string Run::submit(const std::string& options, const std::string& script, const std::string& arguments)
+std::string Run::submit(const std::string& options, const std::string& script, const std::string& arguments) const
 {
-    const std::string job = shell(str("sbatch --parsable --job-name=job --output=%x-%j.log --cpus-per-task=1 ", options, " ", TRIVIUM_SOURCE, "/jobs/", script, " run.toml ", arguments), path_);
+    const std::string job = shell(str("sbatch --parsable ", options, " ", TRIVIUM_SOURCE, "/jobs/", script, " run.toml ", arguments), path_);
     return job.substr(0, job.find('\n'));
+}
+
+std::string Run::slow_calls(const std::string& folder, int milliseconds) const
+{
+    const std::string program = path_ + "/slow-trivium";
+    write_text(program, str("#!/bin/sh\nexport LD_PRELOAD=", TRIVIUM_FAIL_IO, " TRIVIUM_FAIL_FOLDER=", path_, "/", folder, " TRIVIUM_FAIL_DELAY=",
+                            1000 * milliseconds, "\nexec ", TRIVIUM_PROGRAM, " \"$@\"\n"));
+    fs::permissions(program, fs::perms::owner_all);
+    return "--export=ALL,TRIVIUM=" + program;
 }
 
 std::string Run::log() const
@@ -113,7 +121,10 @@ void Run::wait_for_end(const std::string& job, const std::string& state, int res
     JobState now;
     const auto over = [&] {
         now = state_of(job);
-        return now.state != "PENDING" && now.state != "RUNNING" && now.state != "COMPLETING" && now.state != "CONFIGURING";
+        for (const char* end : {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL"})
+            if (now.state == end)
+                return true;
+        return false;
     };
     wait_until(str("job ", job, " has ended"), over, 180);
     require(now.state == state && now.restarts == restarts,
@@ -134,6 +145,29 @@ JobState state_of(const std::string& job)
     state.exit_status = std::atoi(field(text, "ExitCode").c_str());
     state.nodes = std::atoi(field(text, "NumNodes").c_str());
     return state;
+}
+
+std::string cluster(const std::string& words) { return shell(str(TRIVIUM_SOURCE, "/tests/slurm/cluster ", words)); }
+
+const Ground& Ground::common()
+{
+    static const Ground ground;
+    return ground;
+}
+
+Ground::Ground()
+{
+    ::setenv("TRIVIUM", TRIVIUM_PROGRAM, 1); // jobs get the environment
+    write_text(folder_ / "text.txt", some_text(4000));
+    const Outcome tokens = run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path());
+    if (tokens.status != 0)
+        throw Failure(tokens.err);
+    const Run here = run("here");
+    const Outcome trained = run_ranks({{8, {"train", "run.toml"}}}, here.path());
+    if (trained.status != 0)
+        throw Failure(trained.err);
+    losses_ = here.losses();
+    here.require(losses_.size() == steps && losses_.back() < losses_.front(), "it trains to the end");
 }
 
 void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected, double tolerance)

@@ -26,17 +26,22 @@ struct JobState {
     int restarts = 0, exit_status = 0, nodes = 0;
 };
 
+constexpr i64 steps = 120; ///< of each run
+
 /// The folder of a run, with a config and its data, and the jobs that train there.
 class Run {
 public:
-    /// A tiny model on a grid of 2 x 2 x 2. `name`: of the folder, in `parent`.
+    /// A tiny model on a grid of 2 x 2 x 2. `name`: of the folder, in `parent`, which has train.h5.
     Run(const std::string& parent, const std::string& name);
 
     /// sbatch OPTIONS jobs/SCRIPT run.toml ARGUMENTS; the job's number.
-    std::string submit(const std::string& options, const std::string& script = "train.sbatch", const std::string& arguments = "");
+    std::string submit(const std::string& options, const std::string& script = "train.sbatch", const std::string& arguments = "") const;
     const std::string& path() const { return path_; }
     /// Output of all jobs.
     std::string log() const;
+    /// Where the job's steps are slow: a program that trains, but each call of rank 0 that changes something below `folder`
+    /// takes so many milliseconds longer. An option of sbatch.
+    std::string slow_calls(const std::string& folder, int milliseconds) const;
     /// The last step in metrics.jsonl.
     i64 step() const;
     /// One a step, from the first on. Failure: a step is missing or stands twice.
@@ -58,6 +63,24 @@ private:
 };
 
 JobState state_of(const std::string& job);
+
+/// tests/slurm/cluster WORDS, what it prints.
+std::string cluster(const std::string& words);
+
+/// The folder of all runs, with their data, and what they are compared with: a run on 8 ranks of this machine, started without
+/// Slurm.
+class Ground {
+public:
+    static const Ground& common();
+    Run run(const std::string& name) const { return {folder_.path(), name}; }
+    const std::vector<double>& losses() const { return losses_; }
+
+private:
+    Ground();
+
+    Folder folder_;
+    std::vector<double> losses_;
+};
 
 /// Failure where two curves differ by more than `tolerance`; 0: in any bit.
 void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected, double tolerance);

@@ -1,10 +1,11 @@
-// The life of a job on a real cluster of four virtual nodes: jobs/train.sbatch is submitted, asked to stop, pre-empted, and comes
-// back; sweeps; what jobs/submit writes. tests/slurm/cluster brings the cluster up.
+// The life of a job on a real cluster of four virtual nodes, which tests/slurm/cluster has brought up: jobs/submit and
+// jobs/train.sbatch, signals, pre-emption, sweeps.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "io/temporary_folder.hpp"
 #include "slurm/job.hpp"
+#include "soak_settings.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -13,60 +14,151 @@ using namespace trivium::slurm;
 
 namespace {
 
-const std::string four_nodes = "--nodes=4 --ntasks-per-node=2";
+const std::string four_nodes = "--nodes=4 --ntasks-per-node=2 ";
+const std::string with_mpirun = "--export=ALL,TRIVIUM_LAUNCHER=mpirun ";
+const std::string submit = str(TRIVIUM_SOURCE, "/jobs/submit ");
 
-/// Text to train on, and the runs, each in a folder.
-class Ground {
-public:
-    Ground() { prepare(folder_.path()); }
-    Run run(const std::string& name) const { return {folder_.path(), name}; }
-
-private:
-    Folder folder_;
-};
+void write_cluster_file(const Run& run)
+{
+    write_text(run.path() + "/test.cluster", "# this one\npartition = main\ncores_per_node = 2\ntime = 10:00\nsetup = export FROM_SETUP=1\n");
+}
 
 } // namespace
 
 TEST_CASE("jobs come back by themselves, side by side")
 {
-    const Ground ground;
-    Run plain = ground.run("plain"), signal = ground.run("signal"), mpirun = ground.run("mpirun"), sweep = ground.run("sweep");
-    const auto asked = [](Run& run, const std::string& options) {
-        const std::string job = run.submit(options);
-        run.wait_until("step 10", [&] { return run.step() >= 10; });
-        shell("scancel --batch --signal=USR1 " + job); // as --signal=B:USR1 does
+    const Ground& ground = Ground::common();
+    const Run plain = ground.run("plain"), srun = ground.run("srun"), mpirun = ground.run("mpirun"), sweep = ground.run("sweep");
+    const auto asked = [&](const Run& run, const std::string& options) {
+        const std::string job = run.submit(four_nodes + options);
+        run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
+        shell("scancel --batch --signal=USR1 " + job); // as Slurm does for --signal=B:USR1
         run.wait_for_end(job, "COMPLETED", 1);
-        run.require(has(run.log(), "start 1"), "it says that it was started again");
+        require_same(run, run.losses(), ground.losses(), 0);
     };
-    const std::vector<std::string> failed = failures({
-        {"plain", [&] { plain.wait_for_end(plain.submit(four_nodes), "COMPLETED", 0); }},
-        {"USR1, srun", [&] { asked(signal, four_nodes); }},
-        {"USR1, mpirun", [&] { asked(mpirun, four_nodes + " --export=ALL,TRIVIUM_LAUNCHER=mpirun"); }},
-        {"sweep", [&] {
-             write_text(sweep.path() + "/members.txt", "# one line a member\ntrain.seed=0\ntrain.seed=1\ntrain.lr=fast\n\ntrain.lr=1e-3\n");
+    const auto all = failures({
+        {"jobs/submit",
+         [&] {
+             write_cluster_file(plain);
+             const std::string said = shell(submit + "--cluster ./test.cluster run.toml", plain.path());
+             plain.wait_for_end(said.substr(said.find_first_of("0123456789")), "COMPLETED", 0);
+             require_same(plain, plain.losses(), ground.losses(), 0);
+         }},
+        {"USR1, srun", [&] { asked(srun, ""); }},
+        {"USR1, mpirun", [&] { asked(mpirun, with_mpirun); }},
+        {"sweep",
+         [&] {
+             write_text(sweep.path() + "/members.txt", "# a line a member\ntrain.seed=0\ntrain.seed=1\ntrain.lr=fast\n\ntrain.lr=1e-3\n");
              const std::string job = sweep.submit("--array=1-4 --nodes=1 --ntasks-per-node=2", "array.sbatch",
-                                                  "members.txt parallel.data=2 parallel.pipeline=1 parallel.tensor=1");
+                                                  "members.txt parallel.data=1 parallel.pipeline=1");
              for (int member = 1; member <= 4; ++member)
                  sweep.wait_for_end(str(job, "_", member), member == 3 ? "FAILED" : "COMPLETED", 0);
-             sweep.require(state_of(job + "_3").exit_status == 2, "the member with a bad key ends with status 2");
+             sweep.require(state_of(job + "_3").exit_status == 2, "a member with a bad key ends with status 2");
+             sweep.require(has(sweep.log(), "train.lr"), "and says which key");
+             require_same(sweep, sweep.losses("members/1/logs"), ground.losses(), 1e-4); // two ranks
+             std::set<double> ends;
+             for (const int member : {1, 2, 4})
+                 ends.insert(sweep.losses(str("members/", member, "/logs")).at(steps - 1));
+             sweep.require(ends.size() == 3, "each member has its own run");
          }},
     });
-    for (const std::string& text : failed)
+    for (const std::string& text : all)
         UNSCOPED_INFO(text);
-    REQUIRE(failed.empty());
+    CHECK(all.empty());
+}
 
-    const std::vector<double> losses = plain.losses();
-    REQUIRE(losses.size() == 120);
-    CHECK(losses.back() < losses.front());
-    CHECK_NOTHROW(require_same(signal, signal.losses(), losses, 0));
-    CHECK_NOTHROW(require_same(mpirun, mpirun.losses(), losses, 0));
-    CHECK_NOTHROW(require_same(sweep, sweep.losses("members/1/logs"), losses, 1e-4)); // two ranks
-    std::set<double> ends;
-    for (const int member : {1, 2, 4}) {
-        const std::vector<double> theirs = sweep.losses(str("members/", member, "/logs"));
-        CHECK(theirs.size() == 120);
-        ends.insert(theirs.back());
+TEST_CASE("a job that is pre-empted comes back")
+{
+    const Ground& ground = Ground::common();
+    const Run run = ground.run("low");
+    const auto all = failures({{"pre-emption", [&] {
+        const std::string job = run.submit(four_nodes + "--partition=low");
+        run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
+        const std::string higher = shell("sbatch --parsable --partition=high --nodes=4 --exclusive --output=/dev/null --wrap 'sleep 1'");
+        run.wait_for_end(job, "COMPLETED", 1);
+        run.require(state_of(higher.substr(0, higher.find('\n'))).state == "COMPLETED", "the other has had the nodes");
+        run.require(has(run.log(), "resuming from"), "it goes on from what it has saved");
+        require_same(run, run.losses(), ground.losses(), 0);
+    }}});
+    for (const std::string& text : all)
+        UNSCOPED_INFO(text);
+    CHECK(all.empty());
+}
+
+TEST_CASE("what jobs/submit prints is what Slurm takes")
+{
+    const Ground& ground = Ground::common();
+    const Run run = ground.run("printed");
+    write_cluster_file(run);
+    write_text(run.path() + "/members.txt", "train.seed=1\ntrain.seed=2\n");
+    const std::string command = submit + "--cluster ./test.cluster --dry-run ";
+    for (const std::string& options : {std::string(), std::string("--nodes 2-4 "), std::string("--members members.txt "), std::string("--dependency=singleton --time 1:00:00 ")}) {
+        INFO(options);
+        const std::string script = shell(command + options + "run.toml train.lr=1e-3", run.path());
+        INFO(script);
+        write_text(run.path() + "/script", script);
+        CHECK_NOTHROW(shell("sbatch --test-only script", run.path()));
+        CHECK_NOTHROW(shell("shellcheck --exclude=SC1090 script || [ $? -eq 127 ]", run.path()));
+        CHECK(has(script, "#SBATCH --partition=main\n"));
+        CHECK(has(script, "export FROM_SETUP=1\n"));
+        CHECK(has(script, "run.toml"));
+        CHECK(has(script, "train.lr=1e-3"));
+        CHECK(has(script, options.starts_with("--nodes") ? "#SBATCH --nodes=2-4\n#SBATCH --mincpus=2\n" : "#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=2\n"));
+        CHECK(has(script, "#SBATCH --array=1-2\n") == options.starts_with("--members"));
+        CHECK(has(script, "#SBATCH --dependency=singleton\n") == options.starts_with("--dep"));
     }
-    CHECK(ends.size() == 3);
-    CHECK_FALSE(std::filesystem::exists(sweep.path() + "/members/3/logs/metrics.jsonl"));
+
+    // The signal comes the earlier, the longer a save takes.
+    CHECK(has(shell(command + "run.toml", run.path()), "#SBATCH --signal=B:USR1@60\n"));
+    std::filesystem::create_directory(run.path() + "/log");
+    write_text(run.path() + "/log/metrics.jsonl", "{\"step\":1,\"step_seconds\":3.5,\"checkpoint_seconds\":41.5}\n{\"step\":2,\"step_seconds\":1,\"checkpoint_seconds\":9}\n");
+    const std::string script = shell(command + "run.toml", run.path());
+    INFO(script);
+    CHECK(has(script, "#SBATCH --signal=B:USR1@120\n")); // 30 + 2 x (41.5 + 3.5)
+    CHECK(has(script, "the longest save in log/metrics.jsonl"));
+}
+
+TEST_CASE("what jobs/submit cannot do, it says")
+{
+    const Ground& ground = Ground::common();
+    const Run run = ground.run("submit");
+    write_cluster_file(run);
+    write_text(run.path() + "/bad.cluster", "partition = main\n\npartiton = low\n");
+    write_text(run.path() + "/wide.cluster", "cores_per_node = 5\nexclusive = yes\n");
+    const auto said = [&](const std::string& words) {
+        INFO(words);
+        const std::string output = shell(str(submit, words, " && exit 9; [ $? -eq 2 ]"), run.path());
+        CHECK_FALSE(has(output, "#SBATCH"));
+        return output;
+    };
+    CHECK(has(said("run.toml"), "one of cpu h100 laptop"));
+    CHECK(has(said("--cluster h10 run.toml"), "did you mean 'h100'?"));
+    CHECK(has(said("--cluster ./bad.cluster run.toml"), "bad.cluster:3: unknown key 'partiton'"));
+    CHECK(has(said("--cluster ./bad.cluster run.toml"), "did you mean 'partition'?"));
+    CHECK(has(said("--cluster ./test.cluster --dry-run none.toml"), "none.toml: cannot be read"));
+    CHECK(has(said("--cluster ./test.cluster --dry-run run.toml train.lrr=1"), "train.lrr"));
+    CHECK(has(said("--cluster ./wide.cluster --dry-run run.toml"), "8 ranks (data 2 x pipeline 2 x tensor 2) do not fill nodes of 5"));
+    CHECK(has(said("--cluster ./wide.cluster --dry-run run.toml"), "--tasks-per-node 4"));
+    CHECK(has(said("--cluster ./wide.cluster --dry-run run.toml parallel.data=1"), "4 ranks (data 1 x pipeline 2 x tensor 2) do not fill nodes of 5"));
+    CHECK(has(said("--cluster ./test.cluster --nodes 2-3 --dry-run run.toml"), "fill 4 node(s)"));
+    CHECK(has(said("--cluster ./test.cluster --time 1 --dry-run run.toml"), "leaves no time to train"));
+    CHECK(has(said("--cluster ./test.cluster --array=1-4 --dry-run run.toml"), "--members"));
+    CHECK(has(said("--cluster ./test.cluster --dry run.toml"), "--dry: is no option"));
+}
+
+TEST_CASE("a real time limit") // in tests/soak: limits are whole minutes
+{
+    if (soak::number("TRIVIUM_SOAK_SECONDS", 1) < 100)
+        return;
+    const Ground& ground = Ground::common();
+    const Run run = ground.run("limit");
+    const auto all = failures({{"limit", [&] {
+        const std::string job = run.submit(four_nodes + "--time=1 --signal=B:USR1@20 " + run.slow_calls("log", 700));
+        run.wait_for_end(job, "COMPLETED", 1);
+        run.require(has(run.log(), "stopped on"), "it has stopped in time");
+        require_same(run, run.losses(), ground.losses(), 0);
+    }}});
+    for (const std::string& text : all)
+        UNSCOPED_INFO(text);
+    CHECK(all.empty());
 }
