@@ -160,7 +160,7 @@ void Watchdog::end_run(const Diagnosis& d)
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
     try {
-        leave_status(please_requeue);
+        leave_status(config_.status);
         if (!config_.log_dir.empty()) {
             end_last_launch(config_.log_dir, config_.status, "hang: " + d.cause);
             write_file(config_.log_dir + "/hang.txt", text);
