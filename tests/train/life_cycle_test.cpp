@@ -205,6 +205,7 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
     const Outcome hung = run_ranks_and({{4, Run::arguments(2, 2, more)}}, run.folder.path(), "saved ck/step-00000020", [&](int launcher) {
         const auto ranks = processes_below(launcher, "trivium");
         REQUIRE(ranks.size() == 4);
+        std::this_thread::sleep_for(std::chrono::milliseconds(1200)); // it says what it is at twice a second
         victim = ranks[static_cast<std::size_t>(std::find_if(ranks.begin(), ranks.end(), [&](int process) { return is_rank(process, stops); }) - ranks.begin()) % 4];
         kill(victim, SIGSTOP);
     });
