@@ -107,6 +107,12 @@ TEST_CASE("what jobs/submit prints is what Slurm takes")
         CHECK(has(script, "#SBATCH --array=1-2\n") == options.starts_with("--members"));
         CHECK(has(script, "#SBATCH --dependency=singleton\n") == options.starts_with("--dep"));
     }
+    write_text(run.path() + "/gpu.cluster", "cores_per_node = 8\ngpus_per_node = 2\nexclusive = yes\nmachine = h100\noption = --mem=0\n");
+    write_text(run.path() + "/script", shell(submit + "--cluster ./gpu.cluster --dry-run run.toml", run.path()));
+    INFO(read_text(run.path() + "/script"));
+    CHECK_NOTHROW(shell("sbatch --test-only script", run.path()));
+    for (const char* line : {"--nodes=4", "--ntasks-per-node=2", "--cpus-per-task=4", "--gpus-per-node=2", "--exclusive", "--mem=0"})
+        CHECK(has(read_text(run.path() + "/script"), str("#SBATCH ", line, "\n")));
 
     // The signal comes the earlier, the longer a save takes.
     CHECK(has(shell(command + "run.toml", run.path()), "#SBATCH --signal=B:USR1@60\n"));
