@@ -85,14 +85,32 @@ std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& 
 
 Seconds system_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// The first line that one text has and the other has not.
-std::string first_difference(const std::string& text, const std::string& other)
+/// The lines that one text has and the other has not.
+std::vector<std::string> lines_beside(const std::string& text, const std::string& other)
 {
+    std::vector<std::string> lines;
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);)
         if (("\n" + other).find("\n" + line + "\n") == std::string::npos)
-            return line;
-    return "nothing of its own";
+            lines.push_back(line);
+    return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines)
+{
+    std::string text;
+    for (const std::string& line : lines)
+        text += (text.empty() ? "" : ", ") + line;
+    return text.empty() ? "nothing of its own" : text;
+}
+
+/// Of the compiler and the system: nodes that were updated at other times differ in these, and may.
+bool is_of_system(const std::string& library)
+{
+    for (const char* name : {"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++"})
+        if (library.rfind(name, 0) == 0)
+            return true;
+    return false;
 }
 
 /// Cores that ranks of a node share, and the threads they have there.
@@ -119,18 +137,23 @@ std::vector<Shared> shared_cores(const CheckReport& report)
     return all;
 }
 
+struct Unlike {
+    std::string expected, seen;
+    Severity severity = Severity::fault;
+};
+
 /// A finding for every group of ranks that has not what most have.
 template <class Member>
-void must_be_alike(CheckReport& report, Severity severity, Member member, const std::string& problem, const std::string& remedy,
-                   const std::function<std::array<std::string, 2>(const std::string& most, const std::string& other)>& expected_seen)
+void must_be_alike(CheckReport& report, Member member, const std::string& problem, const std::string& remedy,
+                   const std::function<Unlike(const std::string& most, const std::string& other)>& compare)
 {
     std::vector<std::string> values;
     for (const RankFacts& facts : report.facts)
         values.push_back(str(facts.*member));
     const auto groups = group_ranks(values);
     for (std::size_t i = 1; i < groups.size(); ++i) {
-        const auto [expected, seen] = expected_seen(groups[0].first, groups[i].first);
-        report.findings.push_back({CheckPart::environment, severity, groups[i].second, problem, expected, seen, remedy});
+        const Unlike unlike = compare(groups[0].first, groups[i].first);
+        report.findings.push_back({CheckPart::environment, unlike.severity, groups[i].second, problem, unlike.expected, unlike.seen, remedy});
     }
 }
 
@@ -159,19 +182,21 @@ std::vector<int> crowded_nodes(const CheckReport& report)
 
 void judge_environment(CheckReport& report)
 {
-    const auto as_they_are = [](const std::string& most, const std::string& other) { return std::array<std::string, 2>{most, other}; };
-    must_be_alike(report, Severity::fault, &RankFacts::build, "another build than most ranks run",
-                  "start the same program on all nodes: install it on a file system that they share, or anew on these", as_they_are);
-    must_be_alike(report, Severity::fault, &RankFacts::libraries, "other libraries than most ranks have loaded",
-                  "load the same modules in the job script on all nodes, and compare LD_LIBRARY_PATH",
-                  [](const std::string& most, const std::string& other) {
-                      return std::array<std::string, 2>{first_difference(most, other) + " bytes", first_difference(other, most) + " bytes"};
+    must_be_alike(report, &RankFacts::build, "another build than most ranks run",
+                  "start the same program on all nodes: install it on a file system that they share, or anew on these",
+                  [](const std::string& most, const std::string& other) { return Unlike{most, other}; });
+    must_be_alike(report, &RankFacts::libraries, "other libraries than most ranks have loaded",
+                  "load the same modules in the job script on all nodes, and compare LD_LIBRARY_PATH", [](const std::string& most, const std::string& other) {
+                      const std::vector<std::string> theirs = lines_beside(most, other), own = lines_beside(other, most);
+                      const bool system = std::all_of(theirs.begin(), theirs.end(), is_of_system) && std::all_of(own.begin(), own.end(), is_of_system);
+                      return Unlike{joined(theirs) + " bytes", joined(own) + " bytes", system ? Severity::warning : Severity::fault};
                   });
-    must_be_alike(report, Severity::fault, &RankFacts::threads, "another number of threads than most ranks have",
+    must_be_alike(report, &RankFacts::threads, "another number of threads than most ranks have",
                   "give each rank as many cores (--cpus-per-task, --map-by), or give --threads (in a run: parallel.threads)",
-                  [](const std::string& most, const std::string& other) { return std::array<std::string, 2>{most + " thread(s)", other}; });
-    must_be_alike(report, Severity::warning, &RankFacts::processor, "another processor than most ranks have",
-                  "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and the bits differ", as_they_are);
+                  [](const std::string& most, const std::string& other) { return Unlike{most + " thread(s)", other}; });
+    must_be_alike(report, &RankFacts::processor, "another processor than most ranks have",
+                  "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and the bits differ",
+                  [](const std::string& most, const std::string& other) { return Unlike{most, other, Severity::warning}; });
     for (const Shared& shared : shared_cores(report))
         report.findings.push_back({CheckPart::environment, Severity::warning, shared.ranks, "cores that are shared with other ranks",
                                    "a core for each thread", str(shared.threads, " thread(s) of ", shared.ranks.size(), " rank(s) on ", shared.cores, " core(s)"),

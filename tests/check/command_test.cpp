@@ -99,6 +99,25 @@ TEST_CASE("ranks that see different folders")
     CHECK(has(report["findings"][0]["problem"], "is not the folder that rank 0 sees"));
 }
 
+TEST_CASE("a rank that runs another build")
+{
+    const Folder folder;
+    std::filesystem::copy(TRIVIUM_PROGRAM, folder / "older");
+    std::ofstream(folder / "older", std::ios::app) << "one byte more";
+    const std::vector<std::string> words{"check", "--only", "environment", "--json"};
+    const Outcome outcome = run_ranks({{2, words}, {1, words, "", folder / "older"}}, folder.path());
+    const auto report = check_json(outcome);
+    CHECK(outcome.status == 1);
+    bool found = false;
+    for (const auto& finding : report["findings"])
+        if (finding["severity"] == "fault") {
+            CHECK(has(finding["problem"], "another build than most ranks run"));
+            CHECK(finding["ranks"] == std::vector<int>{2});
+            found = true;
+        }
+    CHECK(found);
+}
+
 TEST_CASE("a rank that is stopped is named, and the check ends")
 {
     const Folder folder;

@@ -235,7 +235,7 @@ TEST_CASE("another build, other libraries, another number of threads, a wrong cl
         });
     };
     require_found(environment([](Rank& me) { me.facts.build = "an older build"; }), CheckPart::environment, {3}, "another build");
-    require_found(environment([](Rank& me) { me.facts.libraries = "libm 2\n"; }), CheckPart::environment, {3}, "other libraries");
+    require_found(environment([](Rank& me) { me.facts.libraries = "libmpi.so.40 2\n"; }), CheckPart::environment, {3}, "other libraries");
     require_found(environment([](Rank& me) { me.facts.threads = 0; }), CheckPart::environment, {3}, "another number of threads");
     const CheckReport late = environment([](Rank& me) { me.config.hooks.clock = [] { return 1e9; }; });
     require_found(late, CheckPart::environment, {3}, "a clock that is wrong");

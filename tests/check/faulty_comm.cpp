@@ -94,7 +94,7 @@ CheckReport check_on_threads(int ranks, const std::function<void(Rank&)>& prepar
     run_on_threads(ranks, [&](Comm& world) {
         Rank me;
         me.rank = world.rank();
-        me.facts = {str("n", world.rank() / 2), "a processor", "a build", "libm 1\n", std::to_string(world.rank() % 2), 1, 0};
+        me.facts = {str("n", world.rank() / 2), "a processor", "a build", "libmpi.so.40 1\n", std::to_string(world.rank() % 2), 1, 0};
         prepare(me);
         // Groups are named from the mesh of the training that is about to begin.
         me.config.hooks.compiled = [&me, then = me.config.hooks.compiled](const RunConfig& config, Compiled& compiled) {

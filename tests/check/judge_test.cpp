@@ -19,7 +19,7 @@ CheckReport cluster(int nodes, int each)
 {
     CheckReport report;
     for (int rank = 0; rank < nodes * each; ++rank) {
-        report.facts.push_back({str("n", rank / each), "a processor", "a build", "libm 1\n", std::to_string(rank % each), 1, 0});
+        report.facts.push_back({str("n", rank / each), "a processor", "a build", "libm.so.6 1\n", std::to_string(rank % each), 1, 0});
         report.node_of_rank.push_back(rank / each);
         report.rates.push_back({100e9, 200e9, 10e9, 1});
     }
@@ -203,13 +203,14 @@ TEST_CASE("what ranks must have in common")
 {
     CheckReport report = cluster(3, 2);
     report.facts[4].build = report.facts[5].build = "an older build";
-    report.facts[1].libraries = "libm 2\n";
+    report.facts[1].libraries = "libm.so.6 1\nlibmpi.so.40 2\n";
+    report.facts[3].libraries = "libm.so.6 2\n";
     report.facts[0].processor = "another processor";
     judge_environment(report);
-    check_findings(report, {{{4, 5}, "another build"}, {{1}, "other libraries"}, {{0}, "another processor", Severity::warning}});
+    check_findings(report, {{{4, 5}, "another build"}, {{1}, "other libraries"}, {{3}, "other libraries", Severity::warning}, {{0}, "another processor", Severity::warning}});
     CHECK(report.findings[0].expected == "a build");
     CHECK(report.findings[0].seen == "an older build");
-    CHECK(report.findings[1].seen.find("libm 2") == 0);
+    CHECK(report.findings[1].seen == "libmpi.so.40 2 bytes");
     CheckReport shared = cluster(2, 2);
     shared.facts[2].cores = shared.facts[3].cores = "0,1,2";
     shared.facts[2].threads = shared.facts[3].threads = 2;

@@ -80,7 +80,7 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
         if (!parts[i].folder.empty())
             for (const std::string& word : {std::string("env"), std::string("-C"), parts[i].folder}) // the launchers' own options differ
                 words.push_back(word);
-        words.push_back(TRIVIUM_PROGRAM);
+        words.push_back(parts[i].program.empty() ? TRIVIUM_PROGRAM : parts[i].program);
         words.insert(words.end(), parts[i].arguments.begin(), parts[i].arguments.end());
     }
     return words;

@@ -16,7 +16,8 @@ Outcome run_program(const std::vector<std::string>& arguments, const std::string
 struct Launch {
     int ranks = 1;
     std::vector<std::string> arguments;
-    std::string folder{}; ///< where they start; empty: where the launcher does
+    std::string folder{};  ///< where they start; empty: where the launcher does
+    std::string program{}; ///< what they run; empty: the program under test
 };
 /// Runs the program under the MPI launcher; several parts are one job.
 Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd);
