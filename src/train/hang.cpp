@@ -33,7 +33,8 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
         const RankNews& n = news[rank];
         if (n.left)
             continue;
-        const std::string what = n.silent > limit ? "no sign of life; last in " + activity_of(n) + (n.waits.empty() ? "" : ", where it waited for " + n.waits)
+        const std::string what = !n.heard ? "never heard"
+                                 : n.silent > limit ? "no sign of life; last in " + activity_of(n) + (n.waits.empty() ? "" : ", where it waited for " + n.waits)
                                  : n.waits.empty() ? "at work in " + activity_of(n)
                                                    : "waits for " + n.waits + " in " + activity_of(n);
         groups[what].push_back(static_cast<int>(rank));
@@ -63,25 +64,31 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
 
 Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit)
 {
-    std::vector<int> silent, working;
-    bool all_stalled = true;
-    Seconds shortest = 1e30;
+    std::vector<int> silent, working, missed;
+    Seconds shortest = 1e30; // without progress, of those that are heard
     for (std::size_t rank = 0; rank < news.size(); ++rank) {
         const RankNews& n = news[rank];
         if (n.left)
             continue;
-        if (n.silent > limit)
+        const bool is_heard = n.silent <= limit;
+        if (!is_heard)
+            missed.push_back(static_cast<int>(rank));
+        if (!is_heard && n.heard)
             silent.push_back(static_cast<int>(rank));
-        else if (n.waits.empty())
+        if (is_heard ? n.waits.empty() : !n.heard)
             working.push_back(static_cast<int>(rank));
-        all_stalled = all_stalled && n.stalled > limit;
-        shortest = std::min(shortest, n.stalled);
+        if (is_heard)
+            shortest = std::min(shortest, n.stalled);
     }
+    const bool known = shortest < 1e30, moves = known && shortest <= limit;
     Diagnosis d;
-    if (!silent.empty()) {
+    if (moves && !missed.empty()) {
+        d.health = Health::deaf;
+        d.cause = str("the run gets on, but nothing is heard of ", print_ranks_of(missed, news), ", so a hang there would not be told; UDP must pass between the nodes");
+    } else if (!moves && !silent.empty()) {
         d.health = Health::hung;
         d.cause = str("no sign of life from ", print_ranks_of(silent, news));
-    } else if (all_stalled && shortest < 1e30) {
+    } else if (!moves && known) {
         d.health = working.empty() || shortest > much_longer * limit ? Health::hung : Health::slow;
         d.cause = working.empty() ? "all ranks wait, and nothing moves" : str(print_ranks_of(working, news), working.size() == 1 ? " works" : " work", " at one thing, and all others wait");
     }

@@ -11,6 +11,7 @@ namespace trivium {
 struct RankNews {
     Seconds silent = 0;   ///< since it was last heard
     Seconds stalled = 0;  ///< without progress, as far as is known
+    bool heard = true;    ///< at all, since the beginning
     bool left = false;    ///< it said that it has ended its work
     std::string node{};
     std::string phase{};  ///< of the run, such as "step 12"
@@ -20,6 +21,7 @@ struct RankNews {
 
 enum class Health {
     fine,
+    deaf, ///< the run gets on, though some rank is not heard: datagrams do not pass
     slow, ///< some rank works at one thing for longer than the limit, and the others wait for it
     hung  ///< a rank is silent, all wait for each other, or the slow one takes twenty times the limit
 };
@@ -30,7 +32,8 @@ struct Diagnosis {
     std::vector<std::string> ranks{}; ///< a line for each group of ranks that are at the same, at most 20
 };
 
-/// `news` by rank; `limit`: job.watchdog. A run in which any rank gets on is fine, unless one is silent.
+/// `news` by rank; `limit`: job.watchdog. A run in which any rank gets on does not hang: ranks wait for each other at every step.
+/// A rank that was never heard is taken to work.
 Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit);
 
 } // namespace trivium

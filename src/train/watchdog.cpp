@@ -13,6 +13,7 @@
 #include <ctime>
 #include <sstream>
 #include <unistd.h>
+#include <utility>
 
 namespace trivium {
 
@@ -39,8 +40,12 @@ Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
 {
     if (ranks_ > 1)
         channel_.emplace(world);
+    const std::vector<std::string> nodes = gather_texts(world, node_);
     if (is_monitor())
-        heard_.resize(static_cast<std::size_t>(ranks_));
+        for (const std::string& node : nodes)
+            heard_.emplace_back().news.node = node;
+    progressed_ = now();
+    tell(); // at once: who was never heard is not said to be silent
     thread_ = std::thread([this] { run(); });
 }
 
@@ -108,6 +113,7 @@ void Watchdog::take(int from, const std::string& text)
 {
     Heard& heard = heard_[static_cast<std::size_t>(from)];
     heard.at = now();
+    heard.at_all = true;
     heard.left = text.starts_with(farewell);
     if (heard.left || !text.starts_with(news))
         return;
@@ -133,6 +139,7 @@ void Watchdog::judge()
     for (const Heard& each : heard_) {
         RankNews& n = all.emplace_back(each.news);
         n.left = each.left;
+        n.heard = each.at_all;
         n.silent = time - each.at;
         n.stalled = each.stalled + n.silent;
     }
@@ -142,6 +149,8 @@ void Watchdog::judge()
         return;
     if (d.health == Health::hung && ranks_ > 1)
         end_run(d);
+    if (d.health == Health::deaf && !std::exchange(deaf_said_, true))
+        log_warning(d.cause);
     if (d.health == Health::slow && !slow_said_) {
         log_warning(str(d.cause, ":"));
         for (const std::string& line : d.ranks)

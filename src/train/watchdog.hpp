@@ -49,11 +49,11 @@ private:
     Seconds progressed_ = 0, told_ = 0;
     struct Heard {
         Seconds at = 0, stalled = 0;
-        bool left = false, signalled = false;
+        bool at_all = false, left = false, signalled = false;
         RankNews news{};
     };
     std::vector<Heard> heard_; ///< by rank, on monitors
-    bool slow_said_ = false;
+    bool slow_said_ = false, deaf_said_ = false;
 
     std::thread thread_; ///< last: it uses all the others
 };

@@ -27,14 +27,32 @@ TEST_CASE("ranks that get on are fine, whoever waits")
     CHECK(diagnose({}, 30).health == Health::fine);
 }
 
-TEST_CASE("a rank that is silent is to blame, whatever the others do")
+TEST_CASE("a rank that is silent is to blame once the others stall")
 {
-    const Diagnosis d = diagnose({rank(0, 29, "rank 2", "all_reduce over data of a"), rank(0, 29, "rank 2", "all_reduce over data of a"), rank(31, 31, "")}, 30);
+    const Diagnosis d = diagnose({rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(31, 31, "")}, 30);
     CHECK(d.health == Health::hung);
     CHECK(d.cause == "no sign of life from rank 2 (n1)");
     REQUIRE(d.ranks.size() == 2);
     CHECK(d.ranks[0] == "rank 2 (n1): no sign of life; last in step 7, matmul, for 31 s");
-    CHECK(d.ranks[1] == "ranks 0, 1 (n1): waits for rank 2 in step 7, all_reduce over data of a, for 29 s");
+    CHECK(d.ranks[1] == "ranks 0, 1 (n1): waits for rank 2 in step 7, all_reduce over data of a, for 30 s");
+}
+
+TEST_CASE("where datagrams do not pass, a run that gets on is left alone")
+{
+    RankNews unheard = rank(31, 31, "", "");
+    unheard.heard = false;
+    const Diagnosis d = diagnose({rank(0, 1, ""), unheard, unheard}, 30);
+    CHECK(d.health == Health::deaf);
+    CHECK(d.cause.find("nothing is heard of ranks 1, 2 (n1)") != std::string::npos);
+    CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::deaf);
+    // It may be at long work, such as loading.
+    const Diagnosis slow = diagnose({rank(0, 31, "rank 1"), unheard}, 30);
+    CHECK(slow.health == Health::slow);
+    CHECK(slow.cause == "rank 1 (n1) works at one thing, and all others wait");
+    CHECK(slow.ranks.front() == "rank 1 (n1): never heard, for 31 s");
+    CHECK(diagnose({rank(0, 700, "rank 1"), unheard}, 30).health == Health::hung);
+    // Others do not hide one that fell silent.
+    CHECK(diagnose({rank(0, 31, "rank 1"), unheard, rank(32, 32, "")}, 30).cause == "no sign of life from rank 2 (n1)");
 }
 
 TEST_CASE("one that has left is missed by nobody")
