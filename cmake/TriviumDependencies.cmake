@@ -40,6 +40,14 @@ if(TRIVIUM_RUNTIME)
   if(Kokkos_VERSION VERSION_LESS 3.4)
     message(FATAL_ERROR "Trivium needs Kokkos >= 3.4; ${Kokkos_DIR} has ${Kokkos_VERSION}.")
   endif()
+  foreach(device IN ITEMS HIP SYCL OPENMPTARGET OPENACC HPX)
+    if("${device}" IN_LIST Kokkos_DEVICES)
+      message(FATAL_ERROR "${Kokkos_DIR} is built with ${device}, which Trivium has no kernels for.\n"
+        "  Take a Kokkos with SERIAL, THREADS or OPENMP, and with CUDA for the preset 'cuda'\n"
+        "  Spack:      spack install kokkos ~rocm ~sycl\n"
+        "  elsewhere:  pass -DCMAKE_PREFIX_PATH=<where it is installed>")
+    endif()
+  endforeach()
   if(Kokkos_VERSION VERSION_LESS 4)
     # Debian's 3.4 exports an include path that does not exist.
     foreach(dir IN LISTS Kokkos_INCLUDE_DIRS Kokkos_INCLUDE_DIR)

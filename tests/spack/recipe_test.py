@@ -102,6 +102,14 @@ class Dependencies(unittest.TestCase):
             self.assertTrue(any(f"@{version[1]}:" in spec for spec in specs), f"CMake needs {what}; the recipe says {specs}")
         self.assertGreater(checked, 7)
 
+    def test_back_ends_that_cmake_refuses_are_not_asked_for(self):
+        spack_names = {"HIP": "rocm"}
+        refused = re.search(r"foreach\(device IN ITEMS ([A-Z ]+)\)", CMAKE)[1].split()
+        always = [arguments[0] for arguments, options in SAID.calls["depends_on"] if not options]
+        off = set(re.findall(r"~(\w+)", " ".join(spec for spec in always if spec.startswith("kokkos"))))
+        self.assertEqual(off, {"rocm", "sycl"})  # the others' variants are not in every Kokkos
+        self.assertLessEqual(off, {spack_names.get(device, device.lower()) for device in refused})
+
     def test_the_version_of_cmake(self):
         version = re.search(r"cmake_minimum_required\(VERSION ([\d.]+)\)", text("CMakeLists.txt"))[1]
         self.assertIn(f"cmake@{version}:", SAID.needs("cmake"))

@@ -60,6 +60,7 @@ class Trivium(CMakePackage, CudaPackage):
     depends_on("catch2@2.13:", type="test")
 
     # A Kokkos with another back-end would have sources compiled for it.
+    depends_on("kokkos~rocm~sycl")
     depends_on("kokkos~cuda", when="~cuda")
     depends_on("kokkos~openmp", when="~openmp")
     depends_on("onednn@2.6: cpu_runtime=omp", when="~cuda+openmp")
