@@ -7,9 +7,11 @@
 #include "mpi/nccl.hpp"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
+#include <mutex>
 #include <new>
 #include <thread>
 
@@ -25,6 +27,42 @@ bool launched_as_rank()
             return true;
     return false;
 }
+
+/// Ends the process where what it waits for has not come in time: there is no watchdog yet, and no checkpoint to lose.
+class Patience {
+public:
+    explicit Patience(const char* what)
+        : thread_([this, what] {
+              const char* given = std::getenv("TRIVIUM_START_LIMIT");
+              const double limit = given ? std::strtod(given, nullptr) : 600;
+              std::unique_lock lock(mutex_);
+              if (limit <= 0 || over_.wait_for(lock, std::chrono::duration<double>(limit), [this] { return is_over_; }))
+                  return;
+              std::fprintf(stderr, "trivium: %s has not come back for %.0f s\n  reason: a rank did not start, or the network between the nodes does not carry MPI\n"
+                           "  remedy: see whether `mpirun -n 2 hostname` and a small run on two nodes work; TRIVIUM_START_LIMIT sets the time (0: none)\n", what, limit);
+              std::fflush(stderr);
+              std::_Exit(1);
+          })
+    {
+    }
+    Patience(const Patience&) = delete;
+    Patience& operator=(const Patience&) = delete;
+    ~Patience()
+    {
+        {
+            const std::lock_guard lock(mutex_);
+            is_over_ = true;
+        }
+        over_.notify_all();
+        thread_.join();
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable over_;
+    bool is_over_ = false;
+    std::thread thread_; ///< last: it uses the others
+};
 
 } // namespace
 
@@ -43,9 +81,12 @@ Session::Session()
         return;
     }
     int provided = 0;
-    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    started_ = true;
-    world_ = make_mpi_world(node_name());
+    {
+        const Patience patience("the start of MPI");
+        check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+        started_ = true;
+        world_ = make_mpi_world(node_name());
+    }
     if (world_->size() == 1)
         world_ = make_self_comm();
     rank_ = world_->rank();

@@ -25,6 +25,17 @@ std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<Rank
 
 std::string activity_of(const RankNews& n) { return n.phase + (n.piece.empty() ? "" : ", " + n.piece); }
 
+std::string what_it_does(const RankNews& n, Seconds limit)
+{
+    if (!n.heard)
+        return "never heard";
+    if (n.silent > limit)
+        return "no sign of life; last in " + activity_of(n) + (n.waits.empty() ? "" : ", where it waited for " + n.waits);
+    return n.waits.empty() ? "at work in " + activity_of(n) : "waits for " + n.waits + " in " + activity_of(n);
+}
+
+std::string line_of(const std::string& ranks, const std::string& what, Seconds time) { return fmt::format("{}: {}, for {:.0f} s", ranks, what, time); }
+
 /// Ranks that say the same share a line.
 std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds limit)
 {
@@ -33,10 +44,7 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
         const RankNews& n = news[rank];
         if (n.left)
             continue;
-        const std::string what = !n.heard ? "never heard"
-                                 : n.silent > limit ? "no sign of life; last in " + activity_of(n) + (n.waits.empty() ? "" : ", where it waited for " + n.waits)
-                                 : n.waits.empty() ? "at work in " + activity_of(n)
-                                                   : "waits for " + n.waits + " in " + activity_of(n);
+        const std::string what = what_it_does(n, limit);
         groups[what].push_back(static_cast<int>(rank));
     }
     std::vector<std::pair<int, std::string>> lines;
@@ -46,7 +54,7 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
             silent = std::min(silent, news[static_cast<std::size_t>(rank)].silent);
             stalled = std::min(stalled, news[static_cast<std::size_t>(rank)].stalled);
         }
-        lines.emplace_back(silent > limit ? -1 : ranks.front(), fmt::format("{}: {}, for {:.0f} s", print_ranks_of(ranks, news), what, silent > limit ? silent : stalled));
+        lines.emplace_back(silent > limit ? -1 : ranks.front(), line_of(print_ranks_of(ranks, news), what, silent > limit ? silent : stalled));
     }
     std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
@@ -61,6 +69,11 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
 }
 
 } // namespace
+
+std::string describe_rank(int rank, const RankNews& n, Seconds limit)
+{
+    return line_of(str(print_ranks({rank}), " (", n.node, ")"), what_it_does(n, limit), n.stalled);
+}
 
 Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit)
 {

@@ -32,6 +32,9 @@ struct Diagnosis {
     std::vector<std::string> ranks{}; ///< a line for each group of ranks that are at the same, at most 20
 };
 
+/// "rank 3 (n2): waits for rank 4 in step 7, send over pipeline of x, for 31 s".
+std::string describe_rank(int rank, const RankNews& news, Seconds limit);
+
 /// `news` by rank; `limit`: job.watchdog. A run in which any rank gets on does not hang: ranks wait for each other at every step.
 /// A rank that was never heard is taken to work.
 Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit);

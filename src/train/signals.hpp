@@ -41,6 +41,8 @@ public:
 
     /// The signal to stop that came last, or 0.
     int stop() const { return last(); }
+    /// As if this process had got it.
+    void raise(int number) const { last() = number; }
     /// Whether a save was asked for since the last call.
     bool take_demand() const { return demanded().exchange(false); }
 

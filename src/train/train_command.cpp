@@ -1,4 +1,5 @@
 // `trivium train`.
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "mpi/session.hpp"
@@ -29,11 +30,36 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]", str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
                              "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; parallel.strategy=auto takes the nearest"});
-        if (const std::string chosen = describe_grid(config.parallel); chosen != given)
+        const std::string chosen = describe_grid(config.parallel);
+        if (chosen != given || ranks < world.size())
             log_info(str("for ", world.size(), " ranks: ", chosen, ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "", "; the config has ", given));
     });
     require_same_config(world, config);
     return config;
+}
+
+/// As one of the grid's ranks.
+int train_on(Comm& world, RunConfig config, const RunSignals& signals, const std::string& build)
+{
+    std::optional<LaunchLog> launches;
+    std::optional<Trainer> trainer;
+    const auto end = [&](int status, const std::string& reason) {
+        if (launches)
+            launches->end(status, reason, trainer ? trainer->step() : -1);
+    };
+    try {
+        trainer.emplace(std::move(config), build, world, launches);
+        const int status = trainer->run(signals);
+        end(status, trainer->ending());
+        return leave_status(status); // here, as ranks that are idle have nothing to say
+    } catch (const Error& error) {
+        const std::string what = error.what();
+        try {
+            end(error.exit_status(), what.substr(0, what.find('\n')));
+        } catch (const Error&) { // the disk, no doubt; the first error counts
+        }
+        throw;
+    }
 }
 
 int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments, const std::string& build)
@@ -43,38 +69,20 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     const Job job = job_of_environment();
     log_info(str(build, ": ", session.ranks(), " rank(s)", job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
                  job.end ? str(", time left ", format_seconds(job.left())) : ""));
+    Watchdog watchdog(session.world(), &signals, {}); // from now on; with the run's own settings once they are read
     RunConfig config = config_for(session.world(), arguments);
-    Comm* world = &session.world();
-    std::unique_ptr<Comm> some; // of the ranks, where the grid has not all
-    if (const auto ranks = static_cast<int>(rank_count(config.parallel)); ranks < world->size()) {
-        std::vector<int> members(static_cast<std::size_t>(ranks));
-        std::iota(members.begin(), members.end(), 0);
-        const bool idle = world->rank() >= ranks;
-        some = world->subgroup(idle ? std::vector<int>{world->rank()} : members);
-        if (idle)
-            return 0; // and wait for the end of the others
-        world = some.get();
-    }
-    std::optional<LaunchLog> launches;
-    std::optional<Trainer> trainer;
-    const Watchdog watchdog(*world, &signals, {.limit = config.job.watchdog, .log_dir = config.log.dir});
-    const auto end = [&](int status, const std::string& reason) {
-        if (launches)
-            launches->end(status, reason, trainer ? trainer->step() : -1);
-    };
-    try {
-        trainer.emplace(std::move(config), build, *world, launches);
-        const int status = trainer->run(signals);
-        end(status, trainer->ending());
-        return leave_status(status); // here, as ranks that were idle have nothing to say
-    } catch (const Error& error) {
-        const std::string what = error.what();
-        try {
-            end(error.exit_status(), what.substr(0, what.find('\n')));
-        } catch (const Error&) { // the disk, no doubt; the first error counts
-        }
-        throw;
-    }
+    watchdog.configure({.limit = config.job.watchdog, .log_dir = config.log.dir});
+    const auto ranks = static_cast<int>(rank_count(config.parallel));
+    if (ranks == session.ranks())
+        return train_on(session.world(), std::move(config), signals, build);
+    std::vector<int> members(static_cast<std::size_t>(ranks));
+    std::iota(members.begin(), members.end(), 0);
+    const bool idle = session.rank() >= ranks;
+    const std::unique_ptr<Comm> some = session.world().subgroup(idle ? std::vector<int>{session.rank()} : members);
+    Activity::of_process().enter(idle ? "no work, as the grid has no place for it" : "the start");
+    const int status = idle ? 0 : train_on(*some, std::move(config), signals, build);
+    agree(session.world(), 0); // idle ranks wait for the end, and hand on what they are signalled
+    return status;
 }
 
 } // namespace

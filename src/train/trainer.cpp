@@ -346,18 +346,20 @@ u64 Trainer::evaluate(MetricsRecord& record, const RunSignals& signals)
     return 0;
 }
 
-u64 Trainer::catch_up_on_evaluation(const RunSignals& signals)
+bool Trainer::owes_evaluation()
 {
     std::optional<MetricsRecord> record;
     if (is_chief() && evaluation_is_due())
         record = metrics_->last();
-    const bool owed = record && record->step == state_.step && !record->has("valid_loss");
-    if (agree(world_, owed) == 0)
-        return 0;
-    MetricsRecord found = record.value_or(MetricsRecord{});
-    const u64 stop = evaluate(found, signals);
+    return agree(world_, record && record->step == state_.step && !record->has("valid_loss")) != 0;
+}
+
+u64 Trainer::catch_up_on_evaluation(const RunSignals& signals)
+{
+    MetricsRecord record = is_chief() ? metrics_->last().value() : MetricsRecord{};
+    const u64 stop = evaluate(record, signals);
     if (stop == 0 && is_chief())
-        metrics_->replace_last(found);
+        metrics_->replace_last(record);
     return stop;
 }
 
@@ -409,8 +411,8 @@ int Trainer::run(const RunSignals& signals)
         log_info(str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));
     const i64 last = t.stop_after > 0 ? std::min(t.steps, state_.step + t.stop_after) : t.steps;
     u64 stop = agree(world_, stop_requests(signals)); // any rank's request stops all
-    bool evaluated = true;
-    if (stop == 0) {
+    bool evaluated = !owes_evaluation();
+    if (!evaluated && stop == 0) {
         stop = catch_up_on_evaluation(signals);
         evaluated = stop == 0;
     }

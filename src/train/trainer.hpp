@@ -58,7 +58,9 @@ private:
     /// Returns why it was given up, as stop_requests() of all ranks; 0 where it was not.
     u64 evaluate(MetricsRecord& record, const RunSignals& signals);
     bool evaluation_is_due() const;
-    /// The evaluation that the launch before was stopped in. As evaluate().
+    /// Whether the launch before was stopped in an evaluation, or before it. All ranks call it.
+    bool owes_evaluation();
+    /// Makes up for it. As evaluate(). \pre owes_evaluation()
     u64 catch_up_on_evaluation(const RunSignals& signals);
     /// Bits that say why this rank asks for a save and the end of this launch: signals, and on rank 0 the job's time.
     u64 stop_requests(const RunSignals& signals) const;

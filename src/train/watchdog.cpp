@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <future>
+#include <memory>
 #include <sstream>
 #include <unistd.h>
 #include <utility>
@@ -22,7 +24,9 @@ namespace {
 constexpr Seconds interval = 0.5;  ///< between two signs of life
 constexpr Seconds listening = 0.1; ///< at a time
 constexpr Seconds gap = 3;         ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
-constexpr char news = 'n', farewell = 'f', end = 'e'; // what a message begins with
+constexpr Seconds assurance = 3;   ///< between two words of a monitor to all
+constexpr Seconds writing = 5;     ///< for what a hang leaves on the disk, which may be what hangs
+constexpr char news = 'n', farewell = 'f', end = 'e', here = 'h'; // what a message begins with
 
 std::string own_node()
 {
@@ -38,8 +42,12 @@ std::string own_node()
 Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
     : config_(std::move(config)), signals_(signals), rank_(world.rank()), ranks_(world.size()), node_(own_node()), monitors_{0, world.size() - 1}
 {
-    if (ranks_ > 1)
-        channel_.emplace(world);
+    try {
+        if (ranks_ > 1)
+            channel_.emplace(world);
+    } catch (const IoError& error) {
+        log_warning(str("nobody can tell of a hang: ", error.what()));
+    }
     const std::vector<std::string> nodes = gather_texts(world, node_);
     if (is_monitor())
         for (const std::string& node : nodes)
@@ -58,6 +66,18 @@ Watchdog::~Watchdog()
             channel_->send(monitor, std::string(1, farewell));
 }
 
+void Watchdog::configure(Config config)
+{
+    const std::lock_guard lock(mutex_);
+    config_ = std::move(config);
+}
+
+Watchdog::Config Watchdog::config() const
+{
+    const std::lock_guard lock(mutex_);
+    return config_;
+}
+
 void Watchdog::run()
 {
     const Seconds begin = progressed_ = now();
@@ -66,15 +86,28 @@ void Watchdog::run()
     Seconds turn = begin;
     while (!over_) {
         const Seconds time = now();
-        if (time - turn > gap)
-            for (Heard& each : heard_) // what they said meanwhile may be lost
+        if (time - turn > gap) {
+            progressed_ = time;
+            if (monitored_ >= 0)
+                monitored_ = time;
+            for (Heard& each : heard_) { // what they said meanwhile may be lost, and they may have been stopped too
                 each.at = time;
+                each.stalled = 0;
+            }
+        }
         turn = time;
         if (time - told_ >= interval) {
             told_ = time;
             tell();
             if (is_monitor())
                 judge();
+            else
+                judge_monitors();
+        }
+        if (is_monitor() && channel_ && time - assured_ >= assurance) {
+            assured_ = time;
+            for (int rank = 1; rank < ranks_ - 1; ++rank)
+                channel_->send(rank, std::string(1, here));
         }
         if (channel_)
             listen(listening);
@@ -94,7 +127,7 @@ void Watchdog::tell()
     if (rank_ == monitors_.front() || rank_ == monitors_.back())
         take(rank_, text);
     for (const int monitor : monitors_)
-        if (monitor != rank_)
+        if (channel_ && monitor != rank_)
             channel_->send(monitor, text);
 }
 
@@ -102,8 +135,10 @@ void Watchdog::listen(Seconds limit)
 {
     while (const auto message = channel_->receive(limit)) {
         if (message->text.starts_with(end)) // a monitor has said why
-            std::_Exit(config_.status);
-        if (is_monitor())
+            std::_Exit(config().status);
+        if (message->text.starts_with(here))
+            monitored_ = now();
+        else if (is_monitor())
             take(message->from, message->text);
         limit = 0;
     }
@@ -123,6 +158,7 @@ void Watchdog::take(int from, const std::string& text)
     for (std::string* line : {&heard.news.node, &heard.news.phase, &heard.news.piece, &heard.news.waits})
         std::getline(in, *line);
     if (signal != 0 && !heard.signalled && rank_ == 0) {
+        signals_->raise(signal); // the rank that got it may be idle
         const bool first = std::none_of(heard_.begin(), heard_.end(), [](const Heard& each) { return each.signalled; });
         if (first)
             log_info(str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "", " noticed in ", heard.news.phase, ": saving and stopping as soon as the ranks can"));
@@ -132,7 +168,8 @@ void Watchdog::take(int from, const std::string& text)
 
 void Watchdog::judge()
 {
-    if (config_.limit <= 0)
+    const Seconds limit = config().limit;
+    if (limit <= 0 || (ranks_ > 1 && !channel_))
         return;
     const Seconds time = now();
     std::vector<RankNews> all;
@@ -143,9 +180,8 @@ void Watchdog::judge()
         n.silent = time - each.at;
         n.stalled = each.stalled + n.silent;
     }
-    const Diagnosis d = diagnose(all, config_.limit);
-    const bool first_is_silent = rank_ != 0 && all.front().silent > config_.limit && !all.front().left;
-    if (rank_ != 0 && !first_is_silent)
+    const Diagnosis d = diagnose(all, limit);
+    if (rank_ != 0 && all.front().silent <= limit && !all.front().left) // it will speak
         return;
     if (d.health == Health::hung && ranks_ > 1)
         end_run(d);
@@ -159,30 +195,53 @@ void Watchdog::judge()
     slow_said_ = d.health == Health::slow;
 }
 
+/// Where both monitors are gone and nothing moves, the ranks take turns: the others end by the word of the first.
+void Watchdog::judge_monitors()
+{
+    const Seconds limit = config().limit, time = now();
+    const Seconds turn = limit + interval * std::min(rank_, 60);
+    if (limit <= 0 || monitored_ < 0 || time - monitored_ <= turn || time - progressed_ <= turn)
+        return;
+    RankNews own;
+    own.stalled = time - progressed_;
+    own.node = node_;
+    const Activity::Reading at = Activity::of_process().read();
+    own.phase = at.phase, own.piece = at.piece, own.waits = at.waits;
+    end_run({Health::hung, str("no sign of life from ranks 0, ", ranks_ - 1, ", which watch over the others"), {describe_rank(rank_, own, limit)}});
+}
+
 void Watchdog::end_run(const Diagnosis& d)
 {
-    std::string text = str("trivium: the run hangs: ", d.cause, "\n");
-    for (const std::string& line : d.ranks)
-        text += "  " + line + "\n";
-    text += "  remedy: " + config_.remedy + "\n";
-    log_progress("");
-    std::fputs(text.c_str(), stderr);
-    std::fflush(stderr);
-    try {
-        leave_status(config_.status);
-        if (!config_.log_dir.empty()) {
-            end_last_launch(config_.log_dir, config_.status, "hang: " + d.cause);
-            write_file(config_.log_dir + "/hang.txt", text);
+    const Config config = this->config();
+    // Apart, as the disk may be what hangs.
+    auto written = std::make_shared<std::promise<void>>();
+    std::future<void> done = written->get_future();
+    std::thread([config, d, written] {
+        std::string text = str("trivium: the run hangs: ", d.cause, "\n");
+        for (const std::string& line : d.ranks)
+            text += "  " + line + "\n";
+        text += "  remedy: " + config.remedy + "\n";
+        log_progress("");
+        std::fputs(text.c_str(), stderr);
+        std::fflush(stderr);
+        try {
+            leave_status(config.status);
+            if (!config.log_dir.empty()) {
+                end_last_launch(config.log_dir, config.status, "hang: " + d.cause);
+                write_file(config.log_dir + "/hang.txt", text);
+            }
+        } catch (const Error&) { // the log has it
         }
-    } catch (const Error&) { // the disk may be what hangs; the log has it
-    }
+        written->set_value();
+    }).detach();
+    done.wait_for(std::chrono::duration<double>(writing));
     for (int repeat = 0; repeat < 3; ++repeat) {
         for (int rank = 0; rank < ranks_; ++rank)
-            if (rank != rank_)
+            if (channel_ && rank != rank_)
                 channel_->send(rank, std::string(1, end));
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
-    std::_Exit(config_.status);
+    std::_Exit(config.status);
 }
 
 } // namespace trivium

@@ -123,6 +123,20 @@ TEST_CASE("an evaluation that a signal ends is made up for by the next launch")
     CHECK(run.train(more).err.find("validation") == std::string::npos); // once is enough
 }
 
+TEST_CASE("an evaluation stays owed where the next launch has no time for it")
+{
+    const Run run;
+    const std::vector<std::string> valid{"data.valid=valid.h5", "train.steps=4"};
+    REQUIRE(run.train({"train.steps=4"}).status == 0); // without, so that none was made
+    {
+        const Variable end("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + 3));
+        CHECK(run.train(valid).status == 75);
+    }
+    CHECK_FALSE(run.metrics().back().has("valid_loss"));
+    CHECK(run.train(valid).status == 0);
+    CHECK(run.metrics().back().has("valid_loss"));
+}
+
 TEST_CASE("a run saves and stops before the time of its job is over")
 {
     const Run run;
@@ -226,6 +240,66 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
     INFO(resumed.err);
     CHECK(resumed.status == 0);
     CHECK(resumed.err.find("resuming from ck/step-") != std::string::npos);
+}
+
+TEST_CASE("with both ranks stopped that watch over the others, one of these ends the run")
+{
+    const Run run;
+    const Outcome hung = run_ranks_and({{3, Run::arguments(1, 1, {"parallel.pipeline=3", "model.layers=3", "train.steps=1000000", "log.every=20"})}},
+                                       run.folder.path(), " tok/s", [&](int launcher) {
+                                           std::this_thread::sleep_for(std::chrono::seconds(4)); // they have said that they are there
+                                           for (const int process : processes_below(launcher, "trivium"))
+                                               if (is_rank(process, 0) || is_rank(process, 2))
+                                                   kill(process, SIGSTOP);
+                                       });
+    INFO(hung.err);
+    CHECK(hung.status == 75);
+    CHECK(hung.err.find("no sign of life from ranks 0, 2, which watch over the others") != std::string::npos);
+    CHECK(hung.err.find("waits for rank") != std::string::npos);
+}
+
+TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
+{
+    const Run run;
+    const Outcome outcome = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=10000", "train.stop_after=3000", "log.every=20"})}}, run.folder.path(), " tok/s", [&](int launcher) {
+        const auto ranks = processes_below(launcher, "trivium");
+        for (const int process : ranks)
+            kill(process, SIGSTOP);
+        std::this_thread::sleep_for(std::chrono::seconds(8));
+        for (const int process : ranks) {
+            kill(process, SIGCONT);
+            std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        }
+    });
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+}
+
+TEST_CASE("a signal to a rank that is idle stops the run")
+{
+    const Run run;
+    const Outcome stopped = run_ranks_and({{3, Run::arguments(2, 1, {"parallel.strategy=auto", "train.steps=1000000", "log.every=20"})}}, run.folder.path(), " tok/s",
+                                          [&](int launcher) {
+                                              for (const int process : processes_below(launcher, "trivium"))
+                                                  if (is_rank(process, 2))
+                                                      kill(process, SIGUSR1);
+                                          });
+    INFO(stopped.err);
+    CHECK(stopped.status == 75);
+    CHECK(stopped.err.find("1 of them idle") != std::string::npos);
+    CHECK(stopped.err.find("stopped on signal USR1") != std::string::npos);
+}
+
+TEST_CASE("a rank that never starts")
+{
+    const Run run;
+    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
+    std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
+    const Variable limit("TRIVIUM_START_LIMIT", "4");
+    const Outcome outcome = run_ranks({{1, Run::arguments(2, 1)}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path());
+    INFO(outcome.err);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.err.find("the start of MPI has not come back for 4 s") != std::string::npos);
 }
 
 TEST_CASE("a step whose loss stands out is skipped, after a restart as without one")
