@@ -92,8 +92,16 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::o
     flops_ = compiled_.flops;
     restore_or_initialise();
     succeed_together(world_, [&] {
-        if (is_chief())
-            metrics_.emplace(config_.log.dir, state_.step);
+        if (!is_chief())
+            return;
+        metrics_.emplace(config_.log.dir, state_.step);
+        if (job_.end) {
+            visit_metrics(config_.log.dir, [&](const MetricsRecord& record) {
+                if (record.has("checkpoint_seconds"))
+                    longest_save_ = record.value("checkpoint_seconds"); // the newest
+            });
+            most_lead_ = job_.left() / 2;
+        }
     });
 }
 
@@ -386,7 +394,8 @@ Seconds Trainer::lead() const
     for (const SavedTensor& tensor : saved_)
         bytes += tensor.written();
     const Seconds save = longest_save_ > 0 ? longest_save_ : static_cast<double>(bytes) * grid_.local_ranks() / slow_disk;
-    return margin + 2 * (save + longest_step_); // one of each may just have begun
+    const Seconds lead = margin + 2 * (save + longest_step_); // one of each may just have begun
+    return std::min(lead, saves_seen_ > 0 ? lead : most_lead_); // a guess must not take the whole of a short job
 }
 
 void Trainer::save()
@@ -434,7 +443,7 @@ int Trainer::run(const RunSignals& signals)
         if (const Saver::Times times = saver_->take_times(); times.whole > 0) { // of the save before: this step's line is written before its own
             record.set("checkpoint_seconds", times.whole);
             record.set("checkpoint_stall_seconds", times.stall);
-            longest_save_ = std::max(longest_save_, times.whole);
+            longest_save_ = saves_seen_++ > 0 ? std::max(longest_save_, times.whole) : times.whole;
         }
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
         if (is_chief())

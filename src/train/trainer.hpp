@@ -101,7 +101,9 @@ private:
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
     Seconds step_seconds_ = 0; ///< smoothed
-    Seconds longest_step_ = 0, longest_save_ = 0; ///< of this launch
+    Seconds longest_step_ = 0, longest_save_ = 0; ///< of this launch; before its first save, the newest of the run
+    i64 saves_seen_ = 0;      ///< of this launch, measured
+    Seconds most_lead_ = 0;   ///< before a save was seen: half of the time that was left at the start
     std::string ending_;
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;
