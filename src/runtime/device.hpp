@@ -52,10 +52,12 @@ public:
 
     int index() const { return index_; }
     const std::string& name() const { return name_; }
+    /// What tells it from others of its node, whatever number a process knows it by.
+    const std::string& address() const { return address_; }
 
 private:
     int index_;
-    std::string name_;
+    std::string name_, address_;
 };
 
 /// The calling thread's. \throws UserError where there is none

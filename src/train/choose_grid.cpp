@@ -1,11 +1,13 @@
 #include "train/choose_grid.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
 #include "train/compile.hpp"
 #include "train/describe.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 namespace trivium {
@@ -28,6 +30,15 @@ double score(const RunConfig& c, i64 tensor_before)
     return static_cast<double>(rank_count(p)) * balance * busy * std::pow(0.7, steps);
 }
 
+/// The largest divisor of `share` that is at most `most`.
+i64 largest_part(i64 share, i64 most)
+{
+    i64 part = std::min(share, most);
+    while (share % part != 0)
+        --part;
+    return part;
+}
+
 /// Grids of `ranks` ranks that the batch and the rough shape of the model admit.
 void add_candidates(const RunConfig& config, i64 ranks, std::vector<Candidate>& candidates)
 {
@@ -43,40 +54,71 @@ void add_candidates(const RunConfig& config, i64 ranks, std::vector<Candidate>& 
             const i64 share = c.train.global_batch / data, tensor = c.parallel.tensor;
             if (tensor % before.tensor != 0 && before.tensor % tensor != 0) // heads would lie unevenly
                 continue;
-            if (c.train.global_batch % data != 0 || share % micro_batch(c) != 0)
+            if (c.train.global_batch % data != 0 || (c.train.micro_batch > 0 && share % c.train.micro_batch != 0))
                 continue;
+            if (c.train.micro_batch == 0)
+                c.train.micro_batch = largest_part(share, micro_batch(config));
             const bool cut_enough = pipeline * c.parallel.tensor >= before.pipeline * before.tensor;
             candidates.push_back({c, cut_enough, score(c, before.tensor)});
         }
 }
 
-bool compiles(const RunConfig& config)
+/// What the ranks of a grid take at least: the parameters in f32 and their two moments.
+double least_bytes(const RunConfig& c)
 {
+    const double shards = c.parallel.zero > 0 ? static_cast<double>(c.parallel.data) : 1;
+    return static_cast<double>(parameter_count(c.model)) * (4 + 8 / shards) / static_cast<double>(c.parallel.pipeline * c.parallel.tensor);
+}
+
+/// Most bytes that the plan wants of a rank's memory; none where the model does not fit the grid, or the limit.
+std::optional<Bytes> bytes_of_largest(const RunConfig& config)
+{
+    if (const Bytes limit = config.parallel.memory_limit; limit > 0 && least_bytes(config) > static_cast<double>(limit))
+        return std::nullopt; // compiling a large model takes seconds
+    CompileConfig options;
+    options.machine = machine_called(default_machine());
+    Bytes most = 0;
+    const auto first_of_stage = [](const Mesh& mesh, i64 rank) { // the first along data and tensor have the largest parts
+        const Coordinates at = mesh.coordinates(rank);
+        return at[0] == 0 && at[2] == 0;
+    };
     try {
-        CompileConfig options;
-        options.machine = machine_called(default_machine());
-        compile_training(config, options);
-        return true;
+        compile_ranks(config, options, first_of_stage, [&](i64, const Compiled& compiled) {
+            const MemoryPlan& plan = compiled.memory;
+            most = std::max(most, plan.arena + (options.machine.is_device ? plan.process : plan.snapshot));
+        });
+        return most;
     } catch (const UserError&) {
-        return false;
+        return std::nullopt;
     }
 }
 
 } // namespace
 
-ParallelConfig choose_grid(const RunConfig& config, i64 ranks)
+RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory)
 {
     if (rank_count(config.parallel) == ranks)
-        return config.parallel;
+        return config;
     std::vector<Candidate> candidates;
     for (i64 n = ranks; n >= 1; --n)
         add_candidates(config, n, candidates);
     std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
         return a.cut_enough != b.cut_enough ? a.cut_enough : a.score > b.score;
     });
-    for (const Candidate& candidate : candidates)
-        if (compiles(candidate.config))
-            return candidate.config.parallel;
+    const RunConfig* best = nullptr; // whatever memory there is
+    for (const Candidate& candidate : candidates) {
+        const RunConfig& c = candidate.config;
+        if (best && least_bytes(c) > static_cast<double>(memory))
+            continue;
+        Activity::of_process().advance(); // of a large model each takes seconds
+        const std::optional<Bytes> bytes = bytes_of_largest(c);
+        if (bytes && (memory == 0 || *bytes <= memory))
+            return c;
+        if (bytes && !best)
+            best = &c;
+    }
+    if (best)
+        return *best;
     throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", ranks, " ranks"), str("the config's is ", describe_grid(config.parallel)),
                      "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
 }

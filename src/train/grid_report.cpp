@@ -3,7 +3,9 @@
 #include "base/check.hpp"
 #include "io/config_file.hpp"
 #include "io/files.hpp"
+#include "mpi/device_grid.hpp"
 #include "runtime/arena.hpp"
+#include "runtime/device.hpp"
 #include "train/command.hpp"
 #include "train/describe.hpp"
 
@@ -105,6 +107,24 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
             throw IoError({"arena", str("the ", sharers, " rank(s) of a ", device.empty() ? "node" : "device", " need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
                            "the plan does not fit", "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` shows the need"});
     });
+}
+
+Bytes share_of_memory(Comm& world)
+{
+    const Grid all(world, {{{"data", world.size()}}}, node_name());
+    std::string place = str(all.node_of_rank()[static_cast<std::size_t>(world.rank())]);
+    Bytes available = -1;
+    succeed_together(world, [&] {
+        const int devices = device_count();
+        if (devices > 0)
+            place += " " + Device(device_index(all, devices)).address();
+        if (devices > 0 || !computes_on_device())
+            available = available_memory();
+    });
+    const std::vector<std::string> places = gather_texts(world, place);
+    const auto sharers = std::count(places.begin(), places.end(), place);
+    const std::vector<u64> shares = gather_numbers(world, available < 0 ? 0 : static_cast<u64>(available / sharers));
+    return static_cast<Bytes>(*std::min_element(shares.begin(), shares.end()));
 }
 
 int ranks_on_same_cores(const Grid& grid)

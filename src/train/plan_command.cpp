@@ -55,7 +55,7 @@ PlanReport make_report(const ConfigArguments& arguments, const std::string& mach
     report.machine = machine_at(machine);
     report.config = load_config(arguments);
     if (ranks > 0)
-        report.config.parallel = choose_grid(report.config, ranks);
+        report.config = choose_grid(report.config, ranks);
     report.threads = thread_count(report.config.parallel, static_cast<int>(rank_count(report.config.parallel))); // as if on this machine
     CompileConfig options;
     options.machine = report.machine;

@@ -20,19 +20,22 @@ namespace {
 /// Reads the config, with the grid for the ranks that there are.
 RunConfig config_for(Comm& world, const ConfigArguments& arguments)
 {
+    const Bytes memory = share_of_memory(world); // for the same choice on all
     RunConfig config;
     succeed_together(world, [&] {
         config = load_config(arguments);
+        const i64 micro = config.train.micro_batch;
         const std::string given = describe_grid(config.parallel);
         if (config.parallel.strategy == "auto")
-            config.parallel = choose_grid(config, world.size());
+            config = choose_grid(config, world.size(), memory);
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]", str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
                              "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; parallel.strategy=auto takes the nearest"});
         const std::string chosen = describe_grid(config.parallel);
         if (chosen != given || ranks < world.size())
-            log_info(str("for ", world.size(), " ranks: ", chosen, ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "", "; the config has ", given));
+            log_info(str("for ", world.size(), " ranks: ", chosen, ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "", "; the config has ", given,
+                         config.train.micro_batch == micro ? "" : str("; train.micro_batch = ", config.train.micro_batch)));
     });
     require_same_config(world, config);
     return config;

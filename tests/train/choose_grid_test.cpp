@@ -25,10 +25,21 @@ RunConfig config_of(i64 layers, i64 heads, i64 batch, i64 data, i64 pipeline, i6
     return c;
 }
 
-std::string chosen(const RunConfig& c, i64 ranks)
+std::string chosen(const RunConfig& c, i64 ranks, Bytes memory = 0)
 {
-    const ParallelConfig p = choose_grid(c, ranks);
+    const ParallelConfig p = choose_grid(c, ranks, memory).parallel;
     return str(p.data, "x", p.pipeline, "x", p.tensor);
+}
+
+/// Each rank's arena.
+std::vector<Bytes> arenas(const RunConfig& c)
+{
+    CompileConfig options;
+    options.machine = machine_called(default_machine());
+    std::vector<Bytes> all;
+    for (options.rank = 0; options.rank < rank_count(c.parallel); ++options.rank)
+        all.push_back(compile_training(c, options).memory.arena);
+    return all;
 }
 
 } // namespace
@@ -63,8 +74,7 @@ TEST_CASE("whatever is chosen compiles, with the same global batch")
 {
     for (const RunConfig& c : {config_of(3, 4, 12, 2, 1, 4), config_of(5, 6, 10, 5, 1, 1), config_of(8, 2, 7, 1, 8, 1)})
         for (i64 ranks = 1; ranks <= 17; ++ranks) {
-            RunConfig other = c;
-            other.parallel = choose_grid(c, ranks);
+            const RunConfig other = choose_grid(c, ranks);
             INFO(ranks);
             CHECK(rank_count(other.parallel) <= ranks);
             CompileConfig options;
@@ -77,12 +87,55 @@ TEST_CASE("whatever is chosen compiles, with the same global batch")
 TEST_CASE("with a limit of memory, only grids that keep it")
 {
     RunConfig c = config_of(4, 4, 8, 1, 4, 1);
-    const auto arena = [](const RunConfig& config) {
-        CompileConfig options;
-        options.machine = machine_called(default_machine());
-        return compile_training(config, options).memory.arena;
-    };
-    c.parallel.memory_limit = arena(c);
+    c.parallel.memory_limit = arenas(c).front();
     CHECK_THROWS_AS(choose_grid(c, 1), UserError); // the whole model on one rank is too much
-    CHECK(rank_count(choose_grid(c, 8)) == 8);
+    CHECK(rank_count(choose_grid(c, 8).parallel) == 8);
+}
+
+TEST_CASE("each stage keeps the limit, not the first alone")
+{
+    RunConfig c = config_of(3, 4, 256, 1, 1, 2);
+    c.model.vocab = 20000;
+    c.train.micro_batch = 4;
+    RunConfig three = c;
+    three.parallel.pipeline = 3;
+    three.parallel.tensor = 1;
+    const std::vector<Bytes> stages = arenas(three), halves = arenas(c);
+    c.parallel.memory_limit = std::max(halves[0], halves[1]);
+    REQUIRE((stages[0] < c.parallel.memory_limit && stages[2] > c.parallel.memory_limit)); // the last has the head
+    CHECK(chosen(c, 3) == "1x1x2");
+}
+
+TEST_CASE("of the grids that keep the limit, one whose ranks have the memory; without such a one the best")
+{
+    RunConfig c = config_of(3, 4, 256, 1, 1, 2);
+    c.model.vocab = 20000;
+    c.train.micro_batch = 4;
+    const std::vector<Bytes> halves = arenas(c);
+    CHECK(chosen(c, 3) == "1x3x1");
+    CHECK(chosen(c, 3, 2 * std::max(halves[0], halves[1])) == "1x3x1");
+    CHECK(chosen(c, 3, std::max(halves[0], halves[1])) == "1x1x2");
+    CHECK(chosen(c, 3, 1000) == "1x3x1");
+    c.checkpoint.every = 10; // a snapshot lies beside the arena
+    CHECK(chosen(c, 3, std::max(halves[0], halves[1])) == "1x3x1");
+}
+
+TEST_CASE("fewer data ranks take more microbatches, not larger ones")
+{
+    RunConfig c = config_of(4, 4, 32, 4, 1, 1);
+    c.train.micro_batch = 0; // 8 on the config's grid
+    const auto micro = [&](i64 ranks) { return choose_grid(c, ranks).train.micro_batch; };
+    CHECK(micro(4) == 0);
+    CHECK(micro(1) == 8);
+    CHECK(micro(8) == 4); // a data rank has no more
+    c.train.global_batch = 36; // 9
+    CHECK(micro(1) == 9);
+    c.train.global_batch = 40; // 10
+    c.parallel.tensor = 2;
+    CHECK(choose_grid(c, 10).parallel.data == 5);
+    CHECK(micro(10) == 8);
+    c.train.global_batch = 44; // 11
+    c.parallel.data = 4;
+    CHECK(choose_grid(c, 4).parallel.data == 2);
+    CHECK(micro(4) == 11);
 }

@@ -26,6 +26,9 @@ Device::Device(int index) : index_(index)
     cudaDeviceProp properties{};
     check_cuda(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
     name_ = properties.name;
+    char bus[32] = "";
+    check_cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, index), "cudaDeviceGetPCIBusId");
+    address_ = bus;
 }
 
 Device current_device()
@@ -45,9 +48,7 @@ Computing::Computing(int threads, Grid* grid)
                              "run it on a node with a GPU and its driver, or use a build of the preset 'default', which computes on CPUs"});
         const Device device(grid ? device_index(*grid, devices) : 0);
         device_ = device.name();
-        char bus[32] = "";
-        check_cuda(cudaDeviceGetPCIBusId(bus, sizeof bus, device.index()), "cudaDeviceGetPCIBusId");
-        address_ = bus;
+        address_ = device.address();
         runtime_ = std::make_unique<kernels::Runtime>(threads);
     };
     if (grid)
