@@ -61,6 +61,7 @@ struct RunState {
     i64 ranks = 0;           ///< of that grid; 0 where unknown
     std::string machine{};    ///< that it was planned for
     std::string cost_table{}; ///< hash of that machine's rates and sizes
+    std::string job{};        ///< of the cluster, that saved it; empty: none
     std::vector<double> recent_losses{}; ///< nats per token, oldest first: what train.spike_z compares with
     i64 skipped_in_row = 0;              ///< steps up to this one
 

@@ -25,6 +25,8 @@ Json to_json(const RunState& s)
     Json state{{"step", s.step},           {"updates", s.updates},     {"samples", s.samples}, {"tokens", s.tokens}, {"seed", s.seed},
             {"grid", s.grid},           {"ranks", s.ranks},         {"build", s.build},     {"machine", s.machine}, {"cost_table", s.cost_table},
             {"tokenizer", s.tokenizer}, {"config", s.config}};
+    if (!s.job.empty())
+        state["job"] = s.job;
     if (!s.recent_losses.empty())
         state["recent_losses"] = s.recent_losses;
     if (s.skipped_in_row > 0)
@@ -47,6 +49,8 @@ RunState parse_state(const json& value)
     s.cost_table = value.at("cost_table").get<std::string>();
     s.tokenizer = value.at("tokenizer").get<std::string>();
     s.config = value.at("config").get<std::string>();
+    if (const auto job = value.find("job"); job != value.end())
+        s.job = job->get<std::string>();
     if (const auto losses = value.find("recent_losses"); losses != value.end())
         s.recent_losses = losses->get<std::vector<double>>();
     if (const auto skipped = value.find("skipped_in_row"); skipped != value.end())

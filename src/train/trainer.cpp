@@ -64,6 +64,8 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::o
         if (is_chief())
             begin_launch(launches);
     });
+    if (agree(world_, is_chief() && config_.checkpoint.resume == "auto") != 0)
+        config_.checkpoint.resume = "auto";
     require_same_data(world_, config_.data.train, *train_);
     if (valid_)
         require_same_data(world_, config_.data.valid, *valid_);
@@ -105,11 +107,30 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::o
     });
 }
 
+namespace {
+
+/// Whether the newest checkpoint of `dir` that can be read is of job `job`.
+bool has_saved(const std::string& dir, const std::string& job)
+{
+    for (const std::string& name : list_checkpoints(dir))
+        try {
+            return CheckpointReader::open(dir + "/" + name).state().job == job;
+        } catch (const Error&) { // as it will be told in the restore
+        }
+    return false;
+}
+
+} // namespace
+
 void Trainer::begin_launch(std::optional<LaunchLog>& launches)
 {
-    const CheckpointConfig& c = config_.checkpoint;
+    CheckpointConfig& c = config_.checkpoint;
     probe_folder(c.dir);
     lock_.emplace(c.dir);
+    if (c.resume != "auto" && job_.restart > 0 && has_saved(c.dir, job_.id)) {
+        log_info(str("checkpoint.resume is \"", c.resume, "\", but job ", job_.id, " was put back after it had saved: it goes on from that"));
+        c.resume = "auto";
+    }
     if (!config_.log.trace.empty())
         write_file(config_.log.trace, "");
     Launch launch;
@@ -171,6 +192,7 @@ void Trainer::restore_or_initialise()
     state_.seed = config_.train.seed;
     state_.config = to_toml(config_);
     state_.build = build_;
+    state_.job = job_.id;
     state_.tokenizer = train_->fingerprint();
     state_.grid = describe_grid(config_.parallel);
     state_.ranks = world_.size();

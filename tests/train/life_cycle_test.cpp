@@ -180,6 +180,30 @@ TEST_CASE("a job that gets no further ends for good, a new one may try")
     }
 }
 
+TEST_CASE("where a job was told to begin counts until it has saved")
+{
+    const Run run;
+    const std::string resume = GENERATE("never", "ck/step-00000002");
+    REQUIRE(run.train({"train.stop_after=2"}).status == 0);
+    const Outcome other = run.train({"train.stop_after=4"}); // what a new job is to leave behind
+    REQUIRE(other.status == 0);
+    const Variable id("SLURM_JOB_ID", "52");
+    const i64 from = resume == "never" ? 0 : 2;
+    {
+        const Variable restart("SLURM_RESTART_COUNT", "1"); // the first start died before it saved anything
+        CHECK(run.train({"checkpoint.resume=" + resume, "train.stop_after=1"}).status == 0);
+        CHECK(run.launches().back().from == from);
+        CHECK(run.launches().back().to == from + 1);
+    }
+    const Variable restart("SLURM_RESTART_COUNT", "2");
+    const Outcome again = run.train({"checkpoint.resume=" + resume, "train.stop_after=1"});
+    INFO(again.err);
+    CHECK(again.status == 0);
+    CHECK(again.err.find("was put back after it had saved") != std::string::npos);
+    CHECK(run.launches().back().from == from + 1);
+    CHECK(run.metrics().size() == static_cast<std::size_t>(from + 2));
+}
+
 TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own choice")
 {
     const Run run;
