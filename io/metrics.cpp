@@ -53,9 +53,11 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
     });
     if (superseded.empty())
         return;
-    // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere.
-    superseded.pop_back(); // the writer ends the line
-    LineWriter(side_path).write(superseded);
+    // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere. The next start sees that.
+    if (!std::filesystem::exists(side_path) || !read_file(side_path).ends_with(superseded)) {
+        superseded.pop_back(); // the writer ends the line
+        LineWriter(side_path).write(superseded);
+    }
     write_file(path, kept);
 }
 

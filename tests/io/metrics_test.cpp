@@ -73,6 +73,24 @@ TEST_CASE("after a resume no step stands twice")
     CHECK(get(folder / "metrics.jsonl").empty());
 }
 
+TEST_CASE("a kill between the two writes of a restart does not double the steps that it lost")
+{
+    const TemporaryFolder folder;
+    const std::string kept = "{\"step\":1}\n", lost = "{\"step\":2}\n{\"step\":3}\n{\"step\":4,\"lo";
+    put(folder / "metrics.jsonl", kept + lost);
+    { MetricsWriter writer(folder.path(), 1); }
+    const std::string side = get(folder / "metrics.superseded.jsonl");
+    CHECK(side == lost + "\n");
+    put(folder / "metrics.jsonl", kept + lost); // as it was: the kill came before it was replaced
+    { MetricsWriter writer(folder.path(), 1); }
+    CHECK(get(folder / "metrics.superseded.jsonl") == side);
+    CHECK(get(folder / "metrics.jsonl") == kept);
+    // What is lost later is added, though it ends alike.
+    put(folder / "metrics.jsonl", kept + "{\"step\":2,\"again\":1}\n" + lost);
+    { MetricsWriter writer(folder.path(), 1); }
+    CHECK(get(folder / "metrics.superseded.jsonl") == side + "{\"step\":2,\"again\":1}\n" + side);
+}
+
 TEST_CASE("a bad line of a metrics file is named, a torn last one is not read")
 {
     const TemporaryFolder folder;
