@@ -60,6 +60,8 @@ void throw_errno(const std::string& path, std::string_view action)
         remedy = "free space on that disk, or choose another folder";
     else if (error == EIO)
         remedy = "the disk or the network file system failed; see the system's log";
+    else if (error == EPIPE)
+        remedy = "what reads it has ended: let it read to the end";
     throw IoError({path, str("cannot ", action), std::strerror(error), remedy});
 }
 
@@ -117,20 +119,40 @@ void sync_path(const std::string& path)
         throw_errno(path, "write");
 }
 
+std::string file_to_replace(const std::string& path)
+{
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
+        return "";
+    fs::path file = path;
+    for (int links = 0; fs::is_symlink(fs::symlink_status(file, error)); ++links) {
+        const fs::path target = fs::read_symlink(file, error);
+        errno = error ? error.value() : ELOOP;
+        if (error || links == 40)
+            throw_errno(path, "write");
+        file = file.parent_path() / target;
+    }
+    return fs::exists(status) && !fs::exists(file, error) ? "" : file.string();
+}
+
 void replace_file(const std::string& path, const std::function<void(const std::string&)>& write)
 {
-    const std::string temporary = str(path, ".tmp-", ::getpid());
-    make_folders(folder_of(path));
+    const std::string file = file_to_replace(path);
+    if (file.empty())
+        return write(path);
+    const std::string temporary = str(file, ".tmp-", ::getpid());
+    make_folders(folder_of(file));
     try {
         write(temporary);
         sync_path(temporary);
-        if (std::rename(temporary.c_str(), path.c_str()) != 0)
+        if (std::rename(temporary.c_str(), file.c_str()) != 0)
             throw_errno(path, "write");
     } catch (...) {
         ::unlink(temporary.c_str());
         throw;
     }
-    sync_path(folder_of(path));
+    sync_path(folder_of(file));
 }
 
 void write_file(const std::string& path, std::string_view content)

@@ -18,8 +18,13 @@ Bytes file_size(const std::string& path, std::string_view what = "file");
 /// Makes `folder` and its parents. IoError where the machine refuses.
 void make_folders(const std::string& folder);
 
-/// Writes through a temporary name beside `path`: calls `write(temporary)`, which makes the file; then
-/// fsync, rename, fsync of the folder. When anything throws, the temporary file goes and `path` stays.
+/// What replace_file replaces: `path`, or what links at it lead to, be it there yet or not. "" where there is no plain
+/// file to replace, but a device, a pipe, or a file that has lost its name. IoError: links that lead round.
+std::string file_to_replace(const std::string& path);
+
+/// Writes through a temporary name beside file_to_replace(path): calls `write(temporary)`, which makes the file; then
+/// fsync, rename, fsync of the folder. When anything throws, the temporary file goes and the old one stays. Where there
+/// is no plain file to replace, only calls `write(path)`.
 void replace_file(const std::string& path, const std::function<void(const std::string& temporary)>& write);
 
 /// replace_file with this content.

@@ -51,8 +51,11 @@ CheckConfig config_of(const CheckArguments& arguments)
 /// Whether it can be written is known before anything is measured; a file that is there stays until then.
 void try_output(const std::string& path)
 {
-    write_file(path + ".probe", "");
-    std::remove((path + ".probe").c_str());
+    const std::string file = file_to_replace(path);
+    if (file.empty())
+        return; // a device or a pipe: nothing to try without writing to it
+    write_file(file + ".probe", "");
+    std::remove((file + ".probe").c_str());
 }
 
 std::string today()

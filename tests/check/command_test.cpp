@@ -2,6 +2,7 @@
 #include "../train/program.hpp"
 #include "catch.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -58,6 +59,21 @@ TEST_CASE("a check of one rank, in words")
     CHECK(has(outcome.out, "GFLOP/s"));
     CHECK(has(outcome.out, "check: all is well; "));
     CHECK_FALSE(has(outcome.err, "composition"));
+}
+
+TEST_CASE("a machine file goes through a pipe, beside which no file can be made")
+{
+    const Folder folder;
+    int ends[2];
+    REQUIRE(pipe(ends) == 0);
+    const Outcome outcome = run_program({"check", "--only", "rates", "-o", "/dev/fd/" + std::to_string(ends[1])}, folder.path());
+    close(ends[1]);
+    char text[4096];
+    const ssize_t got = read(ends[0], text, sizeof text);
+    close(ends[0]);
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+    CHECK(has(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0))), "measured by `trivium check`"));
 }
 
 TEST_CASE("mistakes of a user of check")

@@ -3,9 +3,33 @@
 #include "io/files.hpp"
 #include "io/temporary_folder.hpp"
 
+#include <csignal>
 #include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 using namespace trivium;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// An open file that closes itself.
+struct Open {
+    int number;
+    ~Open() { ::close(number); }
+    std::string path() const { return "/proc/self/fd/" + std::to_string(number); }
+};
+
+std::string read_some(int number)
+{
+    char text[64];
+    const ssize_t got = ::read(number, text, sizeof text);
+    return {text, static_cast<std::size_t>(std::max<ssize_t>(got, 0))};
+}
+
+} // namespace
 
 TEST_CASE("a file is replaced whole, or not at all")
 {
@@ -38,4 +62,64 @@ TEST_CASE("a full disk is an IoError with a remedy")
         file.close();
     });
     CHECK(says(message, "/dev/full", std::strerror(ENOSPC), "free space"));
+}
+
+TEST_CASE("of a link its target is replaced")
+{
+    const TemporaryFolder folder;
+    put(folder / "far/target", "old");
+    fs::create_directories(folder / "near");
+    fs::create_symlink("../far/target", folder / "near/link");
+    fs::create_symlink(folder / "near/link", folder / "link");
+    write_file(folder / "link", "new");
+    CHECK(get(folder / "far/target") == "new");
+    CHECK(fs::read_symlink(folder / "link") == folder / "near/link");
+    CHECK(fs::read_symlink(folder / "near/link") == "../far/target");
+    fs::remove(folder / "far/target"); // it leads to a file that is yet to be
+    write_file(folder / "link", "newer");
+    CHECK(get(folder / "far/target") == "newer");
+    CHECK(fs::is_symlink(folder / "near/link"));
+    CHECK(names(folder / "far") == std::vector<std::string>{"target"});
+    CHECK(names(folder / "near") == std::vector<std::string>{"link"});
+    fs::create_symlink(folder / "round", folder / "round");
+    CHECK(says(message_of<IoError>([&] { write_file(folder / "round", ""); }), "round", std::strerror(ELOOP)));
+}
+
+TEST_CASE("what is no plain file is written to, not replaced")
+{
+    const TemporaryFolder folder;
+    const std::string pipe = folder / "pipe";
+    REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+    const Open reader{::open(pipe.c_str(), O_RDWR | O_NONBLOCK)};
+    write_file(pipe, "one");
+    CHECK(fs::is_fifo(pipe));
+    CHECK(read_some(reader.number) == "one");
+    CHECK_THROWS_AS(replace_file(pipe, [](const std::string&) { throw IoError({"disk", "broken", "", "retry"}); }), IoError);
+    CHECK(fs::is_fifo(pipe));
+    write_file(reader.path(), "two"); // as /dev/stdout
+    CHECK(read_some(reader.number) == "two");
+    CHECK(names(folder.path()) == std::vector<std::string>{"pipe"});
+}
+
+TEST_CASE("a file that has lost its name is written to")
+{
+    const TemporaryFolder folder;
+    put(folder / "file", "old");
+    const Open file{::open((folder / "file").c_str(), O_RDWR)};
+    fs::remove(folder / "file");
+    write_file(file.path(), "new");
+    CHECK(read_some(file.number) == "new");
+    CHECK(names(folder.path()).empty());
+}
+
+TEST_CASE("a pipe that nobody reads is an IoError where the signal is ignored")
+{
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    ::close(ends[0]);
+    const Open writer{ends[1]};
+    const auto before = std::signal(SIGPIPE, SIG_IGN);
+    const std::string message = message_of<IoError>([&] { write_file(writer.path(), "x"); });
+    std::signal(SIGPIPE, before);
+    CHECK(says(message, writer.path(), "cannot write", "reads it"));
 }
