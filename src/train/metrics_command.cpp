@@ -1,7 +1,9 @@
 // `trivium metrics`.
+#include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/loss_curve.hpp"
+#include "io/metrics.hpp"
 #include "io/run_report.hpp"
 #include "train/command.hpp"
 
@@ -16,6 +18,28 @@ struct MetricsArguments {
     std::string file, output, format, title;
 };
 
+/// UserError where the output would replace what one of the runs, or a run that goes on in its folder, wrote down.
+void spare_own_files(const std::string& output, const std::vector<std::string>& inputs)
+{
+    namespace fs = std::filesystem;
+    const std::string named = file_to_replace(output);
+    if (named.empty())
+        return;
+    std::error_code error;
+    const fs::path file = fs::absolute(named, error);
+    const auto refuse_if_same = [&](const fs::path& own) { // though there be no such file yet
+        if (fs::equivalent(own, file, error) || (own.filename() == file.filename() && fs::equivalent(own.parent_path(), file.parent_path(), error)))
+            throw UserError({output, "is the run's own file", "what is made of the record would take its place", "name another file for --output"});
+    };
+    for (const std::string& input : inputs) {
+        const fs::path given = fs::absolute(metrics_file(input), error), real = fs::weakly_canonical(given, error);
+        refuse_if_same(given);
+        for (const fs::path& folder : {given.parent_path(), real.parent_path()})
+            for (const char* name : {"metrics.jsonl", "metrics.superseded.jsonl", "launches.jsonl"})
+                refuse_if_same(folder / name);
+    }
+}
+
 std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 {
     std::vector<NamedMetrics> runs;
@@ -26,6 +50,7 @@ std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 
 int draw_curve(const MetricsArguments& a)
 {
+    spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
     write_file(a.output, loss_curve_svg(read_runs(a.files), options));
@@ -35,6 +60,7 @@ int draw_curve(const MetricsArguments& a)
 
 int export_runs(const MetricsArguments& a)
 {
+    spare_own_files(a.output, a.files);
     const std::vector<NamedMetrics> runs = read_runs(a.files);
     if (a.format == "csv")
         write_csv(a.output, runs);
@@ -54,6 +80,7 @@ std::string name_of_run(const RunFiles& run)
 
 int report(const MetricsArguments& a)
 {
+    spare_own_files(a.output, {a.file});
     const RunFiles run = read_run_files(a.file);
     write_file(a.output, run_report_html(run, a.title.empty() ? name_of_run(run) : a.title));
     log_info("wrote " + a.output);
