@@ -1,6 +1,9 @@
 #include "base/covering.hpp"
 
+#include "base/rng.hpp"
+
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -8,50 +11,94 @@ namespace trivium {
 
 namespace {
 
+using Row = std::vector<int>;
 using Level = std::pair<int, int>; ///< factor, level
 using Pair = std::pair<Level, Level>;
 
-Pair pair_of(Level a, Level b) { return a < b ? Pair{a, b} : Pair{b, a}; }
+bool counts(const CoveringRules& rules, const Row& row, const Pair& pair) { return !rules.counts || rules.counts(row, pair.first.first, pair.second.first); }
+
+/// A row of which the leading levels and a pair are known; none where they contradict each other, or the pair does not count.
+std::optional<Row> begin_row(const Row& setting, std::size_t factors, const Pair& pair, const CoveringRules& rules)
+{
+    Row row = setting;
+    row.resize(factors, -1);
+    for (const auto& [factor, level] : {pair.first, pair.second}) {
+        int& at = row[static_cast<std::size_t>(factor)];
+        if (at >= 0 && at != level)
+            return {};
+        at = level;
+    }
+    return counts(rules, row, pair) ? std::optional(row) : std::nullopt;
+}
+
+/// Those of the factors that have a level, as far as they count.
+std::vector<Pair> pairs_of(const Row& row, const CoveringRules& rules)
+{
+    std::vector<Pair> all;
+    for (int f = 0; f < static_cast<int>(row.size()); ++f)
+        for (int g = f + 1; g < static_cast<int>(row.size()); ++g) {
+            const Pair pair{{f, row[static_cast<std::size_t>(f)]}, {g, row[static_cast<std::size_t>(g)]}};
+            if (pair.first.second >= 0 && pair.second.second >= 0 && counts(rules, row, pair))
+                all.push_back(pair);
+        }
+    return all;
+}
+
+std::vector<Pair> pairs_of_levels(const Row& levels)
+{
+    std::vector<Pair> all;
+    for (int f = 0; f < static_cast<int>(levels.size()); ++f)
+        for (int g = f + 1; g < static_cast<int>(levels.size()); ++g)
+            for (int a = 0; a < levels[static_cast<std::size_t>(f)]; ++a)
+                for (int b = 0; b < levels[static_cast<std::size_t>(g)]; ++b)
+                    all.push_back({{f, a}, {g, b}});
+    return all;
+}
 
 } // namespace
 
-std::vector<std::vector<int>> covering_array(const std::vector<int>& levels)
+std::vector<Row> covering_array(const Row& levels, const CoveringRules& rules)
 {
-    const int factors = static_cast<int>(levels.size());
+    const std::vector<Row> settings = full_product({levels.begin(), levels.begin() + static_cast<std::ptrdiff_t>(rules.leading)});
     std::set<Pair> missing;
-    for (int f = 0; f < factors; ++f)
-        for (int g = f + 1; g < factors; ++g)
-            for (int a = 0; a < levels[static_cast<std::size_t>(f)]; ++a)
-                for (int b = 0; b < levels[static_cast<std::size_t>(g)]; ++b)
-                    missing.insert({{f, a}, {g, b}});
-    std::vector<std::vector<int>> rows;
+    for (const Pair& pair : pairs_of_levels(levels))
+        if (std::any_of(settings.begin(), settings.end(), [&](const Row& setting) { return begin_row(setting, levels.size(), pair, rules).has_value(); }))
+            missing.insert(pair);
+    std::vector<Row> rows;
+    const auto add = [&](const Row& row) {
+        for (const Pair& pair : pairs_of(row, rules))
+            missing.erase(pair);
+        rows.push_back(row);
+    };
+    std::for_each(rules.begun.begin(), rules.begun.end(), add);
+    const RandomStream ties(0, "covering");
     while (!missing.empty()) {
-        std::vector<int> row(levels.size(), -1);
-        const auto set = [&](Level at) { row[static_cast<std::size_t>(at.first)] = at.second; };
-        set(missing.begin()->first);
-        set(missing.begin()->second);
-        for (int f = 0; f < factors; ++f) {
-            if (row[static_cast<std::size_t>(f)] >= 0)
-                continue;
-            const int count = levels[static_cast<std::size_t>(f)];
-            int best = 0, most = -1;
-            for (int n = 0; n < count; ++n) {
-                const int a = (n + static_cast<int>(rows.size())) % count; // ties go round
-                int fresh = 0;
-                for (int g = 0; g < factors; ++g)
-                    if (const int b = row[static_cast<std::size_t>(g)]; b >= 0)
-                        fresh += static_cast<int>(missing.count(pair_of({f, a}, {g, b})));
-                if (fresh > most) {
-                    most = fresh;
-                    best = a;
+        std::optional<Row> row;
+        // Of `count` rows that `make` gives, the one with the most new pairs; of equals, the first from any place on.
+        const auto choose = [&](std::size_t factor, std::size_t count, const auto& make) {
+            const auto start = static_cast<std::size_t>(ties.bits_at(rows.size() * (levels.size() + 1) + factor) % count);
+            std::optional<Row> best;
+            std::ptrdiff_t most = -1;
+            for (std::size_t n = 0; n < count; ++n)
+                if (const std::optional<Row> made = make((start + n) % count)) {
+                    const std::vector<Pair> pairs = pairs_of(*made, rules);
+                    const auto fresh = std::count_if(pairs.begin(), pairs.end(), [&](const Pair& pair) { return missing.contains(pair); });
+                    if (fresh > most) {
+                        most = fresh;
+                        best = made;
+                    }
                 }
-            }
-            set({f, best});
-        }
-        for (int f = 0; f < factors; ++f)
-            for (int g = f + 1; g < factors; ++g)
-                missing.erase({{f, row[static_cast<std::size_t>(f)]}, {g, row[static_cast<std::size_t>(g)]}});
-        rows.push_back(std::move(row));
+            row = best;
+        };
+        choose(levels.size(), settings.size(), [&](std::size_t n) { return begin_row(settings[n], levels.size(), *missing.begin(), rules); });
+        for (std::size_t f = 0; f < levels.size(); ++f)
+            if ((*row)[f] < 0)
+                choose(f, static_cast<std::size_t>(levels[f]), [&, partial = *row](std::size_t level) {
+                    Row made = partial;
+                    made[f] = static_cast<int>(level);
+                    return std::optional(made);
+                });
+        add(*row);
     }
     return rows;
 }

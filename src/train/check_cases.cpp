@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/covering.hpp"
+#include "base/rng.hpp"
 #include "train/check_training.hpp"
 #include "train/describe.hpp"
 
@@ -15,6 +16,8 @@ constexpr i64 largest_degree = 8; ///< of tensor and pipeline: more of the same 
 
 struct Shape3 {
     i64 data = 1, pipeline = 1, tensor = 1;
+
+    i64 ranks() const { return data * pipeline * tensor; }
 };
 
 std::vector<Shape3> grids_of(i64 ranks)
@@ -32,19 +35,25 @@ struct Choice {
     struct Level {
         std::string name;
         std::function<void(RunConfig&)> set;
+        bool blurs = false; ///< hides small errors
     };
     std::string key;
     std::vector<Level> levels;
-    bool always_all = false;     ///< in a longer check, with each level of the others that are so
-    bool may_be_refused = false; ///< some levels may not be built yet
+    std::function<bool(const Shape3&)> matters{}; ///< on which grids; none given: on all
+    bool always_all = false;                      ///< in a longer check, with each level of the others that are so
+    bool may_be_refused = false;                  ///< some levels may not be built yet
+
+    bool may_blur() const { return std::any_of(levels.begin(), levels.end(), [](const Level& level) { return level.blurs; }); }
 };
 
+/// What a user has who says nothing comes first.
 template <class Enum>
-Choice enum_choice(const std::string& key, const std::function<void(RunConfig&, Enum)>& set)
+Choice enum_choice(const std::string& key, Enum usual, const std::function<void(RunConfig&, Enum)>& set)
 {
     Choice choice{key, {}};
     for (std::size_t i = 0; i < names_of_enum<Enum>.size(); ++i)
         choice.levels.push_back({std::string(names_of_enum<Enum>[i]), [=](RunConfig& c) { set(c, static_cast<Enum>(i)); }});
+    std::swap(choice.levels.front(), choice.levels[static_cast<std::size_t>(usual)]);
     return choice;
 }
 
@@ -83,33 +92,47 @@ void set_model(RunConfig& c)
     c.model.tied_embeddings = !llama;
 }
 
-/// All choices but the grid. Those set last depend on what the first ones have set.
+/// All choices but the grid, those first that blur. The number of microbatches depends on the grid.
 std::vector<Choice> choices()
 {
+    const ParallelConfig usual;
+    const auto cuts_data = [](const Shape3& g) { return g.data > 1; };
+    const auto has_stages = [](const Shape3& g) { return g.pipeline > 1; };
     std::vector<Choice> all;
-    all.push_back(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, [](RunConfig& c, const i64& zero) { c.parallel.zero = zero; }));
-    all.push_back(enum_choice<ScheduleKind>("parallel.schedule", [](RunConfig& c, ScheduleKind kind) { c.parallel.schedule = kind; }));
-    all.push_back(enum_choice<Family>("model.family", [](RunConfig& c, Family family) { c.model.family = family; }));
-    all.push_back(enum_choice<Precision>("train.precision", [](RunConfig& c, Precision precision) { c.train.precision = precision; }));
+    const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
+
+    Choice& precision = add(enum_choice<Precision>("train.precision", Precision::f32, [](RunConfig& c, Precision type) { c.train.precision = type; }));
+    precision.always_all = true;
+    Choice& reduce = add(enum_choice<ReduceType>("parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
+    reduce.matters = cuts_data;
     for (Choice& choice : all)
-        choice.always_all = true;
-    all[0].may_be_refused = all[1].may_be_refused = true;
-    all.push_back(list_choice<i64>("parallel.chunks", {1, 2}, [](RunConfig& c, const i64& chunks) { c.parallel.chunks = chunks; }));
-    all.push_back(enum_choice<Recompute>("parallel.recompute", [](RunConfig& c, Recompute recompute) { c.parallel.recompute = recompute; }));
-    std::erase_if(all.back().levels, [](const Choice::Level& level) { return level.name == name_of(Recompute::automatic); }); // one of the others
-    all[4].may_be_refused = all[5].may_be_refused = true;
-    all.push_back(enum_choice<ReduceType>("parallel.reduce", [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
-    all.push_back(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.sequence = on; }));
-    all.push_back(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.overlap = on; }));
-    all.push_back(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"}, [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; }));
-    all.push_back(list_choice<int>("microbatches", {0, 1, 2}, [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
+        for (Choice::Level& level : choice.levels)
+            level.blurs = level.name == name_of(Precision::bf16);
+
+    Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
+    zero.matters = cuts_data;
+    zero.always_all = zero.may_be_refused = true;
+    Choice& schedule = add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule, [](RunConfig& c, ScheduleKind kind) { c.parallel.schedule = kind; }));
+    schedule.matters = has_stages;
+    schedule.always_all = schedule.may_be_refused = true;
+    add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) { c.model.family = family; })).always_all = true;
+    Choice& chunks = add(list_choice<i64>("parallel.chunks", {1, 2}, [](RunConfig& c, const i64& count) { c.parallel.chunks = count; }));
+    chunks.matters = has_stages;
+    chunks.may_be_refused = true;
+    Choice& recompute = add(enum_choice<Recompute>("parallel.recompute", usual.recompute, [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
+    std::erase_if(recompute.levels, [](const Choice::Level& level) { return level.name == name_of(Recompute::automatic); }); // one of the others
+    recompute.may_be_refused = true;
+    add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.sequence = on; })).matters = [](const Shape3& g) { return g.tensor > 1; };
+    add(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.overlap = on; })).matters = [](const Shape3& g) { return g.ranks() > 1; };
+    add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"}, [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; })).matters = cuts_data;
+    add(list_choice<int>("microbatches", {1, 2, 0}, [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
     return all;
 }
 
 RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, const std::vector<int>& levels)
 {
     RunConfig c;
-    const i64 ranks = grid.data * grid.pipeline * grid.tensor;
+    const i64 ranks = grid.ranks();
     c.parallel.data = grid.data;
     c.parallel.pipeline = grid.pipeline;
     c.parallel.tensor = grid.tensor;
@@ -151,6 +174,53 @@ std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
     return dropped;
 }
 
+/// Levels of the grid and of each choice, a row a case. A pair of levels is met where both change what runs and neither
+/// hides small errors, or one of the two does and the pair is about that.
+std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const std::vector<Choice>& all, bool longer)
+{
+    std::vector<int> levels{static_cast<int>(grids.size())};
+    for (const Choice& choice : all)
+        levels.push_back(static_cast<int>(choice.levels.size()));
+    const auto choice = [&](int factor) -> const Choice& { return all[static_cast<std::size_t>(factor) - 1]; };
+    const auto matters = [&](const std::vector<int>& row, int factor) {
+        return factor == 0 || !choice(factor).matters || choice(factor).matters(grids[static_cast<std::size_t>(row[0])]);
+    };
+    CoveringRules rules;
+    rules.leading = static_cast<std::size_t>(1 + std::count_if(all.begin(), all.end(), [](const Choice& c) { return c.may_blur(); }));
+    rules.counts = [&](const std::vector<int>& row, int f, int g) {
+        const auto blurs = [&](int factor) { return factor > 0 && choice(factor).may_blur() && choice(factor).levels[static_cast<std::size_t>(row[static_cast<std::size_t>(factor)])].blurs && matters(row, factor); };
+        bool blurred = false;
+        for (int factor = 1; factor < static_cast<int>(rules.leading); ++factor)
+            blurred = blurred || blurs(factor);
+        return matters(row, f) && matters(row, g) && (!blurred || blurs(f) || blurs(g));
+    };
+    // First what most runs have: nothing is set but the grid, and microbatches.
+    const auto factor_of = [&](const std::string& key) {
+        return static_cast<std::size_t>(std::find_if(all.begin(), all.end(), [&](const Choice& c) { return c.key == key; }) - all.begin()) + 1;
+    };
+    for (int grid = 0; grid < levels[0]; ++grid)
+        for (int family = 0; family < levels[factor_of("model.family")]; ++family) {
+            std::vector<int>& row = rules.begun.emplace_back(levels.size(), 0);
+            row[0] = grid;
+            row[factor_of("model.family")] = family;
+            row[factor_of("microbatches")] = family % 2; // a few or many
+        }
+    std::vector<std::vector<int>> rows = covering_array(levels, rules);
+    if (!longer)
+        return rows;
+    std::vector<int> crossed = levels;
+    for (std::size_t f = 1; f < levels.size(); ++f)
+        crossed[f] = all[f - 1].always_all ? levels[f] : 1;
+    const RandomStream others(0, "check");
+    for (std::vector<int> row : full_product(crossed)) {
+        for (std::size_t f = 1; f < levels.size(); ++f)
+            if (!all[f - 1].always_all)
+                row[f] = static_cast<int>(others.bits_at(rows.size() * levels.size() + f) % static_cast<std::uint64_t>(levels[f]));
+        rows.push_back(row);
+    }
+    return rows;
+}
+
 } // namespace
 
 std::string CheckCase::text() const
@@ -174,21 +244,7 @@ CheckCases check_cases(int ranks, bool longer)
                 grids.insert(grids.end(), more.begin(), more.end());
                 break;
             }
-    std::vector<int> levels{static_cast<int>(grids.size())};
-    for (const Choice& choice : all)
-        levels.push_back(static_cast<int>(choice.levels.size()));
-    std::vector<std::vector<int>> rows;
-    if (longer) {
-        const auto crossed = static_cast<std::ptrdiff_t>(1 + std::count_if(all.begin(), all.end(), [](const Choice& f) { return f.always_all; }));
-        for (std::vector<int> row : full_product({levels.begin(), levels.begin() + crossed})) {
-            for (auto turn = static_cast<int>(rows.size()); row.size() < levels.size(); turn /= 2)
-                row.push_back(turn % levels[row.size()]);
-            rows.push_back(row);
-        }
-    } else {
-        rows = covering_array(levels);
-    }
-    for (const std::vector<int>& row : rows) {
+    for (const std::vector<int>& row : rows_of(grids, all, longer)) {
         CheckCase c{config_of(grids[static_cast<std::size_t>(row[0])], all, {row.begin() + 1, row.end()}), 0};
         if (made.cases.size() % 2 == 1) // so that no rank stands aside each time
             c.first = ranks - c.ranks();
@@ -230,7 +286,7 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
     note(p.tensor > 1 && p.sequence, "sequence parallel");
     note(p.tensor > 1 && !p.sequence, "tensor > 1 without sequence");
-    note(rank_count(p) > 1 && p.overlap, "overlap");
+    note(rank_count(p) > 1, p.overlap ? "overlap" : "no overlap");
     note(p.data > 1, str("bucket ", p.bucket));
     note(microbatch_count(c) > 1, "several microbatches");
     note(p.data > 1 && p.reduce == ReduceType::bf16, "gradients reduced in bf16");
