@@ -1,22 +1,40 @@
 #include "train/folder_lock.hpp"
 
+#include "base/activity.hpp"
 #include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 namespace trivium {
 
-FolderLock::FolderLock(const std::string& folder)
+FolderLock::FolderLock(const std::string& folder, const LockPatience& patience)
     : descriptor_(open((folder + "/.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666))
 {
-    if (descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        close(descriptor_);
-        throw UserError({folder, "is in use by another run", "two runs in one folder would mix their checkpoints",
-                         "wait for it to end, or give this run its own checkpoint.dir and log.dir"});
+    const auto is_held = [&] { return descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; };
+    const Seconds begin = now();
+    bool held = is_held();
+    if (held && patience.limit > 0)
+        log_info(str(folder, " is in use; waiting up to ", format_seconds(patience.limit), " for the processes of the start before to end"));
+    while (held && now() - begin < patience.limit && !(patience.stopped && patience.stopped())) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+        Activity::of_process().advance(); // so that no watchdog ends it
+        held = is_held();
     }
+    if (!held)
+        return;
+    close(descriptor_);
+    const Complaint complaint{folder, "is in use by another run", "two runs in one folder would mix their checkpoints",
+                              "wait for it to end, or give this run its own checkpoint.dir and log.dir"};
+    if (patience.limit > 0)
+        throw Error(format(complaint), 75);
+    throw UserError(complaint);
 }
 
 FolderLock::~FolderLock()

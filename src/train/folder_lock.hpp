@@ -1,14 +1,24 @@
 #pragma once
 // One run a folder.
+#include "base/units.hpp"
+
+#include <functional>
 #include <string>
 
 namespace trivium {
 
-/// Holds the lock of a folder while it lives; the system frees it with the process, however that ends.
-/// Throws UserError where another process holds it. File systems that know no locks are let pass.
+/// How long to wait for another process to let go.
+struct LockPatience {
+    Seconds limit = 0;
+    std::function<bool()> stopped{}; ///< ends the wait before
+};
+
+/// Holds the lock of a folder while it lives; the system frees it with the process, however that ends. File systems that
+/// know no locks are let pass.
 class FolderLock {
 public:
-    explicit FolderLock(const std::string& folder);
+    /// Where another process holds it, throws UserError; with patience, once that is over, an Error of exit status 75.
+    explicit FolderLock(const std::string& folder, const LockPatience& patience = {});
     FolderLock(const FolderLock&) = delete;
     FolderLock& operator=(const FolderLock&) = delete;
     ~FolderLock();

@@ -51,7 +51,7 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, const std
             launches->end(status, reason, trainer ? trainer->step() : -1);
     };
     try {
-        trainer.emplace(std::move(config), build, world, launches);
+        trainer.emplace(std::move(config), build, world, launches, signals);
         const int status = trainer->run(signals);
         end(status, trainer->ending());
         return leave_status(status); // here, as ranks that are idle have nothing to say

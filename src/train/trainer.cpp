@@ -54,7 +54,7 @@ double learning_rate(const TrainConfig& c, i64 step)
     return c.min_lr + 0.5 * (c.lr - c.min_lr) * (1 + std::cos(std::numbers::pi * done));
 }
 
-Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches)
+Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches, const RunSignals& signals)
     : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
       threads_(thread_count(config_.parallel, ranks_on_same_cores(grid_))),
       computing_(threads_, &grid_), machine_(machine_of(computing_))
@@ -62,7 +62,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::o
     succeed_together(world_, [&] {
         open_data();
         if (is_chief())
-            begin_launch(launches);
+            begin_launch(launches, signals);
     });
     if (agree(world_, is_chief() && config_.checkpoint.resume == "auto") != 0)
         config_.checkpoint.resume = "auto";
@@ -122,11 +122,12 @@ bool has_saved(const std::string& dir, const std::string& job)
 
 } // namespace
 
-void Trainer::begin_launch(std::optional<LaunchLog>& launches)
+void Trainer::begin_launch(std::optional<LaunchLog>& launches, const RunSignals& signals)
 {
     CheckpointConfig& c = config_.checkpoint;
     probe_folder(c.dir);
-    lock_.emplace(c.dir);
+    // The ranks of the start before may outlive it by a minute, their locks on a file server by 90 s.
+    lock_.emplace(c.dir, job_.restart > 0 ? LockPatience{.limit = 120, .stopped = [&] { return signals.stop() != 0; }} : LockPatience{});
     if (c.resume != "auto" && job_.restart > 0 && has_saved(c.dir, job_.id)) {
         log_info(str("checkpoint.resume is \"", c.resume, "\", but job ", job_.id, " was put back after it had saved: it goes on from that"));
         c.resume = "auto";

@@ -23,8 +23,9 @@ class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and run it, with
     /// the same config (require_same_config). Rank 0 begins `launches` once the run's folders are its own; the caller ends it.
+    /// A restart waits for them up to two minutes, or until it is asked to stop, and ends with an Error of status 75.
     /// Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
-    Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches);
+    Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches, const RunSignals& signals);
 
     /// Trains to the end, to train.stop_after, to a signal on any rank or to the end of the job's time. Returns the exit status.
     int run(const RunSignals& signals);
@@ -45,7 +46,7 @@ private:
 
     void open_data();
     /// Rank 0's part of a start: the folders, the lock, the launch. Throws Error where the job makes no progress.
-    void begin_launch(std::optional<LaunchLog>& launches);
+    void begin_launch(std::optional<LaunchLog>& launches, const RunSignals& signals);
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
     void restore_or_initialise();

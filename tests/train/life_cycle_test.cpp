@@ -5,6 +5,7 @@
 #include "io/launches.hpp"
 #include "io/metrics.hpp"
 #include "program.hpp"
+#include "train/folder_lock.hpp"
 #include "train/loss_spikes.hpp"
 
 #include <algorithm>
@@ -202,6 +203,42 @@ TEST_CASE("where a job was told to begin counts until it has saved")
     CHECK(again.err.find("was put back after it had saved") != std::string::npos);
     CHECK(run.launches().back().from == from + 1);
     CHECK(run.metrics().size() == static_cast<std::size_t>(from + 2));
+}
+
+TEST_CASE("a restart waits for the folder that the start before still holds")
+{
+    const Run run;
+    std::filesystem::create_directory(run.folder / "ck");
+    std::optional<FolderLock> held(std::in_place, run.folder / "ck");
+    const Variable id("SLURM_JOB_ID", "5");
+    CHECK(run.train().status == 2); // another run's
+    const Variable restart("SLURM_RESTART_COUNT", "1");
+    const std::string waits = "is in use; waiting";
+    SECTION("which lets it go")
+    {
+        const Outcome outcome = run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, 0, [&] { held.reset(); });
+        INFO(outcome.err);
+        CHECK(outcome.status == 0);
+        CHECK(outcome.err.find(waits) == outcome.err.rfind(waits)); // said once
+    }
+    SECTION("unless it is asked to stop")
+    {
+        const auto begin = std::chrono::steady_clock::now();
+        const Outcome outcome = run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, SIGTERM);
+        INFO(outcome.err);
+        CHECK(outcome.status == 75);
+        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+    }
+    SECTION("though not for ever")
+    {
+        try {
+            const FolderLock lock(run.folder / "ck", {.limit = 0.5});
+            FAIL("it is held");
+        } catch (const Error& error) {
+            CHECK(error.exit_status() == 75);
+        }
+    }
+    CHECK(run.launches().size() <= 1); // waiting is no launch
 }
 
 TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own choice")
