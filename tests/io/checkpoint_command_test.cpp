@@ -120,6 +120,14 @@ TEST_CASE("diff says which tensors differ, whatever the grids")
     const std::string text = checkpoint({"diff", c, a}).text;
     CHECK(has(text, "1 of 120 values differ, by up to 0.5"));
     CHECK(has(text, "param/norm"));
+
+    RunState state{.step = 4};
+    state.recent_losses = {2.5};
+    state.job = "7";
+    const std::string d = save_checkpoint(*make_self_comm(), folder / "d", state, own.pieces, 0);
+    const auto states = nlohmann::json::parse(checkpoint({"diff", c, d, "--json"}).text)["state"];
+    REQUIRE(states.size() == 1); // two runs that are the same may be two jobs
+    CHECK(states[0]["key"] == "recent_losses");
 }
 
 TEST_CASE("prune keeps the newest good ones, and never takes the last")
