@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <sys/stat.h>
 #include <thread>
 
 using namespace trivium;
@@ -317,6 +318,21 @@ TEST_CASE("with both ranks stopped that watch over the others, one of these ends
     CHECK(hung.status == 75);
     CHECK(hung.err.find("no sign of life from ranks 0, 2, which watch over the others") != std::string::npos);
     CHECK(hung.err.find("waits for rank") != std::string::npos);
+}
+
+TEST_CASE("a hang ends the run also where the disk does not answer")
+{
+    const Run run;
+    std::filesystem::create_directories(run.folder / "log");
+    REQUIRE(mkfifo((run.folder / "log/hang.txt").c_str(), 0600) == 0); // nobody reads it: who writes to it waits
+    const Outcome hung = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=1000000", "log.every=20"})}}, run.folder.path(), " tok/s", [&](int launcher) {
+        for (const int process : processes_below(launcher, "trivium"))
+            if (is_rank(process, 1))
+                kill(process, SIGSTOP);
+    });
+    INFO(hung.err);
+    CHECK(hung.status == 75);
+    CHECK(hung.err.find("no sign of life from rank 1") != std::string::npos);
 }
 
 TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
