@@ -41,7 +41,8 @@ struct ProductShape {
 inline constexpr Bytes usual_product_scratch = Bytes{32} << 20;
 
 /// Scratch that run() needs with that many threads. Makes the product to find out: not for hot paths.
-/// oneDNN 2.6 asks for at most 1.64 MiB a thread (m, n up to 128256, k up to 128256); double takes 0.22 MiB.
+/// oneDNN 2.6 asks for at most 1.64 MiB a thread (m, n up to 128256, k up to 128256); double, and bf16 on
+/// processors for which oneDNN has no such products, take up to 0.22 MiB.
 Bytes product_scratch(const ProductShape& shape, int threads);
 
 /// A product made ready. Making one is slow (it compiles code) and belongs to start-up; run() is lean.

@@ -76,6 +76,16 @@ TEST_CASE("a machine file goes through a pipe, beside which no file can be made"
     CHECK(has(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0))), "measured by `trivium check`"));
 }
 
+TEST_CASE("a processor that has no products in bf16 of its own")
+{
+    const Folder folder;
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    const Outcome outcome = run_program({"check", "--only", "arithmetic"}, folder.path());
+    unsetenv("ONEDNN_MAX_CPU_ISA");
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+}
+
 TEST_CASE("mistakes of a user of check")
 {
     const Folder folder;

@@ -37,6 +37,10 @@ TEST_CASE("products of every layout, odd sizes, batches and epilogues")
 {
     check_here<double, double>();
     check_here<float, float>();
+}
+
+TEST_CASE("products in bf16 of every layout, odd sizes, batches and epilogues")
+{
     check_here<bf16, float>();
     check_here<bf16, bf16>();
 }

@@ -1,9 +1,9 @@
-// Products on the host: oneDNN for f32 and bf16, product_f64 for double.
+// Products on the host: oneDNN for f32 and bf16, tiled_product for double and where the processor is too old for bf16.
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"
 #include "kernels/epilogue.hpp"
-#include "product_f64.hpp"
+#include "tiled_product.hpp"
 
 #include <array>
 #include <cstring>
@@ -93,6 +93,7 @@ ProductShape folded(ProductShape shape)
 struct Product::Impl {
     ProductShape asked, shape;
     int threads = 1;
+    bool tiled = false; ///< by tiled_product
     Bytes scratch = 0;
     Bytes rounded_a = 0, rounded_b = 0; ///< of scratch: the operands in FP8, kept as bf16
     dnnl::memory::desc a, b, c;
@@ -101,7 +102,8 @@ struct Product::Impl {
 
     bool empty() const { return shape.m * shape.n * shape.batch == 0; }
 
-    void make()
+    /// False where oneDNN has no such product for this processor.
+    bool make()
     {
         a = matrix(shape.in, shape.batch, shape.stride_a, shape.m, shape.k, shape.transpose_a);
         b = matrix(shape.in, shape.batch, shape.stride_b, shape.k, shape.n, shape.transpose_b);
@@ -115,11 +117,14 @@ struct Product::Impl {
                 after.append_sum(1.0f);
                 attributes.set_post_ops(after);
             }
-            const dnnl::matmul::primitive_desc desc({a, b, c}, attributes, engine());
+            const dnnl::matmul::primitive_desc desc({a, b, c}, attributes, engine(), true);
+            if (!desc)
+                return false;
             primitive[overwrite] = dnnl::matmul(desc);
             scratchpad_desc[overwrite] = desc.scratchpad_desc();
             scratch = std::max(scratch, static_cast<Bytes>(scratchpad_desc[overwrite].get_size()));
         }
+        return true;
     }
 
     void multiply(const void* from_a, const void* from_b, void* to, bool overwrite, Scratch lent) const
@@ -130,9 +135,8 @@ struct Product::Impl {
                             static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)));
             return;
         }
-        if (shape.in == DType::f64)
-            return product_f64({.threads = threads}, shape, static_cast<const double*>(from_a),
-                               static_cast<const double*>(from_b), static_cast<double*>(to), overwrite, lent);
+        if (tiled)
+            return tiled_product({.threads = threads}, shape, from_a, from_b, to, overwrite, lent);
         checked("running a product", [&] {
             const ThreadScope scope(threads);
             dnnl::stream stream(engine());
@@ -158,10 +162,9 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch)
         impl_->threads = stable_threads(impl_->shape, threads);
         if (impl_->empty() || impl_->shape.k == 0)
             return;
-        if (shape.in == DType::f64)
-            impl_->scratch = product_f64_scratch(impl_->shape, threads);
-        else
-            checked("making a product", [&] { impl_->make(); });
+        impl_->tiled = shape.in == DType::f64 || !checked("making a product", [&] { return impl_->make(); });
+        if (impl_->tiled)
+            impl_->scratch = tiled_product_scratch(impl_->shape, impl_->threads);
         if (shape.fp8_a != Fp8::none) {
             impl_->rounded_a = round_up(shape.m * shape.k * size_of(shape.in), 64);
             impl_->rounded_b = round_up(shape.k * shape.n * size_of(shape.in), 64);
