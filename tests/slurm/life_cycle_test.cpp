@@ -92,7 +92,8 @@ TEST_CASE("what jobs/submit prints is what Slurm takes")
     write_cluster_file(run);
     write_text(run.path() + "/members.txt", "train.seed=1\ntrain.seed=2\n");
     const std::string command = submit + "--cluster ./test.cluster --dry-run ";
-    for (const std::string& options : {std::string(), std::string("--nodes 2-4 "), std::string("--members members.txt "), std::string("--dependency=singleton --time 1:00:00 ")}) {
+    for (const std::string& options : {std::string(), std::string("--nodes 2-4 "), std::string("--members members.txt "), std::string("--dependency=singleton --time 1:00:00 "),
+                                       std::string("--comment='a \"b\" # \\' --no-requeue ")}) {
         INFO(options);
         const std::string script = shell(command + options + "run.toml train.lr=1e-3", run.path());
         INFO(script);
@@ -149,7 +150,7 @@ TEST_CASE("what jobs/submit cannot do, it says")
     CHECK(has(said("--cluster ./test.cluster --nodes 2-3 --dry-run run.toml"), "fill 4 node(s)"));
     CHECK(has(said("--cluster ./test.cluster --time 1 --dry-run run.toml"), "leaves no time to train"));
     CHECK(has(said("--cluster ./test.cluster --array=1-4 --dry-run run.toml"), "--members"));
-    CHECK(has(said("--cluster ./test.cluster --dry run.toml"), "--dry: is no option"));
+    CHECK(has(said("--cluster ./test.cluster -N4 run.toml"), "-N4: is no option"));
 }
 
 TEST_CASE("a real time limit") // in tests/soak: limits are whole minutes
