@@ -31,4 +31,14 @@ void LineWriter::write(std::string_view text)
     }
 }
 
+void LineWriter::sync() const
+{
+    int result = 0;
+    do
+        result = ::fsync(descriptor_);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EINVAL) // a pipe, say
+        throw_errno(path_, "write");
+}
+
 } // namespace trivium

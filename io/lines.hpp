@@ -16,6 +16,8 @@ public:
 
     /// `text` and a newline. IoError.
     void write(std::string_view text);
+    /// Returns once what was written is on the disk. Another thread may write meanwhile. IoError.
+    void sync() const;
     const std::string& path() const { return path_; }
 
 private:

@@ -95,6 +95,7 @@ MetricsWriter::MetricsWriter(const std::string& dir, i64 resume_step) : restarte
     const std::string path = dir + "/metrics.jsonl";
     supersede(path, dir + "/metrics.superseded.jsonl", resume_step);
     lines_.emplace(path);
+    sync_path(dir); // that the file is there
 }
 
 void MetricsWriter::write(const MetricsRecord& record)

@@ -32,6 +32,8 @@ public:
 
     /// Whole numbers are written as such; what is not finite as null. IoError.
     void write(const MetricsRecord& record);
+    /// Returns once all records are on the disk. Another thread may write meanwhile. IoError.
+    void sync() const { lines_->sync(); }
 
     /// The last line; none where there is none.
     std::optional<MetricsRecord> last() const;

@@ -150,7 +150,11 @@ void Saver::end_writing()
     join();
     phase_ = Phase::idle; // should it throw
     writer_->collect();
-    begin_on_first(Phase::publishing, [this] { path_ = writer_->publish(state_); });
+    begin_on_first(Phase::publishing, [this] {
+        if (config_.before_publishing)
+            config_.before_publishing();
+        path_ = writer_->publish(state_);
+    });
 }
 
 void Saver::end_publishing()

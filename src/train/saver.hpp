@@ -8,6 +8,7 @@
 #include "train/state.hpp"
 
 #include <atomic>
+#include <functional>
 #include <future>
 #include <thread>
 #include <utility>
@@ -19,6 +20,7 @@ struct SaverConfig {
     i64 keep = 2;          ///< least two, or 0: all
     bool snapshot = false; ///< copy before writing
     bool background = false; ///< and write while training goes on; all ranks alike
+    std::function<void()> before_publishing{}; ///< on rank 0, in the background too: what has to be on the disk first
 };
 
 class Saver {

@@ -202,7 +202,7 @@ void Trainer::restore_or_initialise()
     const i64 least_kept = 2; // should the newest turn out to be bad
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);
-    saver_.emplace(world_, SaverConfig{c.dir, c.keep == 0 ? 0 : std::max(c.keep, least_kept), snapshot, snapshot && c.async}, saved_);
+    saver_.emplace(world_, SaverConfig{c.dir, c.keep == 0 ? 0 : std::max(c.keep, least_kept), snapshot, snapshot && c.async, [this] { metrics_->sync(); }}, saved_);
 }
 
 void Trainer::resume(const CheckpointReader& checkpoint)

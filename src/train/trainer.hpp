@@ -94,8 +94,8 @@ private:
     std::optional<Evaluator> evaluator_;
     std::map<std::string, Box> inputs_;  ///< the rows that this rank is fed
     std::vector<SavedTensor> saved_;     ///< this rank's parts of what a checkpoint holds
+    std::optional<MetricsWriter> metrics_; ///< before the saver, whose thread syncs it
     std::optional<Saver> saver_;
-    std::optional<MetricsWriter> metrics_;
     Flops flops_ = 0;
     Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as it is known
     RunState state_;

@@ -54,7 +54,7 @@ public:
         arguments.insert(arguments.end(), more.begin(), more.end());
         if (!environment.empty()) {
             environment["LD_PRELOAD"] = TRIVIUM_FAIL_IO;
-            environment["TRIVIUM_FAIL_FOLDER"] = std::filesystem::canonical(folder_.path()).string() + "/t/ck";
+            environment.try_emplace("TRIVIUM_FAIL_FOLDER", std::filesystem::canonical(folder_.path()).string() + "/t/ck");
         }
         return run(variant.ranks, arguments, folder_.path(), environment, meanwhile);
     }
@@ -95,10 +95,11 @@ public:
     }
 
     /// The calls of rank `rank` in a first launch in which all goes well.
-    std::vector<Call> calls(const Variant& variant, int rank) const
+    std::vector<Call> calls(const Variant& variant, int rank, const std::string& below = "/t/ck") const
     {
         forget_log();
         Environment environment = logged();
+        environment["TRIVIUM_FAIL_FOLDER"] = std::filesystem::canonical(folder_.path()).string() + below;
         environment["TRIVIUM_FAIL_RANK"] = std::to_string(rank);
         const Ended ended = train_first(variant, environment);
         INFO(ended.err);
@@ -343,4 +344,25 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
     CHECK(killed >= rounds);
     CHECK(inside * 2 >= killed);
     std::printf("%zu runs killed, %zu of them inside a save\n", killed, inside);
+}
+
+TEST_CASE("when a checkpoint gets its name, the lines of its steps are on the disk")
+{
+    const Ground ground;
+    const Variant variant{1, GENERATE(false, true)};
+    INFO(variant.text());
+    long written = 0, safe = 0;
+    std::set<long> named;
+    for (const Call& call : ground.calls(variant, 0, "/t")) {
+        if (call.path.ends_with("/metrics.jsonl")) {
+            written += call.name == "write";
+            safe = call.name == "fsync" ? written : safe;
+        }
+        const std::size_t at = call.path.find("/ck/step-");
+        if (has(call.name, "rename") && at != std::string::npos) {
+            named.insert(std::stol(call.path.substr(at + 9)));
+            CHECK(safe >= *named.rbegin());
+        }
+    }
+    CHECK(named == std::set<long>{2, 4, 6});
 }
