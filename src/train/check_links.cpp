@@ -6,6 +6,7 @@
 #include "train/check_rates.hpp"
 
 #include <cstring>
+#include <fstream>
 #include <optional>
 
 namespace trivium {
@@ -54,6 +55,14 @@ std::vector<u64> message(int from, int to)
     return words;
 }
 
+/// For how long this thread was ready to run and was not let; none where the kernel does not say.
+std::optional<Seconds> time_kept_waiting()
+{
+    double ran = 0, waited = 0; // in ns
+    std::ifstream file("/proc/thread-self/schedstat");
+    return file >> ran >> waited ? std::optional(1e-9 * waited) : std::nullopt;
+}
+
 class Pair {
 public:
     Pair(const CheckGround& ground, int other)
@@ -70,6 +79,8 @@ public:
         link.a = std::min(ground_.world.rank(), other_);
         link.b = std::max(ground_.world.rank(), other_);
         link.latency = 1e300;
+        const Seconds start = now();
+        const std::optional<Seconds> waited = time_kept_waiting();
         for (int i = 0; i < trips; ++i) {
             const Seconds begin = now();
             if (begins_)
@@ -91,6 +102,8 @@ public:
             link.bytes_per_second = std::max(link.bytes_per_second, static_cast<double>(large) / (now() - begin));
             verify(large, wrong);
         }
+        if (const std::optional<Seconds> then = time_kept_waiting(); then && waited)
+            link.cpu_share = std::max(0.0, 1 - (*then - *waited) / (now() - start));
         return link;
     }
 
@@ -179,6 +192,7 @@ std::vector<LinkRate> measure_links(const CheckGround& ground, const std::vector
             } else { // the best of several times, apart in time: what is slow is slow each time
                 known->bytes_per_second = std::max(known->bytes_per_second, link.bytes_per_second);
                 known->latency = std::min(known->latency, link.latency);
+                known->cpu_share = std::max(known->cpu_share, link.cpu_share);
             }
         }
     return links;

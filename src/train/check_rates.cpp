@@ -11,6 +11,7 @@
 #include <cmath>
 #include <ctime>
 #include <fmt/format.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -97,7 +98,7 @@ void keep_best(std::vector<RankRates>& best, const std::vector<RankRates>& again
         best[i].flops_f32 = std::max(best[i].flops_f32, again[i].flops_f32);
         best[i].flops_bf16 = std::max(best[i].flops_bf16, again[i].flops_bf16);
         best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
-        best[i].cpu_share = std::min(best[i].cpu_share, again[i].cpu_share); // a doubt stays
+        best[i].cpu_share = std::max(best[i].cpu_share, again[i].cpu_share); // what is slow once with its cores its own is slow
     }
 }
 
@@ -106,6 +107,7 @@ void keep_best(std::vector<LinkRate>& best, const std::vector<LinkRate>& again)
     for (std::size_t i = 0; i < best.size(); ++i) {
         best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
         best[i].latency = std::min(best[i].latency, again[i].latency);
+        best[i].cpu_share = std::max(best[i].cpu_share, again[i].cpu_share);
     }
 }
 
@@ -123,18 +125,23 @@ Measured measure_all(const CheckGround& ground, const std::vector<std::vector<Ra
     const std::vector<LinkRate> links = measure_links(ground, rounds, ground.config.longer ? 20 : 3, wrong);
     nlohmann::json out{own.flops_f32, own.flops_bf16, own.bytes_per_second, own.cpu_share, nlohmann::json::array(), wrong};
     for (const LinkRate& link : links)
-        if (link.a == ground.world.rank()) // its other end has as much
-            out[4].push_back({link.a, link.b, link.bytes_per_second, link.latency});
+        out[4].push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
     Measured all;
+    std::map<std::pair<int, int>, double> other_share; // of the end that has not the rate
     for (const std::string& text : gather_to_first(ground.world, out.dump())) {
         if (text.empty())
             break;
         const auto j = nlohmann::json::parse(text);
         all.rates.push_back({j[0], j[1], j[2], j[3]});
         for (const auto& link : j[4])
-            all.links.push_back({link[0], link[1], link[2], link[3]});
+            if (link[0] == static_cast<int>(all.wrong.size())) // its other end has the same rate
+                all.links.push_back({link[0], link[1], link[2], link[3], link[4]});
+            else
+                other_share[{link[0], link[1]}] = link[4];
         all.wrong.push_back(j[5]);
     }
+    for (LinkRate& link : all.links)
+        link.cpu_share = std::min(link.cpu_share, other_share.at({link.a, link.b}));
     return all;
 }
 
@@ -150,8 +157,8 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     RankRates rates;
     const Pace f32 = product_pace(ground, bench, kernels::DType::f32, side, seconds);
     rates.flops_f32 = rate(work, f32);
-    rates.flops_bf16 = rate(work, product_pace(ground, bench, kernels::DType::bf16, side, seconds));
-    rates.cpu_share = f32.cpu_share;
+    const Pace bf16 = product_pace(ground, bench, kernels::DType::bf16, side, seconds);
+    rates.flops_bf16 = rate(work, bf16);
     // z = x + y over more than caches hold: a thread's share of them is a few MiB.
     const i64 count = device ? i64{1} << 28 : i64{1} << (contracts_on ? 18 : 22);
     const i64 all = count * (device ? 1 : ground.facts.threads);
@@ -165,6 +172,7 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
         bench.wait();
     });
     rates.bytes_per_second = rate(3 * static_cast<double>(bytes), memory);
+    rates.cpu_share = std::min({f32.cpu_share, bf16.cpu_share, memory.cpu_share});
     return rates;
 }
 
@@ -184,6 +192,7 @@ void check_rates(const CheckGround& ground, CheckReport& report)
             trial.nodes = report.nodes;
             trial.rates = all.rates;
             trial.links = all.links;
+            judge_shares(trial);
             judge_rates(trial, ground.config.slow_rank, ground.config.slow_link);
         }
         if (agree(ground.world, trial.findings.empty() ? 0 : 1) == 0)

@@ -15,15 +15,14 @@ struct RankPair {
 /// no more than `most` rounds, spread evenly. (Round-robin tournaments by the circle method.)
 std::vector<std::vector<RankPair>> link_rounds(const std::vector<int>& node_of_rank, std::size_t most);
 
-/// Why what these ranks measured is not certain: their cores were not their own; "" where they were.
-std::string why_uncertain(const CheckReport& report, const std::vector<int>& ranks);
-
-/// Names the ranks that were not given their cores. \pre rates are measured
+/// Names the ranks that were not given their cores: a fault where those of most others were their own, else a warning.
+/// \pre rates are measured
 void judge_shares(CheckReport& report);
 
 /// Names the ranks and nodes whose rate is below `slow_rank` of the median of their kind, and the links whose rate is below
 /// `slow_link` of the median of theirs (within nodes, between nodes), or whose latency is far above it: a rank or a node all
-/// of whose links are so, else the link. Faults where that is certain, else warnings. \pre rates and links are measured
+/// of whose links are so, else the link; and of the paths between two nodes, measured at the same time, one that is far below
+/// the others. Faults where the cores of those concerned were their own, else warnings. \pre rates and links are measured
 void judge_rates(CheckReport& report, double slow_rank, double slow_link);
 
 /// The machine as the median rank has it, on top of `like`. \pre rates are measured

@@ -121,7 +121,10 @@ std::string verdict(const CheckReport& report)
     const int faults = report.count(Severity::fault), warnings = report.count(Severity::warning);
     const std::string where = str(report.facts.size(), " rank(s) on ", report.nodes.size(), " node(s), ", format_seconds(report.seconds));
     const std::string what = str(faults, " fault(s), ", warnings, " warning(s); ");
-    return report.status() == 0 ? str("check: all is well; ", warnings > 0 ? str(warnings, " warning(s); ") : "", where) : str("check: something is wrong: ", what, where);
+    if (report.status() != 0)
+        return str("check: something is wrong: ", what, where);
+    const bool slow = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& f) { return f.part == CheckPart::rates; });
+    return str(slow ? "check: nothing is wrong for certain; " : "check: all is well; ", warnings > 0 ? str(warnings, " warning(s); ") : "", where);
 }
 
 std::string to_text(const CheckReport& report)

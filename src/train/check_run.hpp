@@ -63,12 +63,13 @@ struct Finding {
 struct RankRates {
     double flops_f32 = 0, flops_bf16 = 0; ///< of products, per second, by all its threads
     double bytes_per_second = 0;          ///< of memory
-    double cpu_share = 1;                 ///< of its cores' time, what it was given while it computed
+    double cpu_share = 1;                 ///< of its cores' time, what it was given while it computed: the least of the three
 };
 struct LinkRate {
     int a = 0, b = 0;            ///< ranks
     double bytes_per_second = 0; ///< each way, both at once
     Seconds latency = 0;         ///< one way
+    double cpu_share = 1;        ///< of the time that its ends wanted a core, what the worse one was given
 };
 struct FolderRate {
     double write = 0, read = 0; ///< bytes per second, all nodes at once

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <map>
-#include <numeric>
 #include <set>
 
 namespace trivium {
@@ -13,6 +12,7 @@ namespace trivium {
 namespace {
 
 constexpr double least_share = 0.8;    ///< of its cores' time that a rank is given, for its rates to be its own
+constexpr double full_share = 0.9;     ///< that others have where a rank with less is starved by something there
 constexpr double high_latency = 4;     ///< times the median
 constexpr Seconds low_latency = 20e-6; ///< below this, none is high
 
@@ -23,11 +23,20 @@ struct Judge {
     CheckReport& report;
 
     int node(int rank) const { return report.node_of_rank[static_cast<std::size_t>(rank)]; }
-    /// `witnesses`: the ranks on whose measurements it rests.
-    void add(const std::vector<int>& ranks, const std::vector<int>& witnesses, const std::string& problem, const std::string& expected, const std::string& seen,
-             const std::string& remedy) const
+    /// Why what these ranks measured is not certain: their cores were not their own; "" where they were. `share`: the least that
+    /// one of them was given meanwhile.
+    std::string why_uncertain(const std::vector<int>& ranks, double share) const
     {
-        const std::string unless = why_uncertain(report, witnesses);
+        const std::vector<int> crowded = crowded_nodes(report);
+        for (const int rank : ranks)
+            if (std::find(crowded.begin(), crowded.end(), node(rank)) != crowded.end())
+                return "ranks share cores, so that this says little";
+        return share < least_share ? fmt::format("only {:.0f} % of the cores' time was given to the rank that had least, so that this says little", 100 * share) : "";
+    }
+    /// `share`: of their cores' time, what the ranks were given when this was measured.
+    void add(const std::vector<int>& ranks, double share, const std::string& problem, const std::string& expected, const std::string& seen, const std::string& remedy) const
+    {
+        const std::string unless = why_uncertain(ranks, share);
         report.findings.push_back(
             {CheckPart::rates, unless.empty() ? Severity::fault : Severity::warning, ranks, problem, expected, seen + (unless.empty() ? "" : "; but " + unless), remedy});
     }
@@ -53,7 +62,10 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
         }
     }
     for (const auto& [node, which] : slow_by_node) {
-        judge.add(which, which, str("slow ", what, which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
+        double share = 1;
+        for (const int rank : which)
+            share = std::min(share, judge.report.rates[static_cast<std::size_t>(rank)].cpu_share);
+        judge.add(which, share, str("slow ", what, which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
                   fmt::format("{} as the median rank, or {:.0f} % of it", print_rate(middle, unit), 100 * slow),
                   fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle), rank_remedy);
     }
@@ -64,6 +76,7 @@ struct Link {
     int a = 0, b = 0;
     double rate = 0;
     Seconds latency = 0;
+    double share = 1;
 };
 
 /// What most links have.
@@ -73,6 +86,16 @@ struct Standard {
     double rate = 0;
     Seconds latency = 0;
 
+    void set(const std::vector<Link>& of)
+    {
+        std::vector<double> rates, latencies;
+        for (const Link& link : of) {
+            rates.push_back(link.rate);
+            latencies.push_back(-link.latency);
+        }
+        rate = median(rates);
+        latency = -median(latencies);
+    }
     bool is_slow(const Link& l) const { return l.rate < slow * rate; }
     bool is_late(const Link& l) const { return l.latency > high_latency * latency && l.latency > low_latency; }
     bool is_bad(const Link& l) const { return is_slow(l) || is_late(l); }
@@ -80,13 +103,38 @@ struct Standard {
 
 void say_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks, const std::string& what, const Link& seen)
 {
-    std::vector<int> all(judge.report.facts.size()); // a link is measured while the others are
-    std::iota(all.begin(), all.end(), 0);
     const bool slow = usual.is_slow(seen);
-    judge.add(ranks, all, str(slow ? "slow" : "late", " ", what, " ", usual.where),
+    judge.add(ranks, seen.share, str(slow ? "slow" : "late", " ", what, " ", usual.where),
               slow ? fmt::format("{:.3g} GB/s as the median link, or {:.0f} % of it", usual.rate / 1e9, 100 * usual.slow)
                    : fmt::format("a latency of {:.3g} us as the median link, or {} times that", 1e6 * usual.latency, high_latency),
               slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate) : fmt::format("{:.3g} us", 1e6 * seen.latency), link_remedy);
+}
+
+const Link& worst_of(const std::vector<Link>& all)
+{
+    return *std::min_element(all.begin(), all.end(), [](const Link& x, const Link& y) { return x.rate / x.latency < y.rate / y.latency; });
+}
+
+/// Of paths between two nodes that were measured at the same time, those far below the others. They share what the nodes have, not always
+/// evenly: only what is very far below counts. One finding tells the worst.
+void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_nodes, double slow_link)
+{
+    std::vector<Link> bad;
+    Standard usual_of_worst;
+    for (const std::vector<Link>& paths : by_nodes) {
+        Standard usual{"to another node than beside it", slow_link / 2};
+        usual.set(paths);
+        for (const Link& path : paths)
+            if (usual.is_bad(path)) {
+                bad.push_back(path);
+                if (worst_of(bad).a == path.a && worst_of(bad).b == path.b)
+                    usual_of_worst = usual;
+            }
+    }
+    if (bad.empty())
+        return;
+    const Link& worst = worst_of(bad);
+    say_bad(judge, usual_of_worst, {worst.a, worst.b}, str("path between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""), worst);
 }
 
 /// An end whose best link is bad is bad itself; else the link is. `ranks_of`: those of an end.
@@ -100,20 +148,12 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
             Link& b = best.try_emplace(end, link).first->second;
             b.rate = std::max(b.rate, link.rate);
             b.latency = std::min(b.latency, link.latency);
+            b.share = std::max(b.share, link.share);
         }
-    const auto set_usual = [&](const std::vector<Link>& of) {
-        std::vector<double> rates, latencies;
-        for (const Link& link : of) {
-            rates.push_back(link.rate);
-            latencies.push_back(-link.latency);
-        }
-        usual.rate = median(rates);
-        usual.latency = -median(latencies);
-    };
     std::vector<Link> bests;
     for (const auto& [end, b] : best)
         bests.push_back(b);
-    set_usual(bests);
+    usual.set(bests);
     std::set<int> named;
     for (const auto& [end, b] : best)
         if (usual.is_bad(b)) {
@@ -124,13 +164,13 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
     std::copy_if(links.begin(), links.end(), std::back_inserter(others), [&](const Link& link) { return !named.contains(link.a) && !named.contains(link.b); });
     if (others.empty())
         return;
-    set_usual(others); // some ends may be nearer to each other than others are
+    usual.set(others); // some ends may be nearer to each other than others are
     // Of single links, one finding tells the worst: on a busy network there may be many.
     std::vector<Link> bad;
     std::copy_if(others.begin(), others.end(), std::back_inserter(bad), [&](const Link& link) { return usual.is_bad(link); });
     if (bad.empty())
         return;
-    const Link& worst = *std::min_element(bad.begin(), bad.end(), [](const Link& x, const Link& y) { return x.rate / x.latency < y.rate / y.latency; });
+    const Link& worst = worst_of(bad);
     std::vector<int> both = ranks_of(worst.a);
     for (const int rank : ranks_of(worst.b))
         both.push_back(rank);
@@ -139,30 +179,29 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
 
 } // namespace
 
-std::string why_uncertain(const CheckReport& report, const std::vector<int>& ranks)
-{
-    if (!crowded_nodes(report).empty())
-        return "ranks share cores, so that this says little";
-    double least = 1;
-    for (const int rank : ranks)
-        least = std::min(least, report.rates[static_cast<std::size_t>(rank)].cpu_share);
-    return least < least_share ? fmt::format("only {:.0f} % of the cores' time was given to the rank that had least, so that this says little", 100 * least) : "";
-}
-
 void judge_shares(CheckReport& report)
 {
     const std::vector<int> crowded = crowded_nodes(report); // known already, and why
     for (int node = 0; node < static_cast<int>(report.nodes.size()); ++node) {
         std::vector<int> ranks;
+        std::vector<double> others;
         double least = 1;
-        for (std::size_t rank = 0; rank < report.rates.size(); ++rank)
-            if (report.node_of_rank[rank] == node && report.rates[rank].cpu_share < least_share) {
-                ranks.push_back(static_cast<int>(rank));
-                least = std::min(least, report.rates[rank].cpu_share);
+        for (std::size_t rank = 0; rank < report.rates.size(); ++rank) {
+            const double share = report.rates[rank].cpu_share;
+            if (report.node_of_rank[rank] != node || share >= least_share) {
+                others.push_back(share);
+                continue;
             }
-        if (!ranks.empty() && std::find(crowded.begin(), crowded.end(), node) == crowded.end())
-            report.findings.push_back({CheckPart::rates, Severity::warning, ranks, "cores that something else uses too", fmt::format("at least {:.0f} % of the cores' time", 100 * least_share),
-                                       fmt::format("{:.0f} %", 100 * least), "see what runs there (top): left-over processes, other jobs; ask for whole nodes (--exclusive)"});
+            ranks.push_back(static_cast<int>(rank));
+            least = std::min(least, share);
+        }
+        if (ranks.empty() || std::find(crowded.begin(), crowded.end(), node) != crowded.end())
+            continue;
+        const bool alone = !others.empty() && median(others) >= full_share; // else the whole machine is busy
+        report.findings.push_back({CheckPart::rates, alone ? Severity::fault : Severity::warning, ranks, "cores that something else uses too",
+                                   fmt::format("at least {:.0f} % of the cores' time{}", 100 * least_share, alone ? fmt::format(", as most others have {:.0f} %", 100 * median(others)) : ""),
+                                   fmt::format("{:.0f} %", 100 * least),
+                                   "see what runs there (top), and whether a limit holds the job back (cpu.max of its cgroup); ask for whole nodes (--exclusive)"});
     }
 }
 
@@ -177,22 +216,25 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
         judge_ranks(judge, ranks, &RankRates::flops_bf16, "products in bf16", "FLOP/s", slow_rank);
         judge_ranks(judge, ranks, &RankRates::bytes_per_second, "memory", "B/s", slow_rank);
     }
-    std::map<std::pair<int, int>, std::vector<LinkRate>> between_nodes;
+    std::map<std::pair<int, int>, std::vector<Link>> between_nodes;
     std::vector<Link> within, between;
     for (const LinkRate& link : report.links) {
         const int a = judge.node(link.a), b = judge.node(link.b);
         if (a == b)
-            within.push_back({link.a, link.b, link.bytes_per_second, link.latency});
+            within.push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
         else
-            between_nodes[{std::min(a, b), std::max(a, b)}].push_back(link);
+            between_nodes[{std::min(a, b), std::max(a, b)}].push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
     }
+    std::vector<std::vector<Link>> paths;
     for (const auto& [nodes, pairs] : between_nodes) { // measured at the same time: the mean is a share of what the nodes have
         Link link{nodes.first, nodes.second, 0, pairs.front().latency};
-        for (const LinkRate& pair : pairs) {
-            link.rate += pair.bytes_per_second / static_cast<double>(pairs.size());
+        for (const Link& pair : pairs) {
+            link.rate += pair.rate / static_cast<double>(pairs.size());
             link.latency = std::min(link.latency, pair.latency);
+            link.share = std::min(link.share, pair.share);
         }
         between.push_back(link);
+        paths.push_back(pairs);
     }
     judge_links(judge, within, {"within the node", slow_link}, [](int rank) { return std::vector<int>{rank}; });
     judge_links(judge, between, {"to other nodes", slow_link}, [&](int node) {
@@ -202,6 +244,7 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
                 all.push_back(static_cast<int>(rank));
         return all;
     });
+    judge_paths(judge, paths, slow_link);
 }
 
 Machine machine_measured(const CheckReport& report, Machine like)

@@ -117,7 +117,13 @@ TEST_CASE("slow ranks and nodes")
     CHECK(report.findings[0].seen.find("only 40 % of the cores' time") != std::string::npos);
     report.findings.clear();
     judge_shares(report);
+    check_findings(report, {{{5}, "cores that something else uses too"}}); // those of the others are their own
+    report.findings.clear();
+    for (RankRates& rates : report.rates)
+        rates.cpu_share = std::min(rates.cpu_share, 0.85);
+    judge_shares(report); // all is busy
     check_findings(report, {{{5}, "cores that something else uses too", Severity::warning}});
+    CHECK(verdict(report).find("nothing is wrong for certain; 1 warning(s)") != std::string::npos);
     // Where ranks share cores, nothing is certain.
     report.findings.clear();
     for (RankFacts& facts : report.facts)
@@ -144,10 +150,37 @@ TEST_CASE("slow and late links")
     CheckReport link = cluster(4, 2);
     change_links(link, [](int a, int b) { return a == 2 && b == 6; }, 0.3, 1); // one of the two pairs of a pair of nodes
     judge_rates(link, 0.75, 0.5);
-    check_findings(link, {});
+    check_findings(link, {}); // pairs share what two nodes have, not always evenly
     change_links(link, [](int a, int b) { return a == 3 && b == 7; }, 0.3, 1);
     judge_rates(link, 0.75, 0.5);
     check_findings(link, {{{2, 3, 6, 7}, "slow link between them to other nodes"}});
+    // One path of those between two nodes is far below the others.
+    for (const int nodes : {2, 4}) {
+        CheckReport path = cluster(nodes, 4);
+        change_links(path, [](int a, int b) { return a == 2 && b == 6; }, 0.2, 1);
+        judge_rates(path, 0.75, 0.5);
+        check_findings(path, {{{2, 6}, "slow path between them"}});
+        path.findings.clear();
+        for (LinkRate& l : path.links)
+            if (l.a == 2 && l.b == 6)
+                l.cpu_share = 0.5;
+        judge_rates(path, 0.75, 0.5);
+        check_findings(path, {{{2, 6}, "slow path between them", Severity::warning}});
+    }
+    // What holds elsewhere makes no fault of a link doubtful.
+    CheckReport elsewhere = cluster(4, 2);
+    change_links(elsewhere, [](int a, int b) { return a / 2 == 1 && b / 2 == 3; }, 0.3, 1);
+    elsewhere.rates[0].cpu_share = 0.3;
+    elsewhere.facts[4].cores = elsewhere.facts[5].cores = "0";
+    for (LinkRate& l : elsewhere.links)
+        l.cpu_share = l.a == 0 ? 0.3 : 1;
+    judge_rates(elsewhere, 0.75, 0.5);
+    check_findings(elsewhere, {{{2, 3, 6, 7}, "slow link between them to other nodes"}});
+    elsewhere.findings.clear();
+    for (LinkRate& l : elsewhere.links)
+        l.cpu_share = 0.3;
+    judge_rates(elsewhere, 0.75, 0.5);
+    check_findings(elsewhere, {{{2, 3, 6, 7}, "slow link between them to other nodes", Severity::warning}});
     CheckReport node = cluster(4, 2);
     change_links(node, [](int a, int b) { return a / 2 != b / 2 && (a / 2 == 1 || b / 2 == 1); }, 0.4, 1);
     judge_rates(node, 0.75, 0.5);
