@@ -283,7 +283,8 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
 
 i64 checkpoint_step(const std::string& path)
 {
-    const std::string name = fs::path(path).filename();
+    const fs::path given(path);
+    const std::string name = (given.has_filename() ? given : given.parent_path()).filename(); // "…/step-00000004/" has none
     return is_checkpoint_name(name) ? step_of(name) : 0;
 }
 

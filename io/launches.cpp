@@ -52,6 +52,10 @@ void take(const Json& line, std::vector<Launch>& launches)
         launches.push_back(l);
     } else if (!launches.empty() && launches.back().number == number) {
         Launch& l = launches.back();
+        if (line.at("event") == "restored") {
+            l.from = line.at("step");
+            return;
+        }
         l.end = line.at("time");
         l.status = line.at("status");
         l.reason = line.at("reason");
@@ -76,7 +80,7 @@ std::vector<Launch> read_launches(const std::string& path)
     return launches;
 }
 
-LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.jsonl")
+LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.jsonl"), from_(l.from)
 {
     make_folders(dir);
     const std::vector<Launch> before = read_launches(path_);
@@ -85,6 +89,12 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
             LineWriter(path_).write("");
     number_ = before.empty() ? 1 : before.back().number + 1;
     append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}, {"steps", l.steps}, {"model", l.model}});
+}
+
+void LaunchLog::restored(i64 step)
+{
+    from_ = step;
+    append(path_, {{"launch", number_}, {"event", "restored"}, {"time", time_now()}, {"step", step}});
 }
 
 void LaunchLog::end(int status, const std::string& reason, i64 step) { append_end(path_, number_, status, reason, step); }

@@ -1,5 +1,6 @@
 #pragma once
-// launches.jsonl: of each launch of a run one JSON object at its begin and one at its end.
+// launches.jsonl: of each launch of a run one JSON object at its begin and one at its end, and between them one where it went
+// on from another step than it was to begin at.
 #include "base/units.hpp"
 
 #include <string>
@@ -33,15 +34,18 @@ class LaunchLog {
 public:
     /// Makes `dir`, gives `launch` its number and time, and appends its first line. IoError.
     LaunchLog(const std::string& dir, Launch launch);
-    /// Appends the second line. IoError.
+    i64 from() const { return from_; } ///< the step it begins at, as far as its lines tell
+    /// Appends that it goes on from `step` instead. IoError.
+    void restored(i64 step);
+    /// Appends the last line. IoError.
     void end(int status, const std::string& reason, i64 step);
 
 private:
     std::string path_;
-    i64 number_;
+    i64 number_, from_;
 };
 
-/// The second line of a launch, from whichever process sees its end: appended to dir/launches.jsonl for the last launch there,
+/// The last line of a launch, from whichever process sees its end: appended to dir/launches.jsonl for the last launch there,
 /// unless that has ended. IoError.
 void end_last_launch(const std::string& dir, int status, const std::string& reason);
 

@@ -96,6 +96,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::o
     succeed_together(world_, [&] {
         if (!is_chief())
             return;
+        note_restored(*launches);
         metrics_.emplace(config_.log.dir, state_.step);
         if (job_.end) {
             visit_metrics(config_.log.dir, [&](const MetricsRecord& record) {
@@ -143,11 +144,27 @@ void Trainer::begin_launch(std::optional<LaunchLog>& launches, const RunSignals&
     launch.model = describe_model(config_);
     launch.steps = config_.train.steps;
     launch.from = c.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(c.resume == "auto" ? c.dir : c.resume));
-    if (job_.restart > 0 && makes_no_progress(read_launches(config_.log.dir), job_.id, launch.from, config_.job.restarts))
-        throw IoError({str("job ", job_.id), str("has begun ", config_.job.restarts, " times in a row at step ", launch.from, " and saved nothing later"),
+    require_progress(read_launches(config_.log.dir), launch.from);
+    launches.emplace(config_.log.dir, launch);
+}
+
+void Trainer::note_restored(LaunchLog& launch) const
+{
+    if (launch.from() == state_.step)
+        return;
+    std::vector<Launch> before = read_launches(config_.log.dir);
+    if (!before.empty())
+        before.pop_back(); // this one
+    launch.restored(state_.step);
+    require_progress(before, state_.step);
+}
+
+void Trainer::require_progress(const std::vector<Launch>& before, i64 step) const
+{
+    if (job_.restart > 0 && makes_no_progress(before, job_.id, step, config_.job.restarts))
+        throw IoError({str("job ", job_.id), str("has begun ", config_.job.restarts, " times in a row at step ", step, " and saved nothing later"),
                        "restarting it once more would not help", str("see in its log, and in ", config_.log.dir, "/launches.jsonl, how these launches ended; "
                        "job.restarts sets how many are tried")});
-    launches.emplace(config_.log.dir, launch);
 }
 
 void Trainer::open_data()

@@ -47,6 +47,10 @@ private:
     void open_data();
     /// Rank 0's part of a start: the folders, the lock, the launch. Throws Error where the job makes no progress.
     void begin_launch(std::optional<LaunchLog>& launches, const RunSignals& signals);
+    /// Tells the log where this launch really begins, if not where it was to. Throws as require_progress().
+    void note_restored(LaunchLog& launch) const;
+    /// Throws IoError where the job has begun at `step` too often; `before`: the launches so far, without this one.
+    void require_progress(const std::vector<Launch>& before, i64 step) const;
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
     void restore_or_initialise();

@@ -53,6 +53,20 @@ TEST_CASE("a line that a kill has torn is left out, and the next one stands alon
     CHECK((all[1].number == 2 && all[1].status == 1));
 }
 
+TEST_CASE("a launch that could not go on from where it was to begin says so")
+{
+    const TemporaryFolder folder;
+    Launch launch;
+    launch.from = 4;
+    LaunchLog log(folder.path(), launch);
+    log.restored(2);
+    CHECK(log.from() == 2);
+    REQUIRE(read_launches(folder.path()).size() == 1);
+    CHECK((read_launches(folder.path())[0].from == 2 && !read_launches(folder.path())[0].ended()));
+    log.end(0, "done", 8);
+    CHECK((read_launches(folder.path())[0].from == 2 && read_launches(folder.path())[0].to == 8));
+}
+
 TEST_CASE("a job makes no progress when its last launches began at one step")
 {
     const auto launch = [](const std::string& job, i64 from) {

@@ -182,6 +182,43 @@ TEST_CASE("a job that gets no further ends for good, a new one may try")
     }
 }
 
+TEST_CASE("a launch begins at the step that it could go on from, and so its progress counts")
+{
+    const Run run;
+    REQUIRE(run.train({"train.stop_after=4", "checkpoint.every=2"}).status == 0);
+    std::filesystem::remove(run.folder / "log/launches.jsonl");
+    trivium::Launch launch;
+    launch.job = "8";
+    launch.from = 4;
+    for (int i = 0; i < 3; ++i)
+        LaunchLog(run.folder / "log", launch).restored(2); // killed
+    const Variable id("SLURM_JOB_ID", "8"), restart("SLURM_RESTART_COUNT", "3");
+    const bool bad = GENERATE(false, true);
+    if (bad) { // what the last of them saved is as bad as what it found
+        const std::string manifest = run.folder / "ck/step-00000004/manifest.json";
+        REQUIRE(std::filesystem::exists(manifest));
+        write_text(manifest, read_text(manifest) + "x");
+    }
+    const Outcome outcome = run.train({"train.stop_after=1"});
+    INFO(outcome.err);
+    CHECK(outcome.status == (bad ? 1 : 0));
+    CHECK((outcome.err.find("has begun 3 times in a row at step 2") != std::string::npos) == bad);
+    REQUIRE(run.launches().size() == 4);
+    CHECK(run.launches().back().from == (bad ? 2 : 4));
+}
+
+TEST_CASE("a checkpoint to resume may be written as a folder")
+{
+    const Run run;
+    REQUIRE(run.train({"train.stop_after=2"}).status == 0);
+    CHECK(run.train({"checkpoint.resume=ck/step-00000002/", "train.stop_after=1"}).status == 0);
+    CHECK(read_text(run.folder / "log/launches.jsonl").find("restored") == std::string::npos); // its first line had it
+    std::filesystem::rename(run.folder / "ck/step-00000003", run.folder / "best");
+    CHECK(run.train({"checkpoint.resume=best", "train.stop_after=1"}).status == 0);
+    CHECK(run.launches()[1].from == 2);
+    CHECK(run.launches()[2].from == 3);
+}
+
 TEST_CASE("where a job was told to begin counts until it has saved")
 {
     const Run run;
