@@ -12,7 +12,9 @@
 #include "train/run_commands.hpp"
 #include "train/watchdog.hpp"
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 
 namespace trivium {
@@ -45,6 +47,8 @@ CheckConfig config_of(const CheckArguments& arguments)
         throw UserError({"--output", "there would be nothing to write", "a machine file holds rates, and --only leaves them out", "add rates to --only"});
     if (!config.dir.empty() && !has(CheckPart::folder))
         throw UserError({"--dir", "the folder would not be looked at", "--only leaves it out", "add folder to --only"});
+    if (config.dir.empty() && !arguments.only.empty() && has(CheckPart::folder))
+        throw UserError({"--only folder", "there is no folder to look at", "", "say which one: --dir DIR"});
     return config;
 }
 
@@ -67,6 +71,12 @@ std::string today()
     return text;
 }
 
+void print(const std::string& text)
+{
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+        throw IoError({"stdout", "the report cannot be written", std::strerror(errno), "free some space, or send it elsewhere"});
+}
+
 int check(Session& session, const CheckArguments& arguments, const std::string& version)
 {
     Comm& world = session.world();
@@ -80,6 +90,7 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
     });
     Watchdog::Config watch;
     watch.limit = arguments.watchdog;
+    watch.much_longer = 2; // its pieces of work take a second
     watch.status = 1;
     watch.remedy = "look at these processes and their nodes (stopped, swapping, a hung file system or network), or leave the nodes out; where ranks are only slow, give --watchdog";
     const Watchdog watchdog(world, nullptr, watch);
@@ -93,7 +104,7 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
         if (session.rank() > 0)
             return;
         const Machine machine = machine_measured(report, machine_of(computing));
-        std::fputs((arguments.json ? to_json(report, report.rates.empty() ? nullptr : &machine) : to_text(report)).c_str(), stdout);
+        print(arguments.json ? to_json(report, report.rates.empty() ? nullptr : &machine) : to_text(report));
         if (!arguments.output.empty())
             write_file(arguments.output,
                        machine_file(machine, str("measured by `trivium check` on ", report.facts.size(), " rank(s) of ", report.nodes.size(), " node(s), ", today())));

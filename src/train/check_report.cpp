@@ -184,7 +184,7 @@ std::string to_json(const CheckReport& report, const Machine* machine)
         Machine::keys(*machine, [&](const char* key, const auto& value, const char*) { m[key] = value; });
         out["machine"] = m;
     }
-    return out.dump(2) + "\n";
+    return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; // a folder's name may be no UTF-8
 }
 
 } // namespace trivium

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cmath>
+#include <cstdlib>
 #include <type_traits>
 
 namespace trivium {
@@ -20,6 +22,8 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
     if constexpr (std::is_arithmetic_v<T>)
         if (accepts.from < accepts.to)
             option->check(CLI::Range(static_cast<T>(accepts.from), static_cast<T>(accepts.to)));
+    if constexpr (std::is_floating_point_v<T>) // NaN is in every range
+        option->check([](const std::string& text) { return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is no number"; });
     if (!accepts.words.empty())
         option->check(CLI::IsMember(accepts.words));
     if (!accepts.type.empty())

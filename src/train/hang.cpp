@@ -11,7 +11,6 @@ namespace trivium {
 
 namespace {
 
-constexpr double much_longer = 20; ///< than the limit: one thing takes too long, alive or not
 constexpr std::size_t most_lines = 20;
 
 std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<RankNews>& news)
@@ -75,7 +74,7 @@ std::string describe_rank(int rank, const RankNews& n, Seconds limit)
     return line_of(str(print_ranks({rank}), " (", n.node, ")"), what_it_does(n, limit), n.stalled);
 }
 
-Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit)
+Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much_longer)
 {
     std::vector<int> silent, working, missed;
     Seconds shortest = 1e30; // without progress, of those that are heard

@@ -23,7 +23,7 @@ enum class Health {
     fine,
     deaf, ///< the run gets on, though some rank is not heard: datagrams do not pass
     slow, ///< some rank works at one thing for longer than the limit, and the others wait for it
-    hung  ///< a rank is silent, all wait for each other, or the slow one takes twenty times the limit
+    hung  ///< a rank is silent, all wait for each other, or the slow one takes many times the limit
 };
 
 struct Diagnosis {
@@ -36,7 +36,7 @@ struct Diagnosis {
 std::string describe_rank(int rank, const RankNews& news, Seconds limit);
 
 /// `news` by rank; `limit`: job.watchdog. A run in which any rank gets on does not hang: ranks wait for each other at every step.
-/// A rank that was never heard is taken to work.
-Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit);
+/// A rank that was never heard is taken to work. One that works hangs after `much_longer` times the limit, alive or not.
+Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much_longer = 20);
 
 } // namespace trivium

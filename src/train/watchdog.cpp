@@ -180,19 +180,19 @@ void Watchdog::judge()
         n.silent = time - each.at;
         n.stalled = each.stalled + n.silent;
     }
-    const Diagnosis d = diagnose(all, limit);
+    const Diagnosis d = diagnose(all, limit, config().much_longer);
     if (rank_ != 0 && all.front().silent <= limit && !all.front().left) // it will speak
         return;
     if (d.health == Health::hung && ranks_ > 1)
         end_run(d);
     if (d.health == Health::deaf && !std::exchange(deaf_said_, true))
         log_warning(d.cause);
-    if (d.health == Health::slow && !slow_said_) {
+    if (d.health == Health::slow && slow_said_ != d.cause) {
         log_warning(str(d.cause, ":"));
         for (const std::string& line : d.ranks)
             log_warning("  " + line);
     }
-    slow_said_ = d.health == Health::slow;
+    slow_said_ = d.health == Health::slow ? d.cause : "";
 }
 
 /// Where both monitors are gone and nothing moves, the ranks take turns: the others end by the word of the first.

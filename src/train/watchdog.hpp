@@ -18,6 +18,7 @@ class Watchdog {
 public:
     struct Config {
         Seconds limit = 30;    ///< job.watchdog; 0: only signals are watched for
+        double much_longer = 20; ///< times the limit that a rank may work at one thing while all others wait
         std::string log_dir{}; ///< where hang.txt takes the diagnosis too, and launches.jsonl the end; empty: nowhere
         int status = 75;       ///< that a hung run ends with
         std::string remedy = "it ends with status 75 and goes on from its newest checkpoint when started again; where the same node is named again, leave that out";
@@ -62,7 +63,8 @@ private:
         RankNews news{};
     };
     std::vector<Heard> heard_; ///< by rank, on monitors
-    bool slow_said_ = false, deaf_said_ = false;
+    std::string slow_said_; ///< the cause
+    bool deaf_said_ = false;
 
     std::thread thread_; ///< last: it uses all the others
 };

@@ -102,6 +102,17 @@ TEST_CASE("mistakes of a user of check")
     CHECK(fails({"--only", "rates", "--dir", "ck"}, "the folder would not be looked at") == 2);
     CHECK(fails({"--only", "speed"}, "speed") == 2);
     CHECK(fails({"--slow-rank", "7"}, "7") == 2);
+    for (const char* option : {"--slow-rank", "--slow-link", "--clock", "--watchdog"})
+        for (const char* value : {"nan", "inf", "-nan"})
+            CHECK(fails({option, value}, value) == 2);
+    CHECK(fails({"--only", "folder"}, "there is no folder to look at") == 2);
+    const std::string no_utf8 = "a\xff";
+    const Outcome odd = run_program({"check", "--only", "folder", "--dir", no_utf8, "--json"}, folder.path());
+    INFO(odd.err);
+    CHECK(odd.status == 0);
+    CHECK(has(odd.out, "\xEF\xBF\xBD")); // the replacement character
+    CHECK(std::system((std::string(TRIVIUM_PROGRAM) + " check --only environment --json > /dev/full 2> " + (folder / "err")).c_str()) == 1 << 8);
+    CHECK(has(read_text(folder / "err"), "the report cannot be written"));
     write_text(folder / "file", "");
     CHECK(fails({"--only", "rates", "-o", "file/m.toml"}, "file: cannot make this folder") == 1); // before anything is measured
     CHECK(fails({"--only", "folder", "--dir", "file"}, "") == 1);

@@ -72,6 +72,8 @@ TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only
     CHECK(diagnose(slow, 30).health == Health::slow);
     CHECK(diagnose(slow, 30).cause == "rank 1 (n1) works at one thing, and all others wait");
     CHECK(diagnose({rank(0, 700, "rank 1"), rank(0, 700, "")}, 30).health == Health::hung);
+    CHECK(diagnose({rank(0, 61, "rank 1"), rank(0, 61, "")}, 30).health == Health::slow);
+    CHECK(diagnose({rank(0, 61, "rank 1"), rank(0, 61, "")}, 30, 2).health == Health::hung);
 }
 
 TEST_CASE("of a thousand ranks, a few lines")
