@@ -105,21 +105,31 @@ void check_arithmetic(const CheckGround& ground, CheckReport& report)
     const Seconds begin = now();
     const int times = ground.config.longer ? 50 : 3;
     std::vector<KernelWord> own;
-    for (int time = 0; time < times; ++time) {
-        std::size_t at = 0;
-        run_kernels(ground.facts.threads, 1, [&](KernelResult& result) {
-            if (ground.config.hooks.computed)
-                ground.config.hooks.computed(result.kernel, result.got);
-            KernelWord word{result.kernel, bits_of(result.got), result.error(), result.tolerance, true};
-            if (time == 0) {
-                own.push_back(word);
-                return;
-            }
-            KernelWord& first = own[at++];
-            first.stable = first.stable && first.bits == word.bits;
-            first.error = std::max(first.error, word.error); // an infinite one stays
-        });
+    std::string failure;
+    try {
+        for (int time = 0; time < times; ++time) {
+            std::size_t at = 0;
+            run_kernels(ground.facts.threads, 1, [&](KernelResult& result) {
+                if (ground.config.hooks.computed)
+                    ground.config.hooks.computed(result.kernel, result.got);
+                KernelWord word{result.kernel, bits_of(result.got), result.error(), result.tolerance, true};
+                if (time == 0) {
+                    own.push_back(word);
+                    return;
+                }
+                KernelWord& first = own[at++];
+                first.stable = first.stable && first.bits == word.bits;
+                first.error = std::max(first.error, word.error); // an infinite one stays
+            });
+        }
+    } catch (const std::exception& error) { // the others go on, so that the rank is named
+        failure = error.what();
     }
+    const std::vector<std::string> failures = gather_to_first(ground.world, failure);
+    for (std::size_t rank = 0; ground.first() && rank < failures.size(); ++rank)
+        if (!failures[rank].empty())
+            report.findings.push_back({CheckPart::arithmetic, Severity::fault, {static_cast<int>(rank)}, "a kernel fails", "kernels that run on every rank", failures[rank],
+                                       "compare the node's processor (lscpu), memory and environment (ONEDNN_*) with the others'; leave the node out"});
     compare_arithmetic(ground, own, report);
     if (ground.first())
         report.parts.push_back(fmt::format("arithmetic   {} kernels, {} times on each rank, against straight loops in f64 and between ranks, in {}", own.size(), times,

@@ -225,6 +225,20 @@ TEST_CASE("wrong arithmetic on one rank, each time or once")
     }
 }
 
+TEST_CASE("a kernel that fails on one rank")
+{
+    const CheckReport report = check_on_threads(4, [&](Rank& me) {
+        only(me, CheckPart::arithmetic);
+        if (me.rank == 2)
+            me.config.hooks.computed = [](const std::string& kernel, std::vector<double>&) {
+                if (kernel == "product bf16")
+                    throw std::runtime_error("no such product");
+            };
+    });
+    require_found(report, CheckPart::arithmetic, {2}, "a kernel fails");
+    CHECK(report.findings[0].seen == "no such product");
+}
+
 TEST_CASE("another build, other libraries, another number of threads, a wrong clock")
 {
     const auto environment = [](const std::function<void(Rank&)>& fault) {
