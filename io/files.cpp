@@ -164,6 +164,18 @@ void write_file(const std::string& path, std::string_view content)
     });
 }
 
+void write_all(int descriptor, const std::string& path, std::string_view text)
+{
+    while (!text.empty()) {
+        const ssize_t put = ::write(descriptor, text.data(), text.size());
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            throw_errno(path, "write");
+        text.remove_prefix(static_cast<std::size_t>(put));
+    }
+}
+
 FileWriter::FileWriter(const std::string& path) : path_(path)
 {
     descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -188,14 +200,7 @@ void FileWriter::write(const void* data, Bytes bytes)
 
 void FileWriter::flush()
 {
-    for (std::size_t done = 0; done < buffer_.size();) {
-        const ssize_t put = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            throw_errno(path_, "write");
-        done += static_cast<std::size_t>(put);
-    }
+    write_all(descriptor_, path_, buffer_);
     buffer_.clear();
 }
 

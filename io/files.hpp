@@ -30,6 +30,9 @@ void replace_file(const std::string& path, const std::function<void(const std::s
 /// replace_file with this content.
 void write_file(const std::string& path, std::string_view content);
 
+/// Writes all of it to an open file, also where the disk takes less at a time. IoError about `path`.
+void write_all(int descriptor, const std::string& path, std::string_view text);
+
 /// Waits until a file's or a folder's content is on the disk. IoError.
 void sync_path(const std::string& path);
 

@@ -20,15 +20,7 @@ void LineWriter::write(std::string_view text)
 {
     std::string line(text);
     line += '\n';
-    // The loop is for a disk that takes less than all.
-    for (std::size_t done = 0; done < line.size();) {
-        const ssize_t put = ::write(descriptor_, line.data() + done, line.size() - done);
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            throw_errno(path_, "write");
-        done += static_cast<std::size_t>(put);
-    }
+    write_all(descriptor_, path_, line);
 }
 
 void LineWriter::sync() const
