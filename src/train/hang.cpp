@@ -94,7 +94,7 @@ Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much
     }
     const bool known = shortest < 1e30, moves = known && shortest <= limit;
     Diagnosis d;
-    if (moves && !missed.empty()) {
+    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after one that stopped
         d.health = Health::deaf;
         d.cause = str("the run gets on, but nothing is heard of ", print_ranks_of(missed, news), ", so a hang there would not be told; UDP must pass between the nodes");
     } else if (!moves && !silent.empty()) {

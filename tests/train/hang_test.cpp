@@ -45,6 +45,7 @@ TEST_CASE("where datagrams do not pass, a run that gets on is left alone")
     CHECK(d.health == Health::deaf);
     CHECK(d.cause.find("nothing is heard of ranks 1, 2 (n1)") != std::string::npos);
     CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::deaf);
+    CHECK(diagnose({rank(0, 29, "rank 1"), rank(31, 31, "")}, 30).health == Health::fine); // as yet: it stopped, and they have only just been waiting for so long
     // It may be at long work, such as loading.
     const Diagnosis slow = diagnose({rank(0, 31, "rank 1"), unheard}, 30);
     CHECK(slow.health == Health::slow);

@@ -79,10 +79,9 @@ struct Run {
 
 } // namespace
 
-TEST_CASE("a signal before the first step leaves a checkpoint that the next launch goes on from")
+TEST_CASE("a signal around the first step leaves a checkpoint that the next launch goes on from")
 {
     const Run run;
-    REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
     const Outcome stopped = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=100000"})}}, run.folder.path(), "grid ", [](int launcher) { kill(launcher, SIGUSR1); });
     INFO(stopped.err);
     CHECK(stopped.status == 75);
@@ -90,19 +89,19 @@ TEST_CASE("a signal before the first step leaves a checkpoint that the next laun
     const auto saved = list_checkpoints(run.folder / "ck");
     REQUIRE(saved.size() == 1);
     const i64 step = checkpoint_step(saved.front());
-    REQUIRE(step <= 8);
-    const Outcome resumed = run.train();
+    const auto train_on = [&](const std::string& checkpoints, const std::string& logs) {
+        return run_ranks({{2, Run::arguments(2, 1, {str("train.steps=", step + 5), "checkpoint.dir=" + checkpoints, "log.dir=" + logs})}}, run.folder.path());
+    };
+    REQUIRE(train_on("whole", "lw").status == 0);
+    const Outcome resumed = train_on("ck", "log");
     INFO(resumed.err);
     CHECK(resumed.status == 0);
     CHECK(resumed.err.find("resuming from ck/" + saved.front()) != std::string::npos);
-    const auto whole = run.losses("lw"), losses = run.losses();
-    REQUIRE(losses.size() == whole.size());
-    for (std::size_t i = 0; i < whole.size(); ++i)
-        CHECK(losses[i] == Approx(whole[i]).epsilon(1e-4));
+    CHECK(run.losses() == run.losses("lw"));
     const auto launches = run.launches();
     REQUIRE(launches.size() == 2);
     CHECK((launches[0].ranks == 2 && launches[0].status == 75 && launches[0].reason == "signal USR1" && launches[0].to == step));
-    CHECK((launches[1].number == 2 && launches[1].from == step && launches[1].status == 0 && launches[1].reason == "done" && launches[1].to == 8));
+    CHECK((launches[1].number == 2 && launches[1].from == step && launches[1].status == 0 && launches[1].reason == "done" && launches[1].to == step + 5));
 }
 
 TEST_CASE("an evaluation that a signal ends is made up for by the next launch")
@@ -326,7 +325,7 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
     CHECK(hung.status == 75);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
     CHECK(hung.err.find("the run hangs: no sign of life from rank ") != std::string::npos);
-    CHECK(hung.err.find("no sign of life; last in step ") != std::string::npos);
+    CHECK(hung.err.find("no sign of life; last in ") != std::string::npos);
     CHECK(hung.err.find("waits for rank") != std::string::npos);
     CHECK(hung.err.find(" over ") != std::string::npos); // an operation and its axis
     CHECK((run.launches().back().status == 75 && run.launches().back().reason.find("hang: no sign of life") == 0));
