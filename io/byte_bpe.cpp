@@ -3,8 +3,8 @@
 #include "base/check.hpp"
 #include "io/added_words.hpp"
 #include "io/hash.hpp"
-#include "io/text_source.hpp"
 #include "io/tokenizer_json.hpp"
+#include "io/utf8.hpp"
 
 #include <mutex>
 

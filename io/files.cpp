@@ -32,6 +32,8 @@ int open_to_read(const std::string& path, std::string_view what)
     if (number < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             throw UserError({path, str("there is no such ", what), "", "check the path; it is relative to the working folder"});
+        if (errno == ELOOP)
+            throw UserError({path, str("is a link that leads round, not a ", what), "", "put the file itself there"});
         if (errno == EACCES)
             throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno), "check its permissions"});
         throw_errno(path, "open");
@@ -91,8 +93,10 @@ std::string read_file(const std::string& path, std::string_view what)
 
 Bytes file_size(const std::string& path, std::string_view what)
 {
-    const Descriptor file{open_to_read(path, what)};
     struct stat info {};
+    if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return 0; // to open a pipe would wait for its writer
+    const Descriptor file{open_to_read(path, what)};
     if (::fstat(file.number, &info) != 0)
         throw_errno(path, "read");
     return info.st_size;

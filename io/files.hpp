@@ -12,7 +12,7 @@ namespace trivium {
 /// `what` names the file's role in messages ("config file").
 std::string read_file(const std::string& path, std::string_view what = "file");
 
-/// Bytes of the file. Errors as read_file.
+/// Bytes of the file; 0 for a pipe or a device. Errors as read_file.
 Bytes file_size(const std::string& path, std::string_view what = "file");
 
 /// Makes `folder` and its parents. IoError where the machine refuses.

@@ -24,32 +24,62 @@ std::size_t block_end(std::string_view text, std::size_t block)
 
 } // namespace
 
-HoldOut::HoldOut(double fraction, Bytes total)
-    : fraction_(fraction), block_(std::clamp<Bytes>(total / 256, 1 << 10, 1 << 20))
+HoldOut::HoldOut(double fraction) : fraction_(fraction) { TRV_CHECK(fraction >= 0 && fraction < 1, "fraction = ", fraction); }
+
+bool HoldOut::Choice::next(double fraction, Bytes bytes, double part)
 {
-    TRV_CHECK(fraction >= 0 && fraction < 1, "fraction = ", fraction);
+    seen += bytes;
+    const bool is_valid = static_cast<double>(valid) + part * static_cast<double>(bytes) <= fraction * static_cast<double>(seen);
+    valid += is_valid ? bytes : 0;
+    return is_valid;
 }
 
-bool HoldOut::choose(Bytes bytes)
+void HoldOut::survey(Bytes document)
 {
-    seen_ += bytes;
-    const bool valid = static_cast<double>(valid_ + bytes) <= fraction_ * static_cast<double>(seen_);
-    valid_ += valid ? bytes : 0;
-    return valid;
+    TRV_CHECK(at_ == 0, "a survey of documents that are split already");
+    if (count_ == 0 || document < smallest_bytes_) {
+        smallest_ = count_;
+        smallest_bytes_ = document;
+    }
+    valid_count_ += surveyed_.next(fraction_, document, 0.5) ? 1 : 0;
+    ++count_;
+}
+
+double HoldOut::share() const
+{
+    if (count_ <= 1)
+        return fraction_;
+    const auto all = static_cast<double>(surveyed_.seen), smallest = static_cast<double>(smallest_bytes_);
+    return valid_count_ == 0 ? smallest / all : valid_count_ == count_ ? 1 - smallest / all : static_cast<double>(surveyed_.valid) / all;
 }
 
 void HoldOut::split(std::string_view document, const Take& take)
 {
-    if (fraction_ <= 0) {
-        take(false, document);
-        return;
+    if (fraction_ <= 0)
+        return take(false, document);
+    if (at_ == count_)
+        throw UserError({"the input", "changed while it was read", str("the first pass found ", count_, " documents"), "run the command again"});
+    if (count_ == 1) {
+        ++at_;
+        return split_one(document, take);
     }
+    bool valid = given_.next(fraction_, static_cast<Bytes>(document.size()), 0.5);
+    if (valid_count_ == 0 || valid_count_ == count_) // the smallest is the one on its side
+        valid = (at_ == smallest_) == (valid_count_ == 0);
+    ++at_;
+    take(valid, document);
+}
+
+void HoldOut::split_one(std::string_view document, const Take& take) const
+{
+    const auto block = static_cast<std::size_t>(std::clamp<Bytes>(surveyed_.seen / 256, 1 << 10, 1 << 20));
+    Choice choice;
     // Neighbouring blocks of one side stay one part.
     std::size_t begin = 0, at = 0;
     bool side = false;
     while (at < document.size()) {
-        const std::size_t size = block_end(document.substr(at), static_cast<std::size_t>(block_));
-        const bool valid = choose(static_cast<Bytes>(size));
+        const std::size_t size = block_end(document.substr(at), block);
+        const bool valid = choice.next(fraction_, static_cast<Bytes>(size), 1);
         if (at > begin && valid != side) {
             take(side, document.substr(begin, at - begin));
             begin = at;

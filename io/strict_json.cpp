@@ -2,12 +2,35 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 namespace trivium {
 
 using Json = nlohmann::json;
+
+JsonReason plain_reason(const nlohmann::json::exception& error, std::string_view text)
+{
+    constexpr std::size_t most = 200;
+    std::string reason = error.what(); // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing …"
+    reason = reason.substr(std::min(reason.find("] ") + 2, reason.size()));
+    JsonReason plain;
+    const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&error);
+    if (parse != nullptr && parse->byte > 0) {
+        const std::size_t end = text.find_last_not_of(" \t\r\n") + 1; // a text that ends too early, ends there
+        const std::string_view before = text.substr(0, std::min(parse->byte - 1, end));
+        plain.line = 1 + std::count(before.begin(), before.end(), '\n');
+        const std::size_t begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+        if (const std::size_t colon = reason.find(": "); colon != std::string::npos)
+            reason = reason.substr(colon + 2);
+        reason = str("column ", before.size() - begin + 1, ": ", reason);
+    }
+    // Bytes of the text that are not UTF-8, and long tokens, are quoted in it.
+    reason = Json(reason.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    plain.reason = Json::parse(reason).get<std::string>();
+    return plain;
+}
 
 nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth)
 {
@@ -30,9 +53,9 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& place
     try {
         return Json::parse(text, watch);
     } catch (const Json::exception& error) {
-        std::string reason = error.what(); // "[json.exception.parse_error.101] parse error at …"
-        reason = reason.substr(std::min(reason.find("] ") + 2, reason.size()));
-        refuse("is no JSON", reason.size() > 300 ? reason.substr(0, 300) + " …" : reason);
+        const JsonReason plain = plain_reason(error, text);
+        const bool has_lines = plain.line > 0 && text.find('\n') < text.find_last_not_of(" \t\r\n");
+        throw UserError({has_lines ? str(place, ":", plain.line) : place, "is not valid JSON", plain.reason, "get the file again from where it came from"});
     }
     return {};
 }

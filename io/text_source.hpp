@@ -1,6 +1,8 @@
 #pragma once
 // Documents of a text corpus, one after another, in a stated order and with bounded memory.
-#include "base/units.hpp"
+#include "io/corpus_report.hpp"
+#include "io/json_records.hpp"
+#include "io/text_files.hpp"
 
 #include <fstream>
 #include <string>
@@ -14,38 +16,55 @@ struct Document {
     std::string place; ///< "file" or "file:line"
 };
 
-/// Inputs: text files (one document each), *.jsonl and *.ndjson (one JSON object and document a line),
-/// folders (all of .txt .text .md .jsonl .ndjson and names without extension below it, sorted by path).
-/// Empty documents are left out. At most one document and one block are held.
+/// Files of UTF-8 text, a document each; of the suffixes .jsonl, .ndjson and .json those with JSON records, a document a
+/// record: an object a line, or objects one after another or in a list. Of .json only files whose first record has the
+/// key's field, and no others with records: a lone object without it is text. Folders are walked (io/text_files.hpp); what
+/// is no text there is left out and reported. Empty documents are left out.
+/// At most one document and one block are held; of a .json that is not of lines, the whole file.
 class TextSource {
 public:
-    /// `key`: the field of a JSON object that holds the text.
-    /// UserError where an input is missing, a folder has no text, or a kind is not read (.gz).
-    explicit TextSource(const std::vector<std::string>& inputs, std::string key = "text");
+    /// UserError where an input is missing, or a part of the selection can apply to nothing.
+    explicit TextSource(TextSelection selection);
 
-    /// The next document, false after the last. UserError with file and byte offset (not UTF-8) or
-    /// file:line (bad JSON), and where the whole corpus has no document.
+    /// The next document, false after the last. UserError with the file, and byte offset or line: an input that was named is
+    /// no text, a record is not valid JSON or has no text, the whole corpus has no document.
     bool next(Document& document);
+    /// Begins again with the first. UserError where an input cannot be read twice (a pipe).
+    void rewind();
 
     Bytes bytes_total() const { return bytes_total_; } ///< of all files
     Bytes bytes_done() const { return bytes_done_; }   ///< of the files, read so far
     i64 documents() const { return documents_; }       ///< given out so far
-    const std::vector<std::string>& files() const { return files_; }
+    const std::vector<TextFile>& files() const { return files_; }
+    const CorpusReport& report() const { return report_; } ///< so far
 
 private:
-    bool next_line(Document& document);
-    void next_text(Document& document);
+    enum class Form { none, text, lines, records };
 
-    std::vector<std::string> files_;
-    std::string key_, line_;
+    /// How the file is to be read; none where it is left out. Reads all of it, but of lines.
+    Form open(const TextFile& file);
+    Form form_of_json(const TextFile& file);
+    bool begins_as_lines(const std::string& path);
+    bool take_text(Document& document);
+    bool take_line(Document& document);
+    bool take_record(Document& document);
+    /// Leaves a file of a folder out. UserError for one that was named.
+    Form leave_out(const TextFile& file, const NotText& why);
+    /// After the last file. UserError where there was no document, or the key was given for nothing.
+    void check_end() const;
+    const TextFile& file() const { return files_[file_]; }
+
+    TextSelection selection_;
+    std::string key_;
+    CorpusReport listed_, report_; ///< after listing; so far
+    std::vector<TextFile> files_;
     std::size_t file_ = 0; ///< being read, or next
-    std::ifstream lines_;  ///< open while a JSONL file is read
-    i64 line_number_ = 0;
+    Form form_ = Form::none;
+    std::string content_, line_;
+    std::optional<JsonRecords> records_;
+    std::ifstream lines_;
+    i64 line_number_ = 0, documents_ = 0, record_files_ = 0;
     Bytes line_begin_ = 0, bytes_total_ = 0, bytes_done_ = 0;
-    i64 documents_ = 0;
 };
-
-/// Offset of the first byte that is not UTF-8 (overlong forms and surrogates included), or -1.
-i64 first_invalid_utf8(std::string_view text);
 
 } // namespace trivium

@@ -4,6 +4,7 @@
 #include "io/byte_bpe.hpp"
 #include "io/files.hpp"
 #include "io/hash.hpp"
+#include "io/plain_status.hpp"
 #include "io/tokenizer_json.hpp"
 
 #include <cstdio>
@@ -60,13 +61,13 @@ public:
             throw UserError({place, problem, reason, "give a SentencePiece model, such as `trivium data tokenizer` makes, a tokenizer.json, or \"bytes\""});
         };
         if (model_.empty())
-            bad("is no SentencePiece model", "the file is empty");
+            bad("is not a SentencePiece model", "the file is empty");
         const auto status = processor_.LoadFromSerializedProto(model_);
         if (!status.ok())
-            bad("is no SentencePiece model", status.ToString());
+            bad("is not a SentencePiece model", plain_status(status.ToString()));
         const i32 size = processor_.GetPieceSize();
         if (processor_.eos_id() < 0 || processor_.eos_id() >= size)
-            bad("has no end-of-text word", "its eos id is not set");
+            bad("has no end-of-text token", "its eos id is not set");
         pieces_.reserve(static_cast<std::size_t>(size));
         bool every_byte = true;
         for (i32 id = 0; id < size; ++id)
@@ -150,7 +151,7 @@ private:
     {
         std::vector<int> found;
         const auto status = processor_.Encode(text, &found);
-        TRV_CHECK(status.ok(), "SentencePiece cannot encode: ", status.ToString());
+        TRV_CHECK(status.ok(), "SentencePiece cannot encode: ", plain_status(status.ToString()));
         ids.insert(ids.end(), found.begin(), found.end());
     }
 

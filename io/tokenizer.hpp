@@ -1,6 +1,6 @@
 #pragma once
 // Text <-> token ids.
-#include "base/units.hpp"
+#include "io/text_files.hpp"
 
 #include <memory>
 #include <span>
@@ -21,7 +21,7 @@ public:
     virtual std::vector<i32> encode(std::string_view text) const = 0;
     /// Text of any ids; bos and eos give nothing, ids outside the vocabulary U+FFFD.
     /// decode(encode(text)) == text for "bytes", for tokenizers that train_tokenizer made, and for byte-level BPE whose
-    /// pre-tokenizer neither drops text nor puts a space in front. An id alone may give a part of a character.
+    /// normalizer and pre-tokenizer neither change nor drop text, nor put a space in front. An id alone may give a part of a character.
     virtual std::string decode(std::span<const i32> ids) const = 0;
     virtual i32 bos() const = 0;
     virtual i32 eos() const = 0;
@@ -42,10 +42,10 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec);
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place);
 
 struct TokenizerTraining {
-    std::vector<std::string> inputs; ///< files, folders, JSONL, as TextSource takes them
-    std::string key = "text";        ///< the field of a JSONL line
-    i64 vocab = 0;                   ///< ids in all, 259 of them unknown, bos, eos and the 256 bytes
-    Bytes sample = Bytes{64} << 20;  ///< at most about this much text is looked at, spread over the inputs
+    TextSelection text;
+    i64 vocab = 0;                  ///< tokens in all, 259 of them unknown, bos, eos and the 256 bytes; 300 or more
+    Bytes sample = Bytes{64} << 20; ///< at most about this much text is looked at, spread over the inputs
+    CorpusReport* report = nullptr; ///< where given, gets what was read
 };
 
 /// Trains a byte-pair encoding with byte fallback; returns the model's bytes. Deterministic and quiet.

@@ -1,9 +1,11 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "io/plain_status.hpp"
 #include "io/text_source.hpp"
 #include "io/tokenizer.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sentencepiece_trainer.h>
 #include <unordered_map>
 
@@ -11,7 +13,8 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 least_vocab = 3 + 256; // unknown, bos, eos, the bytes
+constexpr i64 least_vocab = 300; // 259 are unknown, bos, eos and the bytes; a few for the characters of the text
+constexpr i64 most_vocab = 1'000'000;
 constexpr std::size_t longest_sentence = 4000;
 
 /// Sentences for the trainer: lines with the newlines that follow them, a random sample of them where the
@@ -74,39 +77,37 @@ private:
     bool done_ = false;
 };
 
-/// The last number in `text`, or -1.
-i64 last_number(const std::string& text)
+/// The number behind `mark`, or -1.
+i64 number_behind(const std::string& text, const std::string& mark)
 {
-    const std::size_t end = text.find_last_of("0123456789");
-    if (end == std::string::npos)
-        return -1;
-    std::size_t begin = end;
-    while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9')
-        --begin;
-    return std::stoll(text.substr(begin, end + 1 - begin));
+    const std::size_t at = text.find(mark);
+    return at == std::string::npos ? -1 : std::atoll(text.c_str() + at + mark.size());
 }
 
-[[noreturn]] void throw_failed(const TokenizerTraining& training, const std::string& reason)
+/// `status`: what SentencePiece says.
+[[noreturn]] void throw_failed(const TokenizerTraining& training, const std::string& status)
 {
-    const std::string place = str("vocabulary of ", training.vocab);
-    if (reason.find("size too high") != std::string::npos || reason.find("size is too high") != std::string::npos) {
-        const i64 most = last_number(reason);
-        throw UserError({place, "the corpus is too small for so many words", str("it gives at most ", most),
-                         str("give --vocab ", most, " or less, or more text")});
+    const std::string place = str("--vocab ", training.vocab);
+    if (const i64 most = number_behind(status, "value <= "); most > 0) {
+        const std::string reason = str("it gives at most ", most);
+        if (most < least_vocab)
+            throw UserError({place, "the corpus is too small for a tokenizer", str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
+                             "give more text, or tokenize with --tokenizer bytes, which needs no training"});
+        throw UserError({place, "the corpus is too small for so many tokens", reason, str("give --vocab ", most, " or less, or more text")});
     }
-    if (reason.find("smaller than required_chars") != std::string::npos)
-        throw UserError({place, "is too small for the characters of the corpus", reason, "give a larger --vocab"});
-    throw UserError({place, "the tokenizer could not be trained", reason, "try another --vocab, or more text"});
+    if (const i64 least = number_behind(status, " vs "); status.find("required_chars") != std::string::npos && least > 0)
+        throw UserError({place, "is too small for the characters of the corpus", str("they, the bytes and the special tokens are ", least), str("give --vocab ", least, " or more")});
+    throw UserError({place, "the tokenizer could not be trained", plain_status(status), "try another --vocab, or more text"});
 }
 
 } // namespace
 
 std::string train_tokenizer(const TokenizerTraining& training)
 {
-    if (training.vocab <= least_vocab || training.vocab > 1'000'000)
-        throw UserError({str("vocabulary of ", training.vocab), "is out of range",
-                         str(least_vocab, " words are the 256 bytes and the special ones"), "give --vocab between 300 and 1000000"});
-    TextSource source(training.inputs, training.key);
+    if (training.vocab < least_vocab || training.vocab > most_vocab)
+        throw UserError({str("--vocab ", training.vocab), "is out of range", "259 tokens are the 256 bytes and the special ones",
+                         str("give a number from ", least_vocab, " to ", most_vocab)});
+    TextSource source(training.text);
     Sentences sentences(source, training.sample);
 
     const std::unordered_map<std::string, std::string> options{
@@ -133,6 +134,8 @@ std::string train_tokenizer(const TokenizerTraining& training)
                                         : sentencepiece::SentencePieceTrainer::Train(options, &sentences, &model);
     if (sentences.error)
         std::rethrow_exception(sentences.error);
+    if (training.report != nullptr)
+        *training.report = source.report();
     if (!status.ok())
         throw_failed(training, status.ToString());
     return model;

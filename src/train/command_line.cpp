@@ -18,7 +18,7 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
     if (accepts.show_default)
         option->capture_default_str();
     if (accepts.list)
-        option->delimiter(',');
+        option->delimiter(',')->allow_extra_args(false);
     if constexpr (std::is_arithmetic_v<T>)
         if (accepts.from < accepts.to)
             option->check(CLI::Range(static_cast<T>(accepts.from), static_cast<T>(accepts.to)));

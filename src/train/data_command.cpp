@@ -66,6 +66,26 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 
 // ---- data tokenizer
 
+/// What both commands that read text have in common.
+void add_selection(Command& command, TextSelection& text)
+{
+    command.option("input", text.inputs, "Files of text, files of JSON records (.jsonl, .ndjson, .json), folders", {.required = true, .type = "INPUT…"})
+        .option("--key", text.key, "Field of a JSON record that holds the text (default: text)")
+        .option("--include", text.include, "Of folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'", {.list = true, .type = "PATTERN,…"})
+        .option("--exclude", text.exclude, "Of folders, leave out files that match a pattern", {.list = true, .type = "PATTERN,…"});
+    command.footer("A file of UTF-8 text is a document; of a file of JSON records (an object a line, or a list of objects) each record is one.\n"
+                   "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: hidden files and\n"
+                   "folders (.NAME), links to folders, files that are compressed, binary, not UTF-8 or empty. A file that is named and\n"
+                   "cannot be read as text is an error. A pattern with a '/' is for the path below the folder.");
+}
+
+void print_report(const CorpusReport& report)
+{
+    std::cout << "read: " << describe_read(report) << "\n";
+    for (const std::string& line : describe_skipped(report))
+        std::cout << "left out: " << line << "\n";
+}
+
 struct TokenizerOptions {
     TokenizerTraining training;
     std::string output;
@@ -74,14 +94,18 @@ struct TokenizerOptions {
 
 void run_tokenizer(const TokenizerOptions& options)
 {
-    refuse_overwriting(options.output, options.training.inputs);
+    refuse_overwriting(options.output, options.training.text.inputs);
     TokenizerTraining training = options.training;
+    CorpusReport report;
+    training.report = &report;
+    training.text.own = {options.output};
     training.sample = options.sample_mb * 1'000'000;
     log_progress("training the tokenizer …");
     const Progress progress;
     const std::string model = train_tokenizer(training);
     log_progress("");
     write_file(options.output, model);
+    print_report(report);
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_from_model(model, options.output);
     std::cout << options.output << ": " << tokenizer->name() << ", " << format_bytes(static_cast<Bytes>(model.size())) << ", "
               << format_seconds(progress.seconds()) << "\n";
@@ -90,20 +114,46 @@ void run_tokenizer(const TokenizerOptions& options)
 // ---- data tokenize
 
 struct TokenizeOptions {
-    std::vector<std::string> inputs;
-    std::string tokenizer, output, key = "text", valid;
+    TextSelection text;
+    std::string tokenizer, output, valid;
     double valid_fraction = 0.05;
 };
 
 void print_summary(const std::string& path, const TokenStoreWriter& store)
 {
-    std::cout << path << ": " << format_count(store.documents()) << " documents, " << format_count(store.tokens()) << " tokens, "
+    std::cout << path << ": " << counted(store.documents(), "document") << ", " << counted(store.tokens(), "token") << ", "
               << fixed(ratio(store.text_bytes(), store.tokens()), 2) << " bytes per token, " << format_bytes(file_size(path)) << "\n";
+}
+
+/// Chooses what is held out, in a pass over the whole corpus.
+HoldOut survey(TextSource& source, double fraction)
+{
+    HoldOut hold_out(fraction);
+    if (fraction <= 0)
+        return hold_out;
+    Progress progress;
+    for (Document document; source.next(document);) {
+        hold_out.survey(static_cast<Bytes>(document.text.size()));
+        progress.show(source.bytes_done(), source.bytes_total(), 0);
+    }
+    source.rewind();
+    return hold_out;
+}
+
+/// Says where whole documents could not give what was asked for.
+void note_hold_out(const HoldOut& hold_out, double fraction)
+{
+    if (hold_out.documents() == 1)
+        log_info("the corpus is a single document: blocks of it are held out, which end where lines do");
+    else if (hold_out.share() > 2 * fraction || hold_out.share() < fraction / 2)
+        log_warning(str("--valid holds out ", fixed(100 * hold_out.share(), 2), " % of the text, not ", fixed(100 * fraction, 2),
+                        " %: whole documents are held out, of ", format_count(hold_out.documents()),
+                        "; give more and smaller documents, or tokenize a validation text of its own"));
 }
 
 void run_tokenize(const TokenizeOptions& options)
 {
-    std::vector<std::string> inputs = options.inputs;
+    std::vector<std::string> inputs = options.text.inputs;
     inputs.push_back(options.tokenizer);
     refuse_overwriting(options.output, inputs);
     inputs.push_back(options.output);
@@ -114,12 +164,18 @@ void run_tokenize(const TokenizeOptions& options)
         throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction), "", "0.05 is usual"});
 
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
-    TextSource source(options.inputs, options.key);
+    TextSelection text = options.text;
+    text.own = {options.output, options.valid};
+    if (options.tokenizer != "bytes")
+        text.own.push_back(options.tokenizer);
+    TextSource source(text);
+    HoldOut hold_out = survey(source, holds_out ? options.valid_fraction : 0);
+    if (holds_out)
+        note_hold_out(hold_out, options.valid_fraction);
     TokenStoreWriter train(options.output, *tokenizer);
     std::optional<TokenStoreWriter> valid;
     if (holds_out)
         valid.emplace(options.valid, *tokenizer);
-    HoldOut hold_out(holds_out ? options.valid_fraction : 0, source.bytes_total());
     Progress progress;
     for (Document document; source.next(document);)
         hold_out.split(document.text, [&](bool to_valid, std::string_view part) {
@@ -129,10 +185,11 @@ void run_tokenize(const TokenizeOptions& options)
     log_progress("");
     if (valid && valid->documents() == 0)
         throw UserError({options.valid, "no text is left for validation",
-                         str("the corpus has ", source.bytes_total(), " bytes; a fraction of ", options.valid_fraction, " of it is less than a block"),
+                         str("the corpus is one document of ", counted(source.bytes_total(), "byte"), "; a fraction of ", options.valid_fraction, " of it is less than a block"),
                          "give a larger --valid-fraction, or more text"});
     if (train.documents() == 0)
         throw UserError({options.output, "no text is left for training", str("--valid-fraction is ", options.valid_fraction), "give a smaller one"});
+    print_report(source.report());
     train.finish();
     print_summary(options.output, train);
     if (valid) {
@@ -222,11 +279,11 @@ void run_show(const ShowOptions& options)
               << "  documents        " << format_count(store.documents()) << "\n"
               << "  tokens           " << format_count(store.size()) << "\n"
               << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_words) << " of "
-              << format_count(store.vocab()) << " words occur\n"
+              << format_count(store.vocab()) << " tokens of the vocabulary occur\n"
               << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n"
               << "  unigram entropy  " << fixed(statistics.entropy, 4) << " nats per token (a model that has learned anything is below it)\n";
     if (head > 0)
-        std::cout << "  first " << head << " tokens:\n" << printable(text) << "\n";
+        std::cout << "  first " << counted(head, "token") << ":\n" << printable(text) << "\n";
 }
 
 // ---- command line
@@ -235,10 +292,9 @@ void add_tokenizer(Command& data)
 {
     auto options = std::make_shared<TokenizerOptions>();
     Command command = data.add("tokenizer", "Train a SentencePiece tokenizer (BPE with byte fallback)");
-    command.option("input", options->training.inputs, "Text files, JSONL files, folders", {.required = true, .type = "INPUT…"})
-        .option("--vocab", options->training.vocab, "Words in all, 259 of them bytes and special ones; 300 or more", {.required = true})
+    add_selection(command, options->training.text);
+    command.option("--vocab", options->training.vocab, "Tokens in all, 259 of them bytes and special ones; 300 or more", {.required = true})
         .option("-o,--output", options->output, "The model file to write", {.required = true, .type = "FILE"})
-        .option("--key", options->training.key, "Field of a JSONL line that holds the text", {.show_default = true})
         .option("--sample", options->sample_mb, "At most about this many MB of text are looked at", {.show_default = true, .from = 1, .to = 1e5});
     command.action([options] { return run_tokenizer(*options), 0; });
 }
@@ -247,13 +303,11 @@ void add_tokenize(Command& data)
 {
     auto options = std::make_shared<TokenizeOptions>();
     Command command = data.add("tokenize", "Turn text into a token store (HDF5)");
+    add_selection(command, options->text);
     command
-        .option("input", options->inputs, "Text files (a document each), JSONL files (a document a line), folders",
-                {.required = true, .type = "INPUT…"})
         .option("--tokenizer", options->tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)", {.required = true, .type = "T"})
         .option("-o,--output", options->output, "The token store to write", {.required = true, .type = "FILE.h5"})
-        .option("--key", options->key, "Field of a JSONL line that holds the text", {.show_default = true})
-        .option("--valid", options->valid, "Hold text out of the output, into this second store", {.type = "FILE.h5"})
+        .option("--valid", options->valid, "Hold text out of the output, into this second store: whole documents, or blocks of a single one", {.type = "FILE.h5"})
         .option("--valid-fraction", options->valid_fraction, "Part of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});
     command.action([options] { return run_tokenize(*options), 0; });

@@ -1,7 +1,7 @@
 // libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. Pieces stand in order in the text; where
 // none is dropped, they make it up.
 #include "base/check.hpp"
-#include "io/text_source.hpp"
+#include "io/utf8.hpp"
 #include "io/text_split.hpp"
 
 #include <cstdlib>

@@ -69,9 +69,9 @@ TEST_CASE("tokenizer, tokenize and show work together")
     const std::string summary = data({"tokenize", folder / "in", "--tokenizer", model, "--output", train, "--valid", valid, "--valid-fraction", "0.1"});
     CHECK(has(summary, train + ": "));
     CHECK(has(summary, valid + ": "));
-    const double share = double(all_text(valid).size()) / double(text.size());
-    CHECK(std::abs(share - 0.1) < 0.02);
-    CHECK(all_text(valid).size() + all_text(train).size() == text.size() + 6);
+    CHECK(TokenStore::open(valid).documents() == 2); // whole documents: the long one would be too much
+    CHECK(all_text(valid) == "onetwo");
+    CHECK((all_text(train) == text));
     const std::string first = get(train), again = (data({"tokenize", folder / "in", "--tokenizer", model, "--output", train, "--valid", valid,
                                                          "--valid-fraction", "0.1"}), get(train));
     CHECK((first == again)); // the same input gives the same file, byte for byte
@@ -95,6 +95,69 @@ TEST_CASE("tokenizer, tokenize and show work together")
     CHECK(has(shown, "first 5 tokens:"));
 }
 
+TEST_CASE("a single document is held out in part, several whole")
+{
+    const TemporaryFolder folder;
+    const std::string text = sample_text(20000), train = folder / "train.h5", valid = folder / "valid.h5";
+    put(folder / "one/a.txt", text);
+    data({"tokenize", folder / "one", "--tokenizer", "bytes", "--output", train, "--valid", valid, "--valid-fraction", "0.1"});
+    CHECK(std::abs(double(all_text(valid).size()) / double(text.size()) - 0.1) < 0.02);
+    CHECK(all_text(valid).size() + all_text(train).size() == text.size());
+    std::map<std::string, int> documents;
+    for (int i = 0; i < 50; ++i) {
+        const std::string each = sample_text(500 + i, unsigned(i));
+        put(folder / "many/" + std::to_string(i) + ".py", each);
+        ++documents[each];
+    }
+    const std::string said = data({"tokenize", folder / "many", "--tokenizer", "bytes", "--output", train, "--valid", valid, "--valid-fraction", "0.1"});
+    CHECK(has(said, "read: 50 .py"));
+    for (const std::string& path : {train, valid}) {
+        const TokenStore store = TokenStore::open(path);
+        for (i64 d = 0; d < store.documents(); ++d) {
+            std::vector<i32> ids(std::size_t(store.document_begin(d + 1) - store.document_begin(d) - 1));
+            store.read(store.document_begin(d), i64(ids.size()), ids.data());
+            --documents[store.tokenizer()->decode(ids)];
+        }
+    }
+    CHECK(documents.size() == 50);
+    CHECK(std::all_of(documents.begin(), documents.end(), [](const auto& each) { return each.second == 0; })); // each whole, in one of both
+    CHECK(std::abs(TokenStore::open(valid).documents() - 5) <= 1);
+}
+
+TEST_CASE("a folder: what was read, what was left out and why")
+{
+    const TemporaryFolder folder;
+    for (int i = 0; i < 120; ++i)
+        put(folder / "in/src/" + std::to_string(i) + ".py", "print(" + std::to_string(i) + ")\n");
+    put(folder / "in/README", "about");
+    put(folder / "in/data.json", "{\"body\": \"one\"}\n{\"body\": \"two\"}\n");
+    put(folder / "in/old.gz", "\x1f\x8b\x08rest");
+    put(folder / "in/.git/config", "hidden");
+    const std::string out = folder / "in/o.h5";
+    const std::vector<std::string> all{"tokenize", folder / "in", "--tokenizer", "bytes", "-o", out};
+    for (int again = 0; again < 2; ++again) { // the second time the output stands in the folder
+        const std::string said = data(all);
+        INFO(said);
+        CHECK(has(said, "120 .py"));
+        CHECK(has(said, "1 file without a suffix"));
+        CHECK(has(said, "121 documents"));
+        CHECK(has(said, "left out: 1 compressed file, " + folder / "in/old.gz; decompress"));
+        CHECK(has(said, "left out: 1 file of JSON records without text in the field \"text\", " + folder / "in/data.json; name the field with --key"));
+        CHECK(has(said, "left out: 1 hidden file or folder"));
+        CHECK(has(said, "of this command's own") == (again == 1));
+    }
+    auto with = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), all.begin(), all.end());
+        return more;
+    };
+    CHECK(has(data(with({"--key", "body"})), "1 .json (2 documents)"));
+    CHECK(has(data(with({"--include", "*.py"})), "read: 120 .py\n"));
+    CHECK(has(data(with({"--include", "*.py,README", "--exclude", "src/1*"})), "read: 89 .py, 1 file without a suffix\n"));
+    CHECK(says(complaint(with({"--include", "*.txt"})), "no text was found", "that --include or --exclude leave out"));
+    CHECK(says(complaint({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}), "data.json:1", "no field \"text\"", "\"body\"", "--key"));
+    CHECK(says(complaint({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--key", "body"}), "--key body", "applies to nothing", "README"));
+}
+
 TEST_CASE("what the data command cannot do, it says")
 {
     const TemporaryFolder folder;
@@ -102,15 +165,15 @@ TEST_CASE("what the data command cannot do, it says")
     put(folder / "zero.txt", "");
     const std::string a = folder / "a.txt", out = folder / "o.h5";
     CHECK(says(complaint({"tokenize", folder / "none.txt", "--tokenizer", "bytes", "-o", out}), "none.txt"));
-    CHECK(says(complaint({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}), "corpus is empty"));
+    CHECK(says(complaint({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}), "no text was found", "1 empty file"));
     CHECK(says(complaint({"tokenize", a, "--tokenizer", folder / "none.model", "-o", out}), "none.model"));
     CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", a}), "read and written"));
     CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", out}), "read and written"));
     CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}), "no text is left for validation"));
     CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5", "--valid-fraction", "1.5"}),
                "--valid-fraction", "0.05"));
-    CHECK(says(complaint({"show", a}), "is no Trivium token store"));
-    CHECK(says(complaint({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for so many words"));
+    CHECK(says(complaint({"show", a}), "is not a Trivium token store"));
+    CHECK(says(complaint({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for a tokenizer"));
     CHECK(get(a) == "some text");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2); // no leftovers, no outputs
     CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes"}), UserError);

@@ -1,3 +1,4 @@
+#include "base/check.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
 #include "io/hold_out.hpp"
@@ -13,28 +14,67 @@ namespace {
 struct Sides {
     std::string all;
     i64 train = 0, valid = 0;
-    int parts = 0;
+    int parts = 0, valid_parts = 0;
+    double share = 0; ///< as the survey has it
 };
 
 Sides split(const std::vector<std::string>& documents, double fraction)
 {
-    Bytes total = 0;
+    HoldOut hold_out(fraction);
     for (const std::string& document : documents)
-        total += Bytes(document.size());
-    HoldOut hold_out(fraction, total);
+        hold_out.survey(Bytes(document.size()));
     Sides sides;
+    sides.share = hold_out.share();
     for (const std::string& document : documents)
         hold_out.split(document, [&](bool valid, std::string_view part) {
+            if (documents.size() > 1)
+                REQUIRE(part == document);
             REQUIRE(!part.empty());
             REQUIRE((static_cast<unsigned char>(part[0]) & 0xc0) != 0x80); // no character is cut
             sides.all += part;
             (valid ? sides.valid : sides.train) += i64(part.size());
             ++sides.parts;
+            sides.valid_parts += valid;
         });
     return sides;
 }
 
 } // namespace
+
+TEST_CASE("documents are held out whole, spread over the corpus, at least one on each side")
+{
+    std::vector<std::string> books;
+    for (unsigned i = 0; i < 40; ++i)
+        books.push_back(sample_text(1000 + int(i * 37 % 200), i)); // larger than the blocks of a single document
+    for (const double fraction : {0.05, 0.1, 0.5}) {
+        const Sides sides = split(books, fraction);
+        CHECK(sides.parts == 40);
+        CHECK(std::abs(double(sides.valid) / double(sides.all.size()) - fraction) < 0.03);
+        CHECK(sides.share == Approx(double(sides.valid) / double(sides.all.size())));
+    }
+    // Not only from the front or the end.
+    HoldOut hold_out(0.1);
+    for (int i = 0; i < 1000; ++i)
+        hold_out.survey(50);
+    std::vector<int> chosen;
+    for (int i = 0; i < 1000; ++i)
+        hold_out.split(std::string(50, 'a'), [&](bool valid, std::string_view) { if (valid) chosen.push_back(i); });
+    REQUIRE(chosen.size() == 100);
+    for (std::size_t i = 1; i < chosen.size(); ++i)
+        CHECK(chosen[i] - chosen[i - 1] == 10);
+    // The smallest document where no other would do.
+    const Sides two = split({std::string(5000, 'a'), std::string(3000, 'b')}, 0.05);
+    CHECK(two.parts == 2);
+    CHECK(two.valid == 3000);
+    CHECK(two.share == Approx(3.0 / 8));
+    const Sides nearly_all = split({std::string(5000, 'a'), std::string(3000, 'b')}, 0.95);
+    CHECK(nearly_all.train == 3000);
+    CHECK(nearly_all.valid == 5000);
+    const Sides one_large = split({"a", std::string(100000, 'b'), "c"}, 0.05);
+    CHECK(one_large.valid_parts == 1);
+    CHECK(one_large.train > 100000);
+    CHECK_THROWS_AS([] { HoldOut none(0.5); none.split("a", [](bool, std::string_view) {}); }(), UserError);
+}
 
 TEST_CASE("the held out part is as large as asked for, and no text is lost")
 {
@@ -54,6 +94,7 @@ TEST_CASE("the held out part is as large as asked for, and no text is lost")
         CHECK(blocks.valid > 0);
     }
     CHECK(split(large, 0).parts == 1);
+    CHECK(split(small, 0).valid == 0);
     CHECK(split({std::string(5000, '\n')}, 0.5).valid > 0);
     std::string wide; // characters of three bytes, no line's end
     for (int i = 0; i < 5000; ++i)

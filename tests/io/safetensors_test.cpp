@@ -166,10 +166,10 @@ TEST_CASE("files that are not of the format are refused, each with one message")
     std::string large(100, '\0');
     large[4] = 1; // 4 GiB
     CHECK(says(refusal(large), "claims a header of 4294967296 bytes"));
-    CHECK(says(refusal("{", data), "no JSON"));
+    CHECK(says(refusal("{", data), "not valid JSON"));
     CHECK(says(refusal("[]", ""), "no object"));
-    CHECK(says(refusal("{} {}", ""), "no JSON"));
-    CHECK(says(refusal("{\"\xff\":1}", ""), "no JSON"));
+    CHECK(says(refusal("{} {}", ""), "not valid JSON"));
+    CHECK(says(refusal("{\"\xff\":1}", ""), "not valid JSON"));
     CHECK(says(refusal(std::string(100'000, '['), ""), "nested too deeply"));
     CHECK(says(refusal(R"({"x":)" + entry_of_8 + R"(,"x":)" + entry_of_8 + "}", data), "\"x\" twice"));
     CHECK(says(refusal(R"({"x":)" + entry_of_8 + "}", data + "y"), "9 bytes of data", "need 8"));

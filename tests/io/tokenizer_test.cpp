@@ -29,7 +29,7 @@ std::string model_for(const std::string& corpus, i64 vocab, Bytes sample = Bytes
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus);
-    return train_tokenizer({{folder / "corpus.txt"}, "text", vocab, sample});
+    return train_tokenizer({{.inputs = {folder / "corpus.txt"}}, vocab, sample});
 }
 
 } // namespace
@@ -90,33 +90,44 @@ TEST_CASE("a vocabulary that does not fit the corpus is the user's mistake")
 {
     const std::string high = message_of<UserError>([] { model_for(sample_text(300), 20000); });
     INFO(high);
-    CHECK(says(high, "vocabulary of 20000", "too small for so many words", "at most "));
+    CHECK(says(high, "--vocab 20000", "too small for so many tokens", "at most "));
     // The remedy holds: what it names works.
     const std::size_t at = high.find("give --vocab ");
     REQUIRE(at != std::string::npos);
     const i64 most = std::stoll(high.substr(at + 13));
     CHECK(tokenizer_from_model(model_for(sample_text(300), most), "")->vocab_size() == most);
-    CHECK(says(message_of<UserError>([] { model_for(sample_text(300), 100); }), "out of range", "300"));
+    for (const i64 few : {100, 299})
+        CHECK(says(message_of<UserError>([&] { model_for(sample_text(300), few); }), "out of range", "from 300 to 1000000"));
+    // Too little text for any: no size is named that is refused.
+    const std::string tiny = message_of<UserError>([] { model_for("abc abc", 400); });
+    CHECK(says(tiny, "too small for a tokenizer", "300 or more", "more text"));
+    CHECK_FALSE(has(tiny, "--vocab 2"));
     std::string chinese;
     for (int i = 0; i < 500; ++i)
         for (const int byte : {0xe4 + i / 400, 0x80 + i / 8 % 50, 0x80 + i % 64})
             chinese += static_cast<char>(byte);
-    CHECK(says(message_of<UserError>([&] { model_for(chinese, 300); }), "vocabulary of 300", "larger --vocab"));
+    const std::string low = message_of<UserError>([&] { model_for(chinese, 300); });
+    CHECK(says(low, "--vocab 300", "too small for the characters"));
+    const i64 least = std::stoll(low.substr(low.find("give --vocab ") + 13));
+    CHECK(tokenizer_from_model(model_for(chinese, least), "")->vocab_size() == least);
+    for (const std::string& message : {high, tiny, low})
+        CHECK_FALSE((has(message, ".cc") || has(message, "required_chars")));
 }
 
 TEST_CASE("bad corpora and bad models are named")
 {
-    CHECK(says(message_of<UserError>([] { model_for("", 300); }), "corpus.txt", "the corpus is empty"));
+    CHECK(says(message_of<UserError>([] { model_for("", 300); }), "corpus.txt", "no text was found"));
     CHECK(says(message_of<UserError>([] { model_for("ok\nbad \xe9", 300); }), "corpus.txt", "byte offset 7"));
     const TemporaryFolder folder;
     put(folder / "x.jsonl", "{\"text\":\"" + std::string(500, 'a') + "\"}\n{\"text\":3}\n");
-    CHECK(says(message_of<UserError>([&] { train_tokenizer({{folder / "x.jsonl"}, "text", 300, 1 << 20}); }), "x.jsonl:2"));
+    CHECK(says(message_of<UserError>([&] { train_tokenizer({{.inputs = {folder / "x.jsonl"}}, 300, 1 << 20}); }), "x.jsonl:2"));
     CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "none.model"); }), "none.model", "no such tokenizer model"));
     CHECK(says(message_of<UserError>([] { make_tokenizer(""); }), "bytes"));
     put(folder / "zero.model", "");
     CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "zero.model"); }), "zero.model", "empty"));
     put(folder / "text.model", "this is a text file, not a model\n");
-    CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "text.model"); }), "text.model", "no SentencePiece model"));
+    CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "text.model"); }), "text.model", "not a SentencePiece model"));
+    CHECK_FALSE(has(message_of<UserError>([&] { make_tokenizer(folder / "text.model"); }), ".cc"));
     const std::string model = model_for(sample_text(2000), 300);
     for (const std::size_t size : {std::size_t{1}, model.size() / 2, model.size() - 1}) {
         put(folder / "cut.model", model.substr(0, size));
