@@ -13,16 +13,16 @@
 
 namespace trivium {
 
-PlainFile PlainFile::open(const std::string& path, std::string_view what)
+PlainFile PlainFile::open(const std::string& path, std::string_view what, Links links)
 {
     // A pipe would make an open wait; what a link names is not what was written here.
-    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
     const auto refuse = [&](std::string_view is) {
         throw UserError({path, str("is ", is, ", not a ", what), "", "put the file itself there"});
     };
     if (number < 0) {
         if (errno == ELOOP)
-            refuse("a link");
+            refuse(links == Links::refuse ? "a link" : "a link that leads round");
         if (errno == ENXIO)
             refuse("a socket");
         if (errno == ENOENT || errno == ENOTDIR)

@@ -17,9 +17,10 @@ public:
 /// Owns a descriptor. Move-only; several threads may read at once.
 class PlainFile {
 public:
+    enum class Links { refuse, follow };
     /// To read. `what` names the file's role in messages. UserError where there is none, or something else than a file
-    /// stands there: a link, a folder, a pipe, a device. IoError where the machine refuses.
-    static PlainFile open(const std::string& path, std::string_view what);
+    /// stands there: a link (unless it is followed), a folder, a pipe, a device. IoError where the machine refuses.
+    static PlainFile open(const std::string& path, std::string_view what, Links links = Links::refuse);
     /// To read and write what is there, or a new file. IoError.
     static PlainFile open_to_write(const std::string& path);
     /// To read and write a file in `folder` that has no name, and is gone when it is closed. IoError.

@@ -4,9 +4,11 @@
 //   tokens            u16 (vocab <= 65536) or u32, contiguous; each document is followed by eos
 //   document_offsets  i64, documents + 1: document d is tokens [d, d + 1)
 //   tokenizer_model   u8: the SentencePiece model, the tokenizer.json, or "bytes"
-//   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), tokens_xxh64
+//   token_hashes      u64: XXH3 of each block_bytes bytes of the tokens, the last block shorter
+//   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), block_bytes
 //
-// In front of HDF5's own bytes stands the seal (io/seal.hpp): kind, version, size, hash of all but the tokens.
+// In front of HDF5's own bytes stands the seal (io/seal.hpp): kind, version, size, hash of all but the tokens. It is checked
+// before HDF5 sees the file; the tokens are checked block by block, when one is first read.
 #include "base/units.hpp"
 #include "io/tokenizer.hpp"
 
@@ -38,9 +40,10 @@ private:
 };
 
 /// A store, read only; the tokens are mapped, not loaded. Movable. Threads may read at once.
+/// What reads tokens throws a UserError, which names them, where their block is not the one that was written.
 class TokenStore {
 public:
-    /// UserError where the file is missing, of another kind or version, truncated or inconsistent.
+    /// UserError where the file is missing, of another kind or version, truncated or inconsistent. Reads all but the tokens.
     static TokenStore open(const std::string& path);
     TokenStore(TokenStore&&) noexcept;
     TokenStore& operator=(TokenStore&&) noexcept;
@@ -57,7 +60,7 @@ public:
 
     /// \pre 0 <= at < size()
     i32 token(i64 at) const;
-    /// Tokens [begin, begin + count). UserError where one is no word of the vocabulary (damaged file).
+    /// Tokens [begin, begin + count).
     /// \pre 0 <= begin, begin + count <= size()
     void read(i64 begin, i64 count, i32* out) const;
 
@@ -65,8 +68,11 @@ public:
     const std::string& fingerprint() const; ///< of the tokenizer
     std::unique_ptr<Tokenizer> tokenizer() const;
 
-    /// Reads all tokens; UserError where they are not the ones that were written.
-    void verify() const;
+    /// Equal where two stores have the same tokens. Reads none of them.
+    u64 tokens_hash() const;
+
+    /// Reads every `parts`th block of tokens from `part` on, and the tokenizer. UserError where they are not the ones that were written.
+    void verify(i64 part = 0, i64 parts = 1) const;
 
 private:
     struct Impl;

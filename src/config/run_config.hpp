@@ -23,14 +23,14 @@ inline constexpr std::array<std::string_view, 2> names_of_enum<ReduceType>{"f32"
 struct DataConfig {
     std::string train;
     std::string valid;
-    std::string tokenizer = "bytes";
+    std::string tokenizer; ///< empty: the store's; "bytes" where there is no store
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
         visit("train", self.train, "token store to train on (made by `trivium data tokenize`)");
         visit("valid", self.valid, "token store for the validation loss; empty = none");
-        visit("tokenizer", self.tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as GPT-2 and Llama 3 have)");
+        visit("tokenizer", self.tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as GPT-2 and Llama 3 have); empty = that of the token store");
     }
 };
 

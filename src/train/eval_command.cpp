@@ -27,8 +27,10 @@ int evaluate(const EvalArguments& a)
         throw UserError({"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
     const TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
-        throw UserError({path, str("has a vocabulary of ", store.vocab(), " words, the model one of ", config.model.vocab), "",
+        throw UserError({path, str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
                          "evaluate on data of the model's tokenizer"});
+    require_tokenizer(config.data, store);
+    verify_at_start(store);
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);

@@ -1,7 +1,6 @@
 // `trivium generate`.
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/token_store.hpp"
 #include "io/tokenizer.hpp"
 #include "runtime/initialise.hpp"
 #include "train/generator.hpp"
@@ -23,11 +22,6 @@ struct GenerateArguments {
     i64 tokens = 128;
     SamplerConfig sampler;
 };
-
-std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
-{
-    return data.train.empty() ? make_tokenizer(data.tokenizer) : TokenStore::open(data.train).tokenizer();
-}
 
 /// How much of `text` ends on a whole UTF-8 character.
 std::size_t whole_characters(const std::string& text)

@@ -50,12 +50,8 @@ void require_same_config(Comm& world, const RunConfig& config)
 
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store)
 {
-    constexpr i64 samples = 4096;
-    u64 hash = 14695981039346656037u; // FNV-1a, over tokens spread evenly
-    for (i64 i = 0; i < std::min(samples, store.size()); ++i)
-        hash = (hash ^ static_cast<u64>(store.token(i * store.size() / std::min(samples, store.size())))) * 1099511628211u;
     const std::vector<std::string> all =
-        gather_texts(world, str(store.size(), " tokens, ", store.vocab(), " words, ", store.fingerprint(), ", sample ", std::hex, hash));
+        gather_texts(world, str(store.size(), " tokens, vocabulary ", store.vocab(), ", ", store.fingerprint(), ", hash ", std::hex, store.tokens_hash()));
     for (std::size_t rank = 1; rank < all.size(); ++rank)
         if (all[rank] != all[0])
             succeed_together(world, [&] {

@@ -13,7 +13,7 @@ namespace trivium {
 void require_same_config(Comm& world, const RunConfig& config);
 
 /// Throws, on all ranks, where some rank's store is not rank 0's: another size, vocabulary or tokenizer, or other tokens
-/// (of a sample of them).
+/// (by the hashes that the store has of them).
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store);
 
 /// Throws, on all ranks, where one of them does not see, or cannot write to, what rank 0 has in `dir`.

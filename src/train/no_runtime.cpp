@@ -20,7 +20,7 @@ int thread_limit() { return std::numeric_limits<int>::max(); }
 
 i64 vocabulary_of(const DataConfig& data)
 {
-    if (data.tokenizer == "bytes")
+    if (data.tokenizer.empty() || data.tokenizer == "bytes")
         return 258; // 256 bytes, bos, eos
     throw UserError({"model.vocab", "is not given", "this build (planner only) cannot read the tokenizer " + data.tokenizer,
                      "set model.vocab"});

@@ -27,7 +27,7 @@ Machine machine_of(const Computing& computing)
 
 i64 vocabulary_of(const DataConfig& data)
 {
-    return data.train.empty() ? make_tokenizer(data.tokenizer)->vocab_size() : TokenStore::open(data.train).vocab();
+    return data.train.empty() ? make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer)->vocab_size() : TokenStore::open(data.train).vocab();
 }
 
 } // namespace trivium

@@ -150,11 +150,27 @@ void require_same_tokenizer(const CheckpointReader& checkpoint, const std::strin
 
 void require_tokenizer(const DataConfig& data, const TokenStore& store)
 {
-    if (data.tokenizer == DataConfig{}.tokenizer) // not given: the store brings its own
+    if (data.tokenizer.empty()) // the store brings its own
         return;
     if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint(); wanted != store.fingerprint())
-        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer, store.fingerprint() + " and " + wanted,
-                         "tokenize the text again, or name the tokenizer that made the store"});
+        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer, str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
+                         "leave data.tokenizer out (the store holds its tokenizer), or tokenize the text again with that one"});
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
+{
+    if (data.train.empty())
+        return make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer);
+    const TokenStore store = TokenStore::open(data.train);
+    require_tokenizer(data, store);
+    return store.tokenizer();
+}
+
+void verify_at_start(const TokenStore& store, i64 part, i64 parts)
+{
+    constexpr Bytes most = Bytes{2} << 30; // some seconds, also from a slow disk
+    if (store.file_bytes() <= most)
+        store.verify(part, parts);
 }
 
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)

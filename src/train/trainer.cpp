@@ -35,7 +35,7 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
 {
     TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
-        throw UserError({path, str("has a vocabulary of ", store.vocab(), " words, the model one of ", config.model.vocab),
+        throw UserError({path, str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab),
                          "token ids would lie outside the model's tables", str("set model.vocab to ", store.vocab(), " or more")});
     if (window_count(store.size(), config.model.seq) == 0)
         throw UserError({path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
@@ -178,10 +178,16 @@ void Trainer::open_data()
     if (!config_.data.valid.empty())
         valid_.emplace(open_store("data.valid", config_.data.valid, config_));
     require_tokenizer(config_.data, *train_);
+    verify_at_start(*train_, grid_.local_rank(), grid_.local_ranks());
+    if (valid_)
+        verify_at_start(*valid_, grid_.local_rank(), grid_.local_ranks());
     order_.emplace(window_count(train_->size(), config_.model.seq), static_cast<u64>(config_.train.seed));
     if (valid_ && valid_->fingerprint() != train_->fingerprint())
         throw UserError({config_.data.valid, "was made with another tokenizer than " + config_.data.train,
                          valid_->fingerprint() + " and " + train_->fingerprint(), "tokenize both with the same one"});
+    if (valid_ && is_chief() && valid_->size() == train_->size() && valid_->tokens_hash() == train_->tokens_hash())
+        log_warning(str("data.valid (", config_.data.valid, ") has the same tokens as data.train (", config_.data.train,
+                        "): the validation loss will be that of the training text; `trivium data tokenize --valid` holds text out"));
 }
 
 void Trainer::restore_or_initialise()

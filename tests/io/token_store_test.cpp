@@ -7,6 +7,7 @@
 #include "io/token_store.hpp"
 
 #include <cstdio>
+#include <sys/stat.h>
 
 using namespace trivium;
 
@@ -172,19 +173,36 @@ TEST_CASE("missing, foreign and empty files are named")
     put(folder / "zero.h5", "");
     CHECK(says(complaint("zero.h5"), "zero.h5", "is empty"));
     put(folder / "text.h5", sample_text(1000));
-    CHECK(says(complaint("text.h5"), "text.h5", "is no Trivium token store"));
+    CHECK(says(complaint("text.h5"), "text.h5", "is not a Trivium token store"));
     h5::File other = h5::File::create(folder / "other.h5");
     other.set("vocab", i64{258});
     other.close();
-    CHECK(says(complaint("other.h5"), "other.h5", "is no Trivium token store", "data tokenize"));
+    CHECK(says(complaint("other.h5"), "other.h5", "is not a Trivium token store", "another HDF5 file"));
     h5::File later = h5::File::create(folder / "later.h5", {.reserved = seal_bytes});
     later.close();
     seal_file(folder / "later.h5", "Trivium token store", 99, seal_bytes, 0);
-    CHECK(says(complaint("later.h5"), "version 99", "version 1"));
-    // Sealed, but not what a token store has inside.
+    CHECK(says(complaint("later.h5"), "version 99", "version 2"));
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
+    CHECK(says(complaint("later.h5"), "version 1", "this program reads version 2", "make it again with `trivium data tokenize`"));
+    // Sealed, but not what a token store has inside.
+    seal_file(folder / "later.h5", "Trivium token store", 2, seal_bytes, 0);
     CHECK(says(complaint("later.h5"), "later.h5", "has no attribute 'vocab'"));
     CHECK(says(complaint(""), "is a folder"));
+    REQUIRE(::mkfifo((folder / "pipe.h5").c_str(), 0600) == 0);
+    CHECK(says(complaint("pipe.h5"), "is a pipe, not a Trivium token store")); // nobody writes to it
+    std::filesystem::create_symlink("pipe.h5", folder / "link-to-pipe.h5");
+    CHECK(says(complaint("link-to-pipe.h5"), "is a pipe"));
+    put(folder / "sparse.h5", "");
+    std::filesystem::resize_file(folder / "sparse.h5", std::uintmax_t{1} << 40);
+    CHECK(says(complaint("sparse.h5"), "is not a Trivium token store"));
+    write_store(folder / "grown.h5", 3);
+    std::filesystem::resize_file(folder / "grown.h5", std::uintmax_t{1} << 40);
+    CHECK(says(complaint("grown.h5"), "has grown"));
+    write_store(folder / "good.h5", 3);
+    std::filesystem::create_symlink("good.h5", folder / "link.h5");
+    CHECK(TokenStore::open(folder / "link.h5").documents() == 3); // a link to a store is one
+    std::filesystem::create_symlink("round.h5", folder / "round.h5");
+    CHECK(says(complaint("round.h5"), "is a link that leads round"));
 }
 
 TEST_CASE("a truncated store is an error at any length, never a crash")
@@ -201,7 +219,7 @@ TEST_CASE("a truncated store is an error at any length, never a crash")
     CHECK(says(read_all(folder / "cut.h5", false), "cut.h5", "truncated"));
 }
 
-TEST_CASE("a flipped bit is found by verify, and never crashes a read")
+TEST_CASE("a flipped bit is found by whoever reads the tokens around it, and never crashes a read")
 {
     const TemporaryFolder folder;
     write_store(folder / "t.h5", 12);
@@ -216,11 +234,8 @@ TEST_CASE("a flipped bit is found by verify, and never crashes a read")
     std::string flipped = whole;
     flipped[tokens + 20] = static_cast<char>(flipped[tokens + 20] ^ 4);
     put(folder / "flip.h5", flipped);
-    CHECK(read_all(folder / "flip.h5", false).empty());
+    CHECK(says(read_all(folder / "flip.h5", false), "flip.h5", "tokens 0 to 671 are not the ones that were written", "data tokenize"));
     CHECK(says(read_all(folder / "flip.h5", true), "flip.h5", "not the ones that were written"));
-    flipped[tokens + 21] = 0x40; // a word past the vocabulary
-    put(folder / "flip.h5", flipped);
-    CHECK(says(read_all(folder / "flip.h5", false), "flip.h5", "no word of its vocabulary"));
     // Anywhere: an error, and HDF5 never sees damaged metadata.
     for (std::size_t at = 0; at < whole.size(); at += at < 1024 ? 1 : 7) {
         flipped = whole;
@@ -232,4 +247,37 @@ TEST_CASE("a flipped bit is found by verify, and never crashes a read")
     }
     put(folder / "long.h5", whole + "x");
     CHECK(says(read_all(folder / "long.h5", false), "has grown"));
+}
+
+TEST_CASE("only the block of tokens that is read is verified; several verify a store together")
+{
+    const TemporaryFolder folder;
+    TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
+    const std::vector<i32> ids = numbers(1'000'000, 9); // 2 MB: eight blocks of 131072 tokens
+    writer.add(ids, 1'000'000);
+    writer.finish();
+    std::string content = get(folder / "t.h5");
+    std::string raw;
+    for (int i = 0; i < 200; ++i) {
+        raw += static_cast<char>(ids[std::size_t(i)]);
+        raw += '\0';
+    }
+    const std::size_t tokens = content.find(raw), bad = 300'000; // in block 2
+    REQUIRE(tokens != std::string::npos);
+    content[tokens + 2 * bad] = static_cast<char>(content[tokens + 2 * bad] ^ 1);
+    put(folder / "bad.h5", content);
+    const TokenStore good = TokenStore::open(folder / "t.h5"), store = TokenStore::open(folder / "bad.h5");
+    CHECK(good.tokens_hash() == store.tokens_hash()); // of what was written
+    std::vector<i32> out(200'000);
+    CHECK_NOTHROW(store.read(0, 200'000, out.data()));
+    CHECK_NOTHROW(store.read(400'000, 200'000, out.data()));
+    CHECK(store.token(262'143) == ids[262'143]);
+    const std::string expected = "tokens 262144 to 393215 are not the ones that were written";
+    CHECK(says(message_of<UserError>([&] { store.read(262'140, 5, out.data()); }), "bad.h5", expected));
+    CHECK(says(message_of<UserError>([&] { (void)store.token(390'000); }), expected));
+    CHECK_NOTHROW(store.verify(0, 4));
+    CHECK_NOTHROW(store.verify(1, 4));
+    CHECK(says(message_of<UserError>([&] { store.verify(2, 4); }), expected));
+    CHECK_NOTHROW(store.verify(3, 4));
+    CHECK(says(message_of<UserError>([&] { store.verify(); }), expected));
 }

@@ -74,6 +74,59 @@ TEST_CASE("bad stores and checkpoints")
     expect(run_program({"generate", "run.toml", "--checkpoint", "ck/step-00000002"}, folder.path()), 2, {"step-00000002"});
 }
 
+TEST_CASE("a damaged token store ends train, eval and data show, on one rank and on several, before anything is computed")
+{
+    const Folder folder;
+    write_text(folder / "text.txt", some_text(200000));
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
+                                    "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
+    REQUIRE(run_program({"train", "run.toml"}, folder.path()).status == 0);
+    const std::string store = read_text(folder / "train.h5");
+    REQUIRE(store.size() > 1'500'000); // several blocks, most of which two steps do not read
+    for (const double part : {0.001, 0.2, 0.5, 0.8, 0.99}) {
+        std::string bad = store;
+        const auto at = static_cast<std::size_t>(part * static_cast<double>(store.size()));
+        bad[at] = static_cast<char>(bad[at] ^ 4);
+        write_text(folder / "bad.h5", bad);
+        INFO("byte " << at << " of " << store.size());
+        expect(run_program({"train", "run.toml", "data.train=bad.h5", "checkpoint.dir=new"}, folder.path()), 2, {"bad.h5", "not the ones that were written", "data tokenize"});
+        expect(run_program({"train", "run.toml", "data.valid=bad.h5", "checkpoint.dir=new"}, folder.path()), 2, {"bad.h5", "not the ones that were written"});
+        expect(run_program({"eval", "run.toml", "--data", "bad.h5", "--batches", "1"}, folder.path()), 2, {"bad.h5", "not the ones that were written"});
+        expect(run_program({"data", "show", "bad.h5"}, folder.path()), 2, {"bad.h5", "not the ones that were written"});
+        CHECK_FALSE(fs::exists(folder / "new/step-00000002"));
+    }
+    const Outcome two = run_ranks({{2, {"train", "run.toml", "data.train=bad.h5", "parallel.data=2", "checkpoint.dir=new"}}}, folder.path());
+    INFO(two.err);
+    CHECK(two.status == 2);
+    CHECK(two.err.find("bad.h5: its tokens") != std::string::npos);
+    CHECK(two.err.find("bad.h5: its tokens") == two.err.rfind("bad.h5: its tokens")); // told once
+}
+
+TEST_CASE("the same tokens to train and to validate are told; a tokenizer that is not the store's is refused")
+{
+    const Folder folder;
+    write_text(folder / "text.txt", some_text(6000));
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5", "--valid", "valid.h5"}, folder.path()).status == 0);
+    REQUIRE(run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path()).status == 0);
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "t.model", "--output", "pieces.h5"}, folder.path()).status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=300\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=1\nglobal_batch=2\n"
+                                    "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\nresume=\"never\"\n");
+    fs::create_symlink("train.h5", folder / "link.h5");
+    fs::copy_file(folder / "train.h5", folder / "copy.h5");
+    for (const std::string valid : {"train.h5", "link.h5", "copy.h5", "./train.h5", "valid.h5"}) {
+        const Outcome outcome = run_program({"train", "run.toml", "data.valid=" + valid}, folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status == 0);
+        const bool told = outcome.err.find("has the same tokens as data.train") != std::string::npos;
+        CHECK(told == (valid != "valid.h5"));
+    }
+    REQUIRE(run_program({"train", "run.toml", "data.train=pieces.h5"}, folder.path()).status == 0); // the store brings its own
+    for (const std::string command : {"train", "eval", "generate"})
+        expect(run_program({command, "run.toml", "data.train=pieces.h5", "data.tokenizer=bytes"}, folder.path()), 2, {"pieces.h5", "data.tokenizer = bytes", "leave data.tokenizer out"});
+    CHECK(run_program({"generate", "run.toml", "data.train=pieces.h5", "data.tokenizer=t.model", "--tokens", "1"}, folder.path()).status == 0);
+}
+
 TEST_CASE("a checkpoint of a model that only computes otherwise, or of another tokenizer, is refused")
 {
     const Folder folder;

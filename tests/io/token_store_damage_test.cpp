@@ -1,0 +1,116 @@
+// Token stores with a flipped bit or cut short: one error that names the file, or all that was written. Never a crash, a
+// hang, or tokens that are not those that were written.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/corpus.hpp"
+#include "io/temporary_folder.hpp"
+#include "io/token_store.hpp"
+#include "soak_settings.hpp"
+#include "train/guarded.hpp"
+
+#include <cstdio>
+#include <random>
+
+using namespace trivium;
+
+namespace {
+
+const bool whole_campaign = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
+
+/// All that a store says, through what `train` (read) and `data show` (verify) use.
+std::string everything(const std::string& path, bool verify)
+{
+    const TokenStore store = TokenStore::open(path);
+    if (verify)
+        store.verify();
+    std::vector<i32> ids(static_cast<std::size_t>(store.size()));
+    store.read(0, store.size(), ids.data());
+    std::string text = str(store.size(), " ", store.vocab(), " ", store.text_bytes(), " ", store.eos(), " ", store.fingerprint(), " ", store.tokenizer()->model(), "\n");
+    for (i64 d = 0; d <= store.documents(); ++d)
+        text += str(store.document_begin(d), " ");
+    for (const i32 id : ids)
+        text += str(id, " ");
+    return text + store.tokenizer()->decode(ids);
+}
+
+/// "error: …", "as written" or "other content".
+std::string outcome(const std::string& path, bool verify, const std::string& written)
+{
+    try {
+        return everything(path, verify) == written ? "as written" : "other content";
+    } catch (const UserError& error) {
+        return has(error.what(), path) && has(error.what(), "remedy: ") ? "error" : std::string("a message without place or remedy: ") + error.what();
+    }
+}
+
+struct Counts {
+    std::size_t runs = 0, noticed = 0, harmless = 0;
+};
+
+void take(Counts& counts, const std::string& result, const std::string& what)
+{
+    INFO(what << ": " << result);
+    REQUIRE((result == "error" || result == "as written"));
+    ++counts.runs;
+    ++(result == "error" ? counts.noticed : counts.harmless);
+}
+
+/// Three stores: bytes; SentencePiece; several blocks of tokens.
+std::vector<std::string> stores(const TemporaryFolder& folder)
+{
+    put(folder / "t.txt", sample_text(5000));
+    TokenizerTraining training;
+    training.text.inputs = {folder / "t.txt"};
+    training.vocab = 300;
+    put(folder / "t.model", train_tokenizer(training));
+    std::vector<std::string> paths;
+    for (const auto& [name, tokenizer, documents, words] :
+         {std::tuple{"bytes.h5", std::string("bytes"), 40, 20}, {"pieces.h5", folder / "t.model", 20, 50}, {"large.h5", std::string("bytes"), 3, 50000}}) {
+        TokenStoreWriter writer(folder / name, *make_tokenizer(tokenizer));
+        for (int d = 0; d < documents; ++d) {
+            const std::string text = sample_text(words, unsigned(d));
+            writer.add(make_tokenizer(tokenizer)->encode(text), Bytes(text.size()));
+        }
+        writer.finish();
+        paths.push_back(folder / name);
+    }
+    return paths;
+}
+
+} // namespace
+
+TEST_CASE("a token store with one flipped bit, or cut short")
+{
+    const TemporaryFolder folder;
+    const std::vector<std::string> paths = stores(folder);
+    std::vector<std::string> contents, written;
+    for (const std::string& path : paths) {
+        contents.push_back(get(path));
+        written.push_back(everything(path, true));
+    }
+    std::mt19937_64 random(soak::seed());
+    const soak::Budget budget;
+    Counts flips, cuts;
+    const auto try_one = [&](bool cut) {
+        const std::size_t which = random() % 8 == 0 ? 2 : random() % 2; // the large one is slower, and nearly all tokens
+        std::string bytes = contents[which];
+        // Half of the flips in the first 8 KiB, where most of what HDF5 reads stands.
+        const std::size_t at = random() % (random() % 2 ? std::min<std::size_t>(bytes.size(), 8192) : bytes.size());
+        const int bit = static_cast<int>(random() % 8);
+        if (cut)
+            bytes.resize(at);
+        else
+            bytes[at] = static_cast<char>(bytes[at] ^ 1 << bit);
+        put(folder / "bad.h5", bytes);
+        const bool verify = random() % 2 == 0;
+        take(cut ? cuts : flips, guarded([&] { return outcome(folder / "bad.h5", verify, written[which]); }),
+             str(cut ? "cut at" : "flipped bit ", cut ? "" : str(bit, " of"), " byte ", at, " of ", paths[which]));
+    };
+    const std::size_t runs = whole_campaign ? 11000 : 50;
+    for (std::size_t i = 0; i < runs || (!whole_campaign && budget.left()); ++i)
+        try_one(i % 11 == 10);
+    std::printf("token stores: %zu bits flipped (%zu noticed, %zu harmless), %zu cut short (%zu noticed)\n", flips.runs, flips.noticed, flips.harmless,
+                cuts.runs, cuts.noticed);
+    CHECK(cuts.harmless == 0);
+    CHECK(flips.harmless == 0); // every byte is under a hash
+}
