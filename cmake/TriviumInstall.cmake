@@ -45,7 +45,7 @@ endfunction()
 
 # Interface targets that rooms link; they need no package.
 set(shared_targets trivium_flags)
-foreach(target IN ITEMS Trivium_cudnn Trivium_dnnl Trivium_no_openmp Trivium_xxhash)
+foreach(target IN ITEMS Trivium_cudnn Trivium_dnnl Trivium_no_openmp Trivium_utf8proc Trivium_xxhash)
   if(TARGET ${target})
     list(APPEND shared_targets ${target})
   endif()

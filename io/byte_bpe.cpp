@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/added_words.hpp"
 #include "io/hash.hpp"
+#include "io/nfc.hpp"
 #include "io/tokenizer_json.hpp"
 #include "io/utf8.hpp"
 
@@ -72,12 +73,16 @@ private:
     };
 
     ByteBpe(TokenizerJson json, const std::string& place)
-        : words_(std::move(json.words)), bytes_(json.bytes), merges_(json.merges), prefix_space_at_(json.prefix_space_at), bos_(json.bos), eos_(json.eos)
+        : words_(std::move(json.words)), bytes_(json.bytes), merges_(json.merges), prefix_space_at_(json.prefix_space_at), nfc_(json.nfc), bos_(json.bos), eos_(json.eos)
     {
         for (const SplitRule& rule : json.splits)
             splits_.emplace_back(rule, place);
-        for (const TokenizerJson::Added& word : json.added)
-            added_[word.normalized ? 1 : 0].add(word.text, word.id);
+        for (const TokenizerJson::Added& word : json.added) {
+            const std::string text = word.normalized && nfc_ ? to_nfc(word.text) : word.text;
+            added_[word.normalized ? 1 : 0].add(text, word.id);
+            if (word.id >= 0)
+                words_[static_cast<std::size_t>(word.id)].text = text;
+        }
         if (json.ignore_merges)
             for (std::size_t id = 0; id < words_.size(); ++id)
                 if (words_[id].is_piece)
@@ -89,6 +94,9 @@ private:
     {
         if (text.empty())
             return;
+        std::string composed;
+        if (nfc_ && pass == 1) // words of the first list are found in the text as it stands
+            text = composed = to_nfc(text);
         if (pass == added_.size())
             return split(text, 0, encoding);
         std::size_t begin = 0;
@@ -151,6 +159,7 @@ private:
     std::array<AddedWords, 2> added_;
     std::vector<TextSplit> splits_;
     i64 prefix_space_at_;
+    bool nfc_;
     i32 bos_, eos_;
     mutable std::mutex mutex_; ///< over the cache and the scratch of splits_
     mutable ByText<std::vector<i32>> cache_;

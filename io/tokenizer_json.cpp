@@ -73,7 +73,8 @@ public:
     {
         const Json& model = member(file_, "model");
         check_model(model);
-        check_absent("normalizer");
+        if (const auto normalizer = file_.find("normalizer"); normalizer != file_.end())
+            read_normalizer(*normalizer, false);
         read_pre_tokenizer(member(file_, "pre_tokenizer"), false);
         if (!byte_level_)
             unsupported("no pre_tokenizer ByteLevel", "");
@@ -95,7 +96,7 @@ private:
     [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
     {
         throw UserError({place_, str("is a tokenizer with ", what, ", which is not supported"),
-                         reason.empty() ? "of tokenizer.json, byte-level BPE is read, as GPT-2 and Llama 3 have it" : reason,
+                         reason.empty() ? "of tokenizer.json, byte-level BPE is read, as GPT-2, Llama 3 and Qwen have it" : reason,
                          "where the model has a tokenizer.model (SentencePiece), as Llama 2 has, use that instead"});
     }
 
@@ -123,14 +124,22 @@ private:
         return object.at(name).get<bool>();
     }
 
-    void check_absent(const char* name) const
+    /// Form C, as Qwen has it, or none.
+    void read_normalizer(const Json& step, bool inside)
     {
-        if (!file_.contains(name) || file_.at(name).is_null())
+        if (step.is_null())
             return;
-        const Json& value = file_.at(name);
-        const std::string type = text(value, "type");
-        if (type != "Sequence" || !value.contains(std::string(name) + "s") || !value.at(std::string(name) + "s").empty())
-            unsupported(str("the ", name, " ", in_quotes(type)), "");
+        const std::string type = text(step, "type");
+        if (type == "Sequence" && !inside) {
+            const Json& steps = member(step, "normalizers");
+            if (!steps.is_array())
+                damaged("has a Sequence of normalizers that is no list");
+            for (const Json& each : steps)
+                read_normalizer(each, true);
+        } else if (type == "NFC")
+            out_.nfc = true;
+        else
+            unsupported("the normalizer " + in_quotes(type), "");
     }
 
     void check_model(const Json& model) const
@@ -362,7 +371,11 @@ bool looks_like_tokenizer_json(std::string_view bytes)
 TokenizerJson parse_tokenizer_json(const std::string& text, const std::string& place)
 {
     const Json file = parse_strict_json(text, place, 32);
-    return Reader(file, place).read();
+    try {
+        return Reader(file, place).read();
+    } catch (const Json::exception& error) {
+        throw UserError({place, "is not laid out as a tokenizer.json", plain_reason(error, text).reason, "get the tokenizer.json of the model again from where it came from"});
+    }
 }
 
 } // namespace trivium

@@ -31,6 +31,7 @@ struct TokenizerJson {
     std::vector<BpeMerges::Merge> merges;
     bool ignore_merges = false; ///< a piece that is a word is that word, whatever the merges make of it
     std::vector<Added> added;
+    bool nfc = false; ///< text is normalized to form C, but for the added words that are found before
     std::vector<SplitRule> splits;
     i64 prefix_space_at = -1; ///< before this split (or behind the last) a piece without a space at its front gets one
     i32 bos = 0, eos = 0;     ///< control words by the names that models give them; the same where there is one only

@@ -14,13 +14,14 @@ import sys
 import unicodedata
 
 try:
-    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 except ImportError:
     print("skipped: the Python package `tokenizers` is not installed")
     sys.exit(77)
 
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
 GPT4 = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+")
 CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
@@ -154,6 +155,18 @@ def files(folder):
     shared["added_tokens"] = [token for token in shared["added_tokens"] if token["special"]]
     for name, pre_tokenizer in json.loads((folder / "golden.json").read_text())["pre_tokenizers"].items():
         yield name, json.dumps({**shared, "pre_tokenizer": pre_tokenizer}, ensure_ascii=False)
+    yield "qwen", json.dumps(qwen(folder), ensure_ascii=False)
+
+
+def qwen(folder):
+    """Form C, as Qwen normalizes; added words that are found before it and behind it, one of them decomposed."""
+    file = json.loads((folder / "digits.json").read_text(encoding="utf-8"))
+    file["normalizer"] = json.loads(normalizers.NFC().__getstate__())
+    file["pre_tokenizer"] = json.loads(sequence(split(QWEN), byte_level()).__getstate__())
+    file["added_tokens"] += [
+        {"id": 1 + max(t["id"] for t in file["added_tokens"]) + n, "content": content, "single_word": False, "lstrip": False, "rstrip": False,
+         "normalized": normalized, "special": False} for n, (content, normalized) in enumerate([("\u1e0b\u0323!", True), ("\u1e0b\u0323?", False)])]
+    return file
 
 
 def characters(whole):
@@ -165,10 +178,10 @@ def characters(whole):
 
 def random_text(draw, every):
     common = "aeinstAEST   '''\n\r\t.,;:!?-_/()0123456789éßſ"
-    pieces = NASTY + SENTENCES + ["'s", "'LL", " \n", "\r\n", "  ", "<think>", "the", "</s>"]
+    pieces = NASTY + SENTENCES + ["'s", "'LL", " \n", "\r\n", "  ", "<think>", "the", "</s>", "\u1e0b\u0323!", "\u1e0d\u0307!", "\u1e0b\u0323?", "\u1e0d\u0307?"]
     text = ""
     for _ in range(draw.randrange(1, 12)):
-        kind = draw.randrange(6)
+        kind = draw.randrange(7)
         if kind == 0:
             text += draw.choice(every) * draw.choice([1, 1, 1, 5])
         elif kind == 1:
@@ -178,6 +191,9 @@ def random_text(draw, every):
             piece = draw.choice(pieces)
             at = draw.randrange(len(piece) + 1)
             text += piece[at:at + 20]
+        elif kind == 6:  # decomposed, and with marks in any order
+            text += unicodedata.normalize("NFD", "".join(draw.choice("éÅṩḍ̇각뮁ệǖΐがபொ") for _ in range(3)))
+            text += draw.choice("aeouq") + "".join(draw.choice("\u0301\u0308\u0323\u0307\u0338\u031b\u0345") for _ in range(draw.randrange(1, 4)))
         elif kind == 3:
             text += draw.choice(" \n\t\r\u00a0\u3000\u0085") * draw.randrange(1, 6)
         else:

@@ -19,6 +19,7 @@ pkgconf       pkgconf
 pkgconf       pkg-config
 sentencepiece libsentencepiece-dev
 tomlplusplus  libtomlplusplus-dev
+utf8proc      libutf8proc-dev
 xxhash        libxxhash-dev
 '
 

@@ -55,6 +55,7 @@ class Trivium(CMakePackage, CudaPackage):
     depends_on("pcre2@10.40:")
     depends_on("sentencepiece@0.1.96:")
     depends_on("tomlplusplus@3:")
+    depends_on("utf8proc@2.1:")
     depends_on("xxhash@0.8:")
 
     depends_on("catch2@2.13:", type="test")
