@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/units.hpp"
 #include "catch.hpp"
 
@@ -15,6 +16,15 @@ TEST_CASE("numbers print for people")
     CHECK(format_si(124439808) == "124.4 M");
     CHECK(format_seconds(3723) == "1:02:03");
     CHECK(format_seconds(245) == "4:05");
+}
+
+TEST_CASE("a count has the noun's singular or plural")
+{
+    CHECK(counted(1, "rank") == "1 rank");
+    CHECK(counted(0, "rank") == "0 ranks");
+    CHECK(counted(std::size_t{17}, "rank") == "17 ranks");
+    CHECK(counted(1, "match", "matches") == "1 match");
+    CHECK(counted(2, "match", "matches") == "2 matches");
 }
 
 TEST_CASE("an error names place, problem, reason and remedy, and has its exit status")
