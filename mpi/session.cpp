@@ -7,12 +7,11 @@
 #include "mpi/nccl.hpp"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
-#include <mutex>
 #include <new>
+#include <optional>
 #include <thread>
 
 namespace trivium {
@@ -28,45 +27,9 @@ bool launched_as_rank()
     return false;
 }
 
-/// Ends the process where what it waits for has not come in time: there is no watchdog yet, and no checkpoint to lose.
-class Patience {
-public:
-    explicit Patience(const char* what)
-        : thread_([this, what] {
-              const char* given = std::getenv("TRIVIUM_START_LIMIT");
-              const double limit = given ? std::strtod(given, nullptr) : 600;
-              std::unique_lock lock(mutex_);
-              if (limit <= 0 || over_.wait_for(lock, std::chrono::duration<double>(limit), [this] { return is_over_; }))
-                  return;
-              std::fprintf(stderr, "trivium: %s has not come back for %.0f s\n  reason: a rank did not start, or the network between the nodes does not carry MPI\n"
-                           "  remedy: see whether `mpirun -n 2 hostname` and a small run on two nodes work; TRIVIUM_START_LIMIT sets the time (0: none)\n", what, limit);
-              std::fflush(stderr);
-              std::_Exit(1);
-          })
-    {
-    }
-    Patience(const Patience&) = delete;
-    Patience& operator=(const Patience&) = delete;
-    ~Patience()
-    {
-        {
-            const std::lock_guard lock(mutex_);
-            is_over_ = true;
-        }
-        over_.notify_all();
-        thread_.join();
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable over_;
-    bool is_over_ = false;
-    std::thread thread_; ///< last: it uses the others
-};
-
 } // namespace
 
-Session::Session()
+Session::Session(const LaunchWatchConfig& watch)
 {
     if (!launched_as_rank()) {
         // srun without a PMI plug-in starts tasks that do not know of each other: each would train the whole run.
@@ -82,7 +45,7 @@ Session::Session()
     }
     int provided = 0;
     {
-        const Patience patience("the start of MPI");
+        const LaunchWatch waits("the start of MPI", watch);
         check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
         started_ = true;
         world_ = make_mpi_world(node_name());
@@ -96,9 +59,23 @@ Session::Session()
 
 Session::~Session()
 {
+    std::optional<LaunchWatch> waits;
+    if (started_ && status_ >= 0)
+        waits.emplace("the end of MPI", LaunchWatchConfig{.on_hang = [status = status_](const std::string&) { return status; }});
     world_.reset();
     if (started_)
         MPI_Finalize();
+    if (waits) {
+        waits.reset();
+        see_others_off();
+    }
+}
+
+int Session::end_together(int status)
+{
+    if (started_ && ranks_ > 1)
+        agree(*world_, 0);
+    return status_ = status;
 }
 
 void Session::abort(int exit_status) const
@@ -122,9 +99,9 @@ void print_error(const char* what)
 
 } // namespace
 
-int run_session(const std::function<int(Session&)>& body)
+int run_session(const std::function<int(Session&)>& body, const LaunchWatchConfig& watch)
 {
-    Session session;
+    Session session(watch);
     if (session.ranks() == 1)
         return body(session);
     try {
@@ -134,7 +111,7 @@ int run_session(const std::function<int(Session&)>& body)
         if (!agreed || agreed->rank() == 0)
             print_error(error.what());
         if (agreed && agreed->members() == session.ranks())
-            return leave_status(error.exit_status());
+            return session.ends_with(leave_status(error.exit_status()));
         if (agreed && agreed->rank() > 0) // the first of the group speaks, and ends this rank too
             std::this_thread::sleep_for(std::chrono::seconds(5));
         session.abort(error.exit_status());

@@ -7,12 +7,14 @@
 #include <cstring>
 #include <fstream>
 #include <ifaddrs.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <random>
 #include <sstream>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <thread>
 #include <unistd.h>
 
 namespace trivium {
@@ -56,17 +58,42 @@ sockaddr_in address_of(const std::string& ip, std::uint16_t port)
     return address;
 }
 
-struct Header {
-    u64 key;
-    std::int32_t from;
-};
+SipKey random_key()
+{
+    SipKey key{};
+    if (::getrandom(key.data(), sizeof key, 0) != static_cast<ssize_t>(sizeof key))
+        throw IoError({"the watchdog", str("gets no random key: ", std::strerror(errno)), "", "job.watchdog=0 goes without it"});
+    return key;
+}
+
+/// Has the kernel drop what does not begin with `tag` (8 bytes) before it takes room in the socket's queue. Where it takes no
+/// filter, such datagrams are dropped later.
+void let_only_pass(int socket, const std::string& tag)
+{
+    std::uint32_t words[2] = {};
+    std::memcpy(words, tag.data(), sizeof words);
+    constexpr std::uint32_t udp_header = 8, drop = 0, whole = 0xffffffff;
+    sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, udp_header),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(words[0]), 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, udp_header + 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(words[1]), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, whole),
+        BPF_STMT(BPF_RET | BPF_K, drop),
+    };
+    const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+    ::setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter);
+}
 
 } // namespace
 
 struct SideChannel::Impl {
     int socket = -1;
     int rank = 0;
-    u64 key = 0;
+    std::uint16_t port = 0;
+    std::optional<SealedDatagrams> sealed;
+    Clock::time_point second{}; ///< when the second began of which `looked_at` counts the datagrams
+    int looked_at = 0;
     std::vector<std::vector<sockaddr_in>> peers; ///< by rank: where it may be reached
 
     ~Impl()
@@ -75,7 +102,18 @@ struct SideChannel::Impl {
             ::close(socket);
     }
 
-    std::uint16_t open()
+    /// Whether one more datagram may be looked at by now.
+    bool may_look()
+    {
+        const auto time = Clock::now();
+        if (time - second >= std::chrono::seconds(1)) {
+            second = time;
+            looked_at = 0;
+        }
+        return looked_at++ < most_per_second;
+    }
+
+    void open()
     {
         socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         sockaddr_in own{};
@@ -84,21 +122,29 @@ struct SideChannel::Impl {
         socklen_t size = sizeof own;
         if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 || ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
             throw IoError({"the watchdog", str("gets no UDP socket: ", std::strerror(errno)), "", "job.watchdog=0 goes without it"});
-        return ntohs(own.sin_port);
+        port = ntohs(own.sin_port);
+        const int room = 1 << 20; // for a thousand ranks that speak at once
+        ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     }
 };
 
 SideChannel::SideChannel(Comm& world) : impl_(std::make_unique<Impl>())
 {
-    impl_->rank = world.rank();
     std::string own; // "MACHINE PORT ADDRESS…"
+    SipKey key{};
     succeed_together(world, [&] {
-        own = str(machine_id(), " ", impl_->open());
+        impl_->open();
+        own = str(machine_id(), " ", impl_->port);
         for (const std::string& address : outer_addresses())
             own += " " + address;
+        if (world.rank() == 0)
+            key = random_key();
     });
-    std::random_device device;
-    impl_->key = gather_numbers(world, (u64{device()} << 32) | device()).front();
+    for (u64& half : key)
+        half = gather_numbers(world, half).front();
+    impl_->rank = world.rank();
+    impl_->sealed.emplace(key, world.rank(), world.size());
+    let_only_pass(impl_->socket, impl_->sealed->tag_of(world.rank()));
     const std::string machine = machine_id();
     for (const std::string& text : gather_texts(world, own)) {
         std::istringstream words(text);
@@ -115,11 +161,11 @@ SideChannel::SideChannel(Comm& world) : impl_(std::make_unique<Impl>())
 
 SideChannel::~SideChannel() = default;
 
+SideChannel::Place SideChannel::place() const { return {impl_->port, impl_->sealed->tag_of(impl_->rank)}; }
+
 void SideChannel::send(int to, std::string_view text) const
 {
-    const Header header{impl_->key, impl_->rank};
-    std::string datagram(reinterpret_cast<const char*>(&header), sizeof header);
-    datagram += text.substr(0, static_cast<std::size_t>(longest));
+    const std::string datagram = impl_->sealed->seal(to, text.substr(0, static_cast<std::size_t>(longest)));
     for (const sockaddr_in& address : impl_->peers[static_cast<std::size_t>(to)])
         ::sendto(impl_->socket, datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
@@ -127,22 +173,23 @@ void SideChannel::send(int to, std::string_view text) const
 std::optional<SideChannel::Message> SideChannel::receive(Seconds limit) const
 {
     const auto until = Clock::now() + std::chrono::duration<double>(limit);
-    char buffer[sizeof(Header) + static_cast<std::size_t>(longest)];
+    char buffer[SealedDatagrams::header + static_cast<std::size_t>(longest)];
     for (;;) {
-        const ssize_t size = ::recv(impl_->socket, buffer, sizeof buffer, MSG_DONTWAIT);
-        Header header{};
-        if (size >= static_cast<ssize_t>(sizeof header)) {
-            std::memcpy(&header, buffer, sizeof header);
-            const bool known = header.key == impl_->key && header.from >= 0 && static_cast<std::size_t>(header.from) < impl_->peers.size();
-            if (known)
-                return Message{header.from, std::string(buffer + sizeof header, buffer + size)};
-            continue;
-        }
-        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
+        bool waits = true;
+        if (impl_->may_look()) {
+            const ssize_t size = ::recv(impl_->socket, buffer, sizeof buffer, MSG_DONTWAIT | MSG_TRUNC);
+            waits = size < 0;
+            if (size >= 0 && static_cast<std::size_t>(size) <= sizeof buffer)
+                if (auto message = impl_->sealed->open({buffer, static_cast<std::size_t>(size)}))
+                    return message;
+        } else
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
         if (left <= 0)
             return std::nullopt;
         pollfd waiting{impl_->socket, POLLIN, 0};
-        ::poll(&waiting, 1, static_cast<int>(left));
+        if (waits)
+            ::poll(&waiting, 1, static_cast<int>(left));
     }
 }
 

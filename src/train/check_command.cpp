@@ -93,7 +93,9 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
     watch.much_longer = 2; // its pieces of work take a second
     watch.status = 1;
     watch.remedy = "look at these processes and their nodes (stopped, swapping, a hung file system or network), or leave the nodes out; where ranks are only slow, give --watchdog";
+    std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", LaunchWatchConfig{});
     const Watchdog watchdog(world, nullptr, watch);
+    start.reset();
     Grid grid(world, {{{"data", world.size()}}}, node_name());
     ParallelConfig parallel;
     parallel.threads = arguments.threads;

@@ -1,0 +1,154 @@
+#include "mpi/launch_watch.hpp"
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
+
+namespace trivium {
+
+namespace {
+
+constexpr Seconds turn = 1;           ///< between two looks
+constexpr Seconds gap = 3;            ///< this process was stopped too
+constexpr Seconds stopped_limit = 30; ///< a rank that is stopped for so long
+constexpr Seconds asked_limit = 10;   ///< from a signal to the end, where the start does not come to its own
+constexpr Seconds writing = 5;        ///< for what the hang leaves on the disk
+constexpr int status_again = 75;
+
+bool is_stopped(const Sibling& each) { return each.state == 'T' || each.state == 't'; }
+
+} // namespace
+
+Seconds start_limit(int ranks)
+{
+    const char* given = std::getenv("TRIVIUM_START_LIMIT");
+    return given ? std::strtod(given, nullptr) : std::min(600.0, 50 + 0.25 * ranks);
+}
+
+LaunchVerdict judge(const LaunchWait& wait, Seconds limit, int rank)
+{
+    if (wait.asked >= asked_limit)
+        return LaunchVerdict::stop;
+    // One speaks for a node, and one for all; the next where the one before does not.
+    if (wait.stopped >= std::min(stopped_limit, limit) + wait.before || wait.waited >= limit + 0.5 * std::clamp(rank, 0, 60))
+        return LaunchVerdict::hung;
+    return LaunchVerdict::wait;
+}
+
+LaunchWatch::LaunchWatch(const char* what, LaunchWatchConfig config)
+    : what_(what), config_(std::move(config)), launch_(launch_of_environment()), thread_([this] { run(); })
+{
+}
+
+LaunchWatch::~LaunchWatch()
+{
+    {
+        const std::lock_guard lock(mutex_);
+        is_over_ = true;
+    }
+    over_.notify_all();
+    thread_.join();
+}
+
+void LaunchWatch::run()
+{
+    const Seconds limit = start_limit(launch_.ranks);
+    if (limit <= 0)
+        return;
+    Seconds begin = now(), before = begin, free = begin, asked = -1; // `free`: when nobody was seen stopped
+    std::unique_lock lock(mutex_);
+    while (!over_.wait_for(lock, std::chrono::duration<double>(turn), [this] { return is_over_; })) {
+        const Seconds time = now();
+        if (time - before > gap)
+            begin = free = time;
+        before = time;
+        if (asked < 0 && config_.asked && config_.asked())
+            asked = time;
+        LaunchWait wait{.waited = time - begin, .asked = asked < 0 ? -1 : time - asked};
+        std::vector<Sibling> others;
+        if (wait.waited > 2 * turn) { // a start that comes to its end has nobody looked at
+            others = siblings_of(launch_);
+            if (std::none_of(others.begin(), others.end(), is_stopped))
+                free = time;
+            wait.stopped = time - free;
+            for (const Sibling& each : others)
+                wait.before += !is_stopped(each) && each.rank >= 0 && each.rank < launch_.rank ? 1 : 0;
+        }
+        const LaunchVerdict verdict = judge(wait, limit, launch_.rank);
+        if (verdict == LaunchVerdict::stop) {
+            std::fprintf(stderr, "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n", launch_.rank, what_);
+            std::fflush(stderr);
+            std::_Exit(leave_status(status_again));
+        }
+        if (verdict == LaunchVerdict::hung)
+            end_hung(others, wait.waited);
+    }
+}
+
+void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) const
+{
+    const std::string seen = describe(launch_, others);
+    const std::string cause = str(what_, " has not come back for ", static_cast<int>(waited), " s", seen.empty() ? "" : ": " + seen);
+    std::fprintf(stderr, "trivium: the run hangs: rank %d: %s\n%s  remedy: %s; TRIVIUM_START_LIMIT sets the time (0: none)\n", launch_.rank, cause.c_str(),
+                 seen.empty() ? "  reason: a rank on another node has not come so far, or the network between the nodes does not carry MPI\n" : "",
+                 seen.empty() ? "see whether `mpirun -n 2 hostname` and a small run on two nodes work" : "see what has stopped or ended it; the run goes on when started again");
+    std::fflush(stderr);
+    // Apart, as the disk may be what hangs.
+    auto written = std::make_shared<std::promise<int>>();
+    std::future<int> done = written->get_future();
+    std::thread([written, cause, on_hang = config_.on_hang] {
+        int status = status_again;
+        try {
+            if (on_hang)
+                status = on_hang("hang: " + cause);
+        } catch (const std::exception&) { // the log has it
+        }
+        written->set_value(leave_status(status));
+    }).detach();
+    const int status = done.wait_for(std::chrono::duration<double>(writing)) == std::future_status::ready ? done.get() : status_again;
+    for (const Sibling& each : others)
+        if (each.rank < 0 && is_stopped(each))
+            ::kill(each.process, SIGKILL);
+    std::_Exit(status);
+}
+
+void see_others_off()
+{
+    const LaunchId launch = launch_of_environment();
+    const Seconds limit = start_limit(launch.ranks);
+    if (launch.rank < 0 || launch.ranks == 1 || limit <= 0)
+        return;
+    Seconds begin = now(), before = begin, free = begin, pause = 0.005;
+    for (;;) {
+        const std::vector<Sibling> others = siblings_of(launch);
+        const auto sees_to_it = [&](const Sibling& each) { return each.rank >= 0 && each.rank < launch.rank && !is_stopped(each); };
+        if (others.empty() || std::any_of(others.begin(), others.end(), sees_to_it))
+            return;
+        const Seconds time = now();
+        if (time - before > gap)
+            begin = free = time;
+        before = time;
+        const bool any = std::any_of(others.begin(), others.end(), is_stopped);
+        if (!any)
+            free = time;
+        if (any ? time - free >= std::min(stopped_limit, limit) : time - begin >= limit) {
+            if (any)
+                std::fprintf(stderr, "trivium: %s, after the end of the run, and is killed\n", describe(launch, others).c_str());
+            for (const Sibling& each : others)
+                if (is_stopped(each))
+                    ::kill(each.process, SIGKILL);
+            return;
+        }
+        std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+        pause = std::min(2 * pause, 0.5);
+    }
+}
+
+} // namespace trivium
