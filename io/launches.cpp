@@ -106,12 +106,15 @@ void end_last_launch(const std::string& dir, int status, const std::string& reas
         append_end(dir + "/launches.jsonl", launches.back().number, status, reason, -1);
 }
 
+bool was_told_to_stop(const Launch& l) { return l.status == 75 && l.reason.starts_with("signal ") && l.reason.find("time") == std::string::npos; }
+
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit)
 {
-    i64 count = 0;
-    for (auto l = launches.rbegin(); l != launches.rend() && count < limit && l->job == job && l->from >= step; ++l)
-        ++count;
-    return limit > 0 && count == limit;
+    const i64 stops = 10; // orderly ones weigh as much as one other, so that not even they go on for ever
+    i64 weight = 0;
+    for (auto l = launches.rbegin(); l != launches.rend() && weight < stops * limit && l->job == job && l->from >= step; ++l)
+        weight += was_told_to_stop(*l) ? 1 : stops;
+    return limit > 0 && weight >= stops * limit;
 }
 
 } // namespace trivium

@@ -49,7 +49,11 @@ private:
 /// unless that has ended. IoError.
 void end_last_launch(const std::string& dir, int status, const std::string& reason);
 
-/// Whether `limit` launches of `job` in a row, the last ones, have begun at `step` or later: the job gets no further.
+/// Whether it ended by a signal before its time was nearly over: by a pre-emption, or a user.
+bool was_told_to_stop(const Launch& launch);
+
+/// Whether `limit` launches of `job` in a row, the last ones, have begun at `step` or later: the job gets no further. Of
+/// those that were told to stop, ten count as one.
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit);
 
 } // namespace trivium

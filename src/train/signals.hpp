@@ -1,34 +1,40 @@
 #pragma once
-// Signals to a run: USR1 and TERM ask it to save and stop, USR2 to save and go on.
+// Signals to a run: USR1, TERM, HUP and INT ask it to save and stop, USR2 to save and go on.
 #include <atomic>
 #include <csignal>
 #include <string>
+#include <unistd.h>
 
 namespace trivium {
 
 /// "USR1".
 inline std::string name_of_signal(int number)
 {
-    return number == SIGUSR1 ? "USR1" : number == SIGTERM ? "TERM" : number == SIGINT ? "INT" : std::to_string(number);
+    return number == SIGUSR1 ? "USR1" : number == SIGTERM ? "TERM" : number == SIGINT ? "INT" : number == SIGHUP ? "HUP" : std::to_string(number);
 }
 
-/// Catches SIGUSR1, SIGTERM, SIGINT and SIGUSR2 while it lives; a second SIGINT ends the program at once.
+/// Catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless it is ignored (nohup), while it lives; a second SIGINT ends the
+/// program at once.
 class RunSignals {
 public:
     RunSignals()
     {
         last() = 0;
-        demanded() = false;
+        demanded() = by_parent() = false;
         for (int i = 0; i < count; ++i) {
             struct sigaction action = {};
-            action.sa_handler = [](int signal) {
-                if (signal == SIGUSR2)
+            action.sa_sigaction = [](int signal, siginfo_t* info, void*) {
+                if (signal == SIGUSR2) {
                     demanded() = true;
-                else
-                    last() = signal;
+                    return;
+                }
+                by_parent() = info != nullptr && info->si_code == SI_USER && info->si_pid == ::getppid();
+                last() = signal;
             };
-            action.sa_flags = static_cast<int>(numbers[i] == SIGINT ? SA_RESETHAND | SA_RESTART : SA_RESTART);
-            sigaction(numbers[i], &action, &before_[i]);
+            action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESTART | (numbers[i] == SIGINT ? SA_RESETHAND : 0));
+            sigaction(numbers[i], nullptr, &before_[i]);
+            if (numbers[i] != SIGHUP || before_[i].sa_handler != SIG_IGN)
+                sigaction(numbers[i], &action, nullptr);
         }
     }
     RunSignals(const RunSignals&) = delete;
@@ -41,19 +47,26 @@ public:
 
     /// The signal to stop that came last, or 0.
     int stop() const { return last(); }
+    /// Whether the parent process sent it: the launcher, as a rule.
+    bool is_from_parent() const { return by_parent(); }
     /// As if this process had got it.
     void raise(int number) const { last() = number; }
     /// Whether a save was asked for since the last call.
     bool take_demand() const { return demanded().exchange(false); }
 
 private:
-    static constexpr int count = 4;
-    static constexpr int numbers[count] = {SIGUSR1, SIGTERM, SIGINT, SIGUSR2};
+    static constexpr int count = 5;
+    static constexpr int numbers[count] = {SIGUSR1, SIGTERM, SIGINT, SIGHUP, SIGUSR2};
 
     static std::atomic<int>& last()
     {
         static std::atomic<int> number{0};
         return number;
+    }
+    static std::atomic<bool>& by_parent()
+    {
+        static std::atomic<bool> is{false};
+        return is;
     }
     static std::atomic<bool>& demanded()
     {

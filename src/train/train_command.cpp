@@ -2,15 +2,19 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "io/config_file.hpp"
+#include "io/files.hpp"
 #include "mpi/session.hpp"
 #include "train/choose_grid.hpp"
 #include "train/describe.hpp"
 #include "train/grid_report.hpp"
+#include "train/launcher.hpp"
 #include "train/run_commands.hpp"
 #include "train/signals.hpp"
 #include "train/trainer.hpp"
 #include "train/watchdog.hpp"
 
+#include <cstdio>
 #include <numeric>
 
 namespace trivium {
@@ -65,27 +69,55 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, const std
     }
 }
 
-int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments, const std::string& build)
+/// What a start leaves behind that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt. Returns the status to
+/// end with: 75, or 1 where the job has begun too often without progress.
+int note_hang(const ConfigArguments& arguments, const std::string& cause)
+{
+    const RunConfig config = read_config(arguments.file, arguments.overrides);
+    const Job job = job_of_environment();
+    Launch launch;
+    launch.job = job.id;
+    launch.restart = job.restart;
+    launch.ranks = launch_of_environment().ranks;
+    launch.from = config.checkpoint.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(config.checkpoint.resume == "auto" ? config.checkpoint.dir : config.checkpoint.resume));
+    std::vector<Launch> launches = read_launches(config.log.dir);
+    const bool is_noted = !job.id.empty() && !launches.empty() && launches.back().job == job.id && launches.back().restart == job.restart && launches.back().reason.starts_with("hang");
+    if (!is_noted) { // by a rank of another node
+        LaunchLog(config.log.dir, launch).end(75, cause, launch.from);
+        write_file(config.log.dir + "/hang.txt", "trivium: the run hangs: " + cause + "\n");
+        launches = read_launches(config.log.dir);
+    }
+    if (job.restart == 0 || !makes_no_progress(launches, job.id, launch.from, config.job.restarts))
+        return 75;
+    std::fprintf(stderr, "trivium: job %s: has begun %lld times in a row at step %lld and saved nothing later; restarting it once more would not help\n", job.id.c_str(),
+                 static_cast<long long>(config.job.restarts), static_cast<long long>(launch.from));
+    return 1;
+}
+
+int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments, const std::string& build, const LaunchWatchConfig& watch)
 {
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
     const Job job = job_of_environment();
     log_info(str(build, ": ", session.ranks(), " rank(s)", job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
                  job.end ? str(", time left ", format_seconds(job.left())) : ""));
+    if (const std::string how = how_to_stop(launcher_of_environment()); !how.empty())
+        log_info(how);
+    std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", watch);
     Watchdog watchdog(session.world(), &signals, {}); // from now on; with the run's own settings once they are read
+    start.reset();
     RunConfig config = config_for(session.world(), arguments);
     watchdog.configure({.limit = config.job.watchdog, .log_dir = config.log.dir});
     const auto ranks = static_cast<int>(rank_count(config.parallel));
     if (ranks == session.ranks())
-        return train_on(session.world(), std::move(config), signals, build);
+        return session.end_together(train_on(session.world(), std::move(config), signals, build));
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
     const bool idle = session.rank() >= ranks;
     const std::unique_ptr<Comm> some = session.world().subgroup(idle ? std::vector<int>{session.rank()} : members);
     Activity::of_process().enter(idle ? "no work, as the grid has no place for it" : "the start");
     const int status = idle ? 0 : train_on(*some, std::move(config), signals, build);
-    agree(session.world(), 0); // idle ranks wait for the end, and hand on what they are signalled
-    return status;
+    return session.end_together(status); // idle ranks wait for the end, and hand on what they are signalled
 }
 
 } // namespace
@@ -106,7 +138,8 @@ void add_train_command(Command& program, const std::string& build)
     arguments->add_to(command, false);
     command.action([=] {
         const RunSignals signals; // from now on they ask for a checkpoint
-        return run_session([&](Session& session) { return train(session, signals, *arguments, build); });
+        const LaunchWatchConfig watch{.on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); }, .asked = [&] { return signals.stop() != 0; }};
+        return run_session([&](Session& session) { return train(session, signals, *arguments, build, watch); }, watch);
     });
 }
 

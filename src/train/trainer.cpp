@@ -19,6 +19,7 @@
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
+#include <memory>
 #include <numbers>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -98,12 +99,14 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, std::o
             return;
         note_restored(*launches);
         metrics_.emplace(config_.log.dir, state_.step);
-        if (job_.end) {
+        time_ = std::make_unique<JobTime>(job_);
+        if (job_.end || !job_.id.empty()) {
             visit_metrics(config_.log.dir, [&](const MetricsRecord& record) {
                 if (record.has("checkpoint_seconds"))
                     longest_save_ = record.value("checkpoint_seconds"); // the newest
             });
-            most_lead_ = job_.left() / 2;
+            if (job_.end)
+                most_lead_ = job_.left() / 2;
         }
     });
 }
@@ -358,7 +361,9 @@ void Trainer::report(const StepResult& r, MetricsRecord& record)
         record.set("skipped", 1);
         log_warning(str("step ", state_.step, " skipped: ", r.skipped, "; parameters stay as they are"));
     }
-    longest_step_ = std::max(longest_step_, r.seconds);
+    const Seconds paused = time_ ? time_->paused() : 0;
+    step_times_.add(std::max(0.0, r.seconds - (paused - paused_)));
+    paused_ = paused;
     step_seconds_ = step_seconds_ == 0 ? r.seconds : 0.9 * step_seconds_ + 0.1 * r.seconds;
     train_seconds_ += r.seconds;
     last_loss_ = r.loss;
@@ -419,7 +424,7 @@ u64 Trainer::catch_up_on_evaluation(const RunSignals& signals)
 
 u64 Trainer::stop_requests(const RunSignals& signals) const
 {
-    const bool late = is_chief() && job_.end && job_.left() < lead();
+    const bool late = is_chief() && time_->is_over(lead());
     return (signals.stop() ? u64{1} << signals.stop() : 0) | (late ? time_is_up : 0);
 }
 
@@ -440,7 +445,7 @@ Seconds Trainer::lead() const
     for (const SavedTensor& tensor : saved_)
         bytes += tensor.written();
     const Seconds save = longest_save_ > 0 ? longest_save_ : static_cast<double>(bytes) * grid_.local_ranks() / slow_disk;
-    const Seconds lead = margin + 2 * (save + longest_step_); // one of each may just have begun
+    const Seconds lead = margin + 2 * (save + step_times_.usual()); // one of each may just have begun
     return std::min(lead, saves_seen_ > 0 ? lead : most_lead_); // a guess must not take the whole of a short job
 }
 
@@ -449,6 +454,7 @@ void Trainer::save()
     if (saved_step_ == state_.step)
         return;
     Activity::of_process().enter(str("the save of step ", state_.step));
+    paused_at_save_ = paused_;
     saver_->start(state_);
     saved_step_ = state_.step;
 }
@@ -489,7 +495,8 @@ int Trainer::run(const RunSignals& signals)
         if (const Saver::Times times = saver_->take_times(); times.whole > 0) { // of the save before: this step's line is written before its own
             record.set("checkpoint_seconds", times.whole);
             record.set("checkpoint_stall_seconds", times.stall);
-            longest_save_ = saves_seen_++ > 0 ? std::max(longest_save_, times.whole) : times.whole;
+            const Seconds whole = std::max(0.0, times.whole - (paused_ - paused_at_save_)); // a suspended job saves nothing
+            longest_save_ = saves_seen_++ > 0 ? std::max(longest_save_, whole) : whole;
         }
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
         if (is_chief())
@@ -506,7 +513,9 @@ int Trainer::run(const RunSignals& signals)
         save(); // where the request came before the first step
         saver_->finish();
         ending_ = describe_stop(stop);
-        log_info(str("stopped on ", ending_, " after step ", state_.step, "; start again to go on"));
+        if ((stop & time_is_up) == 0 && is_chief() && job_.end && job_.left() < most_lead_)
+            ending_ += ", late in the job's time";
+        log_info(str("stopped on ", describe_stop(stop), " after step ", state_.step, "; start again to go on"));
         return 75;
     }
     Activity::of_process().enter("the end");

@@ -8,10 +8,11 @@
 #include "runtime/device.hpp"
 #include "train/evaluator.hpp"
 #include "train/folder_lock.hpp"
-#include "train/job.hpp"
+#include "train/job_time.hpp"
 #include "train/saver.hpp"
 #include "train/signals.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace trivium {
@@ -106,9 +107,12 @@ private:
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
     Seconds step_seconds_ = 0; ///< smoothed
-    Seconds longest_step_ = 0, longest_save_ = 0; ///< of this launch; before its first save, the newest of the run
+    std::unique_ptr<JobTime> time_;   ///< on rank 0
+    RecentTimes step_times_;
+    Seconds longest_save_ = 0; ///< of this launch; before its first save, the newest of the run
+    Seconds paused_ = 0, paused_at_save_ = 0; ///< how long the job was suspended so far, and when the save at hand began
     i64 saves_seen_ = 0;      ///< of this launch, measured
-    Seconds most_lead_ = 0;   ///< before a save was seen: half of the time that was left at the start
+    Seconds most_lead_ = 1e30; ///< before a save was seen: half of the time that was left at the start
     std::string ending_;
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;

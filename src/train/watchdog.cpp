@@ -6,6 +6,7 @@
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/launches.hpp"
+#include "train/launcher.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -54,6 +55,9 @@ Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
             heard_.emplace_back().news.node = node;
     progressed_ = now();
     tell(); // at once: who was never heard is not said to be silent
+    if (is_monitor())
+        assure();
+    agree(world, 0); // from here on, each has spoken
     thread_ = std::thread([this] { run(); });
 }
 
@@ -106,14 +110,21 @@ void Watchdog::run()
         }
         if (is_monitor() && channel_ && time - assured_ >= assurance) {
             assured_ = time;
-            for (int rank = 1; rank < ranks_ - 1; ++rank)
-                channel_->send(rank, std::string(1, here));
+            assure();
         }
         if (channel_)
             listen(listening);
         else
             std::this_thread::sleep_for(std::chrono::duration<double>(listening));
     }
+}
+
+/// A monitor's word to all.
+void Watchdog::assure()
+{
+    for (int rank = 1; rank < ranks_ - 1; ++rank)
+        if (channel_)
+            channel_->send(rank, std::string(1, here));
 }
 
 /// This rank's state, to the monitors.
@@ -123,7 +134,7 @@ void Watchdog::tell()
     if (at.progress != progress_)
         progressed_ = now();
     progress_ = at.progress;
-    const std::string text = str(news, signals_ ? signals_->stop() : 0, " ", now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
+    const std::string text = str(news, signals_ ? signals_->stop() : 0, " ", signals_ && signals_->is_from_parent(), " ", now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
     if (rank_ == monitors_.front() || rank_ == monitors_.back())
         take(rank_, text);
     for (const int monitor : monitors_)
@@ -133,14 +144,16 @@ void Watchdog::tell()
 
 void Watchdog::listen(Seconds limit)
 {
-    while (const auto message = channel_->receive(limit)) {
+    const Seconds until = now() + limit;
+    while (const auto message = channel_->receive(std::max(0.0, until - now()))) {
         if (message->text.starts_with(end)) // a monitor has said why
             std::_Exit(config().status);
         if (message->text.starts_with(here))
             monitored_ = now();
         else if (is_monitor())
             take(message->from, message->text);
-        limit = 0;
+        if (now() >= until)
+            return;
     }
 }
 
@@ -154,14 +167,16 @@ void Watchdog::take(int from, const std::string& text)
         return;
     std::istringstream in(text.substr(1));
     int signal = 0;
-    in >> signal >> heard.stalled >> std::ws;
+    bool from_launcher = false;
+    in >> signal >> from_launcher >> heard.stalled >> std::ws;
     for (std::string* line : {&heard.news.node, &heard.news.phase, &heard.news.piece, &heard.news.waits})
         std::getline(in, *line);
     if (signal != 0 && !heard.signalled && rank_ == 0) {
         signals_->raise(signal); // the rank that got it may be idle
         const bool first = std::none_of(heard_.begin(), heard_.end(), [](const Heard& each) { return each.signalled; });
         if (first)
-            log_info(str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "", " noticed in ", heard.news.phase, ": saving and stopping as soon as the ranks can"));
+            log_info(str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "", " noticed in ", heard.news.phase, ": saving and stopping as soon as the ranks can",
+                         signal == SIGTERM && from_launcher ? what_follows_term(launcher_of_environment()) : ""));
     }
     heard.signalled = heard.signalled || signal != 0;
 }

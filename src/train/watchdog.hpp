@@ -36,6 +36,7 @@ public:
 private:
     void run();
     void tell();
+    void assure();
     void listen(Seconds limit);
     void take(int from, const std::string& text);
     void judge();

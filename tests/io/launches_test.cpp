@@ -82,4 +82,19 @@ TEST_CASE("a job makes no progress when its last launches began at one step")
     CHECK_FALSE(makes_no_progress({launch("b", 5), launch("b", 5), launch("b", 5)}, "a", 5, 3));
     CHECK(makes_no_progress({launch("a", 9), launch("a", 5), launch("a", 5)}, "a", 5, 3)); // fell back to an older one
     CHECK_FALSE(makes_no_progress({launch("a", 5)}, "a", 5, 0));
+    const auto ended = [&](int status, const std::string& reason) {
+        Launch l = launch("a", 5);
+        l.end = "2026-11-22T00:10:00Z", l.status = status, l.reason = reason;
+        return l;
+    };
+    const Launch asked = ended(75, "signal USR1"), hung = ended(75, "hang: no sign of life from rank 1"), died = launch("a", 5);
+    CHECK_FALSE(makes_no_progress({asked, asked, asked, asked}, "a", 5, 3)); // pre-empted four times
+    CHECK_FALSE(makes_no_progress({died, asked, hung, asked}, "a", 5, 3));
+    CHECK(makes_no_progress({died, asked, hung, asked, died}, "a", 5, 3));
+    CHECK(makes_no_progress({hung, hung, hung}, "a", 5, 3));
+    CHECK_FALSE(makes_no_progress(std::vector<Launch>(29, asked), "a", 5, 3));
+    CHECK(makes_no_progress(std::vector<Launch>(30, asked), "a", 5, 3)); // not for ever, though
+    const Launch late = ended(75, "signal USR1, late in the job's time"), limit = ended(75, "the job's time limit"); // too short a time
+    CHECK(makes_no_progress({late, limit, late}, "a", 5, 3));
+    CHECK(makes_no_progress({ended(1, "signal of a broken disk"), died, died}, "a", 5, 3));
 }

@@ -41,6 +41,12 @@ bool is_rank(int process, int rank)
     return false;
 }
 
+bool is_open_mpi()
+{
+    const std::string launcher(TRIVIUM_LAUNCHER);
+    return std::system((launcher.substr(0, launcher.find(' ')) + " --version 2>&1 | grep -q 'Open MPI\\|OpenRTE\\|PRRTE'").c_str()) == 0;
+}
+
 /// Sends `signal` to these ranks of the launcher's job.
 void signal_ranks(int launcher, const std::vector<int>& ranks, int signal)
 {
@@ -411,8 +417,94 @@ TEST_CASE("a rank that never starts")
     const Variable limit("TRIVIUM_START_LIMIT", "4");
     const Outcome outcome = run_ranks({{1, Run::arguments(2, 1)}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path());
     INFO(outcome.err);
-    CHECK(outcome.status == 1);
-    CHECK(outcome.err.find("the start of MPI has not come back for 4 s") != std::string::npos);
+    CHECK(outcome.status == 75);
+    CHECK(outcome.err.find("the run hangs: rank 0: the start of MPI has not come back for 4 s") != std::string::npos);
+    REQUIRE(run.launches().size() == 1);
+    CHECK((run.launches().back().status == 75 && run.launches().back().reason.starts_with("hang: the start of MPI")));
+}
+
+TEST_CASE("a job that hangs in the start of MPI again and again ends for good")
+{
+    const Run run;
+    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
+    std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
+    const Variable limit("TRIVIUM_START_LIMIT", "3"), id("SLURM_JOB_ID", "9"), file("TRIVIUM_STATUS_FILE", run.folder / "status");
+    for (int restart = 0; restart < 2; ++restart) {
+        const Variable count("SLURM_RESTART_COUNT", std::to_string(restart));
+        std::filesystem::remove(run.folder / "status");
+        const Outcome outcome = run_ranks({{1, Run::arguments(2, 1, {"job.restarts=2"})}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path());
+        INFO(outcome.err);
+        CHECK(read_text(run.folder / "status") == (restart == 0 ? "75\n" : "1\n"));
+        CHECK((outcome.err.find("has begun 2 times in a row at step 0") != std::string::npos) == (restart == 1));
+    }
+}
+
+TEST_CASE("a signal during a start that does not come to its end stops it")
+{
+    const Run run;
+    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
+    std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
+    const auto begin = std::chrono::steady_clock::now();
+    std::filesystem::remove(run.folder / ".err");
+    const Outcome outcome = run_ranks_and({{1, Run::arguments(2, 1)}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path(), "", [&](int launcher) {
+        for (int i = 0; i < 1000 && processes_below(launcher, "trivium").empty(); ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        for (const int process : processes_below(launcher, "trivium"))
+            kill(process, SIGUSR1);
+    });
+    INFO(outcome.err);
+    CHECK(outcome.status == 75);
+    CHECK(outcome.err.find("stopped on a signal during the start of MPI") != std::string::npos);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(35));
+}
+
+TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks time")
+{
+    const Run run;
+    const std::vector<std::string> more{"train.steps=1000000", "log.every=20"};
+    const auto interrupt = [&](int launcher) { kill(launcher, SIGINT); }; // its ranks are in groups of their own: a terminal's INT reaches it alone
+    const Variable grace("OMPI_MCA_odls_base_sigkill_timeout", "10");
+    const Outcome stopped = run_ranks_and({{2, Run::arguments(2, 1, more)}}, run.folder.path(), " tok/s", interrupt);
+    INFO(stopped.err);
+    if (stopped.err.find("signal TERM") == std::string::npos && !is_open_mpi()) {
+        WARN("this launcher is not Open MPI's: nothing to test");
+        return;
+    }
+    if (stopped.err.find(" noticed in ") != std::string::npos) // not where the step at hand ended before that was said
+        CHECK(stopped.err.find("mpirun, which is told to end, kills them 10 s after") != std::string::npos);
+    CHECK(stopped.err.find("stopped on signal TERM after step") != std::string::npos);
+    CHECK(stopped.err.find("kill -USR1") == std::string::npos); // there is nothing to advise
+    const auto saved = list_checkpoints(run.folder / "ck");
+    REQUIRE(saved.size() == 1);
+    CHECK(run.launches().back().status == 75);
+    const Outcome resumed = run_program(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=1"}), run.folder.path());
+    INFO(resumed.err);
+    CHECK(resumed.status == 0);
+    CHECK(resumed.err.find("resuming from ck/" + saved.front()) != std::string::npos);
+}
+
+TEST_CASE("without that time, the run says at its start how to stop it")
+{
+    const Run run;
+    const Outcome outcome = run_ranks({{2, Run::arguments(2, 1, {"train.stop_after=1"})}}, run.folder.path());
+    INFO(outcome.err);
+    CHECK(outcome.status == 0);
+    if (is_open_mpi())
+        CHECK(outcome.err.find("to stop with a checkpoint: kill -USR1 ") != std::string::npos);
+}
+
+TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup")
+{
+    const Run run;
+    const Outcome stopped = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "log.every=20"}), run.folder.path(), " tok/s", SIGHUP);
+    INFO(stopped.err);
+    CHECK(stopped.status == 75);
+    CHECK(stopped.err.find("stopped on signal HUP after step ") != std::string::npos);
+    signal(SIGHUP, SIG_IGN); // as nohup does, for its child
+    const Outcome ignored = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=400", "log.every=20"}), run.folder.path(), " tok/s", SIGHUP);
+    signal(SIGHUP, SIG_DFL);
+    CHECK(ignored.status == 0);
 }
 
 TEST_CASE("a step whose loss stands out is skipped, after a restart as without one")

@@ -1,0 +1,224 @@
+#include "train/job_time.hpp"
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace trivium {
+
+namespace {
+
+constexpr Seconds period = 60;  ///< between two questions
+constexpr Seconds answer = 5;   ///< until one is given up
+constexpr Seconds fresh = 20;   ///< for so long it counts as asked just before
+constexpr Seconds ahead = 15;   ///< asked before it matters
+constexpr Seconds tick = 0.5;
+constexpr Seconds gap = 3;      ///< this process was suspended
+constexpr std::size_t most_times = 64;
+
+} // namespace
+
+JobEnd job_end_in(const std::string& text)
+{
+    const std::string word = text.substr(0, text.find_first_of(" \t\r\n"));
+    if (word == "N/A" || word == "NONE" || word == "UNLIMITED")
+        return {.known = true};
+    std::tm time{};
+    const char* end = ::strptime(word.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+    if (end == nullptr || *end != '\0')
+        return {};
+    time.tm_isdst = -1;
+    return {.known = true, .end = static_cast<i64>(std::mktime(&time))};
+}
+
+std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit, const std::atomic<bool>& given_up)
+{
+    std::vector<char*> arguments;
+    for (const std::string& word : words)
+        arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    std::string format = "SLURM_TIME_FORMAT=standard"; // a user's own, and filters, must not change the answer
+    std::vector<char*> environment{format.data()};
+    for (char** each = ::environ; *each != nullptr; ++each)
+        if (const std::string_view line(*each); !line.starts_with("SQUEUE_") && !line.starts_with("SLURM_TIME_FORMAT="))
+            environment.push_back(*each);
+    environment.push_back(nullptr);
+
+    int pipe[2];
+    if (::pipe2(pipe, O_CLOEXEC) != 0)
+        return std::nullopt;
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], 1);
+    ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+    pid_t child = 0;
+    const int refused = ::posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environment.data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(pipe[1]);
+    std::string text;
+    const Seconds until = now() + limit;
+    bool ended = false;
+    while (refused == 0 && !ended && now() < until && !given_up && text.size() < 65536) {
+        pollfd waiting{pipe[0], POLLIN, 0};
+        if (::poll(&waiting, 1, 100) <= 0)
+            continue;
+        char buffer[4096];
+        const ssize_t got = ::read(pipe[0], buffer, sizeof buffer);
+        if (got > 0)
+            text.append(buffer, static_cast<std::size_t>(got));
+        ended = got == 0 || (got < 0 && errno != EINTR);
+    }
+    ::close(pipe[0]);
+    if (refused != 0)
+        return std::nullopt;
+    // Its output is closed, or it has had its time: what lives still is killed. One that even then does not end is left alone.
+    int status = 0;
+    for (const Seconds begin = now(); ::waitpid(child, &status, WNOHANG) == 0;) {
+        if (!ended || now() - begin > 1)
+            ::kill(child, SIGKILL);
+        if (now() - begin > 2)
+            return std::nullopt;
+        const timespec pause{0, 5'000'000};
+        ::nanosleep(&pause, nullptr);
+    }
+    return ended && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? std::optional(text) : std::nullopt;
+}
+
+TimeVerdict judge(const TimeLeft& t)
+{
+    const bool late = t.left < t.lead;
+    if (t.waiting >= 0)
+        return late && t.waiting > answer + 1 ? TimeVerdict::stop : TimeVerdict::go_on;
+    if (late && t.tried <= fresh)
+        return TimeVerdict::stop;
+    return t.left < t.lead + ahead && t.tried > fresh / 2 ? TimeVerdict::ask : TimeVerdict::go_on;
+}
+
+void RecentTimes::add(Seconds time)
+{
+    if (times_.size() < most_times)
+        times_.push_back(time);
+    else
+        times_[next_++ % most_times] = time;
+}
+
+Seconds RecentTimes::usual() const
+{
+    if (times_.empty())
+        return 0;
+    std::vector<Seconds> sorted = times_;
+    const std::size_t place = (sorted.size() - 1) * 9 / 10;
+    std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(place), sorted.end());
+    return sorted[place];
+}
+
+JobTime::JobTime(const Job& job) : job_(job)
+{
+    if (job_.id.empty())
+        return;
+    wanted_ = true; // what the environment says was true when the job began
+    wanted_since_ = now();
+    // In an array, the number of the first member's job means all members.
+    const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");
+    if (array && member)
+        job_.id = str(array, "_", member);
+    thread_ = std::thread([this] { run(); });
+}
+
+JobTime::~JobTime()
+{
+    {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable())
+        thread_.join();
+}
+
+bool JobTime::is_over(Seconds lead)
+{
+    const std::lock_guard lock(mutex_);
+    if (!job_.end)
+        return false;
+    if (job_.id.empty()) // nobody to ask
+        return job_.left() < lead;
+    const Seconds time = now();
+    const TimeVerdict verdict = judge({.left = job_.left(), .lead = lead, .tried = time - tried_, .waiting = wanted_ ? time - wanted_since_ : -1});
+    if (verdict == TimeVerdict::ask) {
+        wanted_ = true;
+        wanted_since_ = time;
+        wake_.notify_all();
+    }
+    return verdict == TimeVerdict::stop;
+}
+
+Seconds JobTime::paused() const
+{
+    const std::lock_guard lock(mutex_);
+    return paused_;
+}
+
+void JobTime::run()
+{
+    std::unique_lock lock(mutex_);
+    Seconds before = now();
+    while (!over_) {
+        const Seconds time = now();
+        if (time - before > gap) {
+            paused_ += time - before;
+            wanted_since_ = time;
+            wanted_ = true;
+        }
+        if (wanted_ || time - tried_ > period) {
+            ask(lock);
+            before = now();
+            if (before - time > answer + gap + 1) { // suspended meanwhile
+                paused_ += before - time;
+                wanted_since_ = before;
+                wanted_ = true;
+            }
+            continue;
+        }
+        before = time;
+        wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || wanted_; });
+    }
+}
+
+void JobTime::ask(std::unique_lock<std::mutex>& lock)
+{
+    if (!wanted_) {
+        wanted_ = true;
+        wanted_since_ = now();
+    }
+    const std::string id = job_.id;
+    lock.unlock();
+    const auto text = output_of({"squeue", "--noheader", "--jobs", id, "--format", "%e"}, answer, over_);
+    lock.lock();
+    const JobEnd told = text ? job_end_in(*text) : JobEnd{};
+    if (told.known && told.end != job_.end) {
+        const bool much = !told.end || !job_.end || std::abs(static_cast<double>(*told.end - *job_.end)) > 2;
+        job_.end = told.end;
+        if (much)
+            log_info(job_.end ? str("the job's time limit: ", format_seconds(job_.left()), " left") : "the job has no time limit any more");
+    }
+    tried_ = now();
+    wanted_ = false;
+}
+
+} // namespace trivium

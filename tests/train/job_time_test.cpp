@@ -1,0 +1,166 @@
+// When a run stops for its job's time: pure decisions, and what Slurm's commands do to them.
+#include "catch.hpp"
+#include "program.hpp"
+#include "train/job_time.hpp"
+#include "train/launcher.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+using namespace trivium;
+
+TEST_CASE("what squeue says of a job's end")
+{
+    CHECK(job_end_in("N/A\n").known);
+    CHECK_FALSE(job_end_in("N/A\n").end);
+    CHECK_FALSE(job_end_in("").known);
+    CHECK_FALSE(job_end_in("slurm_load_jobs error: Invalid job id specified").known);
+    CHECK_FALSE(job_end_in("2026-11-22T1").known);
+    CHECK_FALSE(job_end_in("2026-11-22T12:00:00x\n").known);
+    for (const std::time_t time : {std::time_t{1780000000}, std::time_t{1764000000}}) { // summer and winter, where there are such
+        char text[32] = "";
+        std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S\n", std::localtime(&time));
+        const JobEnd told = job_end_in(text);
+        REQUIRE(told.end);
+        CHECK(*told.end == time);
+    }
+}
+
+TEST_CASE("nobody stops by an old answer, nobody waits for one for long")
+{
+    using enum TimeVerdict;
+    const auto verdict = [](Seconds left, Seconds lead, Seconds tried, Seconds waiting = -1) { return judge(TimeLeft{left, lead, tried, waiting}); };
+    CHECK(verdict(1000, 50, 60) == go_on);
+    CHECK(verdict(60, 50, 60) == ask);      // soon it will matter
+    CHECK(verdict(60, 50, 3) == go_on);     // known
+    CHECK(verdict(40, 50, 3) == stop);
+    CHECK(verdict(40, 50, 60) == ask);      // the limit may have been raised
+    CHECK(verdict(40, 50, 60, 2) == go_on); // the answer is under way
+    CHECK(verdict(40, 50, 60, 7) == stop);  // or not
+    CHECK(verdict(1000, 50, 60, 100) == go_on);
+    CHECK(verdict(-5, 50, 1) == stop);
+}
+
+TEST_CASE("one long step does not set how early a run stops; usual ones do")
+{
+    RecentTimes times;
+    CHECK(times.usual() == 0);
+    times.add(30);
+    CHECK(times.usual() == 30);
+    times.add(1);
+    CHECK(times.usual() == 1); // the first was a start
+    for (int i = 0; i < 20; ++i)
+        times.add(1);
+    times.add(70);
+    CHECK(times.usual() == 1);
+    for (int i = 0; i < 20; ++i) { // each fourth is long: they count
+        times.add(1);
+        times.add(1);
+        times.add(1);
+        times.add(9);
+    }
+    CHECK(times.usual() == 9);
+    for (int i = 0; i < 64; ++i)
+        times.add(2);
+    CHECK(times.usual() == 2);
+}
+
+TEST_CASE("a command's output, unless it does not come")
+{
+    std::atomic<bool> never{false}, given_up{true};
+    CHECK(output_of({"echo", "a b"}, 5, never) == std::optional<std::string>("a b\n"));
+    CHECK_FALSE(output_of({"sh", "-c", "echo a; exit 3"}, 5, never));
+    CHECK_FALSE(output_of({"no-such-program-anywhere"}, 5, never));
+    setenv("SQUEUE_STATES", "PENDING", 1);
+    setenv("SLURM_TIME_FORMAT", "%s", 1);
+    CHECK(output_of({"sh", "-c", "echo $SQUEUE_STATES$SLURM_TIME_FORMAT"}, 5, never) == std::optional<std::string>("standard\n"));
+    unsetenv("SQUEUE_STATES");
+    unsetenv("SLURM_TIME_FORMAT");
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_FALSE(output_of({"sleep", "100"}, 0.3, never));
+    CHECK_FALSE(output_of({"sh", "-c", "trap '' TERM; echo a; while :; do sleep 1; done"}, 0.3, never));
+    CHECK_FALSE(output_of({"sh", "-c", "exec >&-; sleep 100"}, 5, never));
+    CHECK_FALSE(output_of({"sleep", "100"}, 100, given_up));
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
+}
+
+namespace {
+
+/// A folder in front of the path, with a squeue that prints what `answer` prints.
+struct Squeue {
+    Folder folder;
+    std::string path = std::getenv("PATH");
+    Squeue(const std::string& script)
+    {
+        write_text(folder / "squeue", "#!/bin/sh\n" + script + "\n");
+        std::filesystem::permissions(folder / "squeue", std::filesystem::perms::owner_all);
+        setenv("PATH", (folder.path() + ":" + path).c_str(), 1);
+    }
+    Squeue(const Squeue&) = delete;
+    Squeue& operator=(const Squeue&) = delete;
+    ~Squeue() { setenv("PATH", path.c_str(), 1); }
+};
+
+/// Whether the time comes to its end within `limit`, with a lead of 5 s.
+bool ends_within(JobTime& time, double limit)
+{
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit);
+    while (std::chrono::steady_clock::now() < until) {
+        if (time.is_over(5))
+            return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+}
+
+} // namespace
+
+TEST_CASE("a limit that was raised or lowered counts, and a Slurm that does not answer changes nothing")
+{
+    Job job;
+    job.id = "17";
+    job.end = std::time(nullptr) + 3; // is over, with a lead of 5 s
+    const auto answer = [&](const std::string& when) { return "[ \"$*\" = '--noheader --jobs 17 --format %e' ] && date --date '" + when + "' +%FT%T"; };
+    {
+        const Squeue raised(answer("2 hours"));
+        JobTime time(job);
+        CHECK_FALSE(ends_within(time, 4));
+    }
+    {
+        const Squeue unlimited("echo N/A");
+        JobTime time(job);
+        CHECK_FALSE(ends_within(time, 4));
+    }
+    for (const char* script : {"exit 1", "echo nonsense"}) {
+        const Squeue mute(script);
+        JobTime time(job);
+        CHECK(ends_within(time, 10));
+    }
+    {
+        const Squeue hung("sleep 1000");
+        JobTime time(job);
+        CHECK(ends_within(time, 20));
+    }
+    job.end.reset(); // an older Slurm sets no variable
+    const Squeue lowered(answer("3 seconds"));
+    JobTime time(job);
+    CHECK(ends_within(time, 10));
+}
+
+TEST_CASE("mpirun's ways are told where they matter")
+{
+    Launcher l{.is_mpirun = true, .process = 4711, .grace = 1};
+    CHECK(how_to_stop(l).find("kill -USR1 4711") != std::string::npos);
+    CHECK(how_to_stop(l).find("kills its ranks 1 s later") != std::string::npos);
+    CHECK(how_to_stop(l).find("OMPI_MCA_odls_base_sigkill_timeout=10") != std::string::npos);
+    CHECK(what_follows_term(l).find("kills them 1 s after") != std::string::npos);
+    l.in_job = true;
+    CHECK(how_to_stop(l).empty());
+    l.in_job = false;
+    l.grace = 10;
+    CHECK(how_to_stop(l).empty());
+    CHECK(how_to_stop({}).empty());
+    CHECK(what_follows_term({}).empty());
+}
