@@ -6,8 +6,10 @@
 #include "slurm/job.hpp"
 #include "soak_settings.hpp"
 
+#include <chrono>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 using namespace trivium;
 using namespace trivium::slurm;
@@ -15,6 +17,7 @@ using namespace trivium::slurm;
 namespace {
 
 const std::string four_nodes = "--nodes=4 --ntasks-per-node=2 ";
+const std::string unasked = "--signal=B:URG@1 "; ///< a signal that means nothing in place of USR1
 const std::string with_mpirun = "--export=ALL,TRIVIUM_LAUNCHER=mpirun ";
 const std::string submit = str(TRIVIUM_SOURCE, "/jobs/submit ");
 
@@ -28,7 +31,7 @@ void write_cluster_file(const Run& run)
 TEST_CASE("jobs come back by themselves, side by side")
 {
     const Ground& ground = Ground::common();
-    const Run plain = ground.run("plain"), srun = ground.run("srun"), mpirun = ground.run("mpirun"), sweep = ground.run("sweep");
+    const Run plain = ground.run("plain"), srun = ground.run("srun"), mpirun = ground.run("mpirun"), sweep = ground.run("sweep"), suspended = ground.run("suspended");
     const auto asked = [&](const Run& run, const std::string& options) {
         const std::string job = run.submit(four_nodes + options);
         run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
@@ -46,6 +49,16 @@ TEST_CASE("jobs come back by themselves, side by side")
          }},
         {"USR1, srun", [&] { asked(srun, ""); }},
         {"USR1, mpirun", [&] { asked(mpirun, with_mpirun); }},
+        {"suspended",
+         [&] { // three times its length, and what a stop takes, would be more than a minute; Slurm moves the end by it
+             const std::string job = suspended.submit(four_nodes + unasked + "--time=1 " + suspended.slow_calls("log", 50));
+             suspended.wait_until("step 20 is saved", [&] { return std::filesystem::exists(suspended.path() + "/ck/step-00000020"); });
+             shell("scontrol suspend " + job);
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+             shell("scontrol resume " + job);
+             suspended.wait_for_end(job, "COMPLETED", 0);
+             require_same(suspended, suspended.losses(), ground.losses(), 0);
+         }},
         {"sweep",
          [&] {
              write_text(sweep.path() + "/members.txt", "# a line a member\ntrain.seed=0\ntrain.seed=1\ntrain.lr=fast\n\ntrain.lr=1e-3\n");
@@ -158,8 +171,14 @@ TEST_CASE("a real time limit") // in tests/soak: limits are whole minutes
     if (soak::number("TRIVIUM_SOAK_SECONDS", 1) < 100)
         return;
     const Ground& ground = Ground::common();
-    const Run run = ground.run("limit");
-    const auto all = failures({{"limit", [&] {
+    const Run run = ground.run("limit"), raised = ground.run("raised");
+    const auto all = failures({{"a raised limit", [&] {
+        const std::string job = raised.submit(four_nodes + unasked + "--time=1 --no-requeue " + raised.slow_calls("log", 600));
+        raised.wait_until("step 5 is done", [&] { return raised.step() >= 5; });
+        shell("scontrol update JobId=" + job + " TimeLimit=5");
+        raised.wait_for_end(job, "COMPLETED", 0);
+        require_same(raised, raised.losses(), ground.losses(), 0);
+    }}, {"limit", [&] {
         const std::string job = run.submit(four_nodes + "--time=1 --signal=B:USR1@1 " + run.slow_calls("log", 500));
         run.wait_for_end(job, "COMPLETED", 1);
         run.require(has(run.log(), "stopped on"), "it has stopped in time");
