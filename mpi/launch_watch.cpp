@@ -20,6 +20,7 @@ constexpr Seconds gap = 3;            ///< this process was stopped too
 constexpr Seconds stopped_limit = 30; ///< a rank that is stopped for so long
 constexpr Seconds asked_limit = 10;   ///< from a signal to the end, where the start does not come to its own
 constexpr Seconds writing = 5;        ///< for what the hang leaves on the disk
+constexpr Seconds leaving = 5;        ///< for the others' processes to go after the end of MPI
 constexpr int status_again = 75;
 
 bool is_stopped(const Sibling& each) { return each.state == 'T' || each.state == 't'; }
@@ -138,7 +139,7 @@ void see_others_off()
         const bool any = std::any_of(others.begin(), others.end(), is_stopped);
         if (!any)
             free = time;
-        if (any ? time - free >= std::min(stopped_limit, limit) : time - begin >= limit) {
+        if (any ? time - free >= std::min(stopped_limit, limit) : time - begin >= leaving) {
             if (any)
                 std::fprintf(stderr, "trivium: %s, after the end of the run, and is killed\n", describe(launch, others).c_str());
             for (const Sibling& each : others)

@@ -57,8 +57,7 @@ private:
 };
 
 /// After the end of MPI, on all ranks: the first of a node waits until the others' processes are gone. One that has been stopped
-/// for too long is killed, with a message, as the launcher would wait for it for ever. Others that do not go are left alone after
-/// the limit of a start.
+/// for too long is killed, with a message, as the launcher would wait for it for ever. Others are left alone after 5 s.
 void see_others_off();
 
 } // namespace trivium

@@ -123,8 +123,10 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
             return value && line.substr(equals + 1) == value;
         });
         const char* rank = launch.rank_variable.empty() || !shares ? nullptr : value_in(environment, launch.rank_variable);
-        if (rank)
+        if (rank && number_or(rank, -1) != launch.rank) // else a wrapper or a helper of this one's own
             found.push_back({process, number_or(rank, -1), status.state});
+        else if (rank)
+            continue;
         else if (is_launcher && status.parent == parent && program_of(process) == launcher)
             found.push_back({process, -1, status.state});
     }

@@ -23,7 +23,7 @@ struct LaunchId {
 /// Open MPI, PMIx (srun), MPICH's Hydra, PALS.
 LaunchId launch_of_environment();
 
-/// Processes of this user that belong to `launch`, ascending by rank; without this one, and without those that have ended. Those
+/// Processes of this user that belong to other ranks of `launch`, ascending by rank; without those that have ended. Those
 /// that a launcher's process has made for a rank, and in which it has not started the program yet, are there with rank -1.
 std::vector<Sibling> siblings_of(const LaunchId& launch);
 

@@ -132,7 +132,7 @@ JobTime::JobTime(const Job& job) : job_(job)
     if (job_.id.empty())
         return;
     wanted_ = true; // what the environment says was true when the job began
-    wanted_since_ = now();
+    wanted_since_ = looked_ = now();
     // In an array, the number of the first member's job means all members.
     const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");
     if (array && member)
@@ -170,34 +170,36 @@ bool JobTime::is_over(Seconds lead)
 
 Seconds JobTime::paused() const
 {
+    if (!thread_.joinable())
+        return 0;
     const std::lock_guard lock(mutex_);
-    return paused_;
+    const Seconds since = now() - looked_; // the thread may not yet have seen that it was suspended
+    return paused_ + (since > (wanted_ ? answer + gap + 1 : gap) ? since : 0);
 }
 
 void JobTime::run()
 {
     std::unique_lock lock(mutex_);
-    Seconds before = now();
     while (!over_) {
         const Seconds time = now();
-        if (time - before > gap) {
-            paused_ += time - before;
-            wanted_since_ = time;
-            wanted_ = true;
-        }
+        if (time - looked_ > gap)
+            suspended(time);
+        looked_ = time;
         if (wanted_ || time - tried_ > period) {
             ask(lock);
-            before = now();
-            if (before - time > answer + gap + 1) { // suspended meanwhile
-                paused_ += before - time;
-                wanted_since_ = before;
-                wanted_ = true;
-            }
-            continue;
-        }
-        before = time;
-        wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || wanted_; });
+            if (now() - time > answer + gap + 1)
+                suspended(now());
+            looked_ = now();
+        } else
+            wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || wanted_; });
     }
+}
+
+void JobTime::suspended(Seconds time)
+{
+    paused_ += time - looked_;
+    wanted_since_ = time;
+    wanted_ = true; // Slurm moves the end
 }
 
 void JobTime::ask(std::unique_lock<std::mutex>& lock)

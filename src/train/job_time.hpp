@@ -61,6 +61,7 @@ public:
 
 private:
     void run();
+    void suspended(Seconds time);
     void ask(std::unique_lock<std::mutex>& lock);
 
     Job job_;
@@ -68,7 +69,8 @@ private:
     std::condition_variable wake_;
     std::atomic<bool> over_{false};
     bool wanted_ = false;
-    Seconds tried_ = -1e30, wanted_since_ = 0, paused_ = 0;
+    Seconds tried_ = -1e30, wanted_since_ = 0;
+    Seconds paused_ = 0, looked_ = 0; ///< suspended in all; when the thread last ran
     std::thread thread_; ///< last: it uses the others
 };
 

@@ -495,7 +495,7 @@ int Trainer::run(const RunSignals& signals)
         if (const Saver::Times times = saver_->take_times(); times.whole > 0) { // of the save before: this step's line is written before its own
             record.set("checkpoint_seconds", times.whole);
             record.set("checkpoint_stall_seconds", times.stall);
-            const Seconds whole = std::max(0.0, times.whole - (paused_ - paused_at_save_)); // a suspended job saves nothing
+            const Seconds whole = std::max(0.0, times.whole - (paused_ - paused_at_save_)); // suspended, a job saves nothing
             longest_save_ = saves_seen_++ > 0 ? std::max(longest_save_, whole) : whole;
         }
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.

@@ -66,7 +66,7 @@ TEST_CASE("ranks of the same launch on this node are seen, with their states")
     launch.shared = {"PMIX_NAMESPACE=test-" + std::to_string(::getpid())};
     const std::string job = launch.shared.front().substr(launch.shared.front().find('=') + 1);
     Process one(job, "1"), zero(job, "0"), three(job, "3");
-    const Process other(job + "0", "0");
+    const Process other(job + "0", "0"), own(job, "2"); // another launch, and this rank's own wrapper
     auto all = siblings_once(launch, [](const auto& found) { return found.size() == 3; });
     REQUIRE(all.size() == 3);
     for (int i = 0; i < 3; ++i)
