@@ -57,6 +57,7 @@ struct RunState {
     std::string config{};    ///< the resolved config, as to_toml prints it
     std::string build{};     ///< version of the program that wrote it
     std::string tokenizer{}; ///< fingerprint
+    std::string data{}, valid{}; ///< TokenStore::content() of what it is trained and validated on; empty: none, or not known
     std::string grid{};      ///< that wrote it: "data 2 x pipeline 2 x tensor 2, zero 1"; for people, empty where unknown
     i64 ranks = 0;           ///< of that grid; 0 where unknown
     std::string machine{};    ///< that it was planned for

@@ -25,6 +25,10 @@ Json to_json(const RunState& s)
     Json state{{"step", s.step},           {"updates", s.updates},     {"samples", s.samples}, {"tokens", s.tokens}, {"seed", s.seed},
             {"grid", s.grid},           {"ranks", s.ranks},         {"build", s.build},     {"machine", s.machine}, {"cost_table", s.cost_table},
             {"tokenizer", s.tokenizer}, {"config", s.config}};
+    if (!s.data.empty())
+        state["data"] = s.data;
+    if (!s.valid.empty())
+        state["valid"] = s.valid;
     if (!s.job.empty())
         state["job"] = s.job;
     if (!s.recent_losses.empty())
@@ -49,6 +53,10 @@ RunState parse_state(const json& value)
     s.cost_table = value.at("cost_table").get<std::string>();
     s.tokenizer = value.at("tokenizer").get<std::string>();
     s.config = value.at("config").get<std::string>();
+    if (const auto data = value.find("data"); data != value.end())
+        s.data = data->get<std::string>();
+    if (const auto valid = value.find("valid"); valid != value.end())
+        s.valid = valid->get<std::string>();
     if (const auto job = value.find("job"); job != value.end())
         s.job = job->get<std::string>();
     if (const auto losses = value.find("recent_losses"); losses != value.end())

@@ -40,17 +40,24 @@ bool is_record(const Json& line)
     return line.is_object() && line.contains("step") && line["step"].is_number_integer();
 }
 
+/// The lines of whole records up to step `last`, and what else the file has.
+std::pair<std::string, std::string> divide(const std::string& path, i64 last)
+{
+    std::string kept, other;
+    for_each_line(read_file(path, "metrics file"), [&](const std::string& line, bool complete) {
+        const Json record = Json::parse(line, nullptr, false);
+        const bool keep = complete && is_record(record) && record["step"].get<i64>() <= last;
+        (keep ? kept : other) += line + "\n";
+    });
+    return {kept, other};
+}
+
 /// Moves the lines past `resume_step` and what is no whole record to the side file.
 void supersede(const std::string& path, const std::string& side_path, i64 resume_step)
 {
     if (!std::filesystem::exists(path))
         return;
-    std::string kept, superseded;
-    for_each_line(read_file(path, "metrics file"), [&](const std::string& line, bool complete) {
-        const Json record = Json::parse(line, nullptr, false);
-        const bool keep = complete && is_record(record) && record["step"].get<i64>() <= resume_step;
-        (keep ? kept : superseded) += line + "\n";
-    });
+    auto [kept, superseded] = divide(path, resume_step);
     if (superseded.empty())
         return;
     // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere. The next start sees that.
@@ -125,6 +132,8 @@ void MetricsWriter::replace_last(const MetricsRecord& record)
     write_file(file, content + line_of(record) + "\n");
     lines_.emplace(file);
 }
+
+void copy_metrics(const std::string& from, const std::string& to, i64 last) { write_file(to, divide(from, last).first); }
 
 std::string metrics_file(const std::string& path)
 {

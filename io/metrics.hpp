@@ -47,6 +47,9 @@ private:
     i64 restarted_at_ = 0; ///< 0: said already, or no restart
 };
 
+/// Writes the lines of the metrics file `from` up to step `last` as the file `to`. IoError.
+void copy_metrics(const std::string& from, const std::string& to, i64 last);
+
 /// The metrics.jsonl itself, given the folder that has it.
 std::string metrics_file(const std::string& path);
 

@@ -274,6 +274,7 @@ Bytes TokenStore::text_bytes() const { return impl_->text_bytes; }
 Bytes TokenStore::file_bytes() const { return impl_->file_bytes; }
 i32 TokenStore::eos() const { return impl_->eos; }
 const std::string& TokenStore::path() const { return impl_->path; }
+std::string TokenStore::content() const { return str(impl_->size, " tokens, ", hex(tokens_hash())); }
 const std::string& TokenStore::fingerprint() const { return impl_->fingerprint; }
 
 i64 TokenStore::document_begin(i64 d) const

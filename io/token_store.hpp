@@ -66,6 +66,7 @@ public:
 
     const std::string& path() const;
     const std::string& fingerprint() const; ///< of the tokenizer
+    std::string content() const; ///< number and hash of the tokens, as they were written: "123456 tokens, 0123456789abcdef"
     std::unique_ptr<Tokenizer> tokenizer() const;
 
     /// Equal where two stores have the same tokens. Reads none of them.

@@ -1,5 +1,6 @@
 #include "mpi/session.hpp"
 
+#include "base/address_space.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "mpi/grid.hpp"
@@ -10,7 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
-#include <new>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -115,10 +116,8 @@ int run_session(const std::function<int(Session&)>& body, const LaunchWatchConfi
         if (agreed && agreed->rank() > 0) // the first of the group speaks, and ends this rank too
             std::this_thread::sleep_for(std::chrono::seconds(5));
         session.abort(error.exit_status());
-    } catch (const std::bad_alloc&) {
-        print_error(str("rank ", session.rank(), ": out of memory\n  remedy: `trivium plan` shows what a run needs").c_str());
     } catch (const std::exception& error) {
-        print_error(str("rank ", session.rank(), ": internal error: ", error.what()).c_str());
+        print_error(str("rank ", session.rank(), ": ", describe_exception(error)).c_str());
     }
     session.abort(1);
 }

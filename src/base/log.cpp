@@ -1,7 +1,10 @@
 #include "base/log.hpp"
 
 #include <atomic>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <unistd.h>
 
@@ -13,6 +16,8 @@ std::atomic<LogLevel> current_level{LogLevel::info};
 std::mutex line_mutex;
 std::string line_prefix;
 bool progress_shown = false;
+std::FILE* info_file = nullptr; // null: stderr
+bool info_lost = false;
 
 void write_line(LogLevel level, const char* mark, const std::string& line)
 {
@@ -22,7 +27,17 @@ void write_line(LogLevel level, const char* mark, const std::string& line)
     if (progress_shown)
         std::fputs("\r\033[K", stderr);
     progress_shown = false;
-    std::fprintf(stderr, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str());
+    if (level != LogLevel::info || !info_file) {
+        std::fprintf(stderr, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str());
+        return;
+    }
+    if (info_lost)
+        return;
+    if (std::fprintf(info_file, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str()) >= 0 && std::fflush(info_file) == 0)
+        return;
+    info_lost = true;
+    std::fprintf(stderr, "%swarning: stdout takes no more lines (%s): the log ends here, the program goes on\n", line_prefix.c_str(),
+                 std::strerror(errno));
 }
 
 } // namespace
@@ -33,6 +48,13 @@ void set_log_prefix(const std::string& prefix)
 {
     const std::lock_guard lock(line_mutex);
     line_prefix = prefix;
+}
+
+void log_to_stdout()
+{
+    const std::lock_guard lock(line_mutex);
+    info_file = stdout;
+    std::signal(SIGPIPE, SIG_IGN);
 }
 
 void log_info(const std::string& line) { write_line(LogLevel::info, "", line); }

@@ -1,5 +1,6 @@
 #include "runtime/arena.hpp"
 
+#include "base/address_space.hpp"
 #include "base/check.hpp"
 
 #include <algorithm>
@@ -46,6 +47,7 @@ void require_memory(Bytes bytes)
 Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 {
     require_memory(bytes);
+    require_address_space(mapped_ + room_for_libraries, str("an arena of ", format_bytes(bytes), " and libraries"));
     void* memory = mmap(nullptr, static_cast<std::size_t>(mapped_), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)

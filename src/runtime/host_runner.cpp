@@ -58,8 +58,6 @@ private:
                 finish_move(wait.index());
             drive_moves();
             Activity::of_process().at(static_cast<i64>(i));
-            if (config_.trace)
-                span(i).begin = now();
             run_step(i, feed);
             if (config_.trace && !bound_.moves[i])
                 span(i).end = now();
@@ -78,6 +76,8 @@ private:
             for (const std::size_t other : std::vector<std::size_t>(under_way_))
                 if (schedule_.steps[other].queue == step.queue)
                     finish_move(other);
+        if (config_.trace) // only now: before, its row shows the moves that it waited for
+            span(i).begin = now();
         bound_.use(step);
         if (guard_ && config_.red_zone > 0)
             guard_zones(step);

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 
+#include <cmath>
 #include <iomanip>
 
 namespace trivium {
@@ -15,6 +16,16 @@ std::string name_of(const Graph& graph, const Step& step)
     return (step.kind == StepKind::feed ? "feed " : "fetch ") + graph[step.value].name;
 }
 
+/// Whole nanoseconds after `start`. Begin and end are rounded, not begin and duration: a slice must not end after the next begins.
+i64 nanoseconds(Seconds time, Seconds start) { return std::llround(1e9 * (time - start)); }
+
+/// As microseconds with three digits.
+std::string microseconds(i64 nanoseconds)
+{
+    const std::string digits = std::to_string(1000 + std::abs(nanoseconds) % 1000).substr(1);
+    return str(nanoseconds < 0 ? "-" : "", std::abs(nanoseconds) / 1000, ".", digits);
+}
+
 } // namespace
 
 std::string trace_events(const Graph& graph, const Schedule& schedule, const Timeline& timeline, i64 rank, Seconds start)
@@ -25,9 +36,9 @@ std::string trace_events(const Graph& graph, const Schedule& schedule, const Tim
         out << ",\n" << R"({"ph":"M","pid":)" << rank << R"(,"tid":)" << q << R"(,"name":"thread_name","args":{"name":")" << schedule.queues[q] << "\"}}";
     for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
         const Step& step = schedule.steps[i];
-        const Span& span = timeline.spans[i];
+        const i64 begin = nanoseconds(timeline.spans[i].begin, start), end = nanoseconds(timeline.spans[i].end, start);
         out << ",\n" << R"({"ph":"X","pid":)" << rank << R"(,"tid":)" << step.queue << R"(,"name":")" << name_of(graph, step) << R"(","ts":)"
-            << 1e6 * (span.begin - start) << R"(,"dur":)" << 1e6 * (span.end - span.begin) << R"(,"args":{"step":)" << i
+            << microseconds(begin) << R"(,"dur":)" << microseconds(end - begin) << R"(,"args":{"step":)" << i
             << R"(,"microbatch":)" << step.microbatch;
         if (step.kind == StepKind::op) {
             const Op& op = graph[step.op];

@@ -8,7 +8,7 @@ namespace trivium {
 
 HappensBefore::HappensBefore(const Schedule& schedule)
     : queues_(schedule.queues.size()), queue_(schedule.steps.size()), position_(schedule.steps.size()),
-      clock_(schedule.steps.size() * queues_, 0)
+      clock_(schedule.steps.size() * queues_, 0), all_over_(schedule.steps.size())
 {
     std::vector<StepId> last(queues_);
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -30,6 +30,14 @@ HappensBefore::HappensBefore(const Schedule& schedule)
         for (const StepId wait : step.waits)
             learn(wait);
         last[queue_[i]] = StepId(i);
+    }
+    std::vector<std::vector<std::size_t>> of_queue(queues_); // list positions
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        of_queue[queue_[i]].push_back(i);
+        all_over_[i] = i;
+        for (std::size_t q = 0; q < queues_; ++q)
+            if (const std::size_t over = clock_[i * queues_ + q]; over < of_queue[q].size())
+                all_over_[i] = std::min(all_over_[i], of_queue[q][over]);
     }
 }
 

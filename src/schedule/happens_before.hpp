@@ -17,11 +17,15 @@ public:
         return position_[earlier.index()] < clock_[later.index() * queues_ + queue_[earlier.index()]];
     }
 
+    /// A list position: all Steps in front of it are surely over when `later` begins.
+    std::size_t all_over(StepId later) const { return all_over_[later.index()]; }
+
 private:
     std::size_t queues_;
     std::vector<std::size_t> queue_;    ///< of a Step
     std::vector<std::size_t> position_; ///< of a Step, in its queue
     std::vector<std::size_t> clock_;    ///< by Step, then queue
+    std::vector<std::size_t> all_over_; ///< of a Step
 };
 
 } // namespace trivium

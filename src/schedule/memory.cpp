@@ -21,6 +21,7 @@ struct Interval {
 struct Placed {
     std::vector<Interval> intervals; ///< in list order, each over before the next begins
     std::size_t begin = 0, end = 0;  ///< list positions of the first and last touch
+    std::size_t all_over = 0;        ///< Steps in front of this list position are over when the first touch begins
 };
 
 bool over_before(const Interval& a, const Interval& b, const HappensBefore& order)
@@ -111,6 +112,9 @@ public:
     Planner(Schedule& schedule, const MemoryConfig& config)
         : s_(schedule), config_(config), order_(schedule), uses_(find_intervals(schedule, schedule.representative))
     {
+        for (Placed& use : uses_)
+            if (!use.intervals.empty())
+                use.all_over = order_.all_over(use.intervals.front().first);
     }
 
     /// Places all but run-lifetime buffers from `base` on.
@@ -171,6 +175,10 @@ public:
 private:
     bool conflict(std::size_t a, std::size_t b) const
     {
+        // Most pairs are told apart by where they begin and end alone.
+        const Placed &x = uses_[a], &y = uses_[b];
+        if (x.end < y.all_over || y.end < x.all_over)
+            return false;
         // A step-lifetime buffer holds its content over the microbatches between its touches; its one interval says so.
         return may_overlap(uses_[a], uses_[b], order_);
     }

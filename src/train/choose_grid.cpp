@@ -63,13 +63,6 @@ void add_candidates(const RunConfig& config, i64 ranks, std::vector<Candidate>& 
         }
 }
 
-/// What the ranks of a grid take at least: the parameters in f32 and their two moments.
-double least_bytes(const RunConfig& c)
-{
-    const double shards = c.parallel.zero > 0 ? static_cast<double>(c.parallel.data) : 1;
-    return static_cast<double>(parameter_count(c.model)) * (4 + 8 / shards) / static_cast<double>(c.parallel.pipeline * c.parallel.tensor);
-}
-
 /// Most bytes that the plan wants of a rank's memory; none where the model does not fit the grid, or the limit.
 std::optional<Bytes> bytes_of_largest(const RunConfig& config)
 {
@@ -94,6 +87,17 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config)
 }
 
 } // namespace
+
+double least_bytes(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    const auto master = static_cast<double>(size_of(master_type(c.train.precision)));
+    const double gradient = p.reduce == ReduceType::bf16 && p.data > 1 ? 2 : master;
+    const double shards = p.zero > 0 ? static_cast<double>(p.data) : 1;
+    // All gradients are there at once when their norm is known; shards of the parameters are gathered for the forward pass.
+    const double copies = shards > 1 ? static_cast<double>(size_of(compute_type(c.train.precision))) : 0;
+    return static_cast<double>(parameter_count(c.model)) * (3 * master / shards + std::max(copies, gradient / shards)) / static_cast<double>(p.pipeline * p.tensor);
+}
 
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory)
 {

@@ -15,4 +15,7 @@ namespace trivium {
 /// \throws UserError where no grid is found
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory = 0);
 
+/// Bytes that an average rank's arena has at least: its parameters, their two moments, their gradients. Known without compiling.
+double least_bytes(const RunConfig& config);
+
 } // namespace trivium

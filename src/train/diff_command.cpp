@@ -66,6 +66,8 @@ Json compare_states(const RunState& a, const RunState& b)
     compare("tokens", a.tokens, b.tokens);
     compare("seed", a.seed, b.seed);
     compare("tokenizer", a.tokenizer, b.tokenizer);
+    compare("data", a.data, b.data);
+    compare("valid", a.valid, b.valid);
     compare("recent_losses", a.recent_losses, b.recent_losses);
     compare("skipped_in_row", a.skipped_in_row, b.skipped_in_row);
     compare("grid", a.grid, b.grid);

@@ -14,7 +14,7 @@
 
 namespace trivium {
 
-FolderLock::FolderLock(const std::string& folder, const LockPatience& patience)
+FolderLock::FolderLock(const std::string& folder, const LockPatience& patience, const std::string& content)
     : descriptor_(open((folder + "/.lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666))
 {
     const auto is_held = [&] { return descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK; };
@@ -30,7 +30,7 @@ FolderLock::FolderLock(const std::string& folder, const LockPatience& patience)
     if (!held)
         return;
     close(descriptor_);
-    const Complaint complaint{folder, "is in use by another run", "two runs in one folder would mix their checkpoints",
+    const Complaint complaint{folder, "is in use by another run", "two runs in one folder would mix their " + content,
                               "wait for it to end, or give this run its own checkpoint.dir and log.dir"};
     if (patience.limit > 0)
         throw Error(format(complaint), 75);

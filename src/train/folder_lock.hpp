@@ -17,8 +17,9 @@ struct LockPatience {
 /// know no locks are let pass.
 class FolderLock {
 public:
-    /// Where another process holds it, throws UserError; with patience, once that is over, an Error of exit status 75.
-    explicit FolderLock(const std::string& folder, const LockPatience& patience = {});
+    /// Where another process holds it, throws UserError, which names `content` as what two runs would mix; with patience,
+    /// once that is over, an Error of exit status 75.
+    explicit FolderLock(const std::string& folder, const LockPatience& patience = {}, const std::string& content = "checkpoints");
     FolderLock(const FolderLock&) = delete;
     FolderLock& operator=(const FolderLock&) = delete;
     ~FolderLock();

@@ -6,12 +6,14 @@
 #include "mpi/device_grid.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/device.hpp"
+#include "train/choose_grid.hpp"
 #include "train/command.hpp"
 #include "train/describe.hpp"
 
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <sstream>
 
 namespace trivium {
@@ -102,6 +104,31 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
         if (available >= 0 && sum > available)
             throw IoError({"arena", str("the ", sharers, " rank(s) of a ", device.empty() ? "node" : "device", " need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
                            "the plan does not fit", "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` shows the need"});
+    });
+}
+
+void require_least_memory(const Grid& grid, const std::string& device, const RunConfig& config)
+{
+    const double each = least_bytes(config), all = each * grid.world().size();
+    std::map<std::string, double> free; // of each node, or each device of it
+    const std::vector<u64> numbers = gather_numbers(grid.world(), static_cast<u64>(available_memory() + 1)); // 0: not known
+    const std::vector<std::string> devices = gather_texts(grid.world(), device);
+    for (std::size_t rank = 0; rank < numbers.size(); ++rank)
+        free[str(grid.node_of_rank()[rank], " ", devices[rank])] = static_cast<double>(numbers[rank]) - 1;
+    double sum = 0;
+    for (const auto& [place, bytes] : free)
+        sum += bytes;
+    const bool known = std::all_of(free.begin(), free.end(), [](const auto& entry) { return entry.second >= 0; });
+    const auto text = [](double bytes) { return format_bytes(static_cast<Bytes>(bytes)); };
+    const std::string parts = str("parameters, moments and gradients of ", describe_model(config), " over ", describe_grid(config.parallel));
+    succeed_together(grid.world(), [&] {
+        if (const Bytes limit = config.parallel.memory_limit; limit > 0 && each > static_cast<double>(limit))
+            throw UserError({"parallel.memory_limit", str("a rank needs at least ", text(each), ", the limit is ", format_bytes(limit)), parts,
+                             "raise the limit, take more tensor or pipeline ranks, or a smaller model; `trivium plan` shows the need"});
+        if (known && all > sum)
+            throw IoError({"memory", str("the ", grid.world().size(), " rank(s) need at least ", text(all), ", ", text(each), " each; the ", free.size(), device.empty() ? " node(s) have " : " device(s) have ",
+                                       text(sum), " available"),
+                           parts, "spread the ranks over more nodes, with more tensor or pipeline ranks or parallel.zero = 1, or take a smaller model; `trivium plan` shows the need"});
     });
 }
 

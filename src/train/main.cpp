@@ -1,11 +1,11 @@
 // The program `trivium`: parses the command line, runs one sub-command, turns errors into exit statuses.
+#include "base/address_space.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "train/command.hpp"
 #include "version.hpp"
 
 #include <cstdio>
-#include <new>
 
 namespace trivium {
 
@@ -39,11 +39,8 @@ int main(int argc, char* argv[])
         trivium::log_progress("");
         std::fprintf(stderr, "trivium: %s\n", error.what());
         return trivium::leave_status(error.exit_status());
-    } catch (const std::bad_alloc&) {
-        std::fprintf(stderr, "trivium: out of memory\n  remedy: `trivium plan` shows what a run needs\n");
-        return trivium::leave_status(1);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "trivium: internal error: %s\n", error.what());
+        std::fprintf(stderr, "trivium: %s\n", trivium::describe_exception(error).c_str());
         return trivium::leave_status(1);
     }
 }

@@ -1,5 +1,6 @@
 // `trivium train`.
 #include "base/activity.hpp"
+#include "base/address_space.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/config_file.hpp"
@@ -11,6 +12,7 @@
 #include "train/launcher.hpp"
 #include "train/run_commands.hpp"
 #include "train/signals.hpp"
+#include "train/start_guard.hpp"
 #include "train/trainer.hpp"
 #include "train/watchdog.hpp"
 
@@ -46,7 +48,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
 }
 
 /// As one of the grid's ranks.
-int train_on(Comm& world, RunConfig config, const RunSignals& signals, const std::string& build)
+int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuard& guard, const std::string& build)
 {
     std::optional<LaunchLog> launches;
     std::optional<Trainer> trainer;
@@ -55,7 +57,7 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, const std
             launches->end(status, reason, trainer ? trainer->step() : -1);
     };
     try {
-        trainer.emplace(std::move(config), build, world, launches, signals);
+        trainer.emplace(std::move(config), build, world, RunLinks{launches, signals, &guard});
         const int status = trainer->run(signals);
         end(status, trainer->ending());
         return leave_status(status); // here, as ranks that are idle have nothing to say
@@ -106,17 +108,20 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", watch);
     Watchdog watchdog(session.world(), &signals, {}); // from now on; with the run's own settings once they are read
     start.reset();
+    StartGuard guard(signals, session.rank());
     RunConfig config = config_for(session.world(), arguments);
     watchdog.configure({.limit = config.job.watchdog, .log_dir = config.log.dir});
     const auto ranks = static_cast<int>(rank_count(config.parallel));
     if (ranks == session.ranks())
-        return session.end_together(train_on(session.world(), std::move(config), signals, build));
+        return session.end_together(train_on(session.world(), std::move(config), signals, guard, build));
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
     const bool idle = session.rank() >= ranks;
     const std::unique_ptr<Comm> some = session.world().subgroup(idle ? std::vector<int>{session.rank()} : members);
     Activity::of_process().enter(idle ? "no work, as the grid has no place for it" : "the start");
-    const int status = idle ? 0 : train_on(*some, std::move(config), signals, build);
+    if (idle) // what it is signalled, its watchdog hands on
+        guard.release();
+    const int status = idle ? 0 : train_on(*some, std::move(config), signals, guard, build);
     return session.end_together(status); // idle ranks wait for the end, and hand on what they are signalled
 }
 
@@ -124,10 +129,13 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
 
 int on_first_rank(const std::function<int()>& work)
 {
+    require_address_space(room_for_libraries, "libraries");
     return run_session([&](Session& session) {
-        if (session.rank() == 0)
-            return work();
-        return 0;
+        if (session.rank() > 0)
+            return 0;
+        if (session.ranks() > 1)
+            log_info(str(session.ranks(), " ranks were started: this command computes on rank 0 alone, the others have nothing to do"));
+        return work();
     });
 }
 
@@ -137,6 +145,8 @@ void add_train_command(Command& program, const std::string& build)
     auto arguments = std::make_shared<ConfigArguments>();
     arguments->add_to(command, false);
     command.action([=] {
+        log_to_stdout();
+        require_address_space(room_for_libraries, "libraries");
         const RunSignals signals; // from now on they ask for a checkpoint
         const LaunchWatchConfig watch{.on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); }, .asked = [&] { return signals.stop() != 0; }};
         return run_session([&](Session& session) { return train(session, signals, *arguments, build, watch); }, watch);

@@ -6,27 +6,33 @@
 #include "io/sample_order.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/device.hpp"
+#include "train/collapse.hpp"
+#include "train/config_changes.hpp"
 #include "train/evaluator.hpp"
-#include "train/folder_lock.hpp"
 #include "train/job_time.hpp"
+#include "train/run_folders.hpp"
 #include "train/saver.hpp"
 #include "train/signals.hpp"
+#include "train/start_guard.hpp"
 
 #include <memory>
 #include <optional>
 
 namespace trivium {
 
-/// Learning rate of step `step` (from 1 on): linear warm-up, then half a cosine down to min_lr.
-double learning_rate(const TrainConfig& config, i64 step);
+/// What a Trainer shares with its caller; all of it outlives the Trainer.
+struct RunLinks {
+    std::optional<LaunchLog>& launches; ///< rank 0 begins it once the run's folders are its own; the caller ends it
+    const RunSignals& signals;
+    StartGuard* guard = nullptr;        ///< released before anything is changed that a stop must not interrupt
+};
 
 class Trainer {
 public:
     /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and run it, with
-    /// the same config (require_same_config). Rank 0 begins `launches` once the run's folders are its own; the caller ends it.
-    /// A restart waits for them up to two minutes, or until it is asked to stop, and ends with an Error of status 75.
+    /// the same config (require_same_config). A restart waits for them up to two minutes, or until it is asked to stop, and ends with an Error of status 75.
     /// Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
-    Trainer(RunConfig config, const std::string& build, Comm& world, std::optional<LaunchLog>& launches, const RunSignals& signals);
+    Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links);
 
     /// Trains to the end, to train.stop_after, to a signal on any rank or to the end of the job's time. Returns the exit status.
     int run(const RunSignals& signals);
@@ -47,15 +53,19 @@ private:
 
     void open_data();
     /// Rank 0's part of a start: the folders, the lock, the launch. Throws Error where the job makes no progress.
-    void begin_launch(std::optional<LaunchLog>& launches, const RunSignals& signals);
+    void begin_launch(const RunLinks& links);
     /// Tells the log where this launch really begins, if not where it was to. Throws as require_progress().
     void note_restored(LaunchLog& launch) const;
     /// Throws IoError where the job has begun at `step` too often; `before`: the launches so far, without this one.
     void require_progress(const std::vector<Launch>& before, i64 step) const;
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
-    void restore_or_initialise();
+    void restore_or_initialise(StartGuard* guard);
     void resume(const CheckpointReader& checkpoint);
+    /// How many checkpoints stay; 0: all.
+    i64 kept_checkpoints() const;
+    /// Throws IoError where the disk has no room for a save. All ranks call it.
+    void require_space();
     void announce() const;
     StepResult train_step();
     /// Why a step's update is left out; empty where it is not. Takes note of the loss.
@@ -93,7 +103,7 @@ private:
     std::optional<TokenStore> train_, valid_;
     std::optional<SampleOrder> order_;
     Compiled compiled_;
-    std::optional<FolderLock> lock_;
+    std::optional<RunFolders> folders_;
     std::optional<Arena> arena_;
     std::optional<Executor> executor_;
     std::optional<Evaluator> evaluator_;
@@ -104,6 +114,7 @@ private:
     Flops flops_ = 0;
     Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as it is known
     RunState state_;
+    std::string resumed_;     ///< the checkpoint that this launch began at; empty: none
     i64 first_step_ = 0;      ///< of this launch
     i64 saved_step_ = -1;
     Seconds step_seconds_ = 0; ///< smoothed
@@ -116,6 +127,7 @@ private:
     std::string ending_;
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;
+    CollapseWatch collapse_;
 };
 
 } // namespace trivium

@@ -307,9 +307,9 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
         int victim = 0;
         const std::string where = str(variant.text(), ", delay ", slow.at("TRIVIUM_FAIL_DELAY"));
         const auto kill_in_time = [&](int child) {
-            const std::string err = std::filesystem::exists(ground.checkpoints() + "/../../.err") ? read_text(ground.checkpoints() + "/../../.err") : "";
+            const std::string log = std::filesystem::exists(ground.checkpoints() + "/../../.out") ? read_text(ground.checkpoints() + "/../../.out") : "";
             if (begin == std::chrono::steady_clock::time_point{}) {
-                if (has(err, "compute "))
+                if (has(log, "compute "))
                     begin = std::chrono::steady_clock::now();
                 else
                     return;
@@ -365,4 +365,28 @@ TEST_CASE("when a checkpoint gets its name, the lines of its steps are on the di
         }
     }
     CHECK(named == std::set<long>{2, 4, 6});
+}
+
+TEST_CASE("a run that has no room to save is refused before its first step")
+{
+    const Ground ground;
+    const Variant variant{1, false};
+    const auto with_free = [&](const char* bytes, const std::vector<std::string>& more) {
+        Ended ended = ground.train(variant, more, {{"TRIVIUM_FAIL_FREE", bytes}});
+        INFO(bytes << " bytes are free: " << ended.err);
+        CHECK_FALSE(ended.hung);
+        return ended;
+    };
+    const Ended none = with_free("8192", {});
+    CHECK(none.status == 1);
+    CHECK(has(none.err, "checkpoint.dir: a save takes "));
+    CHECK(has(none.err, "free"));
+    CHECK_FALSE(has(none.err, "step 1/"));
+    const Ended few = with_free("131072", {"train.stop_after=2"}); // for one of 60 KB, not for three
+    CHECK(few.status == 0);
+    CHECK(has(few.err, "warning: the 3 checkpoints to come"));
+    const Ended enough = with_free("1000000", {"train.stop_after=2"});
+    CHECK(enough.status == 0);
+    CHECK_FALSE(has(enough.err, "checkpoints to come"));
+    CHECK_FALSE(has(with_free("1000000000000", {"train.stop_after=1"}).err, "warning"));
 }

@@ -8,6 +8,7 @@
 //                         writes half and says so.
 //   TRIVIUM_FAIL_LOG      a file, plus ".RANK": a line "NUMBER CALL PATH" a call, or only the one that was made to fail
 //   TRIVIUM_FAIL_DELAY    microseconds that each call takes longer
+//   TRIVIUM_FAIL_FREE     bytes that file systems say are free
 //
 // What is written through a mapping is not seen.
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <mutex>
 #include <string>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -305,6 +307,13 @@ int renameat2(int a, const char* from, int b, const char* to, unsigned flags) no
 int unlink(const char* path) noexcept { return on_path("unlink", AT_FDCWD, path, nothing, [&] { return NEXT(unlink)(path); }); }
 int unlinkat(int folder, const char* path, int flags) noexcept { return on_path("unlinkat", folder, path, nothing, [&] { return NEXT(unlinkat)(folder, path, flags); }); }
 int rmdir(const char* path) noexcept { return on_path("rmdir", AT_FDCWD, path, nothing, [&] { return NEXT(rmdir)(path); }); }
+int statvfs(const char* path, struct statvfs* system) noexcept
+{
+    const int result = NEXT(statvfs)(path, system);
+    if (const std::string free = setting("TRIVIUM_FAIL_FREE"); result == 0 && !free.empty())
+        system->f_bavail = static_cast<fsblkcnt_t>(std::atoll(free.c_str())) / system->f_frsize;
+    return result;
+}
 int remove(const char* path) noexcept { return on_path("remove", AT_FDCWD, path, nothing, [&] { return NEXT(remove)(path); }); }
 
 } // extern "C"

@@ -55,7 +55,8 @@ Ended run(int ranks, const std::vector<std::string>& arguments, const std::strin
           const std::function<void(int)>& meanwhile, double seconds)
 {
     const auto begin = std::chrono::steady_clock::now();
-    std::filesystem::remove(cwd + "/.err");
+    for (const char* file : {"/.err", "/.out"})
+        std::filesystem::remove(cwd + file);
     const int child = start(words_of(ranks, arguments), cwd, environment);
     Ended ended;
     int status = 0;
@@ -73,7 +74,7 @@ Ended run(int ranks, const std::vector<std::string>& arguments, const std::strin
     ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     ended.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     ended.out = read_text(cwd + "/.out");
-    ended.err = read_text(cwd + "/.err");
+    ended.err = (arguments[0] == "train" ? ended.out : "") + read_text(cwd + "/.err"); // its log
     return ended;
 }
 

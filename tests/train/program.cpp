@@ -43,22 +43,36 @@ int start(const std::vector<std::string>& arguments, const std::string& cwd)
     return start_words(words, cwd);
 }
 
-Outcome finish(int child, const std::string& cwd)
+Outcome finish(int child, const std::string& cwd, const std::vector<std::string>& arguments)
 {
     int status = 0;
     waitpid(child, &status, 0);
     Outcome outcome;
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     outcome.out = read_text(cwd + "/.out");
-    outcome.err = read_text(cwd + "/.err");
+    outcome.err = (!arguments.empty() && arguments[0] == "train" ? outcome.out : "") + read_text(cwd + "/.err");
     return outcome;
+}
+
+/// Returns once what the program printed has `when`, or after half a minute.
+void wait_until_said(const std::string& when, const std::string& cwd)
+{
+    const auto says = [&](const char* file) { return std::filesystem::exists(cwd + file) && read_text(cwd + file).find(when) != std::string::npos; };
+    for (int i = 0; i < 3000 && !says("/.err") && !says("/.out"); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+void forget_output(const std::string& cwd)
+{
+    std::filesystem::remove(cwd + "/.err");
+    std::filesystem::remove(cwd + "/.out");
 }
 
 } // namespace
 
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd)
 {
-    return finish(start(arguments, cwd), cwd);
+    return finish(start(arguments, cwd), cwd, arguments);
 }
 
 namespace {
@@ -88,29 +102,27 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
 
 } // namespace
 
-Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd) { return finish(start_words(launched(parts), cwd), cwd); }
+Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd) { return finish(start_words(launched(parts), cwd), cwd, parts[0].arguments); }
 
 Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when, const std::function<void(int)>& then)
 {
-    std::filesystem::remove(cwd + "/.err");
+    forget_output(cwd);
     const int child = start_words(launched(parts), cwd);
-    for (int i = 0; i < 3000 && (!std::filesystem::exists(cwd + "/.err") || read_text(cwd + "/.err").find(when) == std::string::npos); ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    wait_until_said(when, cwd);
     then(child);
-    return finish(child, cwd);
+    return finish(child, cwd, parts[0].arguments);
 }
 
 Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
                        const std::function<void()>& before)
 {
-    std::filesystem::remove(cwd + "/.err");
+    forget_output(cwd);
     const int child = start(arguments, cwd);
-    for (int i = 0; i < 3000 && (!std::filesystem::exists(cwd + "/.err") || read_text(cwd + "/.err").find(when) == std::string::npos); ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    wait_until_said(when, cwd);
     if (before)
         before();
     kill(child, signal);
-    return finish(child, cwd);
+    return finish(child, cwd, arguments);
 }
 
 Folder::Folder()

@@ -1,4 +1,4 @@
-// A signal at any moment from the first printed line on, to any rank: a checkpoint, status 75, and the run goes on.
+// A signal at any moment from the first printed line on, to any rank: status 75, a checkpoint if a step was near, and the run goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint.hpp"
@@ -32,7 +32,7 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
     const soak::Budget budget;
     const int rounds = whole ? 50 : contracts_on ? 2 : 4;
     std::map<std::string, int> phases;
-    int stopped = 0;
+    int stopped = 0, early = 0;
     for (int round = 0; round < rounds || (!whole && budget.left() && round < 50); ++round) {
         // Half of them near the start, which is short.
         const double wait = draw(round % 2 == 0 ? 0.25 : 2.5);
@@ -52,6 +52,11 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
         const std::string phase = noticed == std::string::npos ? "at once" : outcome.err.substr(noticed + 12, outcome.err.find(':', noticed) - noticed - 12);
         ++phases[phase.substr(0, phase.find_first_of("0123456789"))];
         const auto after = list_checkpoints(folder / "ck");
+        if (outcome.err.find(" before the first step, in ") != std::string::npos) { // nothing to save yet
+            ++early;
+            CHECK(after == before);
+            continue;
+        }
         REQUIRE_FALSE(after.empty());
         if (!before.empty()) {
             CHECK(outcome.err.find("resuming from ck/" + before.front()) != std::string::npos); // what the launch before has left
@@ -67,5 +72,5 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
     std::string list;
     for (const auto& [phase, count] : phases)
         list += str(", ", count, " ", phase);
-    WARN(stopped << " of " << stopped << " signals ended in a checkpoint" << list);
+    WARN(stopped - early << " of " << stopped << " signals ended in a checkpoint, " << early << " before anything could be lost" << list);
 }

@@ -1,6 +1,7 @@
 // A build without devices: there is none, so nothing can be asked of one.
 #include "runtime/device.hpp"
 
+#include "base/address_space.hpp"
 #include "base/check.hpp"
 #include "runtime/streams.hpp"
 
@@ -18,7 +19,12 @@ Device::Device(int index) : index_(index)
 
 Device current_device() { return Device(0); }
 
-Computing::Computing(int threads, Grid*) : runtime_(std::make_unique<kernels::Runtime>(threads)) {}
+Computing::Computing(int threads, Grid*)
+{
+    const Bytes stack = Bytes{8} << 20;
+    require_address_space(threads * stack + room_for_libraries, str(threads, " thread(s) and libraries")); // OpenMP would end the process
+    runtime_ = std::make_unique<kernels::Runtime>(threads);
+}
 Computing::~Computing() = default;
 
 DeviceMemory Computing::memory() const { return {}; }
