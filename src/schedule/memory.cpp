@@ -21,26 +21,17 @@ struct Interval {
 struct Placed {
     std::vector<Interval> intervals; ///< in list order, each over before the next begins
     std::size_t begin = 0, end = 0;  ///< list positions of the first and last touch
-    std::size_t all_over = 0;        ///< Steps in front of this list position are over when the first touch begins
+};
+
+/// List positions, which tell most intervals apart without a look at the queues.
+struct Window {
+    std::size_t first = 0, last = 0; ///< touches
+    std::size_t all_over = 0;        ///< Steps in front of it are over when the first one begins
 };
 
 bool over_before(const Interval& a, const Interval& b, const HappensBefore& order)
 {
     return std::all_of(a.last.begin(), a.last.end(), [&](StepId last) { return order.before(last, b.first); });
-}
-
-/// Both lists are ordered, so one walk over them finds any two that may overlap.
-bool may_overlap(const Placed& a, const Placed& b, const HappensBefore& order)
-{
-    for (std::size_t i = 0, j = 0; i < a.intervals.size() && j < b.intervals.size();) {
-        if (over_before(a.intervals[i], b.intervals[j], order))
-            ++i;
-        else if (over_before(b.intervals[j], a.intervals[i], order))
-            ++j;
-        else
-            return true;
-    }
-    return false;
 }
 
 /// When each buffer matters. Microbatches from `representative` on are left out, but for the last ones: they overlap with
@@ -112,9 +103,13 @@ public:
     Planner(Schedule& schedule, const MemoryConfig& config)
         : s_(schedule), config_(config), order_(schedule), uses_(find_intervals(schedule, schedule.representative))
     {
-        for (Placed& use : uses_)
-            if (!use.intervals.empty())
-                use.all_over = order_.all_over(use.intervals.front().first);
+        for (const Placed& use : uses_) {
+            begins_.push_back(windows_.size());
+            for (const Interval& interval : use.intervals)
+                windows_.push_back({interval.first.index(), end_of(interval) - 1, order_.all_over(interval.first)});
+            whole_.push_back(use.intervals.empty() ? Window{} : Window{use.begin, use.end, windows_[begins_.back()].all_over});
+        }
+        begins_.push_back(windows_.size());
     }
 
     /// Places all but run-lifetime buffers from `base` on.
@@ -173,20 +168,41 @@ public:
     }
 
 private:
+    /// Whether interval `i` of buffer `a` is over before interval `j` of buffer `b` begins.
+    bool over(std::size_t a, std::size_t i, std::size_t b, std::size_t j) const
+    {
+        const Window &x = windows_[i], &y = windows_[j];
+        if (x.last < y.all_over)
+            return true;
+        if (x.last >= y.first) // what comes later in the list is never over before
+            return false;
+        return over_before(uses_[a].intervals[i - begins_[a]], uses_[b].intervals[j - begins_[b]], order_);
+    }
+
+    /// Whether two buffers may matter at once. A step-lifetime buffer holds its content over the microbatches between its touches;
+    /// its one interval says so. Both lists are ordered, so one walk over them finds any two that may overlap.
     bool conflict(std::size_t a, std::size_t b) const
     {
-        // Most pairs are told apart by where they begin and end alone.
-        const Placed &x = uses_[a], &y = uses_[b];
-        if (x.end < y.all_over || y.end < x.all_over)
+        if (whole_[a].last < whole_[b].all_over || whole_[b].last < whole_[a].all_over)
             return false;
-        // A step-lifetime buffer holds its content over the microbatches between its touches; its one interval says so.
-        return may_overlap(uses_[a], uses_[b], order_);
+        for (std::size_t i = begins_[a], j = begins_[b]; i < begins_[a + 1] && j < begins_[b + 1];) {
+            if (over(a, i, b, j))
+                ++i;
+            else if (over(b, j, a, i))
+                ++j;
+            else
+                return true;
+        }
+        return false;
     }
 
     Schedule& s_;
     const MemoryConfig& config_;
     HappensBefore order_;
     std::vector<Placed> uses_;
+    std::vector<Window> windows_;       ///< of all intervals, buffer by buffer
+    std::vector<std::size_t> begins_;   ///< of each buffer's there
+    std::vector<Window> whole_;         ///< of each buffer, from its first touch to its last
 };
 
 } // namespace

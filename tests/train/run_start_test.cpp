@@ -84,7 +84,8 @@ int overlaps(const std::string& trace)
 {
     std::map<std::pair<int, int>, std::vector<std::pair<i64, i64>>> rows; // in nanoseconds
     const auto nanoseconds = [](const nlohmann::json& us) { return std::llround(us.get<double>() * 1000); };
-    for (const auto& event : nlohmann::json::parse(trace).at("traceEvents"))
+    const nlohmann::json file = nlohmann::json::parse(trace);
+    for (const auto& event : file.at("traceEvents"))
         if (event.at("ph") == "X")
             rows[{event.at("pid"), event.at("tid")}].emplace_back(nanoseconds(event.at("ts")), nanoseconds(event.at("ts")) + nanoseconds(event.at("dur")));
     int bad = 0;
@@ -197,7 +198,9 @@ TEST_CASE("a signal ends the start of a run while it compiles")
     };
     const auto to_last = [&](int launcher) {
         wait();
-        kill(processes_below(launcher, "trivium").back(), SIGTERM);
+        const std::vector<int> ranks_now = processes_below(launcher, "trivium");
+        REQUIRE(ranks_now.size() == 2);
+        kill(ranks_now.back(), SIGTERM);
     };
     const Outcome stopped = ranks == 1 ? run_and_signal(Run::words(deep), run.folder.path(), "trivium ", SIGTERM, wait)
                                        : run_ranks_and({{ranks, Run::words(deep)}}, run.folder.path(), "trivium ", to_last);
@@ -279,16 +282,20 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and nobody has
     REQUIRE(run.shell("$TRIVIUM train nowhere.toml >out 2>err") == 2);
     CHECK(read_text(run.folder / "out").find("nowhere") == std::string::npos);
     CHECK(has(read_text(run.folder / "err"), "nowhere.toml"));
-    const bool ranks = GENERATE(false, true);
     std::filesystem::remove_all(run.folder / "ck");
-    const std::string program = ranks ? "$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2" : "$TRIVIUM train run.toml";
-    INFO(program);
-    REQUIRE(run.shell("(" + program + " 2>err; echo $? >status) | head -n 1") == 0);
+    REQUIRE(run.shell("($TRIVIUM train run.toml 2>err; echo $? >status) | head -n 1") == 0);
     INFO(read_text(run.folder / "err"));
     CHECK(read_text(run.folder / "status") == "0\n");
+    CHECK(has(read_text(run.folder / "err"), "warning: stdout takes no more lines"));
     CHECK(has(run.said(), "trivium "));
     CHECK(list_checkpoints(run.folder / "ck").size() == 1);
     CHECK(run.losses().size() == 6);
+    // A launcher that lost its own stdout may end the ranks: with SIGTERM, so that they save.
+    std::filesystem::remove_all(run.folder / "ck");
+    run.shell("$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2 train.steps=20000 checkpoint.every=1000 2>err | head -n 1");
+    for (int i = 0; i < 1500 && list_checkpoints(run.folder / "ck").empty(); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    CHECK_FALSE(list_checkpoints(run.folder / "ck").empty());
 }
 
 TEST_CASE("room for saves is judged by the saves that are there at once")
