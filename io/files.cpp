@@ -67,12 +67,17 @@ void throw_errno(const std::string& path, std::string_view action)
     throw IoError({path, str("cannot ", action), std::strerror(error), remedy});
 }
 
-std::string read_file(const std::string& path, std::string_view what)
+std::string read_file(const std::string& path, std::string_view what, Bytes most)
 {
     const Descriptor file{open_to_read(path, what)};
     struct stat info {};
     if (::fstat(file.number, &info) != 0)
         throw_errno(path, "read");
+    const auto check_size = [&](i64 size) {
+        if (most > 0 && size > most)
+            throw UserError({path, str("is longer than ", format_bytes(most)), str("a ", what, " has at most ", most, " bytes"), str("name a ", what)});
+    };
+    check_size(info.st_size);
     std::string content(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)), '\0');
     std::size_t size = 0;
     while (true) {
@@ -86,6 +91,7 @@ std::string read_file(const std::string& path, std::string_view what)
         if (got == 0)
             break;
         size += static_cast<std::size_t>(got);
+        check_size(static_cast<i64>(size));
     }
     content.resize(size);
     return content;

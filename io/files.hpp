@@ -8,9 +8,12 @@
 
 namespace trivium {
 
-/// The whole content. UserError where `path` is missing or a folder, IoError where reading fails.
-/// `what` names the file's role in messages ("config file").
-std::string read_file(const std::string& path, std::string_view what = "file");
+/// The whole content. UserError where `path` is missing, a folder, or longer than `most` bytes (0: no limit; a device or a
+/// pipe is read no further), IoError where reading fails. `what` names the file's role in messages ("config file").
+std::string read_file(const std::string& path, std::string_view what = "file", Bytes most = 0);
+
+/// Most bytes of a config or a machine file.
+inline constexpr Bytes max_config_bytes = Bytes{1} << 20;
 
 /// Bytes of the file; 0 for a pipe or a device. Errors as read_file.
 Bytes file_size(const std::string& path, std::string_view what = "file");

@@ -62,6 +62,10 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     at_least(1, "parallel.data", c.data);
     at_least(1, "parallel.tensor", c.tensor);
     at_least(1, "parallel.pipeline", c.pipeline);
+    constexpr i64 most_ranks = i64{1} << 20; // as many as a mesh may have (ir/limits.hpp)
+    const double ranks = static_cast<double>(c.data) * static_cast<double>(c.tensor) * static_cast<double>(c.pipeline);
+    require(ranks <= static_cast<double>(most_ranks), "parallel", str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " makes more than ", most_ranks, " ranks"),
+            "use smaller degrees");
     at_least(1, "parallel.chunks", c.chunks);
     at_least(0, "parallel.threads", c.threads, 4096);
     at_least(0, "parallel.memory_limit", c.memory_limit, i64{1} << 60);

@@ -1,8 +1,11 @@
 #include "ir/factors.hpp"
 
 #include "base/check.hpp"
+#include "ir/limits.hpp"
+#include "ir/mesh.hpp"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 
@@ -59,6 +62,24 @@ Pattern parse_pattern(const std::string& text)
     throw UserError({place, problem, str("its rule is '", rule, "'"), "give operands that fit the rule"});
 }
 
+/// Names are there, combiners are known, and what stands behind the bar stands before it, too.
+void check_names(const ParsedRule& rule, std::string_view text, const std::string& place)
+{
+    std::set<std::string> names;
+    for (const auto* patterns : {&rule.operands, &rule.results})
+        for (const Pattern& pattern : *patterns) {
+            names.insert(pattern.names.begin(), pattern.names.end());
+            if (!is_combiner(pattern.combine))
+                fail(place, str("there is no combiner '", pattern.combine, "'; there are sum and lse"), text);
+        }
+    if (names.count(""))
+        fail(place, "a factor has no name", text);
+    for (const auto* listed : {&rule.replicated, &rule.indexed})
+        for (const std::string& name : *listed)
+            if (!names.count(name))
+                fail(place, str("'", name, "' stands behind the bar, and in no operand or result"), text);
+}
+
 ParsedRule parse(std::string_view text, const std::string& place)
 {
     ParsedRule rule;
@@ -79,6 +100,7 @@ ParsedRule parse(std::string_view text, const std::string& place)
         rule.operands.push_back(parse_pattern(part));
     for (const std::string& part : split(right, ','))
         rule.results.push_back(parse_pattern(part));
+    check_names(rule, text, place);
     return rule;
 }
 
@@ -86,6 +108,8 @@ ParsedRule parse(std::string_view text, const std::string& place)
 const ParsedRule& parsed_once(std::string_view text, const std::string& place)
 {
     thread_local std::unordered_map<std::string, ParsedRule> known;
+    if (known.size() > 10'000) // rules of foreign files
+        known.clear();
     const auto found = known.find(std::string(text));
     return found != known.end() ? found->second : known.emplace(std::string(text), parse(text, place)).first->second;
 }
@@ -135,7 +159,21 @@ public:
             for (std::size_t i = 0; i < star_count_; ++i)
                 dims.push_back(factor(str("*", i)));
         }
+        for (std::size_t i = 0; i < dims.size(); ++i)
+            if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) != dims.begin() + static_cast<std::ptrdiff_t>(i))
+                fail(place_, str("'", rule.factors[static_cast<std::size_t>(dims[i])].name, "' stands twice in one operand or result"), text_);
         return dims;
+    }
+
+    /// Gives sizes to factors that no operand has.
+    void take_sizes(const FactorSizes& sizes)
+    {
+        for (const auto& [name, size] : sizes)
+            if (const auto at = index_.find(name); at != index_.end() && rule.factors[static_cast<std::size_t>(at->second)].size == 0) {
+                if (size < 0 || size > max_elements)
+                    fail(place_, str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"), text_);
+                rule.factors[static_cast<std::size_t>(at->second)].size = size;
+            }
     }
 
     FactorRule rule;
@@ -143,12 +181,13 @@ public:
 private:
     int factor(const std::string& name)
     {
-        const int found = rule.find(name);
-        if (found >= 0)
-            return found;
-        rule.factors.push_back({name, FactorKind::parallel, 0});
-        return static_cast<int>(rule.factors.size()) - 1;
+        const auto [at, added] = index_.try_emplace(name, static_cast<int>(rule.factors.size()));
+        if (added)
+            rule.factors.push_back({name, FactorKind::parallel, 0});
+        return at->second;
     }
+
+    std::unordered_map<std::string, int> index_; ///< of a factor: buckets have thousands
 
     std::string_view text_;
     const std::string& place_;
@@ -194,15 +233,16 @@ FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, 
         rule.results.push_back(matcher.expand(pattern));
         rule.combine.push_back(pattern.combine);
     }
+    matcher.take_sizes(sizes);
+    std::vector<bool> in_results(rule.factors.size(), false);
+    for (const FactorList& dims : rule.results)
+        for (const int f : dims)
+            in_results[static_cast<std::size_t>(f)] = true;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         Factor& factor = rule.factors[f];
-        for (const auto& [name, size] : sizes)
-            if (name == factor.name && factor.size == 0)
-                factor.size = size;
         if (factor.size <= 0)
             fail(place, str("nothing gives the size of '", factor.name, "'"), text);
-        const auto has = [&](const FactorList& dims) { return std::find(dims.begin(), dims.end(), f) != dims.end(); };
-        if (std::none_of(rule.results.begin(), rule.results.end(), has))
+        if (!in_results[f])
             factor.kind = FactorKind::reduced;
         const auto listed = [&](const std::vector<std::string>& names) {
             const bool star = factor.name[0] == '*';

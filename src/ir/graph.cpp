@@ -62,6 +62,11 @@ std::vector<ValueId> Graph::with_role(Role role) const
     return found;
 }
 
+std::string source_place(const Graph& graph, int line)
+{
+    return graph.file.empty() ? "" : line > 0 ? str(graph.file, ":", line, ": ") : graph.file + ": ";
+}
+
 const Shape& whole_shape(const Value& value) { return value.whole.empty() ? value.type.shape : value.whole; }
 
 Box box_of(const Graph& graph, ValueId id)

@@ -60,6 +60,7 @@ struct Value {
     Init init;            ///< for parameter, state and constant
     bool decay = false;   ///< a parameter that weight decay applies to
     Sharding sharding;
+    int line = 0;         ///< of the graph's file; 0: made by the program
     Shape whole;          ///< in a local graph, of a given value: the shape over all ranks; empty: as `type`
 };
 
@@ -82,6 +83,7 @@ struct Op {
     Region region = Region::microbatch;
     Phase phase = Phase::forward;
     bool accumulate = false; ///< the last operand is an accumulator: result 0 is its buffer, added into
+    int line = 0;            ///< of the graph's file; 0: made by the program
     int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
     std::string scope;       ///< where in the model it stands, e.g. "layers.3.attn"
 };
@@ -89,10 +91,12 @@ struct Op {
 /// `out` is the content of `in`'s buffer in the next iteration of its region.
 struct Carry {
     ValueId in, out;
+    int line = 0; ///< of the graph's file; 0: made by the program
 };
 
 struct Graph {
     std::string name;
+    std::string file; ///< that it was parsed from, for messages; empty: made by the program
     Mesh mesh;
     Coordinates at; ///< of a local graph: whose it is
     std::vector<Value> values;
@@ -108,6 +112,9 @@ struct Graph {
     ValueId find(std::string_view name) const;
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
+
+/// Where a message about that line begins: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a file.
+std::string source_place(const Graph& graph, int line);
 
 /// What a local graph's given value holds of the tensor over all ranks; all of it in other graphs.
 Box box_of(const Graph& graph, ValueId value);

@@ -1,6 +1,7 @@
 #include "ir/mesh.hpp"
 
 #include "base/check.hpp"
+#include "ir/limits.hpp"
 
 #include <algorithm>
 
@@ -61,6 +62,25 @@ std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::strin
             members.push_back(r);
     }
     return members;
+}
+
+void check_mesh(const Mesh& mesh, const std::string& place)
+{
+    const auto require = [&](bool holds, const std::string& what, const std::string& problem, const std::string& remedy) {
+        if (!holds)
+            throw UserError({place + what, problem, "", remedy});
+    };
+    require(mesh.axes.size() <= max_mesh_axes, "mesh", str("has ", mesh.axes.size(), " axes, more than ", max_mesh_axes), "join axes");
+    i64 ranks = 1;
+    for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
+        const MeshAxis& axis = mesh.axes[i];
+        const std::string what = "mesh axis " + axis.name;
+        require(axis.name != "world", what, "has the name of all axes together", "give it another name");
+        require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "stands twice", "rename one of the two");
+        require(axis.size > 0, what, str("has ", axis.size, " ranks"), "give it one or more");
+        require(axis.size <= max_ranks / ranks, what, str("makes more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
+        ranks *= axis.size;
+    }
 }
 
 Stretch part_of(i64 extent, i64 parts, i64 index)

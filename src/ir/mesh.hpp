@@ -39,6 +39,8 @@ struct Mesh {
     std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
+/// Throws UserError, placed at `place`, where an axis has no rank, two have one name, or there are too many (limits.hpp).
+void check_mesh(const Mesh& mesh, const std::string& place);
 
 /// How one dimension is cut.
 struct DimSharding {
@@ -53,6 +55,8 @@ struct Partial {
     std::string combine = "sum"; ///< or "lse": the logarithm of a sum of exponentials
     bool operator==(const Partial&) const = default;
 };
+/// Whether partial values can be combined so.
+inline bool is_combiner(std::string_view name) { return name == "sum" || name == "lse"; }
 
 /// How a tensor is cut. No `dims`: fully open, nothing is known yet.
 struct Sharding {

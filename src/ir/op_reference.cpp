@@ -18,6 +18,15 @@ std::string result_types(const OpInfo& row)
     return text;
 }
 
+/// "axis rule (1) channel"
+std::string attributes(const OpInfo& row)
+{
+    std::string text = row.attrs;
+    if (const auto count = text.find(':'); count != std::string::npos)
+        text.replace(count, 2, str(" (", text[count + 1], ")"));
+    return text;
+}
+
 std::string in_place(const OpInfo& row)
 {
     std::string text = row.accumulates ? "adds into an accumulator" : "";
@@ -39,15 +48,15 @@ std::string op_reference()
     std::string text = "# Ops\n\nGenerated from `src/ir/op_table.cpp` (`trivium explain --reference ops`); a test keeps it so.\n\n"
                        "The rule names a factor for each dimension of each operand and result (`src/ir/factors.hpp`): `*` is any\n"
                        "number of dimensions, `.` a scalar; behind the bar stand the factors that need replication and, with `?`,\n"
-                       "those that are indexed. \"In place\" says which result may (or must always) live in which operand's buffer.\n\n"
-                       "| op | rule | results | gradient | flops | in place | scratch |\n|---|---|---|---|---|---|---|\n";
+                       "those that are indexed. Attributes with `?` may be missing, behind `rule` stands of how many operands; sizes of factors that no operand has are attributes, too. \"In place\" says which result may (or must always) live in which operand's buffer.\n\n"
+                       "| op | rule | attributes | results | gradient | flops | in place | scratch |\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& name : op_names()) {
         const OpInfo& row = *find_op(name);
         std::string rule = *row.rule ? row.rule : "the attribute `rule`";
         for (std::size_t at = 0; (at = rule.find('|', at)) != std::string::npos; at += 2)
             rule.insert(at, "\\");
         const std::string code = *row.rule ? "`" + rule + "`" : rule;
-        text += str("| ", name, " | ", code, " | ", result_types(row), " | ", row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "",
+        text += str("| ", name, " | ", code, " | ", attributes(row), " | ", result_types(row), " | ", row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "",
                     " | ", in_place(row), " | ", scratch(row), " |\n");
     }
     return text;

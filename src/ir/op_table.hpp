@@ -44,6 +44,9 @@ struct OpInfo {
     /// Element type of each result: '0'..'9' as that operand, 'a' accumulator of operand 0, 'd' f64,
     /// '?' the attribute "dtype".
     const char* dtypes = "0";
+    /// Its attributes, by name; `?` behind one that may be missing, `rule:N` for a rule of N operands (one or more where no
+    /// number stands). attributes.hpp has the form of each. Sizes and offsets of factors follow from the rule.
+    const char* attrs = "";
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
     /// Model flops; null: none worth counting.
     Flops (*flops)(const FactorRule&) = nullptr;
@@ -65,6 +68,9 @@ inline const OpInfo& info(const Op& op) { return info(op.kind); }
 /// The row called `name`, or null.
 const OpInfo* find_op(std::string_view name);
 std::vector<std::string> op_names();
+
+/// Where an op stands, for messages: "FILE.graph:12: layers.0.attn.matmul".
+std::string place_of(const Graph& graph, const Op& op);
 
 /// The op's factors. \pre operands exist in `graph`. Throws UserError where they do not fit.
 FactorRule rule_of(const Graph& graph, const Op& op);

@@ -28,7 +28,8 @@ std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 
-/// Parses and leaves verification to `verify`. Throws UserError with file, line and column.
+/// Parses and leaves verification to `verify`. Names are ASCII; limits.hpp says how long a text may be. Throws UserError with
+/// file, line and column. Values and ops know the lines that they stand on.
 Graph parse_graph(std::string_view text, const std::string& file);
 
 } // namespace trivium

@@ -1,7 +1,9 @@
 #include "base/check.hpp"
+#include "ir/limits.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <unordered_map>
@@ -18,6 +20,15 @@ public:
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
     {
         throw UserError({str(file_, ":", number_, ":", at_ + 1), problem, "", remedy});
+    }
+
+    int number() const { return number_; }
+
+    /// Refuses one more of what there may be `most` of.
+    void limit(std::size_t have, std::size_t most, const char* what) const
+    {
+        if (have >= most)
+            fail(str("more than ", most, " ", what), "use a smaller graph");
     }
 
     void skip()
@@ -57,7 +68,7 @@ public:
     {
         skip();
         const std::size_t begin = at_;
-        while (at_ < line_.size() && std::string_view(" \t\r,(){}=:[]\"%").find(line_[at_]) == std::string_view::npos)
+        while (at_ < line_.size() && std::string_view(" \t\r,(){}=:[]\"%#").find(line_[at_]) == std::string_view::npos)
             ++at_;
         if (begin == at_)
             fail("expected a word", "see src/ir/text.hpp for the grammar");
@@ -67,6 +78,17 @@ public:
     {
         want("%");
         return word();
+    }
+
+    i64 whole(i64 least, i64 most)
+    {
+        const std::size_t before = at_;
+        const i64 value = whole();
+        if (value < least || value > most) {
+            at_ = before;
+            fail(str(value, " is not from ", least, " to ", most), "give another number");
+        }
+        return value;
     }
 
     i64 whole()
@@ -88,6 +110,8 @@ public:
                 fail("the text has no closing quote", "close it");
             const std::string text(line_.substr(at_, end - at_));
             at_ = end + 1;
+            if (std::any_of(text.begin(), text.end(), [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
+                fail("the text is not plain ASCII", "write letters, digits and signs of ASCII");
             return text;
         }
         const std::string text = word();
@@ -109,6 +133,7 @@ public:
         while (!take(close)) {
             if (!list.empty())
                 want(",");
+            limit(list.size(), max_text_operands, "attributes");
             const std::string key = word();
             want("=");
             list.emplace_back(key, attr());
@@ -132,6 +157,7 @@ public:
         while (!take("]")) {
             if (!made.shape.empty())
                 want(",");
+            limit(made.shape.size(), max_dims, "dimensions");
             made.shape.push_back(whole());
         }
         return made;
@@ -155,6 +181,7 @@ public:
         while (!take(">")) {
             if (take("|")) {
                 while (!take(">")) {
+                    limit(made.partial.size(), max_mesh_axes + 1, "axes");
                     Partial partial{name()};
                     want(":");
                     partial.combine = name();
@@ -164,11 +191,13 @@ public:
             }
             if (!made.dims.empty())
                 want(",");
+            limit(made.dims.size(), max_dims, "dimensions");
             DimSharding dim;
             if (!take("-"))
-                do
+                do {
+                    limit(dim.axes.size(), max_mesh_axes, "axes");
                     dim.axes.push_back(name());
-                while (take("+"));
+                } while (take("+"));
             dim.open = take("?");
             made.dims.push_back(std::move(dim));
         }
@@ -188,6 +217,8 @@ public:
 
     Graph run()
     {
+        check_text();
+        graph_.file = file_;
         int number = 0;
         for (std::size_t begin = 0; begin < text_.size(); ++number) {
             const std::size_t end = std::min(text_.find('\n', begin), text_.size());
@@ -197,35 +228,66 @@ public:
             begin = end + 1;
         }
         if (in_region_)
-            throw UserError({file_, "ends within a region", "a '{' has no '}'", "close the region"});
+            throw UserError({str(file_, ":", number), "ends within a region", "a '{' has no '}'", "close the region"});
         if (graph_.name.empty())
-            throw UserError({file_, "is no graph", "it has no line 'graph NAME'", "write the graph with `trivium explain`"});
+            throw UserError({str(file_, ":1"), "is not a graph", "it has no line 'graph NAME'", "write a graph with `trivium explain CONFIG.toml --dump`"});
         return std::move(graph_);
     }
 
 private:
+    /// A text of a size that can be read, and nothing binary.
+    void check_text() const
+    {
+        if (text_.size() > max_text_bytes)
+            throw UserError({file_, str("has ", text_.size(), " bytes, more than ", max_text_bytes), "a graph's text has a limit", "use a smaller graph"});
+        if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
+            throw UserError({str(file_, ":1"), "is empty", "a graph begins with a line 'graph NAME'", "write a graph with `trivium explain CONFIG.toml --dump`"});
+        int line = 1;
+        bool comment = false;
+        for (const char c : text_) {
+            const auto byte = static_cast<unsigned char>(c);
+            const bool space = c == '\n' || c == '\t' || c == '\r';
+            if ((byte < 0x20 && !space) || byte == 0x7f || (byte >= 0x80 && !comment))
+                throw UserError({str(file_, ":", line), str("byte ", int{byte}, " is not part of a graph's text"), "outside of comments a graph is plain ASCII",
+                                 "name a text file"});
+            comment = c == '\n' ? false : comment || c == '#';
+            line += c == '\n';
+        }
+    }
+
     void line(Cursor& c)
     {
-        if (in_region_)
-            return c.take("}") ? leave() : c.take("@") ? context(c) : op(c);
+        in_region_ ? inside(c) : outside(c);
+        if (!c.done())
+            c.fail("the line goes on after its end", "remove the rest");
+    }
+
+    void inside(Cursor& c)
+    {
+        if (c.take("}"))
+            in_region_ = false;
+        else
+            c.take("@") ? context(c) : op(c);
+    }
+
+    void outside(Cursor& c)
+    {
         const std::string key = c.word();
-        if (key == "graph")
+        if (key == "graph") {
+            if (!graph_.name.empty())
+                c.fail("the graph has a name already", "keep one line 'graph NAME'");
             graph_.name = c.word();
-        else if (key == "mesh")
+        } else if (key == "mesh")
             mesh(c);
         else if (key == "at")
             place(c);
         else if (key == "carried")
             carried(c);
         else if (key == "output")
-            graph_.outputs.push_back(known(c));
+            output(c);
         else if (!enter(c, key))
             given(c, key);
-        if (!c.done())
-            c.fail("the line goes on after its end", "remove the rest");
     }
-
-    void leave() { in_region_ = false; }
 
     bool enter(Cursor& c, const std::string& key)
     {
@@ -238,17 +300,28 @@ private:
         return false;
     }
 
+    void output(Cursor& c)
+    {
+        c.limit(graph_.outputs.size(), max_text_values, "outputs");
+        graph_.outputs.push_back(known(c));
+    }
+
     void mesh(Cursor& c)
     {
+        if (!graph_.mesh.axes.empty())
+            c.fail("the graph has a mesh already", "keep one line 'mesh'");
         while (!c.done()) {
             const std::string axis = c.word();
             c.want("=");
             graph_.mesh.axes.push_back({axis, c.whole()});
+            check_mesh(graph_.mesh, str(file_, ":", c.number(), ": "));
         }
     }
 
     void place(Cursor& c)
     {
+        if (!graph_.at.empty())
+            c.fail("the graph has a place already", "keep one line 'at'");
         for (const MeshAxis& axis : graph_.mesh.axes) {
             if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
                 c.fail(str("expected the place on the axis '", axis.name, "'"), "name each axis of the mesh, in its order");
@@ -273,6 +346,8 @@ private:
         const ValueId id(graph_.values.size());
         if (!ids_.emplace(value.name, id).second)
             c.fail(str("%", value.name, " is defined twice"), "rename one of the two");
+        c.limit(graph_.values.size(), max_text_values, "values");
+        value.line = c.number();
         graph_.values.push_back(std::move(value));
         return id;
     }
@@ -291,8 +366,12 @@ private:
                 c.want(":");
                 v.type = c.type();
                 v.sharding = c.sharding();
-                if (c.take("of"))
-                    v.whole = c.type().shape;
+                if (c.take("of")) {
+                    const TensorType whole = c.type();
+                    if (whole.dtype != v.type.dtype)
+                        c.fail(str("the tensor over all ranks is ", whole, ", this rank's ", v.type), "give both one element type");
+                    v.whole = whole.shape;
+                }
                 if (c.take("init")) {
                     v.init.kind = c.word();
                     v.init.attrs = c.attrs("(", ")");
@@ -309,7 +388,8 @@ private:
     {
         const ValueId in = known(c);
         c.want("->");
-        graph_.carries.push_back({in, known(c)});
+        c.limit(graph_.carries.size(), max_text_values, "carries");
+        graph_.carries.push_back({in, known(c), c.number()});
     }
 
     void context(Cursor& c)
@@ -324,18 +404,21 @@ private:
         if (!found)
             c.fail(str("there is no phase '", phase, "'"), "use forward, backward or update");
         c.want("block");
-        block_ = static_cast<int>(c.whole());
+        block_ = static_cast<int>(c.whole(0, max_blocks - 1));
         scope_ = c.done() ? "" : c.word();
     }
 
     void op(Cursor& c)
     {
         Op made;
+        made.line = c.number();
+        c.limit(graph_.ops.size(), max_text_ops, "ops");
         std::vector<std::string> results;
         if (c.starts_with('%')) {
-            do
+            do {
+                c.limit(results.size(), max_text_operands, "results");
                 results.push_back(c.name());
-            while (c.take(","));
+            } while (c.take(","));
             c.want("=");
         }
         const std::string kind = c.word();
@@ -347,6 +430,7 @@ private:
         while (!c.take(")")) {
             if (!made.operands.empty())
                 c.want(",");
+            c.limit(made.operands.size(), max_text_operands, "operands");
             made.operands.push_back(known(c));
         }
         if (c.take("+=")) {
@@ -371,8 +455,6 @@ private:
             v.lifetime = result_lifetime(graph_, made, i);
             made.results.push_back(define(c, std::move(v)));
         }
-        if (!c.done())
-            c.fail("the line goes on after its end", "remove the rest");
         graph_.ops.push_back(std::move(made));
     }
 

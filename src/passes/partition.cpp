@@ -20,6 +20,7 @@ public:
     Partitioner(const Graph& graph, const PartitionConfig& config) : g_(graph), c_(config), b_(out_), values_(graph.values.size())
     {
         out_.name = g_.name;
+        out_.file = g_.file;
         out_.mesh = g_.mesh;
         out_.at = c_.at;
     }
@@ -303,7 +304,9 @@ private:
                     choice[a] = 0;
             }
         }
-        TRV_CHECK(best, op.scope, ".", info(op).name, " cannot be cut so that its result stays in its buffer");
+        if (!best)
+            throw UserError({place_of(g_, op), "cannot be sharded so that its result stays in its operand's buffer",
+                             "the two are sharded, or still partial, over different axes", "shard both alike"});
         emit(op, rule, *best, {});
     }
 

@@ -4,6 +4,7 @@
 #include "ir/builder.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -18,6 +19,7 @@ public:
     Cutter(const Graph& graph, const StageConfig& config)
         : g_(graph), c_(config), stages_(config.stage_of_block.empty() ? 1 : config.stage_of_block.back() + 1)
     {
+        find_homes();
         // Values of the epilogue that a stage needs are known only once it is known which parameters each stage holds.
         for (int s = 0; s < stages_; ++s)
             pull_microbatch(s);
@@ -38,12 +40,15 @@ public:
         const int me = c_.stage;
         Graph out;
         out.name = g_.name;
+        out.file = g_.file;
         out.mesh = g_.mesh;
         Builder b(out);
         std::vector<ValueId> local(g_.values.size());
         const auto use = [&](ValueId v) -> ValueId {
             if (!local[v.index()]) {
-                TRV_CHECK(!g_[v].producer, "%", g_[v].name, " is not of stage ", me);
+                if (const OpId producer = g_[v].producer)
+                    throw UserError({place_of(g_, g_[producer]), str("stage ", me, " needs %", g_[v].name, ", and does not get it"),
+                                     "no op that runs there computes it, and no message brings it", "move what reads it to its stage"});
                 Value copy = g_[v];
                 out.values.push_back(std::move(copy));
                 local[v.index()] = ValueId(out.values.size() - 1);
@@ -118,13 +123,16 @@ private:
 
     /// Whether the op runs on one stage alone, which sends the results on: in the microbatch, and where a value of it is
     /// only placed anew (a gradient that is reduced over ranks before it travels).
-    bool has_home(const Op& op) const
+    bool has_home(const Op& op) const { return home_[static_cast<std::size_t>(&op - g_.ops.data())]; }
+
+    void find_homes()
     {
-        if (op.region == Region::microbatch)
-            return true;
-        const OpId producer = op.operands.empty() ? OpId{} : g_[op.operands[0]].producer;
-        return info(op).placement && op.region == Region::epilogue && producer && has_home(g_[producer]) &&
-               stage_of(g_[producer]) == stage_of(op);
+        for (const Op& op : g_.ops) {
+            const OpId producer = op.operands.empty() ? OpId{} : g_[op.operands[0]].producer;
+            home_.push_back(op.region == Region::microbatch ||
+                            (info(op).placement && op.region == Region::epilogue && producer && home_[producer.index()] &&
+                             stage_of(g_[producer]) == stage_of(op)));
+        }
     }
 
     void pull_microbatch(int stage)
@@ -138,25 +146,30 @@ private:
             }
     }
 
-    /// Makes `v` available on `stage`.
-    void pull(ValueId v, int stage)
+    /// Makes `wanted` available on `stage`, with what it takes to compute it there. No recursion: chains may be long.
+    void pull(ValueId wanted, int wanted_on)
     {
-        if (!g_[v].producer) {
-            held_[v].insert(stage);
-            return;
+        std::vector<std::pair<ValueId, int>> open{{wanted, wanted_on}};
+        while (!open.empty()) {
+            auto [v, stage] = open.back();
+            open.pop_back();
+            if (!g_[v].producer) {
+                held_[v].insert(stage);
+                continue;
+            }
+            const std::size_t i = g_[v].producer.index();
+            const Op& op = g_.ops[i];
+            if (has_home(op) && stage_of(op) != stage) {
+                channels_.emplace(Crossing{v, stage}, 0);
+                stage = stage_of(op);
+            }
+            if (op.region == Region::microbatch)
+                continue;
+            if (!runs_[i].insert(stage).second || info(op).contributes)
+                continue;
+            for (const ValueId operand : op.operands)
+                open.emplace_back(operand, stage);
         }
-        const std::size_t i = g_[v].producer.index();
-        const Op& op = g_.ops[i];
-        if (has_home(op) && stage_of(op) != stage) {
-            channels_.emplace(Crossing{v, stage}, 0);
-            stage = stage_of(op);
-        }
-        if (op.region == Region::microbatch)
-            return;
-        if (!runs_[i].insert(stage).second || info(op).contributes)
-            return;
-        for (const ValueId operand : op.operands)
-            pull(operand, stage);
     }
 
     /// An update in place runs wherever what it updates is held.
@@ -171,22 +184,36 @@ private:
                             pull(v, stage);
     }
 
-    /// Stages that have `v` without more ado.
-    std::set<int> available(ValueId v)
+    /// Stages that already hold `wanted`, or hold all that it is computed from. No recursion: chains may be long.
+    std::set<int> available(ValueId wanted)
     {
-        if (!g_[v].producer)
-            return held_[v];
-        const Op& op = g_[g_[v].producer];
-        if (has_home(op))
-            return {stage_of(op)};
-        if (!runs_[g_[v].producer.index()].empty() && !info(op).contributes)
-            return runs_[g_[v].producer.index()];
-        std::set<int> all;
-        for (int s = 0; s < stages_; ++s)
-            all.insert(s);
-        for (const ValueId operand : op.operands)
-            std::erase_if(all, [&, there = available(operand)](int s) { return !there.count(s); });
-        return all;
+        std::map<ValueId, std::set<int>> known;
+        std::vector<ValueId> open{wanted};
+        while (!open.empty()) {
+            const ValueId v = open.back();
+            const OpId producer = g_[v].producer;
+            const auto runs = producer ? runs_[producer.index()] : std::set<int>{};
+            if (known.count(v))
+                open.pop_back();
+            else if (!producer)
+                known[v] = held_[v];
+            else if (has_home(g_[producer]))
+                known[v] = {stage_of(g_[producer])};
+            else if (!runs.empty() && !info(g_[producer]).contributes)
+                known[v] = runs;
+            else if (const auto unknown = std::find_if(g_[producer].operands.begin(), g_[producer].operands.end(), [&](ValueId o) { return !known.count(o); });
+                     unknown != g_[producer].operands.end())
+                open.push_back(*unknown);
+            else {
+                std::set<int> all;
+                for (int s = 0; s < stages_; ++s)
+                    all.insert(s);
+                for (const ValueId operand : g_[producer].operands)
+                    std::erase_if(all, [&, &there = known[operand]](int s) { return !there.count(s); });
+                known[v] = all;
+            }
+        }
+        return known[wanted];
     }
 
     /// The stage whose copy of `v` counts where each counts once.
@@ -253,9 +280,9 @@ private:
     /// What an accumulator holds goes later, when it is final.
     void send_now(Builder& b, ValueId v, ValueId here, Region region)
     {
-        for (int to = 0; to < stages_; ++to)
-            if (const Crossing crossing{v, to}; channels_.count(crossing) && (region == Region::epilogue || !in_epilogue(crossing)))
-                send(b, crossing, here, region);
+        for (auto at = channels_.lower_bound({v, 0}); at != channels_.end() && at->first.value == v; ++at)
+            if (region == Region::epilogue || !in_epilogue(at->first))
+                send(b, at->first, here, region);
     }
 
     const Graph& g_;
@@ -265,6 +292,7 @@ private:
     std::map<ValueId, std::set<int>> held_;  ///< values that no op computes: the stages that have them
     std::map<Crossing, int> channels_;
     std::map<ValueId, int> contributor_;
+    std::vector<bool> home_; ///< by op: has_home
 };
 
 } // namespace
@@ -292,29 +320,36 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
     }
     const auto blocks = static_cast<i64>(cost.size());
     if (stages > blocks)
-        throw UserError({"parallel.pipeline", str(stages, " stages for a model of ", blocks, " blocks"),
-                         str(blocks - 2, " layers, and a block before and behind them"),
-                         str("set parallel.pipeline to ", blocks, " or less")});
-    // best[k][n]: the least cost of the costliest of k stages over the first n blocks; `from` its last stage's begin.
+        throw UserError({graph.file.empty() ? "parallel.pipeline" : graph.file + ": mesh axis pipeline", str(stages, " stages for a model of ", blocks, " blocks"),
+                         str(std::max<i64>(blocks - 2, 0), " layers, and a block before and behind them"),
+                         str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
+    // best[n]: the least cost of the costliest of k stages over the first n blocks; from[k][n]: where its last stage begins.
     const auto s = static_cast<std::size_t>(stages), n = cost.size();
     std::vector<double> sum(n + 1, 0);
     for (std::size_t i = 0; i < n; ++i)
         sum[i + 1] = sum[i] + cost[i];
-    std::vector<std::vector<double>> best(s + 1, std::vector<double>(n + 1, 0));
-    std::vector<std::vector<std::size_t>> from(s + 1, std::vector<std::size_t>(n + 1, 0));
-    for (std::size_t end = 1; end <= n; ++end)
-        best[1][end] = sum[end];
-    for (std::size_t k = 2; k <= s; ++k)
+    std::vector<double> best = sum, next(n + 1, 0);
+    std::vector<std::vector<std::uint32_t>> from(s + 1, std::vector<std::uint32_t>(n + 1, 0));
+    for (std::size_t k = 2; k <= s; ++k) {
         for (std::size_t end = k; end <= n; ++end) {
-            best[k][end] = -1;
-            for (std::size_t begin = k - 1; begin < end; ++begin) {
-                const double worst = std::max(best[k - 1][begin], sum[end] - sum[begin]);
-                if (best[k][end] < 0 || worst < best[k][end]) {
-                    best[k][end] = worst;
-                    from[k][end] = begin;
-                }
+            // As `begin` grows, the stages before it cost more and the last one costs less: the best is where they cross.
+            const auto first = [&](auto&& holds) {
+                std::size_t low = k - 1, high = end;
+                while (low < high)
+                    holds((low + high) / 2) ? high = (low + high) / 2 : low = (low + high) / 2 + 1;
+                return low;
+            };
+            const std::size_t cross = first([&](std::size_t begin) { return best[begin] >= sum[end] - sum[begin]; });
+            std::size_t begin = cross;
+            if (cross == end || (cross > k - 1 && sum[end] - sum[cross - 1] <= best[cross])) {
+                const double least = sum[end] - sum[cross - 1];
+                begin = first([&](std::size_t at) { return sum[end] - sum[at] <= least; });
             }
+            next[end] = std::max(best[begin], sum[end] - sum[begin]);
+            from[k][end] = static_cast<std::uint32_t>(begin);
         }
+        std::swap(best, next);
+    }
     std::vector<int> stage_of(n);
     for (std::size_t k = s, end = n; k > 0; end = from[k][end], --k)
         std::fill(stage_of.begin() + static_cast<std::ptrdiff_t>(from[k][end]), stage_of.begin() + static_cast<std::ptrdiff_t>(end),

@@ -44,7 +44,8 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
         return 0;
     const i64 ranks = graph.mesh.ranks_along(text_attr(op.attrs, "axis"));
     const bool both_ways = in == out && has_attr(op.attrs, "combine");
-    return (both_ways ? 2 : 1) * std::max(in, out) * (ranks - 1) / ranks;
+    const Bytes all = (both_ways ? 2 : 1) * std::max(in, out);
+    return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
 
 std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)

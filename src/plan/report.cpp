@@ -2,9 +2,12 @@
 
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
+#include "ir/text.hpp"
 #include "plan/cost.hpp"
 
+#include <algorithm>
 #include <iomanip>
+#include <limits>
 
 namespace trivium {
 
@@ -35,6 +38,115 @@ std::string communication_table(const Graph& graph)
     return out.str();
 }
 
+namespace {
+
+/// Sums of bytes end at the largest number instead of overflowing.
+Bytes plus(Bytes a, Bytes b) { return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b; }
+Bytes times(Bytes bytes, i64 n) { return n > 0 && bytes > std::numeric_limits<Bytes>::max() / n ? std::numeric_limits<Bytes>::max() : bytes * n; }
+
+std::string_view part_of_step(const Op& op) { return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region); }
+
+} // namespace
+
+std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 microbatches)
+{
+    std::vector<CommunicationTotal> totals;
+    const auto of = [&](const std::string& axis, std::string_view part) -> CommunicationTotal& {
+        const auto at = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.axis == axis && t.part == part; });
+        return at != totals.end() ? *at : totals.emplace_back(CommunicationTotal{axis, std::string(part)});
+    };
+    std::vector<std::string> axes;
+    for (const MeshAxis& axis : graph.mesh.axes)
+        axes.push_back(axis.name);
+    axes.push_back("world");
+    for (const std::string& axis : axes)
+        for (const std::string_view part : {"prologue", "forward", "backward", "epilogue"})
+            for (const Op& op : graph.ops) {
+                if (!info(op).communicates || text_attr(op.attrs, "axis") != axis || part_of_step(op) != part)
+                    continue;
+                CommunicationTotal& total = of(axis, part);
+                total.times = op.region == Region::microbatch ? microbatches : 1;
+                ++(has_attr(op.attrs, "to") ? total.sent : has_attr(op.attrs, "from") ? total.received : total.collectives);
+                total.bytes = plus(total.bytes, bytes_sent(graph, op));
+            }
+    std::vector<CommunicationTotal> rows;
+    const auto add = [](CommunicationTotal& sum, const CommunicationTotal& t) {
+        sum.collectives += t.times * t.collectives;
+        sum.sent += t.times * t.sent;
+        sum.received += t.times * t.received;
+        sum.bytes = plus(sum.bytes, times(t.bytes, t.times));
+    };
+    CommunicationTotal all{"all", "step"};
+    int steps = 0;
+    for (std::size_t i = 0; i < totals.size(); ++i) {
+        if (i == 0 || totals[i].axis != totals[i - 1].axis) {
+            CommunicationTotal step{totals[i].axis, "step"};
+            std::size_t end = i;
+            for (; end < totals.size() && totals[end].axis == totals[i].axis; ++end) {
+                rows.push_back(totals[end]);
+                add(step, totals[end]);
+            }
+            rows.push_back(step);
+            add(all, step);
+            ++steps;
+        }
+    }
+    if (steps > 1)
+        rows.push_back(all);
+    return rows;
+}
+
+std::string totals_table(const std::vector<CommunicationTotal>& totals)
+{
+    std::ostringstream out;
+    out << "  " << std::left << std::setw(10) << "axis" << std::setw(26) << "in" << std::right << std::setw(12) << "collectives" << std::setw(8) << "sends"
+        << std::setw(10) << "receives" << std::setw(14) << "bytes sent" << "\n";
+    for (const CommunicationTotal& t : totals) {
+        const bool sum = t.part == "step";
+        const bool each = t.part == "forward" || t.part == "backward";
+        out << "  " << std::left << std::setw(10) << t.axis << std::setw(26) << (sum ? "= an optimizer step" : each ? str(t.part, " of a microbatch, x", t.times) : t.part)
+            << std::right << std::setw(12) << t.collectives << std::setw(8) << t.sent << std::setw(10) << t.received << std::setw(14) << format_bytes(t.bytes)
+            << "\n";
+    }
+    return out.str();
+}
+
+std::string sharding_table(const Graph& graph)
+{
+    std::ostringstream out;
+    for (const Value& v : graph.values)
+        out << "  " << std::left << std::setw(44) << "%" + v.name << " " << std::setw(22) << to_string(v.type) << " " << std::setw(26) << to_text(v.sharding) << " "
+            << (v.sharding.origin.empty() ? "" : "by ") << v.sharding.origin << "\n";
+    return out.str();
+}
+
+std::string flops_table(const Graph& graph)
+{
+    std::vector<std::pair<std::string, std::pair<int, Flops>>> kinds;
+    for (const Op& op : graph.ops) {
+        const std::string name = info(op).name;
+        auto at = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == name; });
+        if (at == kinds.end())
+            at = kinds.insert(kinds.end(), {name, {0, 0}});
+        at->second.first += 1;
+        at->second.second += flops_of(graph, op);
+    }
+    std::ostringstream out;
+    for (const auto& [name, count] : kinds)
+        out << "  " << std::left << std::setw(20) << name << " " << std::right << std::setw(5) << count.first << "  " << std::setw(10) << format_si(count.second)
+            << " flops\n";
+    return out.str();
+}
+
+const char* const sharding_legend =
+    "# a type: bf16[4,128], the element type and the extents, outermost first; [] is a scalar.\n"
+    "# a sharding: <data,tensor+data,-|tensor:sum> names, per dimension, the mesh axes over which it is sharded, major first, - for none;\n"
+    "#   behind the bar stand axes over which the value is still partial: to be combined by sum, or by lse (log of a sum of exponentials).\n";
+const char* const rule_legend =
+    "# letters in rules: b sequences, s tokens (t of keys), d width, g key-value heads, r query heads each, e head size, f feed-forward, v vocabulary;\n"
+    "#   x0, x1, … the dimensions of what is communicated, y the one that it changes; * any dimensions, . a scalar.\n";
+const char* const steps_legend = "# a line: number, queue, microbatch (mb0) or step, op (buffers read @offset in bytes) -> (buffers written), and the Steps waited for.\n";
+
 std::string memory_table(const MemoryPlan& plan)
 {
     std::ostringstream out;
@@ -50,7 +162,8 @@ std::string memory_table(const MemoryPlan& plan)
     out << "arena\n";
     row("kept over the run", plan.kept);
     row("within a step", plan.transient);
-    row("arena", plan.arena, str("(", plan.lower_bound * 100 / std::max<Bytes>(plan.arena, 1), " % filled at the peak)"));
+    const Bytes unit = plan.arena > (Bytes{1} << 50) ? 1024 : 1; // of petabytes a hundred times would overflow
+    row("arena", plan.arena, str("(", plan.lower_bound / unit * 100 / std::max<Bytes>(plan.arena / unit, 1), " % filled at the peak)"));
     if (plan.snapshot > 0)
         row("snapshot beside it", plan.snapshot, "(in the host's memory, for checkpoints)");
     row("process beside it", plan.process, "(constant of the machine file)");

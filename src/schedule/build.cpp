@@ -88,6 +88,7 @@ public:
         for (const Op& op : graph.ops)
             if (info(op).communicates && queue_of(op) == static_cast<int>(schedule_.queues.size()))
                 schedule_.queues.push_back(queue_name(op));
+        check_size();
         last_on_queue_.resize(schedule_.queues.size());
         exchange_.resize(schedule_.queues.size());
         exchange_bytes_.resize(schedule_.queues.size(), 0);
@@ -115,6 +116,20 @@ public:
     Schedule result() { return std::move(schedule_); }
 
 private:
+    /// What follows takes memory by Steps and queues.
+    void check_size() const
+    {
+        constexpr i64 most_steps = i64{1} << 22, most_clocks = i64{1} << 27;
+        const auto ops = static_cast<i64>(graph_.ops.size()), queues = static_cast<i64>(schedule_.queues.size());
+        const i64 most = most_steps / std::max<i64>(ops, 1);
+        if (config_.microbatches > most)
+            throw UserError({"train.micro_batch", str("makes ", config_.microbatches, " microbatches of ", ops, " ops, more than 2^22 Steps"),
+                             "every Step of an optimizer step is planned", "raise train.micro_batch, lower train.global_batch, or use more data ranks"});
+        if (queues > most_clocks / std::max<i64>(ops * config_.microbatches, 1))
+            throw UserError({source_place(graph_, 0) + "graph '" + graph_.name + "'", str("has ", ops, " ops on ", queues, " queues"),
+                             "each axis and each channel to a peer is a queue", "use fewer channels"});
+    }
+
     void run(const std::vector<Task>& tasks, bool trains)
     {
         for (const ValueId v : graph_.with_role(Role::hyper))
@@ -250,6 +265,10 @@ private:
             Buffer made;
             made.name = slot == 0 ? value.name : str(value.name, "#", slot);
             made.bytes = value.type.bytes();
+            if (made.bytes > max_buffers - bytes_)
+                throw UserError({source_place(graph_, value.line) + "%" + value.name, "the buffers up to it have more than 2^60 bytes",
+                                 str("there are ", schedule_.slots, " microbatches in flight"), "use a smaller model or batch, or shard it over more ranks"});
+            bytes_ += made.bytes;
             made.lifetime = value.lifetime;
             made.kind = kind_of(graph_, root);
             slots[slot] = BufferId(schedule_.buffers.size());
@@ -391,6 +410,8 @@ private:
     std::vector<StepId> last_on_queue_;
     std::vector<std::vector<OpId>> early_; ///< by op of the backward pass: collectives that may begin behind it
     std::vector<bool> done_;               ///< ops of the epilogue that have their Step
+    static constexpr Bytes max_buffers = Bytes{1} << 60;
+    Bytes bytes_ = 0; ///< of the buffers made so far, but for scratch
     BufferId scratch_[4];
     Bytes scratch_bytes_[4] = {};
     std::vector<BufferId> exchange_; ///< by queue

@@ -1,14 +1,13 @@
 // `trivium explain`: the graph, the Steps and the memory of a run, or of a graph in a file.
 #include "base/check.hpp"
 #include "io/config_file.hpp"
+#include "io/config_value.hpp"
+#include "io/files.hpp"
+#include "ir/limits.hpp"
 #include "ir/op_reference.hpp"
 #include "ir/text.hpp"
-#include "passes/bucket.hpp"
-#include "passes/partition.hpp"
-#include "passes/propagate.hpp"
-#include "passes/simplify.hpp"
-#include "passes/stage.hpp"
 #include "plan/cost.hpp"
+#include "plan/graph_file.hpp"
 #include "plan/report.hpp"
 #include "schedule/commands.hpp"
 #include "train/command.hpp"
@@ -17,7 +16,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <fstream>
 
 namespace trivium {
 
@@ -33,12 +31,6 @@ struct ExplainArguments {
     std::string machine = default_machine();
     i64 rank = 0;
 };
-
-void require_rank(i64 rank, i64 ranks)
-{
-    if (rank >= ranks)
-        throw UserError({"--rank", str("there is no rank ", rank), str("the grid has ", ranks), str("give 0 to ", ranks - 1)});
-}
 
 nlohmann::ordered_json shardings_json(const Graph& graph)
 {
@@ -63,69 +55,46 @@ nlohmann::ordered_json communication_json(const Graph& graph)
     return all;
 }
 
-/// A graph in a file is whole, or one rank's (it says `at`). Where a whole one has a mesh of several ranks, `rank`'s part of
-/// it is made.
+nlohmann::ordered_json totals_json(const std::vector<CommunicationTotal>& totals)
+{
+    nlohmann::ordered_json all = nlohmann::json::array();
+    for (const CommunicationTotal& t : totals)
+        all.push_back({{"axis", t.axis}, {"part", t.part}, {"times", t.times}, {"collectives", t.collectives}, {"sends", t.sent}, {"receives", t.received},
+                       {"bytes_sent", t.bytes}});
+    return all;
+}
+
+std::string suffix_of(const std::string& path)
+{
+    const auto slash = path.rfind('/');
+    const std::string name = path.substr(slash == std::string::npos ? 0 : slash + 1);
+    const auto dot = name.rfind('.');
+    return dot == std::string::npos ? "" : name.substr(dot);
+}
+
 Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
 {
-    std::ifstream in(path);
-    if (!in)
-        throw UserError({path, "cannot be read", "there is no such file, or it may not be opened", "check the path"});
-    std::stringstream text;
-    text << in.rdbuf();
+    GraphProgram made = compile_graph(read_file(path, "graph file", static_cast<Bytes>(max_text_bytes)), path, machine, rank);
     Compiled compiled;
-    compiled.programs.push_back({parse_graph(text.str(), path)});
-    Program& program = compiled.programs[0];
-    const bool local = !program.graph.at.empty();
-    verify(program.graph, local ? Level::local : Level::global);
-    program.sharded = program.graph;
-    ScheduleConfig schedule;
-    schedule.scratch = machine.scratch;
-    const bool communicates = std::any_of(program.graph.ops.begin(), program.graph.ops.end(), [](const Op& op) { return info(op).communicates; });
-    if (communicates && !local)
-        throw UserError({path, "is one stage's graph, before it is one rank's", "it communicates, and has no line `at`",
-                         "give the graph of all ranks, or one that a later pass has made (explain --dump)"});
-    if (const Mesh mesh = program.graph.mesh; mesh.ranks() > 1 && !local) {
-        require_rank(rank, mesh.ranks());
-        const Coordinates at = mesh.coordinates(rank);
-        program.sharded = propagate(std::move(program.graph));
-        verify(program.sharded, Level::sharded);
-        program.graph = program.sharded;
-        if (schedule.stages = mesh.size("pipeline"); schedule.stages > 1) {
-            schedule.stage = at[static_cast<std::size_t>(mesh.find("pipeline"))];
-            program.graph = cut_stage(program.graph, {balance_stages(program.graph, schedule.stages), static_cast<int>(schedule.stage), "pipeline"});
-        }
-        program.graph = bucket(simplify(partition(program.graph, {at, "pipeline"})), {});
-    }
-    program.schedule = build_schedule(program.graph, schedule);
-    compiled.memory = plan_memory({&program.schedule}, {});
+    compiled.programs.push_back({std::move(made.graph), 1, std::move(made.schedule), std::move(made.sharded)});
+    compiled.memory = made.memory;
     return compiled;
 }
 
-/// Each value with how it is cut, and what decided that.
-std::string sharding_table(const Graph& graph)
+/// A file that is neither a graph by its name nor a config by what stands in it is refused for its name.
+RunConfig config_to_explain(const ConfigArguments& arguments)
 {
-    std::string text;
-    for (const Value& v : graph.values)
-        text += fmt::format("  {:<44} {:<22} {:<26} {}\n", "%" + v.name, to_string(v.type), to_text(v.sharding),
-                            v.sharding.origin.empty() ? "" : "by " + v.sharding.origin);
-    return text;
-}
-
-std::string flops_table(const Graph& graph)
-{
-    std::vector<std::pair<std::string, std::pair<int, Flops>>> kinds;
-    for (const Op& op : graph.ops) {
-        const std::string name = info(op).name;
-        auto at = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return k.first == name; });
-        if (at == kinds.end())
-            at = kinds.insert(kinds.end(), {name, {0, 0}});
-        at->second.first += 1;
-        at->second.second += flops_of(graph, op);
+    const std::string suffix = suffix_of(arguments.file);
+    if (suffix.empty() || suffix == ".toml")
+        return load_config(arguments);
+    const std::string text = read_file(arguments.file, "config file", max_config_bytes);
+    try {
+        parse_toml(text, arguments.file);
+    } catch (const UserError&) {
+        throw UserError({arguments.file, str("is neither a config nor a graph: its name ends in '", suffix, "', and it is not valid TOML"), "",
+                         "name a CONFIG.toml or a FILE.graph"});
     }
-    std::string text;
-    for (const auto& [name, count] : kinds)
-        text += fmt::format("  {:<20} {:>5}  {:>10} flops\n", name, count.first, format_si(count.second));
-    return text;
+    return load_config(arguments);
 }
 
 /// docs/config.md.
@@ -162,7 +131,7 @@ int explain(const ExplainArguments& a)
     if (is_graph) {
         compiled = compile_file(a.config.file, machine, a.rank);
     } else {
-        const RunConfig config = load_config(a.config);
+        const RunConfig config = config_to_explain(a.config);
         require_rank(a.rank, rank_count(config.parallel));
         compiled = compile_training(config, {machine, {a.skip, a.dump}, a.rank});
         std::vector<std::string> passes;
@@ -194,8 +163,10 @@ int explain(const ExplainArguments& a)
             out["graph"] = to_text(program->graph);
         if (wanted("shardings"))
             out["shardings"] = shardings_json(program->sharded);
-        if (wanted("communication"))
+        if (wanted("communication")) {
             out["communication"] = communication_json(program->graph);
+            out["communication_totals"] = totals_json(communication_totals(program->graph, program->microbatches));
+        }
         if (wanted("steps"))
             out["steps"] = to_text(program->schedule, program->graph);
         if (wanted("memory"))
@@ -209,16 +180,19 @@ int explain(const ExplainArguments& a)
             fmt::print("  {:<16} {:>9.3f} ms{}\n", r.name, 1e3 * r.seconds, r.skipped ? "  skipped" : "");
     }
     if (wanted("shardings"))
-        fmt::print("# shardings, over all ranks\n{}", sharding_table(program->sharded));
-    if (wanted("communication") && program->graph.mesh.ranks() > 1)
+        fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
+    if (wanted("communication") && program->graph.mesh.ranks() > 1) {
         fmt::print("# communication of rank {}: where, what, along which axis, tensors, bytes sent a time, times a microbatch or step\n{}", a.rank,
                    communication_table(program->graph));
+        fmt::print("# totals of rank {} per axis, then all of an optimizer step; bytes are those that a rank sends, on average\n{}", a.rank,
+                   totals_table(communication_totals(program->graph, program->microbatches)));
+    }
     if (wanted("ops"))
         fmt::print("# ops of one microbatch and step\n{}", flops_table(program->graph));
     if (wanted("graph"))
-        fmt::print("# graph\n{}", to_text(program->graph));
+        fmt::print("# graph\n{}{}{}", sharding_legend, rule_legend, to_text(program->graph));
     if (wanted("steps"))
-        fmt::print("# steps\n{}", to_text(program->schedule, program->graph));
+        fmt::print("# steps\n{}{}", steps_legend, to_text(program->schedule, program->graph));
     if (wanted("commands"))
         fmt::print("# commands to a device, had it one launch a Step\n{}", to_text(lower(program->schedule), program->schedule, program->graph));
     if (wanted("memory"))

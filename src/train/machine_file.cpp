@@ -10,20 +10,21 @@ namespace trivium {
 
 namespace {
 
-/// Sizes and rates are above zero; so are times, or zero.
+/// Sizes are from 1 byte to 1 PiB, rates from 1 on; times may be zero.
 void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
 {
     for (const KeyPlace& key : keys) {
         const bool time = key.name == "launch" || key.name == "link_latency";
-        const auto check = [&](double value) {
-            if (!std::isfinite(value) || value < 0 || (value == 0 && !time))
-                throw UserError({path, str(key.name, " = ", value), str("it must be a finite number ", time ? "from 0 on" : "above 0"),
+        // Larger ones are slips, and their sums would overflow.
+        const auto check = [&](double value, double least, double most) {
+            if (!(std::isfinite(value) && value <= most && (value >= least || (value == 0 && time))))
+                throw UserError({path, str(key.name, " = ", value), str("it must be a finite number ", time ? "from 0 on" : "above 0", ", and from ", least, " to ", most),
                                  "measure the machine again with `trivium check --output`"});
         };
         if (const auto* real = std::get_if<double*>(&key.value))
-            check(**real);
+            check(**real, time ? 1e-12 : 1, time ? 1e6 : 1e24);
         if (const auto* whole = std::get_if<i64*>(&key.value))
-            check(static_cast<double>(**whole));
+            check(static_cast<double>(**whole), 1, 0x1p50);
     }
 }
 

@@ -1,6 +1,8 @@
 // A damaged text is refused as a user's mistake, or means something; it is never a bug, a crash or a hang.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "explain_text.hpp"
+#include "golden/golden.hpp"
 #include "io/config_file.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
@@ -9,6 +11,8 @@
 #include "passes/autodiff.hpp"
 #include "passes/optimizer.hpp"
 #include "soak_settings.hpp"
+
+#include <filesystem>
 
 using namespace trivium;
 
@@ -51,7 +55,7 @@ std::string small_graph()
 
 TEST_CASE("damaged graphs are refused or print as they parse")
 {
-    fuzz(small_graph(), soak::Budget(2), [](const std::string& text) {
+    fuzz(small_graph(), soak::Budget(3), [](const std::string& text) {
         const Graph graph = parse_graph(text, "damaged.graph");
         const std::string printed = to_text(graph);
         if (to_text(parse_graph(printed, "printed.graph")) != printed)
@@ -60,12 +64,25 @@ TEST_CASE("damaged graphs are refused or print as they parse")
     });
 }
 
+TEST_CASE("explain refuses a damaged graph, or makes a sound program of it")
+{
+    std::vector<std::string> graphs;
+    for (const auto& entry : std::filesystem::directory_iterator(test_file("fuzz/seeds/graph_text")))
+        graphs.push_back(read_text("fuzz/seeds/graph_text/" + entry.path().filename().string()));
+    REQUIRE(graphs.size() >= 9);
+    for (const std::string& graph : graphs)
+        explain_text(graph);
+    std::size_t next = 0;
+    std::mt19937_64 words(soak::seed());
+    fuzz("graph", soak::Budget(3), [&](const std::string&) { explain_text(mutate_graph(graphs[next++ % graphs.size()], words)); });
+}
+
 TEST_CASE("damaged configs are refused or make a run")
 {
     RunConfig config;
     config.model = preset("llama-5m");
     config.data.train = "train.h5";
-    fuzz(to_toml(config), soak::Budget(2), [](const std::string& text) {
+    fuzz(to_toml(config), soak::Budget(3), [](const std::string& text) {
         RunConfig read = parse_config(text, "damaged.toml");
         if (to_toml(parse_config(to_toml(read), "printed.toml")) != to_toml(read))
             throw std::runtime_error("prints as another config than it parses to:\n" + to_toml(read));

@@ -3,9 +3,12 @@
 #include "catch.hpp"
 #include "golden/golden.hpp"
 #include "ir/builder.hpp"
+#include "ir/limits.hpp"
+#include "ir/op_table.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 
+#include <cctype>
 #include <filesystem>
 
 using namespace trivium;
@@ -16,7 +19,8 @@ namespace {
 std::string complaint(const std::string& text, const std::string& file)
 {
     try {
-        verify(parse_graph(text, file), Level::global);
+        const Graph graph = parse_graph(text, file);
+        verify(graph, graph.at.empty() ? Level::global : Level::local);
     } catch (const UserError& error) {
         CHECK(error.exit_status() == 2);
         return error.what();
@@ -63,9 +67,39 @@ TEST_CASE("each file of tests/errors fails as its first line says")
         INFO("want: " << want << "\ngot: " << got);
         CHECK(contains(got, want));
         CHECK(contains(got, "remedy: "));
+        CHECK(got.rfind(name + ":", 0) == 0); // FILE:line: problem
+        CHECK((got.size() > name.size() + 1 && std::isdigit(static_cast<unsigned char>(got[name.size() + 1])) != 0));
         ++files;
     }
-    CHECK(files >= 55);
+    CHECK(files >= 105);
+}
+
+TEST_CASE("a text that is too long, or has too many values, ops or operands, is refused")
+{
+    const auto many = [](std::size_t n, const std::string& begin, const std::string& line) {
+        std::string text = begin;
+        for (std::size_t i = 0; i < n; ++i)
+            text += line.substr(0, line.find('#')) + std::to_string(i) + line.substr(line.find('#') + 1);
+        return text;
+    };
+    CHECK(contains(complaint(std::string(max_text_bytes + 1, '\n'), "long.graph"), "long.graph: has 67108865 bytes, more than 67108864"));
+    CHECK(contains(complaint(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"), "more than 200000 values"));
+    CHECK(contains(complaint(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n", "%y# = gelu(%x) : f32[2]\n"), "o.graph"), "more than 100000 ops"));
+    std::string operands = "%x";
+    for (std::size_t i = 0; i < max_text_operands; ++i)
+        operands += ", %x";
+    CHECK(contains(complaint("graph g\nparameter %x : f64[]\nepilogue {\n  %y = stack(" + operands + ") : f64[2]\n}\n", "w.graph"),
+                   "more than 10000 operands"));
+}
+
+TEST_CASE("the largest legal shapes do not overflow")
+{
+    const Graph graph = parse_graph("graph g\nmesh tensor=1048576\nat tensor=7\nparameter %x : bf16[1048576,268435456]\n"
+                                    "microbatch {\n  %y = all_reduce(%x) {axis=\"tensor\", combine=\"sum\", rule=\"x0 x1 -> x0 x1\"} : bf16[1048576,268435456]\n"
+                                    "  %z = matmul(%x, %x) {rule=\"m k, n k -> m n\"} : bf16[1048576,1048576]\n}\n", "large.graph");
+    verify(graph, Level::local);
+    CHECK(bytes_of(graph, graph.ops[0]) == Bytes{4} << 48);
+    CHECK(flops_of(graph, graph.ops[1]) == 2 * 0x1p20 * 0x1p20 * 0x1p28);
 }
 
 TEST_CASE("verify sees what no text can say")
@@ -82,6 +116,7 @@ TEST_CASE("verify sees what no text can say")
     g[x].role = Role::computed;
     CHECK(contains(complaint(g), "%x: a value is computed by an op, or is given: not both"));
     g = small_graph();
+    g.mesh.axes = {{"data", 2}};
     g[y].sharding.partial = {{"data"}};
     CHECK(contains(complaint(g), "%y: a partial value in a global graph"));
     CHECK(complaint(g, Level::local) == "");

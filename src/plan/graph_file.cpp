@@ -1,0 +1,54 @@
+#include "plan/graph_file.hpp"
+
+#include "base/check.hpp"
+#include "ir/text.hpp"
+#include "ir/verify.hpp"
+#include "passes/bucket.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
+#include "passes/simplify.hpp"
+#include "passes/stage.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+void require_rank(i64 rank, i64 ranks)
+{
+    if (rank < 0 || rank >= ranks)
+        throw UserError({"--rank", str("there is no rank ", rank), str("the grid has ", ranks), str("give 0 to ", ranks - 1)});
+}
+
+GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
+{
+    GraphProgram program;
+    Graph graph = parse_graph(text, file);
+    const bool local = !graph.at.empty();
+    verify(graph, local ? Level::local : Level::global);
+    const auto message = std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; });
+    if (message != graph.ops.end() && !local)
+        throw UserError({place_of(graph, *message), "communicates in a graph that is not one rank's", "the graph has no line `at`",
+                         "give the graph of all ranks, or one that a later pass has made (explain --dump)"});
+    ScheduleConfig schedule;
+    schedule.scratch = machine.scratch;
+    program.sharded = graph;
+    if (const Mesh mesh = graph.mesh; mesh.ranks() > 1 && !local) {
+        require_rank(rank, mesh.ranks());
+        const Coordinates at = mesh.coordinates(rank);
+        graph = propagate(std::move(graph));
+        verify(graph, Level::sharded);
+        program.sharded = graph;
+        if (schedule.stages = mesh.size("pipeline"); schedule.stages > 1) {
+            schedule.stage = at[static_cast<std::size_t>(mesh.find("pipeline"))];
+            graph = cut_stage(graph, {balance_stages(graph, schedule.stages), static_cast<int>(schedule.stage), "pipeline"});
+        }
+        graph = bucket(simplify(partition(graph, {at, "pipeline"})), {});
+        verify(graph, Level::local);
+    }
+    program.graph = std::move(graph);
+    program.schedule = build_schedule(program.graph, schedule);
+    program.memory = plan_memory({&program.schedule}, {});
+    return program;
+}
+
+} // namespace trivium
