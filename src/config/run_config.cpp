@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -83,6 +84,21 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             "make global_batch a multiple of parallel.data");
 }
 
+/// Sums of bytes over the graph of all ranks fit into 64 bits (ir/limits.hpp: 2^58 bytes). Generous bounds, as real numbers.
+void validate_size(const RunConfig& config)
+{
+    const ModelConfig& m = config.model;
+    constexpr double most = 0x1p58;
+    const double parameters = static_cast<double>(parameter_count(m));
+    require(64 * parameters <= most, "model", str("has ", format_si(parameters), " parameters, more than 2^52"), "lower layers, dim, ffn_dim or vocab");
+    const i64 sequences = micro_batch(config) * config.parallel.data;
+    const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
+    const double wide = static_cast<double>(std::max(m.dim, m.ffn_dim)), layers = static_cast<double>(m.layers + 2);
+    require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most, "train.micro_batch",
+            str("makes microbatches of ", sequences, " sequences of ", m.seq, " tokens over all ranks, whose activations are too large to plan"),
+            "lower train.micro_batch, train.global_batch or model.seq");
+}
+
 } // namespace
 
 i64 micro_batch(const RunConfig& config)
@@ -107,6 +123,7 @@ void resolve_and_validate(RunConfig& config)
             str(share, " sequences per data rank do not divide into microbatches of ", micro_batch(config)),
             "make global_batch a multiple of parallel.data * train.micro_batch",
             str("global_batch = ", config.train.global_batch, ", parallel.data = ", config.parallel.data));
+    validate_size(config);
     at_least(0, "checkpoint.every", config.checkpoint.every);
     at_least(0, "checkpoint.keep", config.checkpoint.keep);
     at_least(1, "log.every", config.log.every);
