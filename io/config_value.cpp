@@ -80,6 +80,39 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
     return scaling;
 }
 
+/// What a person can do with, of what the parser says ("Error while parsing value: could not determine value type").
+struct SyntaxHint {
+    std::string reason, remedy;
+};
+
+SyntaxHint explain_syntax(std::string said)
+{
+    const auto has = [&](const char* words) { return said.find(words) != std::string::npos; };
+    const auto quoted = [&] { // the last word that it quotes
+        const std::size_t end = said.rfind('\''), begin = end == std::string::npos ? end : said.rfind('\'', end - 1);
+        return begin == std::string::npos ? "" : said.substr(begin + 1, end - begin - 1);
+    };
+    if (has("determine value type"))
+        return {"what stands behind the '=' is no number, no true or false, and no word in quotes", "put words and paths in double quotes, like precision = \"bf16\""};
+    if (has("cannot redefine existing table"))
+        return {str("[", quoted(), "] stands in the file twice"), "write the keys of both below one of them"};
+    if (has("cannot redefine existing"))
+        return {str("'", quoted(), "' has a value already"), "remove one of the two lines"};
+    if (has("parsing string") && has("control characters"))
+        return {"a string does not end on its line", "close it with the quote that it begins with"};
+    if (has("utf-8") || has("UTF-8"))
+        return {"it is not UTF-8 text", "save it as UTF-8; a binary file was given perhaps"};
+    if (has("not representable"))
+        return {str(quoted(), " is too large for a whole number"), "write it with an exponent, like 1e20, where the key takes any number"};
+    if (has("leading zero"))
+        return {"a number begins with 0", "leave the leading zeros out"};
+    if (const std::string prefix = "Error while parsing "; said.starts_with(prefix))
+        said = said.substr(prefix.size());
+    if (const std::size_t end = said.find("saw '\\n'"); end != std::string::npos)
+        said.replace(end, 8, "the line ends");
+    return {said, "write key = value lines, each below its [table] where there are tables; strings stand in double quotes"};
+}
+
 } // namespace
 
 std::string toml_place(const std::string& file, const toml::source_region& source)
@@ -92,8 +125,8 @@ toml::table parse_toml(const std::string& text, const std::string& name)
     try {
         return toml::parse(text, name);
     } catch (const toml::parse_error& error) {
-        throw UserError({toml_place(name, error.source()), "is not valid TOML", std::string(error.description()),
-                         "write key = value lines, each below its [table] where there are tables; strings stand in double quotes"});
+        const SyntaxHint hint = explain_syntax(std::string(error.description()));
+        throw UserError({toml_place(name, error.source()), "is not valid TOML", hint.reason, hint.remedy});
     }
 }
 

@@ -1,6 +1,7 @@
 #include "io/run_summary.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/metrics.hpp"
 
 #include <algorithm>
@@ -100,7 +101,7 @@ void warn_of_order(const RunFiles& run, std::vector<std::string>& warnings)
             first = str("step ", steps[i - 1], " is followed by step ", steps[i]);
     }
     if (gaps + back > 0)
-        warnings.push_back(str("The steps of metrics.jsonl do not follow one another: ", gaps, " gap(s), ", back, " step(s) back; first, ", first, "."));
+        warnings.push_back(str("The steps of metrics.jsonl do not follow one another: ", counted(gaps, "gap"), ", ", counted(back, "step"), " back; first, ", first, "."));
 }
 
 void warn_of_slow_steps(const RunFiles& run, Seconds median_step, std::vector<std::string>& warnings)

@@ -2,15 +2,11 @@
 // Waiting for other ranks without holding a core, and so that a watchdog learns for whom.
 #include "base/activity.hpp"
 #include "base/clock.hpp"
+#include "base/rank_list.hpp"
 
-#include <string>
 #include <thread>
-#include <vector>
 
 namespace trivium {
-
-/// "rank 3", "ranks 0-2, 5"; sorts them and drops doubles.
-std::string print_ranks(std::vector<int> ranks);
 
 /// One wait, in a loop that asks again and again.
 class PatientWait {

@@ -43,7 +43,7 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
     std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2 + 1);
     for (const std::string& candidate : known) {
         const std::size_t distance = edit_distance(word, candidate);
-        if (distance < best_distance) {
+        if (distance < best_distance && distance < std::max(word.size(), candidate.size())) { // some letter is shared
             best_distance = distance;
             best = candidate;
         }

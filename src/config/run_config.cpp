@@ -1,6 +1,7 @@
 #include "config/run_config.hpp"
 
 #include "base/check.hpp"
+#include "config/warnings.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -112,7 +113,7 @@ i64 microbatch_count(const RunConfig& config)
     return config.train.global_batch / config.parallel.data / micro_batch(config);
 }
 
-void resolve_and_validate(RunConfig& config)
+std::vector<std::string> resolve_and_validate(RunConfig& config)
 {
     resolve(config.model);
     validate(config.model);
@@ -130,6 +131,7 @@ void resolve_and_validate(RunConfig& config)
     at_least(0, "job.restarts", config.job.restarts);
     const double watchdog = config.job.watchdog;
     require(watchdog == 0 || (watchdog >= 2 && watchdog <= 1e6), "job.watchdog", str("must be 0 or at least 2 seconds, is ", watchdog), "30 is usual, 0 turns it off");
+    return warnings_of(config);
 }
 
 } // namespace trivium

@@ -139,7 +139,7 @@ struct CheckpointConfig {
     {
         visit("dir", self.dir, "folder of the run's checkpoints");
         visit("every", self.every, "steps between checkpoints; 0 = only at the end");
-        visit("keep", self.keep, "checkpoints kept, newest first, at least 2; 0 = all");
+        visit("keep", self.keep, "checkpoints kept, newest first, at least 2 (1 keeps 2); 0 = all");
         visit("async", self.async, "write while training goes on, from a snapshot whose memory is planned");
         visit("resume", self.resume, "\"auto\" (the newest good one, if any), \"never\", or a checkpoint's path");
     }
@@ -203,7 +203,18 @@ i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step and data rank. \pre validated
 i64 microbatch_count(const RunConfig& config);
 
-/// Fills in the zeros that stand for a rule and throws UserError on the first value that makes no run.
-void resolve_and_validate(RunConfig& config);
+/// Fills in the zeros that stand for a rule and throws UserError on the first value that makes no run. Returns what the run
+/// would do otherwise than its config says, a warning a line ("train.warmup: is longer than the run …").
+std::vector<std::string> resolve_and_validate(RunConfig& config);
+
+/// Values that keys have and this version does not: compiling refuses them, and the reference page says so.
+struct NotBuilt {
+    std::string_view table, key;
+    std::string_view values; ///< "2 and 3"
+    std::string_view what;   ///< what they would do
+    std::string_view remedy;
+    bool (*asked)(const RunConfig&);
+};
+const std::vector<NotBuilt>& not_built();
 
 } // namespace trivium

@@ -10,23 +10,61 @@ namespace trivium {
 
 namespace {
 
-double peak(const Machine& machine, DType type)
-{
-    switch (type) {
-    case DType::f64: return machine.flops_f64;
-    case DType::bf16: return machine.flops_bf16;
-    default: return machine.flops_f32;
+/// Which moves leave a node, ranks being placed in the order of their numbers.
+class Placement {
+public:
+    Placement(const Mesh& mesh, const Machine& machine) : mesh_(mesh), machine_(machine) {}
+
+    /// Some group along `axis` spans nodes.
+    bool crosses(const std::string& axis)
+    {
+        if (machine_.ranks_per_node == 0 || machine_.node_of(mesh_.ranks() - 1) == 0)
+            return false;
+        const auto [at, unknown] = crosses_.try_emplace(axis, axis == "world");
+        if (const int a = mesh_.find(axis); unknown && a >= 0)
+            at->second = some_differ(static_cast<std::size_t>(a), 0, mesh_.axes[static_cast<std::size_t>(a)].size - 1);
+        return at->second;
     }
-}
+    /// Some rank at `from` on `axis` is on another node than the one at `to`.
+    bool crosses(const std::string& axis, i64 from, i64 to)
+    {
+        const int a = mesh_.find(axis);
+        return crosses(axis) && a >= 0 && some_differ(static_cast<std::size_t>(a), from, to);
+    }
+
+private:
+    bool some_differ(std::size_t axis, i64 from, i64 to) const
+    {
+        i64 stride = 1; // between neighbours along the axis
+        for (std::size_t a = axis + 1; a < mesh_.axes.size(); ++a)
+            stride *= mesh_.axes[a].size;
+        const i64 size = mesh_.axes[axis].size;
+        for (i64 first = 0; first < mesh_.ranks(); first += stride * size)
+            for (i64 r = first; r < first + stride; ++r)
+                if (machine_.node_of(r + from * stride) != machine_.node_of(r + to * stride))
+                    return true;
+        return false;
+    }
+
+    const Mesh& mesh_;
+    const Machine& machine_;
+    std::map<std::string, bool> crosses_;
+};
 
 /// A message per peer and phase, and the bytes that a rank sends in all.
-Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine)
+Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
     double messages = 1;
-    if (!has_attr(op.attrs, "channel")) {
-        messages = static_cast<double>(graph.mesh.ranks_along(text_attr(op.attrs, "axis")) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
+    const std::string axis = text_attr(op.attrs, "axis");
+    bool between = false;
+    if (has_attr(op.attrs, "channel")) {
+        const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
+        between = placement.crosses(axis, own, int_attr(op.attrs, has_attr(op.attrs, "to") ? "to" : "from"));
+    } else {
+        messages = static_cast<double>(graph.mesh.ranks_along(axis) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
+        between = placement.crosses(axis);
     }
-    return machine.launch + messages * machine.link_latency + static_cast<double>(bytes_sent(graph, op)) / machine.link_bytes_per_second;
+    return machine.launch + messages * machine.latency(between) + static_cast<double>(bytes_sent(graph, op)) / machine.link_rate(between);
 }
 
 } // namespace
@@ -52,6 +90,7 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
 {
     std::vector<Seconds> by_op(graph.ops.size(), -1);
     std::vector<Seconds> seconds;
+    Placement placement(graph.mesh, machine);
     for (const Step& step : schedule.steps) {
         if (step.kind != StepKind::op) {
             seconds.push_back(machine.launch);
@@ -61,7 +100,7 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
         if (known < 0) {
             const Op& op = graph[step.op];
             if (info(op).communicates) {
-                known = seconds_of_move(graph, op, machine);
+                known = seconds_of_move(graph, op, machine, placement);
                 seconds.push_back(known);
                 continue;
             }
@@ -71,7 +110,7 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
             }
             const DType type = graph[op.operands[0]].type.dtype;
             known = machine.launch +
-                    std::max(flops_of(graph, op) / (peak(machine, type) * static_cast<double>(machine.workers(threads))),
+                    std::max(flops_of(graph, op) / machine.peak(type, threads),
                              static_cast<double>(bytes_of(graph, op)) / machine.bytes_per_second);
         }
         seconds.push_back(known);

@@ -11,9 +11,14 @@ namespace trivium {
 
 namespace {
 
-/// From NVIDIA's data sheets of the SXM parts: dense products (f32 outside the tensor cores, f64 on them), memory, and
-/// NVLink one way.
-Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflops_f64, double terabytes_per_second, double link_gigabytes)
+constexpr Bytes mebibyte = Bytes{1} << 20;
+
+/// From NVIDIA's data sheets of the SXM parts and of the DGX systems of 8 of them: dense products (f32 outside the tensor
+/// cores, f64 on them), memory, NVLink one way, and between nodes one network card per GPU: 200 Gb/s beside an A100, 400
+/// Gb/s beside the others. `memory` is not the data sheet's size but what a driver reports as usable: about 79 GiB of
+/// "80 GB", 140 of "141 GB".
+Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflops_f64, double terabytes_per_second, double link_gigabytes,
+            double node_link_gigabytes, Bytes memory)
 {
     Machine m;
     m.name = name;
@@ -28,15 +33,22 @@ Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflo
     m.launch = 3e-6;
     m.link_bytes_per_second = link_gigabytes * 1e9;
     m.link_latency = 10e-6;
+    m.node_link_bytes_per_second = node_link_gigabytes * 1e9;
+    m.node_link_latency = 20e-6;
+    m.ranks_per_node = 8;
+    m.memory = memory;
     return m;
 }
 
 std::vector<Machine> all()
 {
     Machine cpu;
-    Machine unknown = gpu("gpu", 312, 19.5, 19.5, 2.0, 300);
-    return {cpu, unknown, gpu("a100", 312, 19.5, 19.5, 2.0, 300), gpu("h100", 989, 67, 67, 3.35, 450), gpu("h200", 989, 67, 67, 4.8, 450),
-            gpu("b200", 2250, 75, 37, 8.0, 900)};
+    return {cpu,
+            gpu("gpu", 312, 19.5, 19.5, 2.0, 300, 25, 0), // of unknown speed and memory
+            gpu("a100", 312, 19.5, 19.5, 2.0, 300, 25, 81000 * mebibyte),
+            gpu("h100", 989, 67, 67, 3.35, 450, 50, 81000 * mebibyte),
+            gpu("h200", 989, 67, 67, 4.8, 450, 50, 143000 * mebibyte),
+            gpu("b200", 2250, 75, 37, 8.0, 900, 50, 182500 * mebibyte)};
 }
 
 /// The name that users write.

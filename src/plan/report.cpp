@@ -25,9 +25,10 @@ std::string communication_table(const Graph& graph)
         if (!info(op).communicates)
             continue;
         std::ostringstream row;
+        const std::size_t tensors = std::max(op.operands.size(), op.results.size());
         row << "  " << std::left << std::setw(12) << (op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region)) << "block "
             << std::setw(5) << op.block << std::setw(16) << info(op).name << std::setw(10) << text_attr(op.attrs, "axis") << std::setw(28)
-            << op.scope << std::right << std::setw(4) << std::max(op.operands.size(), op.results.size()) << " tensor(s)" << std::setw(14)
+            << op.scope << std::right << std::setw(4) << tensors << (tensors == 1 ? " tensor " : " tensors") << std::setw(14)
             << format_bytes(bytes_sent(graph, op));
         if (row.str() != last)
             close();

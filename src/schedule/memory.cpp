@@ -245,14 +245,17 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
             plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
     }
     plan.transient = plan.arena - plan.kept;
-    if (config.limit > 0 && plan.arena > config.limit)
-        throw UserError({"parallel.memory_limit",
-                         str("the plan needs ", format_bytes(plan.arena), " (", plan.arena, " bytes) per rank, the limit is ",
-                             format_bytes(config.limit)),
-                         str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient),
-                             " live within a step"),
-                         "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
+    require_within(plan, config.limit, "a rank");
     return plan;
+}
+
+void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose)
+{
+    if (limit > 0 && plan.arena > limit)
+        throw UserError({"parallel.memory_limit",
+                         str("the plan needs ", format_bytes(plan.arena), " (", plan.arena, " bytes) for ", whose, ", the limit is ", format_bytes(limit)),
+                         str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient), " live within a step"),
+                         "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
 }
 
 } // namespace trivium

@@ -27,6 +27,9 @@ struct MemoryPlan {
 /// Throws UserError where the arena exceeds the limit.
 MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config);
 
+/// Throws UserError where the arena exceeds `limit` (0: none); `whose` names the rank in the message.
+void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose);
+
 /// Per Step, the transient buffers whose content nothing needs once it is over.
 std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule);
 

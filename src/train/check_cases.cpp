@@ -1,6 +1,7 @@
 #include "train/check_cases.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/covering.hpp"
 #include "base/rng.hpp"
 #include "train/check_training.hpp"
@@ -228,7 +229,7 @@ std::string CheckCase::text() const
     const ParallelConfig& p = config.parallel;
     return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p), p.reduce == ReduceType::bf16 ? ", reduced in bf16" : "",
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "", p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)), ", bucket ",
-               p.bucket, p.overlap ? "" : ", no overlap", ", ", microbatch_count(config), " microbatch(es)");
+               p.bucket, p.overlap ? "" : ", no overlap", ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
 }
 
 CheckCases check_cases(int ranks, bool longer)

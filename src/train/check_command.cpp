@@ -1,5 +1,6 @@
 // `trivium check`: the machines and the build, before a long job starts.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "mpi/session.hpp"
@@ -109,7 +110,7 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
         print(arguments.json ? to_json(report, report.rates.empty() ? nullptr : &machine) : to_text(report));
         if (!arguments.output.empty())
             write_file(arguments.output,
-                       machine_file(machine, str("measured by `trivium check` on ", report.facts.size(), " rank(s) of ", report.nodes.size(), " node(s), ", today())));
+                       machine_file(machine, str("measured by `trivium check` on ", counted(report.facts.size(), "rank"), " of ", counted(report.nodes.size(), "node"), ", ", today())));
     });
     return static_cast<int>(agree(world, static_cast<u64>(report.status())));
 }

@@ -2,6 +2,7 @@
 
 #include "base/activity.hpp"
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "train/check_arithmetic.hpp"
@@ -228,7 +229,7 @@ std::string CompositionJudge::in_common(const Fault& fault) const
     std::string text = "what they have in common: ";
     for (const std::string& trait : best)
         text += (trait == best.front() ? "" : ", ") + trait;
-    return text + (least == 0 ? ", and no sound case has that" : str(", which ", least, " sound case(s) have too"));
+    return text + (least == 0 ? ", and no sound case has that" : str(", which ", counted(least, "sound case has", "sound cases have"), " too"));
 }
 
 void CompositionJudge::report(CheckReport& report) const
@@ -273,7 +274,7 @@ void check_composition(const CheckGround& ground, CheckReport& report)
     std::string missing;
     for (const std::string& level : all.not_built)
         missing += (missing.empty() ? "" : ", ") + level;
-    report.parts.push_back(fmt::format("composition  {} tiny trainings on up to {} rank(s) against one, in {}{}{}", judge.cases(), ground.world.size(),
+    report.parts.push_back(fmt::format("composition  {} on up to {} against one, in {}{}{}", counted(judge.cases(), "tiny training"), counted(ground.world.size(), "rank"),
                                        format_seconds(now() - begin), refused > 0 ? str("; ", refused, " more are refused") : "",
                                        missing.empty() ? "" : str("; not built: ", missing)));
 }

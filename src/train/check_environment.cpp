@@ -1,6 +1,7 @@
 #include "train/check_environment.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/clock.hpp"
 #include "io/hash.hpp"
 #include "mpi/session.hpp"
@@ -193,13 +194,13 @@ void judge_environment(CheckReport& report)
                   });
     must_be_alike(report, &RankFacts::threads, "another number of threads than most ranks have",
                   "give each rank as many cores (--cpus-per-task, --map-by), or give --threads (in a run: parallel.threads)",
-                  [](const std::string& most, const std::string& other) { return Unlike{most + " thread(s)", other}; });
+                  [](const std::string& most, const std::string& other) { return Unlike{most + (most == "1" ? " thread" : " threads"), other}; });
     must_be_alike(report, &RankFacts::processor, "another processor than most ranks have",
                   "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and the bits differ",
                   [](const std::string& most, const std::string& other) { return Unlike{most, other, Severity::warning}; });
     for (const Shared& shared : shared_cores(report))
         report.findings.push_back({CheckPart::environment, Severity::warning, shared.ranks, "cores that are shared with other ranks",
-                                   "a core for each thread", str(shared.threads, " thread(s) of ", shared.ranks.size(), " rank(s) on ", shared.cores, " core(s)"),
+                                   "a core for each thread", str(counted(shared.threads, "thread"), " of ", counted(shared.ranks.size(), "rank"), " on ", counted(shared.cores, "core")),
                                    "start fewer ranks or threads, or bind each rank to its own cores (--cpus-per-task, --bind-to core)"});
 }
 
@@ -231,8 +232,8 @@ void check_environment(const CheckGround& ground, CheckReport& report)
     Seconds apart = 0;
     for (const Seconds offset : clocks)
         apart = std::max(apart, std::abs(offset));
-    report.parts.push_back(fmt::format("environment  {} rank(s) on {} node(s), {} thread(s) each; {}; {}; clocks within {:.3f} s", report.facts.size(), report.nodes.size(),
-                                       report.facts[0].threads, report.facts[0].processor, report.facts[0].build, apart));
+    report.parts.push_back(fmt::format("environment  {} on {}, {} each; {}; {}; clocks within {:.3f} s", counted(report.facts.size(), "rank"),
+                                       counted(report.nodes.size(), "node"), counted(report.facts[0].threads, "thread"), report.facts[0].processor, report.facts[0].build, apart));
 }
 
 } // namespace trivium

@@ -1,5 +1,6 @@
 // The folder that checkpoints will go to: one for all ranks, writable, and how fast.
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/clock.hpp"
 #include "io/files.hpp"
 #include "io/plain_file.hpp"
@@ -177,8 +178,8 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
             read += r.read;
         }
     judge(report, ground.config.slow_link);
-    report.parts.push_back(fmt::format("folder       {}: shared by all ranks; {} node(s) write {:.2f} GB/s together and read {:.2f} GB/s{}", ground.config.dir,
-                                       report.folder.size(), write / 1e9, read / 1e9, nodes == 1 ? " (from memory, as there is one node)" : ""));
+    report.parts.push_back(fmt::format("folder       {}: shared by all ranks; {} {} {:.2f} GB/s together and {} {:.2f} GB/s{}", ground.config.dir,
+                                       counted(report.folder.size(), "node"), report.folder.size() == 1 ? "writes" : "write", write / 1e9, report.folder.size() == 1 ? "reads" : "read", read / 1e9, nodes == 1 ? " (from memory, as there is one node)" : ""));
 }
 
 } // namespace

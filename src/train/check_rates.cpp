@@ -1,6 +1,7 @@
 #include "train/check_rates.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "kernels/elementwise.hpp"
@@ -213,7 +214,7 @@ void check_rates(const CheckGround& ground, CheckReport& report)
                                        all.wrong[rank].front(), "look at the network card and the memory of both nodes, and at the MPI library; leave the node out"});
     judge_shares(report);
     judge_rates(report, ground.config.slow_rank, ground.config.slow_link);
-    report.parts.push_back(fmt::format("rates        products, memory and {} link(s) in {} round(s), in {}", report.links.size(), rounds.size(), format_seconds(now() - begin)));
+    report.parts.push_back(fmt::format("rates        products, memory and {} in {}, in {}", counted(report.links.size(), "link"), counted(rounds.size(), "round"), format_seconds(now() - begin)));
 }
 
 } // namespace trivium

@@ -1,6 +1,7 @@
 #include "train/check_report.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "config/keys.hpp"
 #include "mpi/patient_wait.hpp"
 
@@ -119,12 +120,12 @@ double median(std::vector<double> values)
 std::string verdict(const CheckReport& report)
 {
     const int faults = report.count(Severity::fault), warnings = report.count(Severity::warning);
-    const std::string where = str(report.facts.size(), " rank(s) on ", report.nodes.size(), " node(s), ", format_seconds(report.seconds));
-    const std::string what = str(faults, " fault(s), ", warnings, " warning(s); ");
+    const std::string where = str(counted(report.facts.size(), "rank"), " on ", counted(report.nodes.size(), "node"), ", ", format_seconds(report.seconds));
+    const std::string what = str(counted(faults, "fault"), ", ", counted(warnings, "warning"), "; ");
     if (report.status() != 0)
         return str("check: something is wrong: ", what, where);
     const bool slow = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& f) { return f.part == CheckPart::rates; });
-    return str(slow ? "check: nothing is wrong for certain; " : "check: all is well; ", warnings > 0 ? str(warnings, " warning(s); ") : "", where);
+    return str(slow ? "check: nothing is wrong for certain; " : "check: all is well; ", warnings > 0 ? str(counted(warnings, "warning"), "; ") : "", where);
 }
 
 std::string to_text(const CheckReport& report)

@@ -260,16 +260,37 @@ Machine machine_measured(const CheckReport& report, Machine like)
     like.flops_f32 = middle([&](const RankRates& r) { return r.flops_f32 / workers; }, like.flops_f32);
     like.flops_bf16 = middle([&](const RankRates& r) { return r.flops_bf16 / workers; }, like.flops_bf16);
     like.bytes_per_second = middle([](const RankRates& r) { return r.bytes_per_second; }, like.bytes_per_second);
-    std::vector<double> rates, latencies; // of the links that a larger grid will use: between nodes, where there are several
-    for (const LinkRate& link : report.links)
-        if (report.nodes.size() == 1 || report.node_of_rank[static_cast<std::size_t>(link.a)] != report.node_of_rank[static_cast<std::size_t>(link.b)]) {
-            rates.push_back(link.bytes_per_second);
-            latencies.push_back(link.latency);
+    const auto on = [&](int rank) { return report.node_of_rank[static_cast<std::size_t>(rank)]; };
+    const auto measured = [&](bool between, double& bytes_per_second, Seconds& latency) {
+        std::vector<double> rates, latencies;
+        for (const LinkRate& link : report.links)
+            if ((on(link.a) != on(link.b)) == between) {
+                rates.push_back(link.bytes_per_second);
+                latencies.push_back(link.latency);
+            }
+        if (!rates.empty()) {
+            bytes_per_second = median(rates);
+            latency = median(latencies);
         }
-    if (!rates.empty()) {
-        like.link_bytes_per_second = median(rates);
-        like.link_latency = median(latencies);
+        return !rates.empty();
+    };
+    const bool within = measured(false, like.link_bytes_per_second, like.link_latency);
+    if (measured(true, like.node_link_bytes_per_second, like.node_link_latency) && !within && !like.is_device) {
+        like.link_bytes_per_second = like.node_link_bytes_per_second; // a rank a node: all that is known
+        like.link_latency = like.node_link_latency;
     }
+    if (report.nodes.size() > 1) { // of one node alone, nobody says that it is full
+        std::vector<i64> ranks(report.nodes.size(), 0);
+        for (const int node : report.node_of_rank)
+            ++ranks[static_cast<std::size_t>(node)];
+        like.ranks_per_node = *std::max_element(ranks.begin(), ranks.end());
+    }
+    Bytes memory = -1;
+    for (const RankFacts& facts : report.facts)
+        if (facts.memory > 0)
+            memory = memory < 0 ? facts.memory : std::min(memory, facts.memory);
+    if (memory > 0)
+        like.memory = memory;
     return like;
 }
 

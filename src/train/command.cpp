@@ -1,6 +1,8 @@
 #include "train/command.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
 #include "io/config_file.hpp"
 
 #include <algorithm>
@@ -16,12 +18,41 @@ void ConfigArguments::add_to(Command& command, bool with_json, bool required)
         command.flag("--json", json, "print JSON");
 }
 
-RunConfig load_config(const ConfigArguments& arguments)
+namespace {
+
+/// Cores that this process may use; 0 where the system does not say.
+int usable_core_count()
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
+
+RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::string>& warnings)
 {
     RunConfig config = read_config(arguments.file, arguments.overrides);
     if (config.model.vocab == 0)
         config.model.vocab = vocabulary_of(config.data);
-    resolve_and_validate(config);
+    warnings = resolve_and_validate(config);
+    return config;
+}
+
+} // namespace
+
+RunConfig load_config(const ConfigArguments& arguments)
+{
+    std::vector<std::string> ignored; // they are about training
+    return read_complete(arguments, ignored);
+}
+
+RunConfig load_training_config(const ConfigArguments& arguments)
+{
+    std::vector<std::string> warnings;
+    RunConfig config = read_complete(arguments, warnings);
+    if (const int cores = usable_core_count(); cores > 0 && config.parallel.threads > cores)
+        warnings.push_back(str("parallel.threads: is ", config.parallel.threads, ", this process may use ", counted(cores, "core"),
+                               ": threads that share a core wait for each other; leave the key out"));
+    for (const std::string& warning : warnings)
+        log_warning(warning);
     return config;
 }
 
@@ -33,10 +64,7 @@ int thread_count(const ParallelConfig& config, int sharers)
                          "leave the key out, or build with -DTRIVIUM_OPENMP=ON"});
     if (config.threads > 0)
         return static_cast<int>(config.threads);
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
-        return 1;
-    return std::clamp(CPU_COUNT(&cores) / sharers, 1, limit);
+    return std::clamp(usable_core_count() / sharers, 1, limit);
 }
 
 std::string usable_cores()

@@ -25,6 +25,9 @@ void add_runtime_commands(Command& program, const std::string& build);
 /// Reads the file and overrides, takes the vocabulary from the data or the tokenizer where the model leaves it
 /// open, fills in the rules and validates. Throws UserError.
 RunConfig load_config(const ConfigArguments& arguments);
+/// The same for train, plan and explain, which are about a training run: warns (stderr) of what it would do otherwise than
+/// the config says.
+RunConfig load_training_config(const ConfigArguments& arguments);
 
 /// Words of the training data, or of the tokenizer where there is none yet.
 i64 vocabulary_of(const DataConfig& data);

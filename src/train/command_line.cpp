@@ -33,6 +33,56 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
     return *this;
 }
 
+namespace {
+
+/// The command that the words chose, and its options as users write them.
+const CLI::App* chosen_of(const CLI::App* app)
+{
+    while (!app->get_subcommands().empty())
+        app = app->get_subcommands().front();
+    return app;
+}
+
+std::vector<std::string> options_of(const CLI::App& app)
+{
+    std::vector<std::string> all;
+    for (const CLI::Option* option : app.get_options()) {
+        for (const std::string& name : option->get_lnames())
+            all.push_back("--" + name);
+        for (const std::string& name : option->get_snames())
+            all.push_back("-" + name);
+    }
+    return all;
+}
+
+/// "trivium data show".
+std::string path_of(const CLI::App* command)
+{
+    std::string path;
+    for (const CLI::App* at = command; at; at = at->get_parent())
+        path = at->get_name() + (path.empty() ? "" : " ") + path;
+    return path;
+}
+
+/// Words that no option takes: names the first that looks like one, and the nearest that there is.
+[[noreturn]] void throw_unexpected(const CLI::App& app)
+{
+    const CLI::App* command = chosen_of(&app);
+    const std::string path = path_of(command);
+    std::string word;
+    for (const std::string& extra : app.remaining(true))
+        if (word.empty() || (!word.starts_with('-') && extra.starts_with('-')))
+            word = extra;
+    word = word.substr(0, word.find('='));
+    if (!word.starts_with('-'))
+        throw UserError({"command line", str("'", word, "' is one word too many for `", path, "`"), "", str("see `", path, " --help`")});
+    const std::string near = nearest_word(word, options_of(*command));
+    throw UserError({"command line", str("`", path, "` has no option '", word, "'"), "",
+                     near.empty() ? str("see `", path, " --help`") : str("did you mean '", near, "'? `", path, " --help` lists all")});
+}
+
+} // namespace
+
 Command Command::add(const std::string& name, const std::string& help)
 {
     app_->require_subcommand(1);
@@ -122,7 +172,10 @@ int CommandLine::run(int argc, char* argv[])
     } catch (const CLI::Success& e) { // --help, --version
         return app_->exit(e);
     } catch (const CLI::ParseError& e) {
-        throw UserError({"command line", e.what(), "", "see `trivium --help` or `trivium SUBCOMMAND --help`"});
+        // What is missing may be so because it was misspelt: that comes first.
+        if (!app_->remaining(true).empty())
+            throw_unexpected(*app_);
+        throw UserError({"command line", e.what(), "", str("see `", path_of(chosen_of(app_.get())), " --help`")});
     }
     return action_ ? action_() : 0;
 }

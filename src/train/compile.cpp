@@ -50,19 +50,13 @@ GraphConfig graph_config(const RunConfig& config)
             model_axes(config), config.train.fp8};
 }
 
-/// What this version cannot run yet.
+/// What this version cannot run yet, on one rank too: a config means the same on every grid.
 void refuse_unbuilt(const RunConfig& config)
 {
-    const auto refuse = [](const char* key, const std::string& what, const std::string& remedy) {
-        throw UserError({key, what + " is not built yet", "", remedy});
-    };
-    const ParallelConfig& p = config.parallel;
-    if (p.zero > 1 && p.data > 1) // over one data rank every stage is the same
-        refuse("parallel.zero", str("ZeRO stage ", p.zero), "set zero to 1 or 0");
-    if (p.chunks != 1)
-        refuse("parallel.chunks", "an interleaved schedule", "set chunks to 1");
-    if (p.recompute != Recompute::none && p.recompute != Recompute::automatic)
-        refuse("parallel.recompute", "recomputation", "set recompute to \"none\"");
+    for (const NotBuilt& missing : not_built())
+        if (missing.asked(config))
+            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not built yet"), str("not in this version: ", missing.values),
+                             std::string(missing.remedy)});
 }
 
 BucketConfig bucket_config(const ParallelConfig& p)
@@ -142,7 +136,6 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     }
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
-    memory.limit = config.parallel.memory_limit;
     compiled.memory = plan_memory(schedules, memory);
     compiled.memory.process = machine.process;
 }
@@ -185,6 +178,27 @@ Compiled compile_rank(const Sharded& all, const RunConfig& config, const Compile
     return compiled;
 }
 
+/// Keeps the config's limit: of several ranks, the largest is the one to tell of.
+class MemoryLimit {
+public:
+    explicit MemoryLimit(Bytes limit) : limit_(limit) {}
+    void look_at(i64 rank, const Compiled& compiled)
+    {
+        if (rank_ >= 0 && compiled.memory.arena <= largest_.arena)
+            return;
+        largest_ = compiled.memory;
+        rank_ = rank;
+        stage_ = compiled.at[static_cast<std::size_t>(compiled.programs[train_program].graph.mesh.find("pipeline"))];
+        stages_ = compiled.programs[train_program].graph.mesh.size("pipeline");
+    }
+    void require() const { require_within(largest_, limit_, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : "")); }
+
+private:
+    Bytes limit_;
+    MemoryPlan largest_;
+    i64 rank_ = -1, stage_ = 0, stages_ = 1;
+};
+
 } // namespace
 
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine)
@@ -205,7 +219,11 @@ Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 {
     PassRunner runner(options.runner);
     const Sharded all = shard_training(config, runner);
-    return compile_rank(all, config, options, runner, options.rank);
+    Compiled compiled = compile_rank(all, config, options, runner, options.rank);
+    MemoryLimit limit(config.parallel.memory_limit);
+    limit.look_at(options.rank, compiled);
+    limit.require();
+    return compiled;
 }
 
 void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64)>& wanted,
@@ -213,11 +231,21 @@ void compile_ranks(const RunConfig& config, const CompileConfig& options, const 
 {
     PassRunner runner(options.runner);
     const Sharded all = shard_training(config, runner);
+    MemoryLimit limit(config.parallel.memory_limit);
     for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
         if (wanted(all.train.mesh, rank)) {
             Compiled compiled = compile_rank(all, config, options, runner, rank);
+            limit.look_at(rank, compiled);
             visit(rank, compiled);
         }
+    limit.require();
+}
+
+std::vector<int> stages_of_blocks(const RunConfig& config)
+{
+    RunConfig whole = config;
+    whole.parallel.tensor = 1; // costs are those of all ranks together
+    return balance_stages(build_loss_graph(whole.model, graph_config(whole)), config.parallel.pipeline);
 }
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
@@ -231,6 +259,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     compiled.programs.push_back({local_graph(sharded, compiled, alone.parallel, runner), 1, {}, sharded});
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);
+    require_within(compiled.memory, config.parallel.memory_limit, "one rank");
     return compiled;
 }
 
@@ -254,6 +283,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
     }
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);
+    require_within(compiled.memory, config.parallel.memory_limit, "one rank");
     return compiled;
 }
 

@@ -44,9 +44,14 @@ enum : std::size_t { prefill_program = 0, decode_program = 1 };
 /// Programs `train` and `eval`. \pre resolved and validated
 /// Throws UserError where the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
-/// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once.
+/// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once. Throws UserError
+/// that names the largest of them where it exceeds parallel.memory_limit.
 void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64 rank)>& wanted,
                    const std::function<void(i64 rank, Compiled&)>& visit);
+
+/// Compiled::stage_of_block without compiling. \pre resolved and validated
+/// Throws UserError where there are more stages than blocks.
+std::vector<int> stages_of_blocks(const RunConfig& config);
 
 /// Whether a save copies what it writes to memory of the host first: from a device, or to write while training goes on.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);

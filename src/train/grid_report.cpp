@@ -1,6 +1,7 @@
 #include "train/grid_report.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/config_file.hpp"
 #include "io/files.hpp"
 #include "mpi/device_grid.hpp"
@@ -14,6 +15,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 namespace trivium {
@@ -102,14 +104,16 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
     const Bytes available = available_memory();
     succeed_together(grid.world(), [&] {
         if (available >= 0 && sum > available)
-            throw IoError({"arena", str("the ", sharers, " rank(s) of a ", device.empty() ? "node" : "device", " need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
+            throw IoError({"arena", str("the ", counted(sharers, "rank"), " of a ", device.empty() ? "node" : "device", sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
                            "the plan does not fit", "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` shows the need"});
     });
 }
 
 void require_least_memory(const Grid& grid, const std::string& device, const RunConfig& config)
 {
-    const double each = least_bytes(config), all = each * grid.world().size();
+    const std::vector<Bytes> stages = least_bytes_of_stages(config);
+    const auto each = static_cast<double>(*std::max_element(stages.begin(), stages.end()));
+    const double all = static_cast<double>(config.parallel.data * config.parallel.tensor) * std::accumulate(stages.begin(), stages.end(), 0.0);
     std::map<std::string, double> free; // of each node, or each device of it
     const std::vector<u64> numbers = gather_numbers(grid.world(), static_cast<u64>(available_memory() + 1)); // 0: not known
     const std::vector<std::string> devices = gather_texts(grid.world(), device);
@@ -120,14 +124,14 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
         sum += bytes;
     const bool known = std::all_of(free.begin(), free.end(), [](const auto& entry) { return entry.second >= 0; });
     const auto text = [](double bytes) { return format_bytes(static_cast<Bytes>(bytes)); };
-    const std::string parts = str("parameters, moments and gradients of ", describe_model(config), " over ", describe_grid(config.parallel));
+    const std::string parts = str("parameters, moments and kept activations of ", describe_model(config), " over ", describe_grid(config.parallel));
     succeed_together(grid.world(), [&] {
         if (const Bytes limit = config.parallel.memory_limit; limit > 0 && each > static_cast<double>(limit))
             throw UserError({"parallel.memory_limit", str("a rank needs at least ", text(each), ", the limit is ", format_bytes(limit)), parts,
                              "raise the limit, take more tensor or pipeline ranks, or a smaller model; `trivium plan` shows the need"});
         if (known && all > sum)
-            throw IoError({"memory", str("the ", grid.world().size(), " rank(s) need at least ", text(all), ", ", text(each), " each; the ", free.size(), device.empty() ? " node(s) have " : " device(s) have ",
-                                       text(sum), " available"),
+            throw IoError({"memory", str(counted(grid.world().size(), "rank"), grid.world().size() == 1 ? " needs" : " together need", " at least ", text(all), ", up to ", text(each), " each; ",
+                                       counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"), free.size() == 1 ? " has " : " have ", text(sum), " available"),
                            parts, "spread the ranks over more nodes, with more tensor or pipeline ranks or parallel.zero = 1, or take a smaller model; `trivium plan` shows the need"});
     });
 }
@@ -181,7 +185,7 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
         if (grid.crosses_nodes(axis.name))
             crossing += (crossing.empty() ? "" : ", ") + axis.name;
     std::vector<std::string> lines{
-        fmt::format("grid     {} rank(s) on {} node(s): {}", facts.size(), grid.nodes(), describe_grid(config.parallel))};
+        fmt::format("grid     {} on {}: {}", counted(facts.size(), "rank"), counted(grid.nodes(), "node"), describe_grid(config.parallel))};
     if (grid.nodes() > 1)
         lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
     for (i64 s = 0; facts.size() > 1 && s < g.mesh.size("pipeline"); ++s) {

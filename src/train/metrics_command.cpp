@@ -7,6 +7,8 @@
 #include "io/run_report.hpp"
 #include "train/command.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 namespace trivium {
@@ -40,6 +42,16 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
     }
 }
 
+/// UserError where the name promises a form that is not written: the file would open nowhere.
+void require_form(const std::string& output, const char* form, const char* ending, const std::string& remedy)
+{
+    static const std::vector<std::string> known{".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ico", ".avif", ".pdf", ".eps", ".ps", ".svg", ".svgz", ".html", ".htm", ".csv", ".json", ".xlsx"};
+    std::string own = std::filesystem::path(output).extension().string();
+    std::transform(own.begin(), own.end(), own.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (own != ending && !(own == ".htm" && std::string(ending) == ".html") && std::find(known.begin(), known.end(), own) != known.end())
+        throw UserError({output, str("ends in '", own, "', and what is written is ", form), "", str("name it with '", ending, "'", remedy)});
+}
+
 std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 {
     std::vector<NamedMetrics> runs;
@@ -50,6 +62,7 @@ std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 
 int draw_curve(const MetricsArguments& a)
 {
+    require_form(a.output, "SVG", ".svg", "; browsers show it, and rsvg-convert or inkscape makes other pictures of it");
     spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
@@ -60,6 +73,8 @@ int draw_curve(const MetricsArguments& a)
 
 int export_runs(const MetricsArguments& a)
 {
+    if (a.format == "csv")
+        require_form(a.output, "CSV", ".csv", "");
     spare_own_files(a.output, a.files);
     const std::vector<NamedMetrics> runs = read_runs(a.files);
     if (a.format == "csv")
@@ -80,6 +95,7 @@ std::string name_of_run(const RunFiles& run)
 
 int report(const MetricsArguments& a)
 {
+    require_form(a.output, "HTML", ".html", "; a browser prints it as PDF");
     spare_own_files(a.output, {a.file});
     const RunFiles run = read_run_files(a.file);
     write_file(a.output, run_report_html(run, a.title.empty() ? name_of_run(run) : a.title));

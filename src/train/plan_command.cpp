@@ -1,12 +1,14 @@
 // `trivium plan`: what a run will need, without running it.
 #include "base/check.hpp"
-#include "plan/cost.hpp"
+#include "base/counted.hpp"
+#include "base/rank_list.hpp"
 #include "plan/report.hpp"
 #include "train/choose_grid.hpp"
 #include "train/command.hpp"
 #include "train/describe.hpp"
 #include "train/machine_file.hpp"
 #include "train/memory_json.hpp"
+#include "train/plan_report.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -14,74 +16,6 @@
 namespace trivium {
 
 namespace {
-
-/// One rank's part of the plan.
-struct RankPlan {
-    i64 rank = 0;
-    Coordinates at;
-    i64 parameters = 0;
-    MemoryPlan memory;
-};
-
-struct PlanReport {
-    RunConfig config;
-    Machine machine;
-    std::vector<RankPlan> ranks; ///< all, or of a large grid those that differ
-    std::vector<std::string> stages; ///< the blocks of each
-    Flops flops = 0;
-    Seconds step = 0, stage_busy = 0; ///< of a step, and what the busiest stage computes in it
-    int threads = 1;
-
-    const RankPlan& largest() const
-    {
-        return *std::max_element(ranks.begin(), ranks.end(), [](const RankPlan& a, const RankPlan& b) { return a.memory.arena < b.memory.arena; });
-    }
-};
-
-/// Of a large grid, the first and the last rank along data and tensor: parts get no larger from one to the next.
-bool differs(const Mesh& mesh, i64 rank)
-{
-    constexpr i64 few = 64;
-    const Coordinates at = mesh.coordinates(rank);
-    for (std::size_t a = 0; a < at.size(); ++a)
-        if (mesh.ranks() > few && mesh.axes[a].name != "pipeline" && at[a] > 0 && at[a] != mesh.axes[a].size - 1)
-            return false;
-    return true;
-}
-
-PlanReport make_report(const ConfigArguments& arguments, const std::string& machine, i64 ranks)
-{
-    PlanReport report;
-    report.machine = machine_at(machine);
-    report.config = load_config(arguments);
-    if (ranks > 0)
-        report.config = choose_grid(report.config, ranks);
-    report.threads = thread_count(report.config.parallel, static_cast<int>(rank_count(report.config.parallel))); // as if on this machine
-    CompileConfig options;
-    options.machine = report.machine;
-    std::vector<Program> stages;
-    const auto keep = [&](i64 rank, Compiled& compiled) {
-        RankPlan plan{rank, compiled.at, 0, compiled.memory};
-        const Graph& g = compiled.programs[train_program].graph;
-        for (const ValueId id : g.with_role(Role::parameter))
-            plan.parameters += g[id].type.elements();
-        report.ranks.push_back(std::move(plan));
-        report.flops = compiled.flops;
-        if (compiled.at[0] == 0 && compiled.at[2] == 0) { // one of each stage
-            report.stages.push_back(blocks_of_stage(compiled.stage_of_block, compiled.at[1]));
-            stages.push_back(std::move(compiled.programs[train_program]));
-        }
-    };
-    compile_ranks(report.config, options, differs, keep);
-    std::vector<StageProgram> programs;
-    for (const Program& stage : stages)
-        programs.push_back({&stage.graph, &stage.schedule});
-    for (std::size_t s = 0; const Timeline& timeline : simulate(programs, report.machine, report.threads)) {
-        report.step = std::max(report.step, timeline.length());
-        report.stage_busy = std::max(report.stage_busy, timeline.busy(stages[s++].schedule, queue_compute));
-    }
-    return report;
-}
 
 void print_json(const PlanReport& r)
 {
@@ -106,12 +40,32 @@ void print_json(const PlanReport& r)
                                       {"tokens_per_step", r.config.train.global_batch * r.config.model.seq},
                                       {"threads", r.threads},
                                       {"machine", r.machine.name},
-                                      {"estimated_step_seconds", r.step}});
+                                      {"estimated_step_seconds", r.step},
+                                      {"estimated_mfu", r.mfu()},
+                                      {"steps", r.config.train.steps},
+                                      {"estimated_run_seconds", r.duration()},
+                                      {"estimated_device_hours", r.device_hours()},
+                                      {"checkpoint_bytes", r.checkpoint()}});
+    const MemoryVerdict& m = r.memory;
+    out["grid"] = {{"data", r.config.parallel.data}, {"pipeline", r.config.parallel.pipeline}, {"tensor", r.config.parallel.tensor}};
+    out["fits"] = m.known ? nlohmann::ordered_json(m.fits) : nlohmann::ordered_json();
+    out["memory_bytes_available"] = m.known ? nlohmann::ordered_json(m.available) : nlohmann::ordered_json();
+    out["memory_bytes_needed"] = m.needed;
+    out["ranks_sharing_memory"] = m.sharers;
+    if (!m.remedy.empty())
+        out["remedy"] = m.remedy;
     fmt::print("{}\n", out.dump(2));
 }
 
+/// At most some 40 characters of a list, which then ends in "…".
+std::string shortened(const std::string& list)
+{
+    constexpr std::size_t most = 40;
+    return list.size() <= most ? list : list.substr(0, list.rfind(',', most)) + ", …";
+}
+
 /// A row for ranks of one stage that are alike.
-void print_ranks(const PlanReport& r)
+void print_rank_table(const PlanReport& r)
 {
     fmt::print("\nmemory per rank\n");
     for (std::size_t first = 0; first < r.ranks.size(); ++first) {
@@ -121,16 +75,34 @@ void print_ranks(const PlanReport& r)
         };
         if (std::find_if(r.ranks.begin(), r.ranks.end(), alike) != r.ranks.begin() + static_cast<std::ptrdiff_t>(first))
             continue;
-        std::string numbers;
+        std::vector<int> numbers;
         for (const RankPlan& other : r.ranks)
-            if (alike(other) && numbers.size() < 40)
-                numbers += str(numbers.empty() ? "" : ",", other.rank);
-        fmt::print("  rank {:<16} stage {:<3} {:<28} {:>9} parameters  arena {:>12} {:>18} bytes\n", numbers, one.at[1],
+            if (alike(other))
+                numbers.push_back(static_cast<int>(other.rank));
+        fmt::print("  {:<21} stage {:<3} {:<28} {:>9} parameters  arena {:>12} {:>18} bytes\n", shortened(print_ranks(numbers)), one.at[1],
                    r.stages[static_cast<std::size_t>(one.at[1])], format_si(static_cast<double>(one.parameters)), format_bytes(one.memory.arena),
                    format_count(one.memory.arena));
     }
     if (static_cast<i64>(r.ranks.size()) < rank_count(r.config.parallel))
-        fmt::print("  the others lie between the first and the last along data and tensor\n");
+        fmt::print("  the other ranks of a stage, further along data and tensor, hold as much or less\n");
+}
+
+/// "fits: largest rank needs 10.00 GiB of 79.10 GiB".
+void print_verdict(const PlanReport& r)
+{
+    const MemoryVerdict& m = r.memory;
+    const std::string largest = format_bytes(bytes_wanted(r.largest().memory, r.machine));
+    if (!m.known) {
+        fmt::print("\nlargest rank needs {}; nobody knows how much memory '{}' has (`memory` in a machine file)\n", largest, r.machine.name);
+        return;
+    }
+    const std::string of = m.sharers > 1 ? str(largest, ", the ", m.sharers, " ranks of a node ", format_bytes(m.needed)) : largest;
+    fmt::print("\n{}: largest rank needs {} of {}{}\n", m.fits ? "fits" : "does NOT fit", of, format_bytes(m.available),
+               r.machine.is_device ? str(" of '", r.machine.name, "'") : r.machine.memory > 0 ? "" : " that are available here");
+    if (!m.fits && r.asked > 0)
+        fmt::print("  no grid of {} fits\n", counted(r.asked, "rank"));
+    if (!m.fits)
+        fmt::print("  remedy: {}\n", m.remedy);
 }
 
 void print_report(const PlanReport& r)
@@ -140,17 +112,22 @@ void print_report(const PlanReport& r)
     fmt::print("model      {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, seq {}\n",
                format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim, m.heads, m.kv_heads,
                m.ffn_dim, m.vocab, m.seq);
-    fmt::print("batch      {} sequences a step: {} microbatches of {} per data rank; {} tokens a step\n",
-               r.config.train.global_batch, microbatch_count(r.config), micro_batch(r.config), format_count(static_cast<i64>(tokens)));
-    fmt::print("grid       {} rank(s): {}, {}\n", rank_count(r.config.parallel), describe_grid(r.config.parallel), name_of(r.config.train.precision));
+    fmt::print("batch      {} a step: {} of {} per data rank; {} tokens a step\n", counted(r.config.train.global_batch, "sequence"),
+               counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config), format_count(static_cast<i64>(tokens)));
+    fmt::print("grid       {}{}: {}, {}\n", counted(r.rank_total(), "rank"), r.asked > r.rank_total() ? str(" of ", r.asked, ", the others idle") : "", describe_grid(r.config.parallel), name_of(r.config.train.precision));
     if (r.ranks.size() > 1)
-        print_ranks(r);
+        print_rank_table(r);
     fmt::print("\nmemory {}\n{}", r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank", memory_table(r.largest().memory));
+    print_verdict(r);
     fmt::print("\nwork       {} model flops a step (forward x 3, attention causal)\n", format_si(r.flops));
     fmt::print("estimate   {} a step, {} tokens/s, by a roofline of '{}'{} (not calibrated)\n", format_seconds(r.step),
-               format_si(tokens / r.step), r.machine.name, r.machine.is_device ? "" : str(" x ", r.threads, " threads"));
+               format_si(tokens / r.step), r.machine.name, r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
     if (rank_count(r.config.parallel) > 1)
         fmt::print("           the busiest stage computes for {:.0f} % of it; the rest is pipeline bubble and communication\n", 100 * r.stage_busy / r.step);
+    fmt::print("           MFU {:.1f} % of {}FLOP/s\n", 100 * r.mfu(), format_si(r.flops / r.step / r.mfu()));
+    fmt::print("run        {} in {}, {:.1f} {}, {} tokens; a checkpoint has {}\n", counted(r.config.train.steps, "step"), format_seconds(r.duration()),
+               r.device_hours(), r.machine.is_device ? "device-hours" : "rank-hours", format_si(tokens * static_cast<double>(r.config.train.steps)),
+               format_bytes(r.checkpoint()));
 }
 
 } // namespace
@@ -164,10 +141,14 @@ void add_plan_command(Command& program)
     auto ranks = std::make_shared<i64>(0);
     command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
     command.option("--ranks", *ranks, "plan the grid that parallel.strategy = \"auto\" takes for so many ranks", {.from = 1, .to = 1e9, .type = "N"});
+    auto must_fit = std::make_shared<bool>(false);
+    command.flag("--must-fit", *must_fit, "exit with status 2 where the plan does not fit the machine's memory, or nobody knows that")
+        .footer("Exit status: 0 once there is a plan, whether it fits or not (`fits` in the JSON; --must-fit); 2 where there is none.");
     command.action([=] {
-        const PlanReport report = make_report(*arguments, *machine, *ranks);
+        const Machine where = machine_at(*machine);
+        const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks);
         arguments->json ? print_json(report) : print_report(report);
-        return 0;
+        return *must_fit && !report.memory.fits ? 2 : 0;
     });
 }
 

@@ -2,6 +2,7 @@
 #include "base/activity.hpp"
 #include "base/address_space.hpp"
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/config_file.hpp"
 #include "io/files.hpp"
@@ -29,7 +30,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     const Bytes memory = share_of_memory(world); // for the same choice on all
     RunConfig config;
     succeed_together(world, [&] {
-        config = load_config(arguments);
+        config = load_training_config(arguments);
         const i64 micro = config.train.micro_batch;
         const std::string given = describe_grid(config.parallel);
         if (config.parallel.strategy == "auto")
@@ -101,7 +102,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
     const Job job = job_of_environment();
-    log_info(str(build, ": ", session.ranks(), " rank(s)", job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
+    log_info(str(build, ": ", counted(session.ranks(), "rank"), job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
                  job.end ? str(", time left ", format_seconds(job.left())) : ""));
     if (const std::string how = how_to_stop(launcher_of_environment()); !how.empty())
         log_info(how);

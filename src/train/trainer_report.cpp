@@ -3,6 +3,7 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/counted.hpp"
 #include "io/files.hpp"
 #include "runtime/trace.hpp"
 #include "train/describe.hpp"
@@ -46,9 +47,9 @@ void Trainer::announce() const
                          compiled_.memory.arena, world_.size() > 1 ? " of rank 0" : "", format_bytes(compiled_.memory.kept),
                          format_bytes(compiled_.memory.transient),
                          compiled_.memory.snapshot == 0 ? "" : str("; ", format_bytes(compiled_.memory.snapshot), " of snapshot beside it")));
-    const std::string each = machine_.is_device ? computing_.device() : str(threads_, " thread(s)");
-    log_info(fmt::format("compute  {} rank(s) x {}, {} microbatches of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
-                         world_.size(), each, microbatch_count(config_), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
+    const std::string each = machine_.is_device ? computing_.device() : counted(threads_, "thread");
+    log_info(fmt::format("compute  {} x {}, {} of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
+                         counted(world_.size(), "rank"), each, counted(microbatch_count(config_), "microbatch", "microbatches"), micro_batch(config_), format_si(flops_), format_si(peak_flops()),
                          machine_.name));
 }
 

@@ -123,7 +123,7 @@ TEST_CASE("slow ranks and nodes")
         rates.cpu_share = std::min(rates.cpu_share, 0.85);
     judge_shares(report); // all is busy
     check_findings(report, {{{5}, "cores that something else uses too", Severity::warning}});
-    CHECK(verdict(report).find("nothing is wrong for certain; 1 warning(s)") != std::string::npos);
+    CHECK(verdict(report).find("nothing is wrong for certain; 1 warning") != std::string::npos);
     // Where ranks share cores, nothing is certain.
     report.findings.clear();
     for (RankFacts& facts : report.facts)
@@ -222,13 +222,24 @@ TEST_CASE("the machine is that of the median rank, a thread's share")
     CHECK(machine.flops_f32 == 25e9);
     CHECK(machine.flops_bf16 == 50e9);
     CHECK(machine.bytes_per_second == 10e9);
-    CHECK(machine.link_bytes_per_second == 2e9); // between nodes
+    CHECK(machine.link_bytes_per_second == 8e9); // within a node
     CHECK(machine.link_latency == 2e-6);
+    CHECK(machine.node_link_bytes_per_second == 2e9); // between nodes
+    CHECK(machine.node_link_latency == 2e-6);
+    CHECK(machine.ranks_per_node == 2);
+    CHECK(machine.memory == 0); // nobody said
     CHECK(machine.flops_f64 == Machine{}.flops_f64);
     Machine device;
     device.is_device = true;
     CHECK(machine_measured(report, device).flops_f32 == 100e9);
     CHECK(machine_measured(cluster(1, 2), {}).link_bytes_per_second == 8e9);
+    CHECK(machine_measured(cluster(1, 2), {}).node_link_bytes_per_second == 0); // as within
+    CHECK(machine_measured(cluster(1, 2), {}).ranks_per_node == 0);
+    CHECK(machine_measured(cluster(3, 1), {}).link_bytes_per_second == 2e9); // nothing else was seen
+    CHECK(machine_measured(cluster(3, 1), {}).ranks_per_node == 1);
+    for (std::size_t rank = 0; rank < report.facts.size(); ++rank)
+        report.facts[rank].memory = Bytes{10} * static_cast<Bytes>(rank + 3);
+    CHECK(machine_measured(report, {}).memory == 30); // the least
     CHECK(machine_measured(cluster(1, 1), {}).link_bytes_per_second == Machine{}.link_bytes_per_second);
 }
 
@@ -251,7 +262,7 @@ TEST_CASE("what ranks must have in common")
         facts.threads = facts.node == "n0" ? 1 : 2;
     judge_environment(shared);
     REQUIRE(shared.findings.size() == 2); // the threads, too
-    CHECK(shared.findings[1].seen == "4 thread(s) of 2 rank(s) on 3 core(s)");
+    CHECK(shared.findings[1].seen == "4 threads of 2 ranks on 3 cores");
     CHECK((shared.findings[1].severity == Severity::warning));
     CHECK(crowded_nodes(shared) == std::vector<int>{1});
     CheckReport late = cluster(2, 2);
@@ -305,6 +316,6 @@ TEST_CASE("ranks and verdicts in words")
     CHECK(describe_ranks(report, {0, 1, 2, 3, 4, 5, 6, 7}) == "every rank");
     CHECK(verdict(report).find("all is well") != std::string::npos);
     report.findings.push_back({CheckPart::rates, Severity::fault, {3}, "slow", "a", "b", "c"});
-    CHECK(verdict(report).find("something is wrong: 1 fault(s), 0 warning(s)") != std::string::npos);
+    CHECK(verdict(report).find("something is wrong: 1 fault, 0 warnings") != std::string::npos);
     CHECK(to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  seen     b\n  remedy   c\n") != std::string::npos);
 }

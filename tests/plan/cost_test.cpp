@@ -126,3 +126,24 @@ TEST_CASE("machines have names, and a device's is found in what the driver calls
     }
     CHECK_THROWS_AS(machine_called("h2oo"), UserError);
 }
+
+TEST_CASE("each known device says how much memory it has, how many a node, and its links")
+{
+    for (const std::string& name : machine_names()) {
+        const Machine m = machine_called(name);
+        INFO(name);
+        if (!m.is_device) {
+            CHECK(m.memory == 0); // that of the machine where it is planned
+            CHECK(m.link_rate(true) == m.link_rate(false));
+            continue;
+        }
+        CHECK(m.ranks_per_node == 8);
+        CHECK(m.node_link_bytes_per_second < m.link_bytes_per_second);
+        CHECK(m.latency(true) > m.latency(false));
+        CHECK((m.memory > 0) == (name != "gpu"));
+    }
+    CHECK(machine_called("h100").memory < Bytes{80} << 30); // less than the data sheet's 80 GB promise in GiB
+    CHECK(machine_called("h100").memory > Bytes{78} << 30);
+    CHECK(machine_called("h200").memory < 141000000000 + (Bytes{10} << 30));
+    CHECK(machine_called("b200").memory > machine_called("h200").memory);
+}

@@ -93,7 +93,7 @@ TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prin
         check_close(run.metric("lb", name), run.metric("la", name), 1e-4);
     CHECK(run.metric("lb", "loss").size() == 6);
     CHECK(run.metric("lb", "valid_loss").size() == 2);
-    CHECK(grid.err.find("8 rank(s) on 1 node(s): data 2 x pipeline 2 x tensor 2") != std::string::npos);
+    CHECK(grid.err.find("8 ranks on 1 node: data 2 x pipeline 2 x tensor 2") != std::string::npos);
     // What each rank was given, by the plan and by the run.
     auto words = Run::arguments(2, 2, 2, more);
     words[0] = "plan";

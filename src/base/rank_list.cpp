@@ -1,4 +1,4 @@
-#include "mpi/patient_wait.hpp"
+#include "base/rank_list.hpp"
 
 #include "base/check.hpp"
 

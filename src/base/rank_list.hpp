@@ -1,0 +1,11 @@
+#pragma once
+// Sets of ranks, for messages.
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+/// "rank 3", "ranks 0-2, 5"; sorts them and drops doubles.
+std::string print_ranks(std::vector<int> ranks);
+
+} // namespace trivium

@@ -1,0 +1,126 @@
+// What a run would do otherwise than its config says, and mistakes on the command line and in keys.
+#include "catch.hpp"
+#include "program.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace {
+
+bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
+
+} // namespace
+
+TEST_CASE("settings without effect are warned of on stderr, by plan and explain alike")
+{
+    const Folder folder;
+    struct Case {
+        std::vector<std::string> overrides;
+        std::vector<std::string> said;
+    };
+    const std::vector<Case> cases{
+        {{"train.warmup=200", "train.steps=100"}, {"train.warmup", "200", "100"}},
+        {{"train.warmup=100", "train.steps=100", "train.min_lr=1e-5"}, {"train.min_lr", "ignored"}},
+        {{"train.eval_every=10"}, {"train.eval_every", "data.valid"}},
+        {{"train.eval_batches=10"}, {"train.eval_batches", "data.valid"}},
+        {{"parallel.threads=1000"}, {"parallel.threads", "1000", "core"}},
+        {{"checkpoint.keep=1"}, {"checkpoint.keep", "2 are kept"}},
+        {{"train.stop_after=101", "train.steps=100"}, {"train.stop_after", "101"}},
+        {{"log.every=101", "train.steps=100"}, {"log.every", "101"}},
+        {{"train.init_from=a", "checkpoint.resume=b"}, {"train.init_from", "checkpoint.resume"}},
+        {{"train.spike_window=64"}, {"train.spike_window", "train.spike_z"}},
+        {{"train.lr=0"}, {"train.lr"}},
+        {{"model.preset=toy-gpt2", "model.rope_theta=100"}, {"model.rope_theta", "gpt2"}},
+    };
+    for (const char* command : {"plan", "explain"})
+        for (const Case& c : cases) {
+            std::vector<std::string> arguments{command, "/dev/null", "model.preset=toy", "--json"};
+            arguments.insert(arguments.end(), c.overrides.begin(), c.overrides.end());
+            const Outcome outcome = run_program(arguments, folder.path());
+            INFO(command << " " << c.overrides.back() << ": " << outcome.err);
+            CHECK(outcome.status == 0);
+            CHECK_NOTHROW(nlohmann::json::parse(outcome.out).size());
+            CHECK(has(outcome.err, "warning: "));
+            for (const std::string& word : c.said)
+                CHECK(has(outcome.err, word));
+        }
+    const Outcome silent = run_program({"plan", "/dev/null", "model.preset=toy", "train.warmup=10", "train.min_lr=1e-5"}, folder.path());
+    CHECK(silent.err.empty());
+}
+
+TEST_CASE("what is not built is refused on any grid, and the reference page says so")
+{
+    const Folder folder;
+    const std::string page = read_text(std::string(TRIVIUM_SOURCE) + "/docs/config.md");
+    for (const auto& [key, value] : {std::pair{"zero", "2"}, {"zero", "3"}, {"recompute", "full"}, {"recompute", "selective"}, {"chunks", "2"}}) {
+        for (const char* command : {"plan", "explain"})
+            for (const char* data : {"1", "2"}) {
+                const Outcome outcome = run_program({command, "/dev/null", "model.preset=toy", std::string("parallel.data=") + data, std::string("parallel.") + key + "=" + value}, folder.path());
+                INFO(command << " " << key << " " << value << " data " << data << ": " << outcome.err);
+                CHECK(outcome.status == 2);
+                CHECK(has(outcome.err, std::string("parallel.") + key));
+                // The words of the refusal stand in the row of the page.
+                const std::size_t at = outcome.err.find("not in this version: ");
+                REQUIRE(at != std::string::npos);
+                const std::string words = outcome.err.substr(at, outcome.err.find('\n', at) - at);
+                const std::size_t row = page.find(std::string("| `") + key + "` |");
+                REQUIRE(row != std::string::npos);
+                CHECK(has(page.substr(row, page.find('\n', row) - row), words));
+            }
+    }
+}
+
+TEST_CASE("misspelt options, keys and words are answered with what to type")
+{
+    const Folder folder;
+    write_text(folder / "bare.toml", "[train]\nprecision = bf16\n");
+    write_text(folder / "twice.toml", "[train]\nlr = 1\n[train]\nsteps = 2\n");
+    write_text(folder / "top.toml", "\n\nstpes = 5\n");
+    write_text(folder / "list.toml", "[[train]]\nlr = 1\n");
+    struct Case {
+        std::vector<std::string> arguments;
+        std::vector<std::string> said;
+    };
+    const std::vector<Case> cases{
+        {{"plan", "--machin", "h100", "/dev/null"}, {"--machin", "did you mean '--machine'?"}},
+        {{"plan", "--rnaks=4", "/dev/null"}, {"'--rnaks'", "did you mean '--ranks'?"}},
+        {{"explain", "/dev/null", "--onyl", "graph"}, {"did you mean '--only'?"}},
+        {{"metrics", "curve", "--titel", "x"}, {"trivium metrics curve", "did you mean '--title'?"}},
+        {{"metrics", "cruve"}, {"did you mean 'curve'?"}},
+        {{"plan", "/dev/null", "train.precision=fp8"}, {"train.fp8 = true", "bf16"}},
+        {{"plan", "/dev/null", "train.lrr=1"}, {"did you mean 'train.lr'?"}},
+        {{"plan", "/dev/null", "train.zreo=1"}, {"did you mean 'parallel.zero'?"}},
+        {{"plan", "/dev/null", "model.lr=1"}, {"did you mean 'train.lr'?"}},
+        {{"plan", "/dev/null", "lr=1"}, {"train.lr=…"}},
+        {{"plan", "/dev/null", "stesp=1"}, {"did you mean 'train.steps'?"}},
+        {{"plan", "bare.toml"}, {"bare.toml:2:", "double quotes"}},
+        {{"plan", "twice.toml"}, {"twice.toml:3:", "[train] stands in the file twice"}},
+        {{"plan", "top.toml"}, {"top.toml:3:", "did you mean 'train.steps'?"}},
+        {{"plan", "list.toml"}, {"list.toml:1:", "one table"}},
+    };
+    for (const Case& c : cases) {
+        const Outcome outcome = run_program(c.arguments, folder.path());
+        INFO(c.arguments.back() << ": " << outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK_FALSE(has(outcome.err, "while parsing"));
+        for (const std::string& word : c.said)
+            CHECK(has(outcome.err, word));
+    }
+}
+
+TEST_CASE("a curve is SVG: a name that promises another picture is refused, and nothing is written")
+{
+    const Folder folder;
+    write_text(folder / "metrics.jsonl", "{\"step\":1,\"loss\":2.0}\n{\"step\":2,\"loss\":1.5}\n");
+    for (const char* name : {"x.png", "x.JPG", "x.pdf", "x.html"}) {
+        const Outcome outcome = run_program({"metrics", "curve", "metrics.jsonl", "-o", name}, folder.path());
+        INFO(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(has(outcome.err, name));
+        CHECK(has(outcome.err, ".svg"));
+        CHECK(read_text(folder / name).empty());
+    }
+    const Outcome drawn = run_program({"metrics", "curve", "metrics.jsonl", "-o", "x.svg"}, folder.path());
+    INFO(drawn.err);
+    CHECK(drawn.status == 0);
+    CHECK(has(read_text(folder / "x.svg"), "<svg"));
+}
