@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <future>
 #include <memory>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 namespace trivium {
 
@@ -72,7 +74,8 @@ void LaunchWatch::run()
         before = time;
         if (asked < 0 && config_.asked && config_.asked())
             asked = time;
-        LaunchWait wait{.waited = time - begin, .asked = asked < 0 ? -1 : time - asked};
+        const bool ended = config_.ended_by_launcher && config_.ended_by_launcher();
+        LaunchWait wait{.waited = time - begin, .asked = ended ? asked_limit : asked < 0 ? -1 : time - asked};
         std::vector<Sibling> others;
         if (wait.waited > 2 * turn) { // a start that comes to its end has nobody looked at
             others = siblings_of(launch_);
@@ -84,7 +87,8 @@ void LaunchWatch::run()
         }
         const LaunchVerdict verdict = judge(wait, limit, launch_.rank);
         if (verdict == LaunchVerdict::stop) {
-            std::fprintf(stderr, "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n", launch_.rank, what_);
+            if (!ended || launch_.rank == 0)
+                std::fprintf(stderr, "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n", launch_.rank, what_);
             std::fflush(stderr);
             std::_Exit(leave_status(status_again));
         }
@@ -120,36 +124,55 @@ void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) c
     std::_Exit(status);
 }
 
-void see_others_off()
+namespace {
+
+/// Until all ranks of the node are gone.
+void see_off(LaunchId launch)
 {
-    const LaunchId launch = launch_of_environment();
-    const Seconds limit = start_limit(launch.ranks);
-    if (launch.rank < 0 || launch.ranks == 1 || limit <= 0)
-        return;
-    Seconds begin = now(), before = begin, free = begin, pause = 0.005;
+    launch.rank = -1; // so that the rank that made this process is looked at, too
+    const Seconds limit = std::min(stopped_limit, start_limit(launch.ranks));
+    Seconds begin = now(), before = begin, free = begin, pause = 0.01;
     for (;;) {
-        const std::vector<Sibling> others = siblings_of(launch);
-        const auto sees_to_it = [&](const Sibling& each) { return each.rank >= 0 && each.rank < launch.rank && !is_stopped(each); };
-        if (others.empty() || std::any_of(others.begin(), others.end(), sees_to_it))
-            return;
+        std::vector<Sibling> ranks = siblings_of(launch);
+        std::erase_if(ranks, [](const Sibling& each) { return each.rank < 0; });
         const Seconds time = now();
         if (time - before > gap)
             begin = free = time;
         before = time;
-        const bool any = std::any_of(others.begin(), others.end(), is_stopped);
+        const bool any = std::any_of(ranks.begin(), ranks.end(), is_stopped);
         if (!any)
             free = time;
-        if (any ? time - free >= std::min(stopped_limit, limit) : time - begin >= leaving) {
-            if (any)
-                std::fprintf(stderr, "trivium: %s, after the end of the run, and is killed\n", describe(launch, others).c_str());
-            for (const Sibling& each : others)
+        if (ranks.empty() || (!any && time - begin >= leaving))
+            return;
+        if (any && time - free >= limit)
+            for (const Sibling& each : ranks)
                 if (is_stopped(each))
                     ::kill(each.process, SIGKILL);
-            return;
-        }
         std::this_thread::sleep_for(std::chrono::duration<double>(pause));
         pause = std::min(2 * pause, 0.5);
     }
+}
+
+} // namespace
+
+void see_others_off()
+{
+    const LaunchId launch = launch_of_environment();
+    if (launch.rank < 0 || launch.ranks == 1 || start_limit(launch.ranks) <= 0)
+        return;
+    int before = 0;
+    for (const Sibling& each : siblings_of(launch))
+        before += each.rank >= 0 && each.rank < launch.rank && !is_stopped(each) ? 1 : 0;
+    if (before > 1 || ::fork() != 0)
+        return;
+    ::prctl(PR_SET_NAME, helper_name);
+    ::setsid();
+    ::close_range(0, ~0U, 0); // the launcher waits for their end
+    try {
+        see_off(launch);
+    } catch (const std::exception&) { // it was worth a try
+    }
+    std::_Exit(0);
 }
 
 } // namespace trivium

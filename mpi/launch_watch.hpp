@@ -16,6 +16,8 @@ struct LaunchWatchConfig {
     std::function<int(const std::string& cause)> on_hang{};
     /// Whether the run was asked to stop, by a signal.
     std::function<bool()> asked{};
+    /// Whether the launcher itself has told it to end: then nobody waits for a start.
+    std::function<bool()> ended_by_launcher{};
 };
 
 /// How long ranks may wait for each other's start, by their number: a minute for a few nodes. $TRIVIUM_START_LIMIT, in seconds,
@@ -56,8 +58,9 @@ private:
     std::thread thread_; ///< last: it uses the others
 };
 
-/// After the end of MPI, on all ranks: the first of a node waits until the others' processes are gone. One that has been stopped
-/// for too long is killed, with a message, as the launcher would wait for it for ever. Others are left alone after 5 s.
+/// After the end of MPI, on all ranks: the first two of a node each leave a process behind that waits until all ranks of the node are gone,
+/// for 5 s at most, and kills those that have been stopped for too long: the launcher would wait for them for ever. It waits for
+/// nobody, and holds no file open.
 void see_others_off();
 
 } // namespace trivium

@@ -53,6 +53,7 @@ const char* value_in(const std::string& environment, const std::string& name)
 struct Status {
     char state = 'X';
     int parent = 0;
+    bool is_helper = false;
 };
 
 Status status_of(int process)
@@ -63,6 +64,7 @@ Status status_of(int process)
     if (name_end != std::string::npos) {
         std::istringstream rest(text.substr(name_end + 1));
         rest >> status.state >> status.parent;
+        status.is_helper = text.find(str("(", helper_name, ")")) != std::string::npos;
     }
     return status;
 }
@@ -114,7 +116,7 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
         if (process <= 0 || process == own || ::stat(entry->path().c_str(), &owner) != 0 || owner.st_uid != ::geteuid())
             continue;
         const Status status = status_of(process);
-        if (status.state == 'Z' || status.state == 'X')
+        if (status.state == 'Z' || status.state == 'X' || status.is_helper)
             continue;
         const std::string environment = content(str("/proc/", process, "/environ")); // empty: another user's
         const bool shares = launch.shared.empty() ? status.parent == parent : std::all_of(launch.shared.begin(), launch.shared.end(), [&](const std::string& line) {

@@ -27,6 +27,9 @@ LaunchId launch_of_environment();
 /// that a launcher's process has made for a rank, and in which it has not started the program yet, are there with rank -1.
 std::vector<Sibling> siblings_of(const LaunchId& launch);
 
+/// The name of processes that are no ranks, though they have a rank's environment; at most 15 letters.
+inline constexpr const char* helper_name = "trivium-end";
+
 /// What is wrong with them: "rank 3 is stopped (process 4711, state T); 1 of 4 ranks of this node is not there". Empty: nothing.
 std::string describe(const LaunchId& launch, const std::vector<Sibling>& others);
 

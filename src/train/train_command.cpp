@@ -17,6 +17,7 @@
 #include "train/trainer.hpp"
 #include "train/watchdog.hpp"
 
+#include <csignal>
 #include <cstdio>
 #include <numeric>
 
@@ -106,7 +107,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
                  job.end ? str(", time left ", format_seconds(job.left())) : ""));
     if (const std::string how = how_to_stop(launcher_of_environment()); !how.empty())
         log_info(how);
-    std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", watch);
+    std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", LaunchWatchConfig{.on_hang = watch.on_hang, .asked = watch.asked});
     Watchdog watchdog(session.world(), &signals, {}); // from now on; with the run's own settings once they are read
     start.reset();
     StartGuard guard(signals, session.rank());
@@ -149,7 +150,9 @@ void add_train_command(Command& program, const std::string& build)
         log_to_stdout();
         require_address_space(room_for_libraries, "libraries");
         const RunSignals signals; // from now on they ask for a checkpoint
-        const LaunchWatchConfig watch{.on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); }, .asked = [&] { return signals.stop() != 0; }};
+        const LaunchWatchConfig watch{.on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); },
+                                      .asked = [&] { return signals.stop() != 0; },
+                                      .ended_by_launcher = [&] { return signals.stop() == SIGTERM && signals.is_from_parent(); }};
         return run_session([&](Session& session) { return train(session, signals, *arguments, build, watch); }, watch);
     });
 }
