@@ -13,6 +13,7 @@
 #include "mpi/comm.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -65,6 +66,8 @@ struct RunState {
     std::string job{};        ///< of the cluster, that saved it; empty: none
     std::vector<double> recent_losses{}; ///< nats per token, oldest first: what train.spike_z compares with
     i64 skipped_in_row = 0;              ///< steps up to this one
+    std::map<std::string, std::string> imported{}; ///< settings of the model that this one was imported as, by file name (io/hugging_face_files.hpp)
+    std::string imported_tokenizer{};              ///< fingerprint of that model's; empty: it could not be read
 
     bool operator==(const RunState&) const = default;
 };
@@ -120,6 +123,9 @@ void probe_folder(const std::string& dir);
 /// Removes the checkpoint `name` of `dir`; should it be cut short, what is left looks like none. IoError.
 void remove_checkpoint(const std::string& dir, const std::string& name);
 
+/// Whether `path` is a checkpoint, complete or not: by its name or its manifest.
+bool looks_like_checkpoint(const std::string& path);
+
 /// The newest checkpoint of the folder `path`, complete or not; `path` itself where there is none in it.
 std::string newest_checkpoint(const std::string& path);
 
@@ -127,6 +133,7 @@ std::string newest_checkpoint(const std::string& path);
 i64 checkpoint_step(const std::string& path);
 
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such folder.
+/// UserError where it is a file, IoError.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 
 class CheckpointReader {

@@ -261,6 +261,8 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     std::vector<std::string> names;
     std::error_code error;
     fs::directory_iterator at(dir, error);
+    if (error == std::errc::not_a_directory)
+        throw UserError({dir, "is not a checkpoint, nor a folder of them", "it is a file; a checkpoint is a folder like step-00000100", "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
     if (error && error != std::errc::no_such_file_or_directory)
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
     if (error)
@@ -286,6 +288,12 @@ i64 checkpoint_step(const std::string& path)
     const fs::path given(path);
     const std::string name = (given.has_filename() ? given : given.parent_path()).filename(); // "…/step-00000004/" has none
     return is_checkpoint_name(name) ? step_of(name) : 0;
+}
+
+bool looks_like_checkpoint(const std::string& path)
+{
+    std::error_code error;
+    return fs::is_directory(path, error) && (fs::exists(path + "/" + manifest_file, error) || is_checkpoint_name(fs::canonical(path, error).filename().string()));
 }
 
 std::string newest_checkpoint(const std::string& path)

@@ -61,19 +61,19 @@ bool is_dataset_of(std::string_view dataset, std::string_view tensor)
            (dataset.size() > tensor.size() && dataset.starts_with(tensor) && dataset[tensor.size()] == '@' && all_digits(dataset.substr(tensor.size() + 1)));
 }
 
-/// Reads JSON. Throws Json::exception where it has another form, JsonFault where the content is wrong.
+/// Reads JSON. Throws JsonFault where it has another form, or the content is wrong.
 struct Parser {
     static Shape shape(const Json& value)
     {
         Shape extents;
-        for (const Json& extent : value.get_ref<const Json::array_t&>())
-            extents.push_back(json_count(extent));
+        for (const Json& extent : json_list(value, "shape"))
+            extents.push_back(json_count(extent, "shape"));
         return extents;
     }
 
     static OldManifest::File file(const Json& value)
     {
-        OldManifest::File file{value.at("name").get<std::string>(), json_count(value.at("bytes")), value.at("xxh64").get<std::string>()};
+        OldManifest::File file{text_at(value, "name"), count_at(value, "bytes"), text_at(value, "xxh64")};
         if (!is_file_name(file.name))
             throw JsonFault{str("lists '", file.name, "', which is no file of a checkpoint")};
         return file;
@@ -82,31 +82,30 @@ struct Parser {
     static OldManifest::Tensor tensor(const Json& value)
     {
         OldManifest::Tensor tensor;
-        tensor.name = value.at("name").get<std::string>();
-        const auto type = value.at("type").get<std::string>();
+        tensor.name = text_at(value, "name");
+        const std::string& type = text_at(value, "type");
         const auto& types = names_of_enum<StoredType>;
         const auto known = std::find(types.begin(), types.end(), type);
         if (known == types.end())
             throw JsonFault{str("tensor '", tensor.name, "' has the type '", type, "'")};
         tensor.type = static_cast<StoredType>(known - types.begin());
-        tensor.shape = shape(value.at("shape"));
+        tensor.shape = shape(json_member(value, "shape"));
         if (!safe_count(tensor.shape))
             throw JsonFault{str("tensor '", tensor.name, "' has the shape ", print_shape(tensor.shape))};
-        for (const Json& piece : value.at("pieces"))
-            tensor.pieces.push_back({piece.at("file").get<std::string>(), piece.at("dataset").get<std::string>(),
-                                     {shape(piece.at("offset")), shape(piece.at("shape"))}});
+        for (const Json& piece : list_at(value, "pieces"))
+            tensor.pieces.push_back({text_at(piece, "file"), text_at(piece, "dataset"), {shape(json_member(piece, "offset")), shape(json_member(piece, "shape"))}});
         return tensor;
     }
 
     static OldManifest manifest(const Json& value)
     {
         OldManifest manifest;
-        manifest.version = json_count(value.at("version"));
-        manifest.step = json_count(value.at("step"));
-        for (const Json& entry : value.at("files"))
+        manifest.version = count_at(value, "version");
+        manifest.step = count_at(value, "step");
+        for (const Json& entry : list_at(value, "files"))
             manifest.files.push_back(file(entry));
         if (manifest.version > 1)
-            for (const Json& entry : value.at("tensors"))
+            for (const Json& entry : list_at(value, "tensors"))
                 manifest.tensors.push_back(tensor(entry));
         return manifest;
     }
@@ -155,11 +154,9 @@ OldManifest parse_old_manifest(const std::string& text, const std::string& path)
     OldManifest manifest;
     try {
         const Json json = parse_json(text);
-        if (json.at("format") != checkpoint_kind)
+        if (json_member(json, "format") != checkpoint_kind)
             throw JsonFault{"is of another kind"};
         manifest = Parser::manifest(json);
-    } catch (const Json::exception& error) {
-        throw DamagedCheckpoint(path, str("its manifest cannot be read: ", error.what()));
     } catch (const JsonFault& fault) {
         throw DamagedCheckpoint(path, "its manifest " + fault.text);
     }

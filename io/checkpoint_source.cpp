@@ -14,7 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t most_open_files = 32;
-constexpr Bytes largest_manifest = Bytes{1} << 30;
 
 class ShardedSource : public CheckpointSource {
 public:
@@ -109,19 +108,26 @@ private:
 
 std::unique_ptr<CheckpointSource> open_source(const std::string& path)
 {
+    const std::string remedy = "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)";
     if (!fs::is_directory(path))
-        throw UserError({path, "there is no such checkpoint", "a checkpoint is a folder like step-00000100", "check the path"});
+        throw UserError({path, fs::exists(path) ? "is not a checkpoint" : "there is no such checkpoint", "a checkpoint is a folder like step-00000100", remedy});
     const std::string name = path + "/" + manifest_file;
-    if (!fs::exists(fs::symlink_status(name)))
+    if (!fs::exists(fs::symlink_status(name))) {
+        if (!looks_like_checkpoint(path))
+            throw UserError({path, "is not a checkpoint, and holds none", str("it has no ", manifest_file, " and no folder like step-00000100"), remedy});
         throw DamagedCheckpoint(path, str("is no complete checkpoint: it has no ", manifest_file));
+    }
     const PlainFile file = open_stored(name);
-    if (file.size() > largest_manifest)
-        throw DamagedCheckpoint(path, str("its manifest has ", file.size(), " bytes"));
+    if (file.size() > most_manifest_bytes)
+        throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()), ", and none has more than ", format_bytes(most_manifest_bytes)));
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(0, text.data(), static_cast<Bytes>(text.size()));
     if (!is_sealed(text)) // older versions were not
-        if (const i64 version = manifest_version(text); version == 1 || version == 2)
+        if (const i64 version = manifest_version(text); version == 1 || version == 2) {
+            if (file.size() > most_old_manifest_bytes)
+                throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()), ", and none of version ", version, " has more than ", format_bytes(most_old_manifest_bytes)));
             return open_old_source(path, text);
+        }
     return std::make_unique<ShardedSource>(path, parse_manifest(text, path));
 }
 

@@ -209,7 +209,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const s
 
 RunConfig read_config(const std::string& path, const std::vector<std::string>& overrides)
 {
-    return parse_config(path.empty() ? "" : read_file(path, "config file", max_config_bytes), path, overrides);
+    return parse_config(path.empty() ? "" : read_file(path, "config file", most_settings_bytes), path, overrides);
 }
 
 std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables)

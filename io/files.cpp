@@ -73,11 +73,12 @@ std::string read_file(const std::string& path, std::string_view what, Bytes most
     struct stat info {};
     if (::fstat(file.number, &info) != 0)
         throw_errno(path, "read");
-    const auto check_size = [&](i64 size) {
-        if (most > 0 && size > most)
-            throw UserError({path, str("is longer than ", format_bytes(most)), str("a ", what, " has at most ", most, " bytes"), str("name a ", what)});
+    const auto require = [&](Bytes bytes) {
+        if (bytes > most)
+            throw UserError({path, str("is too large for a ", what), str("at most ", format_bytes(most), " are read, it has ", format_bytes(bytes), S_ISREG(info.st_mode) ? "" : " or more"),
+                             "check that it is the right file"});
     };
-    check_size(info.st_size);
+    require(info.st_size);
     std::string content(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)), '\0');
     std::size_t size = 0;
     while (true) {
@@ -91,7 +92,7 @@ std::string read_file(const std::string& path, std::string_view what, Bytes most
         if (got == 0)
             break;
         size += static_cast<std::size_t>(got);
-        check_size(static_cast<i64>(size));
+        require(static_cast<Bytes>(size)); // a pipe has no size to tell before
     }
     content.resize(size);
     return content;

@@ -3,17 +3,21 @@
 #include "base/units.hpp"
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 
 namespace trivium {
 
-/// The whole content. UserError where `path` is missing, a folder, or longer than `most` bytes (0: no limit; a device or a
-/// pipe is read no further), IoError where reading fails. `what` names the file's role in messages ("config file").
-std::string read_file(const std::string& path, std::string_view what = "file", Bytes most = 0);
+inline constexpr Bytes no_limit = std::numeric_limits<Bytes>::max();
+/// Limits on files that are read as a whole: far above what is in use, and little memory and time.
+inline constexpr Bytes most_settings_bytes = Bytes{4} << 20;    ///< TOML of a run or a machine, JSON of a model
+inline constexpr Bytes most_tokenizer_bytes = Bytes{64} << 20; ///< the largest tokenizer.json in use has some 35 MB
+inline constexpr Bytes most_log_bytes = Bytes{2} << 30;         ///< lines that runs write: some million steps
 
-/// Most bytes of a config or a machine file.
-inline constexpr Bytes max_config_bytes = Bytes{1} << 20;
+/// The whole content. UserError where `path` is missing or a folder, or has more than `most` bytes: then nothing is read.
+/// IoError where reading fails. `what` names the file's role in messages ("config file").
+std::string read_file(const std::string& path, std::string_view what = "file", Bytes most = no_limit);
 
 /// Bytes of the file; 0 for a pipe or a device. Errors as read_file.
 Bytes file_size(const std::string& path, std::string_view what = "file");

@@ -180,9 +180,8 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
     const std::string config = file_in_folder(folder, "config.json");
     if (config.empty())
         throw UserError({folder, "has no config.json", "", "name a folder that save_pretrained of transformers has written"});
-    if (file_size(config) > most_header_bytes)
-        refuse(folder, "has a config.json of more than 8 MiB", "");
-    HuggingFaceModel result{parse_hugging_face_config(read_file(config), config), SafetensorsReader::open(folder), {}};
+    const HuggingFaceConfig description = parse_hugging_face_config(read_file(config, "config.json", most_settings_bytes), config);
+    HuggingFaceModel result{description.model, description.window, SafetensorsReader::open(folder), {}};
     const ModelConfig& model = result.model;
     const SafetensorsReader& files = result.files;
     if (model.layers > static_cast<i64>(files.tensors().size())) // before anything as long is made

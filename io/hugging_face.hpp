@@ -29,9 +29,13 @@ struct HuggingFaceTensor {
 /// \pre resolved and validated, vocab > 0, GPT-2 with kv_heads = heads
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model);
 
+/// What config.json says.
+struct HuggingFaceConfig {
+    ModelConfig model; ///< resolved and validated; seq is the longest that the model was made for
+    i64 window = 0;    ///< tokens that a token attends to, itself included; 0: all before it
+};
 /// config.json. UserError about `place` where it is wrong, or describes what [model] cannot say, which is named.
-/// The result is resolved and validated; seq is the longest that the model was made for.
-ModelConfig parse_hugging_face_config(const std::string& text, const std::string& place);
+HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place);
 
 /// Token ids that config.json states; below 0: none.
 struct SpecialTokens {
@@ -44,6 +48,7 @@ std::string print_hugging_face_config(const ModelConfig& model, const std::strin
 /// A folder of theirs.
 struct HuggingFaceModel {
     ModelConfig model;
+    i64 window = 0; ///< as in HuggingFaceConfig
     SafetensorsReader files;
     std::vector<HuggingFaceTensor> tensors; ///< under the names that the files use, with or without "transformer."
 };

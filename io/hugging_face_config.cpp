@@ -99,7 +99,10 @@ struct Keys {
     }
 };
 
-Family family_of(const Keys& keys)
+/// The kinds of model that are read; Mistral is a Llama that may have a window.
+enum class Kind { llama, mistral, gpt2 };
+
+Kind kind_of(const Keys& keys)
 {
     std::string name = keys.word("model_type");
     if (const Json* architectures = keys.find("architectures")) {
@@ -108,10 +111,12 @@ Family family_of(const Keys& keys)
         name = (*architectures)[0].get<std::string>();
     }
     if (name == "LlamaForCausalLM" || name == "llama")
-        return Family::llama;
+        return Kind::llama;
+    if (name == "MistralForCausalLM" || name == "mistral")
+        return Kind::mistral;
     if (name == "GPT2LMHeadModel" || name == "gpt2")
-        return Family::gpt2;
-    keys.unsupported(str("its architecture is ", in_quotes(name)), "LlamaForCausalLM and GPT2LMHeadModel can be");
+        return Kind::gpt2;
+    keys.unsupported(str("its architecture is ", in_quotes(name)), "LlamaForCausalLM, MistralForCausalLM and GPT2LMHeadModel can be");
 }
 
 /// "rope_parameters" of transformers 5; before it "rope_theta" and "rope_scaling".
@@ -135,14 +140,20 @@ void read_rope(const Keys& keys, ModelConfig& model)
     }
 }
 
-void read_llama(const Keys& keys, ModelConfig& model)
+/// What transformers takes where config.json does not say it.
+struct LlamaDefaults {
+    i64 kv_heads; ///< 0: as many as heads
+    i64 seq;
+};
+
+void read_llama(const Keys& keys, ModelConfig& model, const LlamaDefaults& otherwise)
 {
     model.layers = keys.whole("num_hidden_layers");
     model.dim = keys.whole("hidden_size");
     model.heads = keys.whole("num_attention_heads");
-    model.kv_heads = keys.whole("num_key_value_heads", model.heads);
+    model.kv_heads = keys.whole("num_key_value_heads", otherwise.kv_heads > 0 ? otherwise.kv_heads : model.heads);
     model.ffn_dim = keys.whole("intermediate_size");
-    model.seq = keys.whole("max_position_embeddings", 2048);
+    model.seq = keys.whole("max_position_embeddings", otherwise.seq);
     model.norm_eps = keys.number("rms_norm_eps", 1e-6);
     model.tied_embeddings = keys.flag("tie_word_embeddings", false);
     read_rope(keys, model);
@@ -162,14 +173,16 @@ void read_gpt2(const Keys& keys, ModelConfig& model)
 
 } // namespace
 
-ModelConfig parse_hugging_face_config(const std::string& text, const std::string& place)
+HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::string& place)
 {
     const Json json = parse_strict_json(text, place);
     const Keys keys{json, place};
     if (!json.is_object())
-        keys.refuse("is no object");
-    ModelConfig model;
-    model.family = family_of(keys);
+        keys.refuse("is not a JSON object");
+    HuggingFaceConfig result;
+    ModelConfig& model = result.model;
+    const Kind kind = kind_of(keys);
+    model.family = kind == Kind::gpt2 ? Family::gpt2 : Family::llama;
     if (keys.find("quantization_config"))
         keys.unsupported("its weights are quantised", "quantization_config is there");
     for (const Fixed& fixed : fixed_values())
@@ -177,7 +190,15 @@ ModelConfig parse_hugging_face_config(const std::string& text, const std::string
             if (std::find(fixed.allowed.begin(), fixed.allowed.end(), *value) == fixed.allowed.end())
                 keys.unsupported(str("its ", fixed.key, " is ", in_quotes(value->dump())), "it can be with " + fixed.allowed[0].dump());
     model.vocab = keys.whole("vocab_size");
-    model.family == Family::llama ? read_llama(keys, model) : read_gpt2(keys, model);
+    if (kind == Kind::gpt2)
+        read_gpt2(keys, model);
+    else
+        read_llama(keys, model, kind == Kind::mistral ? LlamaDefaults{8, 131072} : LlamaDefaults{0, 2048});
+    if (kind == Kind::mistral) {
+        result.window = json.contains("sliding_window") ? keys.whole("sliding_window", 0) : 4096; // null: none
+        if (result.window == 0 && keys.find("sliding_window"))
+            keys.refuse("has sliding_window = 0");
+    }
     try {
         if (model.kv_heads == 0 || model.ffn_dim == 0) // they would stand for a rule
             keys.refuse("has a size of 0");
@@ -187,7 +208,7 @@ ModelConfig parse_hugging_face_config(const std::string& text, const std::string
     }
     if (const i64 head_dim = keys.whole("head_dim", model.head_dim()); head_dim != model.head_dim())
         keys.unsupported(str("its head_dim is ", head_dim), str("hidden_size / num_attention_heads is ", model.head_dim()));
-    return model;
+    return result;
 }
 
 std::string print_hugging_face_config(const ModelConfig& m, const std::string& type, const SpecialTokens& tokens)

@@ -16,7 +16,7 @@ nlohmann::json parse_record(std::string_view record, const std::string& place)
     try {
         return nlohmann::json::parse(record);
     } catch (const nlohmann::json::exception& error) {
-        throw UserError({place, "is not valid JSON", plain_reason(error, record).reason, repair});
+        throw UserError({place, "is not valid JSON", problem_of(error).reason, repair});
     }
 }
 

@@ -10,7 +10,7 @@ namespace trivium {
 
 void read_key_file(const std::string& path, std::string_view what, const std::vector<KeyPlace>& keys)
 {
-    const toml::table file = parse_toml(read_file(path, what, max_config_bytes), path);
+    const toml::table file = parse_toml(read_file(path, what, most_settings_bytes), path);
     for (const auto& [key, node] : file) {
         const std::string name(key.str()), place = toml_place(path, node.source());
         const auto known = std::find_if(keys.begin(), keys.end(), [&](const KeyPlace& k) { return k.name == name; });

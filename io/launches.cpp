@@ -71,7 +71,7 @@ std::vector<Launch> read_launches(const std::string& path)
     std::vector<Launch> launches;
     if (!std::filesystem::exists(file))
         return launches;
-    for_each_line(read_file(file, "list of launches"), [&](const std::string& text, bool) {
+    for_each_line(read_file(file, "list of launches", most_log_bytes), [&](const std::string& text, bool) {
         try {
             take(Json::parse(text), launches);
         } catch (const Json::exception&) { // torn by a kill
@@ -85,7 +85,7 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
     make_folders(dir);
     const std::vector<Launch> before = read_launches(path_);
     if (std::filesystem::exists(path_))
-        if (const std::string content = read_file(path_); !content.empty() && content.back() != '\n') // torn by a kill
+        if (const std::string content = read_file(path_, "list of launches", most_log_bytes); !content.empty() && content.back() != '\n') // torn by a kill
             LineWriter(path_).write("");
     number_ = before.empty() ? 1 : before.back().number + 1;
     append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}, {"steps", l.steps}, {"model", l.model}});

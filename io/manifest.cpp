@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "io/box.hpp"
 #include "io/damaged.hpp"
+#include "io/files.hpp"
 #include "io/hash.hpp"
 #include "io/json_value.hpp"
 
@@ -35,34 +36,51 @@ Json to_json(const RunState& s)
         state["recent_losses"] = s.recent_losses;
     if (s.skipped_in_row > 0)
         state["skipped_in_row"] = s.skipped_in_row;
+    if (!s.imported.empty())
+        state["imported"] = {{"tokenizer", s.imported_tokenizer}, {"files", s.imported}};
     return state;
 }
 
 RunState parse_state(const json& value)
 {
     RunState s;
-    s.step = json_count(value.at("step"));
-    s.updates = json_count(value.at("updates"));
-    s.samples = json_count(value.at("samples"));
-    s.tokens = json_count(value.at("tokens"));
-    s.seed = json_integer(value.at("seed"));
-    s.grid = value.at("grid").get<std::string>();
-    s.ranks = json_count(value.at("ranks"));
-    s.build = value.at("build").get<std::string>();
-    s.machine = value.at("machine").get<std::string>();
-    s.cost_table = value.at("cost_table").get<std::string>();
-    s.tokenizer = value.at("tokenizer").get<std::string>();
-    s.config = value.at("config").get<std::string>();
-    if (const auto data = value.find("data"); data != value.end())
-        s.data = data->get<std::string>();
-    if (const auto valid = value.find("valid"); valid != value.end())
-        s.valid = valid->get<std::string>();
-    if (const auto job = value.find("job"); job != value.end())
-        s.job = job->get<std::string>();
-    if (const auto losses = value.find("recent_losses"); losses != value.end())
-        s.recent_losses = losses->get<std::vector<double>>();
-    if (const auto skipped = value.find("skipped_in_row"); skipped != value.end())
-        s.skipped_in_row = json_count(*skipped);
+    s.step = count_at(value, "step");
+    s.updates = count_at(value, "updates");
+    s.samples = count_at(value, "samples");
+    s.tokens = count_at(value, "tokens");
+    s.seed = integer_at(value, "seed");
+    s.grid = text_at(value, "grid");
+    s.ranks = count_at(value, "ranks");
+    s.build = text_at(value, "build");
+    s.machine = text_at(value, "machine");
+    s.cost_table = text_at(value, "cost_table");
+    s.tokenizer = text_at(value, "tokenizer");
+    s.config = text_at(value, "config");
+    if (static_cast<Bytes>(s.config.size()) > most_settings_bytes)
+        throw JsonFault{str("has a config of ", format_bytes(static_cast<Bytes>(s.config.size())))};
+    if (value.contains("data"))
+        s.data = text_at(value, "data");
+    if (value.contains("valid"))
+        s.valid = text_at(value, "valid");
+    if (value.contains("job"))
+        s.job = text_at(value, "job");
+    if (value.contains("recent_losses"))
+        for (const json& loss : list_at(value, "recent_losses")) {
+            if (!loss.is_number())
+                throw_wrong_json(loss, "recent_losses", "numbers");
+            s.recent_losses.push_back(loss.get<double>());
+        }
+    if (value.contains("skipped_in_row"))
+        s.skipped_in_row = count_at(value, "skipped_in_row");
+    if (value.contains("imported")) {
+        const json& imported = json_member(value, "imported");
+        s.imported_tokenizer = text_at(imported, "tokenizer");
+        const json& files = json_member(imported, "files");
+        if (!files.is_object() || files.empty())
+            throw_wrong_json(files, "files", "an object");
+        for (const auto& [name, text] : files.items())
+            s.imported[name] = json_text(text, name);
+    }
     return s;
 }
 
@@ -85,15 +103,15 @@ void require_inside(Bytes at, i64 count, Bytes file, const char* what)
 IndexPlace parse_index(const json& value, Bytes block_bytes)
 {
     IndexPlace index;
-    if (value.at("file") != index_file)
+    if (text_at(value, "file") != index_file)
         throw JsonFault{str("has the index ", shown(value.at("file")))};
-    index.bytes = json_count(value.at("bytes"));
-    index.tensors_at = json_count(value.at("tensors_at"));
-    index.tensors = json_count(value.at("tensors"));
-    index.records_at = json_count(value.at("records_at"));
-    index.words = json_count(value.at("words"));
-    for (const json& hash : value.at("blocks"))
-        index.blocks.push_back(json_hash(hash));
+    index.bytes = count_at(value, "bytes");
+    index.tensors_at = count_at(value, "tensors_at");
+    index.tensors = count_at(value, "tensors");
+    index.records_at = count_at(value, "records_at");
+    index.words = count_at(value, "words");
+    for (const json& hash : list_at(value, "blocks"))
+        index.blocks.push_back(json_hash(hash, "blocks"));
     require_inside(index.tensors_at, index.tensors, index.bytes, "its tensors");
     require_inside(index.records_at, index.words, index.bytes, "its records");
     if (static_cast<i64>(index.blocks.size()) != ceil_div(index.bytes, block_bytes))
@@ -104,13 +122,13 @@ IndexPlace parse_index(const json& value, Bytes block_bytes)
 std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
 {
     std::vector<Shard> shards;
-    for (const json& entry : value) {
-        const json& file = entry.at("file");
-        const i64 rank = json_count(entry.at("rank"));
+    for (const json& entry : json_list(value, "shards")) {
+        const json& file = json_member(entry, "file");
+        const i64 rank = count_at(entry, "rank");
         if (rank < static_cast<i64>(shards.size()) || rank > most_shards || file != shard_file(rank))
             throw JsonFault{str("lists ", shown(file), " as that of rank ", rank)};
         shards.resize(static_cast<std::size_t>(rank));
-        shards.push_back({json_count(entry.at("bytes")), json_count(entry.at("header")), json_hash(entry.at("xxh3"))});
+        shards.push_back({count_at(entry, "bytes"), count_at(entry, "header"), hash_at(entry, "xxh3")});
         const Shard& s = shards.back();
         if (s.header > s.bytes || ceil_div(s.bytes - s.header, block_bytes) > s.header / 8)
             throw JsonFault{str("lists ", shown(file), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
@@ -162,18 +180,16 @@ Manifest parse_manifest(const std::string& text, const std::string& path)
     const json value = parse_json(text);
     Manifest m;
     try {
-        if (value.at("format") != checkpoint_kind || value.at("version") != checkpoint_version)
+        if (json_member(value, "format") != checkpoint_kind || json_member(value, "version") != checkpoint_version)
             throw JsonFault{"is of another kind"};
-        m.block_bytes = json_count(value.at("block_bytes"));
+        m.block_bytes = count_at(value, "block_bytes");
         if (m.block_bytes < least_block_bytes || m.block_bytes > most_block_bytes)
             throw JsonFault{str("has blocks of ", m.block_bytes, " bytes")};
-        m.state = parse_state(value.at("state"));
-        m.index = parse_index(value.at("index"), m.block_bytes);
-        m.shards = parse_shards(value.at("shards"), m.block_bytes);
+        m.state = parse_state(json_member(value, "state"));
+        m.index = parse_index(json_member(value, "index"), m.block_bytes);
+        m.shards = parse_shards(json_member(value, "shards"), m.block_bytes);
     } catch (const JsonFault& fault) {
         throw DamagedCheckpoint(path, "its manifest " + fault.text);
-    } catch (const json::exception& error) {
-        throw DamagedCheckpoint(path, str("its manifest has another form: ", error.what()));
     }
     return m;
 }

@@ -10,6 +10,10 @@ namespace trivium {
 inline constexpr const char* checkpoint_kind = "trivium checkpoint";
 inline constexpr i64 checkpoint_version = 3;
 inline constexpr const char* manifest_file = "manifest.json";
+/// The longest that is read: that of 100 000 ranks has some 12 MB.
+inline constexpr Bytes most_manifest_bytes = Bytes{64} << 20;
+/// The same of versions 1 and 2, which list all pieces of all tensors.
+inline constexpr Bytes most_old_manifest_bytes = Bytes{32} << 20;
 
 struct Manifest {
     RunState state;

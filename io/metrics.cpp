@@ -34,6 +34,13 @@ std::string line_of(const MetricsRecord& record)
     return line.dump();
 }
 
+/// Discarded where it is no JSON, or longer than any line that runs write: each key is compared with those before.
+Json parse_line(const std::string& line)
+{
+    constexpr std::size_t most = std::size_t{64} << 10;
+    return line.size() > most ? Json(Json::value_t::discarded) : Json::parse(line, nullptr, false);
+}
+
 /// An object with a whole number "step".
 bool is_record(const Json& line)
 {
@@ -44,8 +51,8 @@ bool is_record(const Json& line)
 std::pair<std::string, std::string> divide(const std::string& path, i64 last)
 {
     std::string kept, other;
-    for_each_line(read_file(path, "metrics file"), [&](const std::string& line, bool complete) {
-        const Json record = Json::parse(line, nullptr, false);
+    for_each_line(read_file(path, "metrics file", most_log_bytes), [&](const std::string& line, bool complete) {
+        const Json record = parse_line(line);
         const bool keep = complete && is_record(record) && record["step"].get<i64>() <= last;
         (keep ? kept : other) += line + "\n";
     });
@@ -61,7 +68,7 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
     if (superseded.empty())
         return;
     // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere. The next start sees that.
-    if (!std::filesystem::exists(side_path) || !read_file(side_path).ends_with(superseded)) {
+    if (!std::filesystem::exists(side_path) || !read_file(side_path, "metrics file", most_log_bytes).ends_with(superseded)) {
         superseded.pop_back(); // the writer ends the line
         LineWriter(side_path).write(superseded);
     }
@@ -125,7 +132,7 @@ std::optional<MetricsRecord> MetricsWriter::last() const
 void MetricsWriter::replace_last(const MetricsRecord& record)
 {
     const std::string file = path();
-    std::string content = read_file(file, "metrics file");
+    std::string content = read_file(file, "metrics file", most_log_bytes);
     content.pop_back();
     content.resize(content.rfind('\n') + 1); // npos + 1: it was the only line
     lines_.reset();
@@ -146,9 +153,9 @@ void visit_metrics(const std::string& path, const std::function<void(const Metri
     const bool superseded = std::filesystem::path(file).filename() == "metrics.superseded.jsonl";
     i64 number = 0;
     MetricsRecord record;
-    for_each_line(read_file(file, "metrics file"), [&](const std::string& line, bool complete) {
+    for_each_line(read_file(file, "metrics file", most_log_bytes), [&](const std::string& line, bool complete) {
         ++number;
-        const Json object = Json::parse(line, nullptr, false);
+        const Json object = parse_line(line);
         if (!is_record(object)) {
             if (!complete || superseded) // the run still writes it, or was killed doing so
                 return;

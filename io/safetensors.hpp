@@ -40,6 +40,9 @@ struct SafetensorsHeader {
 /// The longest header that is read: a model has some hundreds of tensors, of a hundred bytes each.
 inline constexpr Bytes most_header_bytes = Bytes{8} << 20;
 
+/// The longest index of shards that is read.
+inline constexpr Bytes most_index_bytes = Bytes{32} << 20;
+
 /// The header at the front of a file of `file_bytes`. `front`: the first bytes, all of the header or more. `place`
 /// stands for the file in messages. UserError for anything that the format forbids; safe for any bytes.
 SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_bytes, const std::string& place);

@@ -71,9 +71,7 @@ std::map<std::string, std::string> read_index(const std::string& path)
     const auto refuse = [&](const std::string& problem) {
         throw UserError({path, problem, "it is no index of shards, or a damaged one", "get the folder again from where it came from"});
     };
-    if (file_size(path) > most_header_bytes)
-        refuse(str("has more than ", most_header_bytes, " bytes"));
-    const Json json = parse_strict_json(read_file(path, "index of shards"), path);
+    const Json json = parse_strict_json(read_file(path, "index of shards", most_index_bytes), path);
     if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object() || json["weight_map"].empty())
         refuse("has no weight_map");
     std::map<std::string, std::string> shards;

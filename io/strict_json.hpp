@@ -8,14 +8,14 @@
 
 namespace trivium {
 
-/// Why the library refused `text`, without its own names: "unexpected '}', expected a string (column 5)".
-struct JsonReason {
-    i64 line = 0; ///< of `text`, from 1 on; 0 where the error has no place in it
-    std::string reason;
+/// What the library found, without the library's names.
+struct JsonProblem {
+    std::string at{}; ///< "line 3, column 5"; empty where there is none
+    std::string reason{};
 };
-JsonReason plain_reason(const nlohmann::json::exception& error, std::string_view text);
+JsonProblem problem_of(const nlohmann::json::exception& error);
 
-/// UserError about `place`, with the line where `text` has several ("FILE:LINE"): not JSON, a key twice in an object, more than
+/// UserError about `place`, "is not valid JSON at line 3, column 5" or: a key twice in an object, more than
 /// `depth` objects and arrays inside each other. Memory is at most some ten times that of the text.
 nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth = 16);
 

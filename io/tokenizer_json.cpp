@@ -374,7 +374,7 @@ TokenizerJson parse_tokenizer_json(const std::string& text, const std::string& p
     try {
         return Reader(file, place).read();
     } catch (const Json::exception& error) {
-        throw UserError({place, "is not laid out as a tokenizer.json", plain_reason(error, text).reason, "get the tokenizer.json of the model again from where it came from"});
+        throw UserError({place, "is not laid out as a tokenizer.json", problem_of(error).reason, "get the tokenizer.json of the model again from where it came from"});
     }
 }
 

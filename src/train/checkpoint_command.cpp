@@ -2,8 +2,10 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checkpoint_values.hpp"
 #include "train/run_commands.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,8 @@
 namespace trivium {
 
 namespace {
+
+constexpr std::size_t most_faults = 20; ///< tensors that `verify` names
 
 struct CheckpointArguments {
     std::string path;
@@ -30,9 +34,14 @@ std::vector<std::string> checkpoints_at(const std::string& path)
 
 int list(const CheckpointArguments& a)
 {
-    if (!std::filesystem::is_directory(a.path))
+    if (!std::filesystem::exists(a.path))
         throw UserError({a.path, "there is no such folder", "", "give a checkpoint, or the folder of a run's checkpoints"});
     nlohmann::ordered_json out = nlohmann::json::array();
+    if (!looks_like_checkpoint(a.path) && list_checkpoints(a.path).empty()) { // a run may not have saved yet
+        fmt::print("{}", a.json ? "[]\n" : a.path + ": no checkpoint in it (none was saved yet, or another folder is meant)\n"
+                                            "  remedy: give the folder that checkpoint.dir names; `trivium train` saves there every checkpoint.every steps\n");
+        return 0;
+    }
     for (const std::string& path : checkpoints_at(a.path)) {
         nlohmann::ordered_json row{{"path", path}};
         try {
@@ -90,6 +99,25 @@ int show(const CheckpointArguments& a)
     return 0;
 }
 
+/// Says "good", or what is wrong with the values. Returns whether it is good.
+bool print_values(const CheckpointReader& reader)
+{
+    const std::vector<ValueFault> faults = find_value_faults(reader);
+    if (faults.empty()) {
+        fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
+        return true;
+    }
+    const auto not_finite = std::count_if(faults.begin(), faults.end(), [](const ValueFault& fault) { return fault.not_finite; });
+    fmt::print("{}: bad\n  the bytes are the ones that were written, but {}\n", reader.path(),
+               not_finite > 0 ? "they are not all finite numbers" : "no run has such values");
+    for (std::size_t i = 0; i < faults.size() && i < most_faults; ++i)
+        fmt::print("  {}: {}\n", faults[i].tensor, faults[i].problem);
+    if (faults.size() > most_faults)
+        fmt::print("  and {} more tensors, of {}\n", faults.size() - most_faults, reader.tensors().size());
+    fmt::print("  remedy: use an earlier checkpoint\n");
+    return false;
+}
+
 int check(const CheckpointArguments& a)
 {
     bool good = true;
@@ -97,7 +125,7 @@ int check(const CheckpointArguments& a)
         try {
             const CheckpointReader reader = CheckpointReader::open(path);
             reader.verify();
-            fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
+            good = print_values(reader) && good;
         } catch (const InternalError&) {
             throw;
         } catch (const Error& error) { // damaged, or not to be read
@@ -123,7 +151,7 @@ void add_checkpoint_command(Command& program, const std::string& build)
     };
     add("list", "the checkpoints of a folder, newest first", list, true);
     add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
-    add("verify", "whether checkpoints hold the bytes that were written", check, false);
+    add("verify", "whether checkpoints hold the bytes that were written, and values that a run can have", check, false);
     add_diff_command(command);
     add_prune_command(command);
     add_export_command(command);

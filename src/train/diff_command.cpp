@@ -76,6 +76,7 @@ Json compare_states(const RunState& a, const RunState& b)
     compare("machine", a.machine, b.machine);
     compare("cost_table", a.cost_table, b.cost_table);
     compare("config", a.config, b.config);
+    compare("imported", a.imported, b.imported);
     return rows;
 }
 
@@ -112,6 +113,8 @@ void print(const DiffArguments& arguments, const Json& state, const Json& tensor
     for (const Json& row : state)
         if (row["key"] == "config")
             fmt::print("config      differs (`trivium checkpoint show` prints each)\n");
+        else if (row["key"] == "imported")
+            fmt::print("imported    differs (files of the model that a run began from)\n");
         else
             fmt::print("{:<11} {} and {}\n", row["key"].get<std::string>(), row["a"].dump(), row["b"].dump());
     for (const Json& row : tensors) {

@@ -7,6 +7,7 @@
 #include "io/files.hpp"
 #include "io/folders.hpp"
 #include "io/hugging_face.hpp"
+#include "io/hugging_face_files.hpp"
 #include "io/token_store.hpp"
 #include "io/tokenizer.hpp"
 #include "train/run_commands.hpp"
@@ -20,7 +21,7 @@ namespace trivium {
 namespace {
 
 struct ExportArguments {
-    std::string checkpoint, output, type = "f32", shard_size = "5GB";
+    std::string checkpoint, output, type = "f32", shard_size = "5GB", tokenizer;
 };
 
 /// "5GB", "500MiB", "1000000".
@@ -56,37 +57,42 @@ void require_parameters(const CheckpointReader& checkpoint, const std::vector<Hu
         refuse(str("has a parameter '", stored.begin()->first, "' too many"));
 }
 
-/// The tokenizer that the run had, where one of its files is still there.
-std::unique_ptr<Tokenizer> tokenizer_of(const RunState& state, const DataConfig& data)
+constexpr const char* no_tokenizer = "none"; ///< as --tokenizer
+
+/// The tokenizer that the run had: the one that is named, or that of a file that is still there. Null where none is
+/// wanted, or the checkpoint knows none.
+std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, const DataConfig& data, const std::string& named)
 {
-    if (state.tokenizer.empty())
+    const std::string& wanted = checkpoint.state().tokenizer;
+    if (named == no_tokenizer)
+        return nullptr;
+    if (!named.empty()) {
+        auto tokenizer = make_tokenizer(named);
+        if (!wanted.empty() && tokenizer->fingerprint() != wanted)
+            throw UserError({named, "is not the tokenizer that the checkpoint was trained with", tokenizer->fingerprint() + " and " + wanted, "name the tokenizer of the run"});
+        return tokenizer;
+    }
+    if (wanted.empty())
         return nullptr;
     for (const bool of_store : {false, true}) {
         try {
             auto tokenizer = of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
-            if (tokenizer->fingerprint() == state.tokenizer)
+            if (tokenizer->fingerprint() == wanted)
                 return tokenizer;
         } catch (const Error&) { // gone, or replaced
         }
     }
-    return nullptr;
+    throw UserError({checkpoint.path(), "its tokenizer is missing",
+                     str("neither data.tokenizer = \"", data.tokenizer, "\" nor the token store \"", data.train, "\" has the one that the run had (", wanted, ")"),
+                     "name its file with --tokenizer FILE, or export without one: --tokenizer none"});
 }
 
-void write_tokenizer(const std::string& folder, const Tokenizer* tokenizer)
+std::string describe(const Tokenizer* tokenizer, const ExportArguments& a, const ExportedFiles& files)
 {
-    if (!tokenizer || tokenizer->model() == "bytes")
-        return;
-    const bool is_json = tokenizer->model().starts_with("{");
-    write_file(folder + (is_json ? "/tokenizer.json" : "/tokenizer.model"), tokenizer->model());
-}
-
-std::string describe(const Tokenizer* tokenizer, const RunState& state)
-{
-    if (state.tokenizer.empty())
-        return "unknown, as the checkpoint was imported without one";
     if (!tokenizer)
-        return "not written: the file that data.tokenizer names, and the token store, are not those of the run, or gone";
-    return tokenizer->model() == "bytes" ? "bytes, which has no file" : tokenizer->name();
+        return a.tokenizer == no_tokenizer ? "none, as --tokenizer says"
+                                           : "unknown, as the checkpoint was imported without one; copy that of the original model into the folder";
+    return tokenizer->name() + (files.no_tokenizer_json.empty() ? "" : ", without a tokenizer.json (" + files.no_tokenizer_json + "): transformers may give other ids");
 }
 
 int export_checkpoint(const ExportArguments& a)
@@ -98,10 +104,9 @@ int export_checkpoint(const ExportArguments& a)
     if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
         throw UserError({checkpoint.path(), str("has fewer tensors than model.layers = ", config.model.layers), "its config is of another model", "use another checkpoint"});
     validate(config.model);
-    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint.state(), config.data);
+    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
     const bool is_bf16 = a.type == "bf16";
-    const std::string description = print_hugging_face_config(config.model, is_bf16 ? "bfloat16" : "float32",
-                                                              tokenizer ? SpecialTokens{tokenizer->bos(), tokenizer->eos()} : SpecialTokens{});
+    const ExportedFiles files = exported_files(config.model, is_bf16 ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
     const std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model);
     require_parameters(checkpoint, tensors);
 
@@ -121,14 +126,14 @@ int export_checkpoint(const ExportArguments& a)
                 log_progress(str("exporting: ", format_bytes(done), " of ", format_bytes(bytes)));
             });
         writer.close();
-        write_file(folder + "/config.json", description);
-        write_tokenizer(folder, tokenizer.get());
+        for (const auto& [name, content] : files.files)
+            write_file(folder + "/" + name, content);
     });
     log_progress("");
     fmt::print("{}: {} of step {}\n  parameters {}, {} tensors of {}, {} in {} {}\n  tokenizer  {}\n", a.output,
-               config.model.family == Family::llama ? "LlamaForCausalLM" : "GPT2LMHeadModel", checkpoint.state().step,
+               files.architecture, checkpoint.state().step,
                format_count(parameter_count(config.model)), tensors.size(), a.type, format_bytes(bytes), shards, shards == 1 ? "file" : "files",
-               describe(tokenizer.get(), checkpoint.state()));
+               describe(tokenizer.get(), a, files));
     return 0;
 }
 
@@ -142,6 +147,7 @@ void add_export_command(Command& checkpoint)
         .option("output", a->output, "folder to make, with config.json and safetensors files", {.required = true})
         .option("--type", a->type, "type of the values; bf16 is rounded to nearest even", {.show_default = true, .words = {"f32", "bf16"}})
         .option("--shard-size", a->shard_size, "most data in a file", {.show_default = true, .type = "SIZE"})
+        .option("--tokenizer", a->tokenizer, "the run's tokenizer, where its file has moved; none: export without", {.type = "FILE"})
         .footer("docs/hugging-face.md says what is written.");
     command.action([=] { return export_checkpoint(*a); });
 }

@@ -6,6 +6,7 @@
 #include "io/files.hpp"
 #include "io/folders.hpp"
 #include "io/hugging_face.hpp"
+#include "io/hugging_face_files.hpp"
 #include "io/tokenizer.hpp"
 #include "train/run_commands.hpp"
 
@@ -27,7 +28,7 @@ struct ImportArguments {
 /// The tokenizer of a folder of theirs.
 struct FoundTokenizer {
     std::string path;               ///< empty: none
-    std::string file;               ///< its name in the folder
+    std::string file;               ///< its name in the folder; empty: it is "bytes"
     std::string problem = "none there"; ///< why there is none
 };
 
@@ -39,6 +40,8 @@ FoundTokenizer find_tokenizer(const std::string& folder, const ModelConfig& mode
         if (path.empty())
             continue;
         try {
+            if (is_bytes_json(read_file(path, file, most_tokenizer_bytes)))
+                return {"bytes", "", ""};
             const i64 words = make_tokenizer(path)->vocab_size();
             if (words <= model.vocab)
                 return {path, file, ""};
@@ -74,6 +77,14 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     return config;
 }
 
+/// Attention here is to all tokens before: the same up to the window's length.
+void require_no_window(const HuggingFaceModel& theirs, i64 seq, const ImportArguments& a)
+{
+    if (theirs.window > 0 && seq > theirs.window)
+        throw UserError({a.folder + "/config.json", str("has sliding_window = ", theirs.window, ", and model.seq is ", seq), "attention here has no window; it is the same up to the window's length",
+                         str("add model.seq=", theirs.window, " or less")});
+}
+
 /// Theirs in f32, as pieces of a checkpoint that are read when they are written. Both arguments outlive them.
 std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, Bytes& done)
 {
@@ -97,8 +108,9 @@ int import_model(const ImportArguments& a)
     const HuggingFaceModel theirs = open_hugging_face(a.folder);
     const FoundTokenizer tokenizer = find_tokenizer(a.folder, theirs.model);
     // Where it will stand; absolute, so that model.toml is of use from any folder.
-    const std::string own = tokenizer.path.empty() ? "" : (fs::absolute(a.output) / tokenizer.file).lexically_normal().string();
+    const std::string own = tokenizer.file.empty() ? tokenizer.path : (fs::absolute(a.output) / tokenizer.file).lexically_normal().string();
     const RunConfig config = config_of(theirs.model, own, a);
+    require_no_window(theirs, config.model.seq, a);
 
     RunState state;
     state.seed = config.train.seed;
@@ -107,18 +119,21 @@ int import_model(const ImportArguments& a)
     const bool named = std::any_of(a.overrides.begin(), a.overrides.end(), [](const std::string& text) { return text.starts_with("data.tokenizer="); });
     if (named || !own.empty())
         state.tokenizer = make_tokenizer(named ? config.data.tokenizer : tokenizer.path)->fingerprint();
+    state.imported = read_imported_files(a.folder);
+    if (!tokenizer.path.empty())
+        state.imported_tokenizer = make_tokenizer(tokenizer.path)->fingerprint();
     make_whole_folder(a.output, [&](const std::string& folder) {
         Bytes done = 0;
         save_checkpoint(*make_self_comm(), folder, state, pieces_of(theirs, done), 0);
-        if (!own.empty())
-            write_file(folder + "/" + tokenizer.file, read_file(tokenizer.path));
+        if (!tokenizer.file.empty())
+            write_file(folder + "/" + tokenizer.file, read_file(tokenizer.path, tokenizer.file, most_tokenizer_bytes));
         write_file(folder + "/model.toml", to_toml(config, {"model", "data"}));
     });
     log_progress("");
     const std::string file = (fs::path(a.output) / "model.toml").lexically_normal().string();
     fmt::print("{}: {} parameters, {} tensors of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   trivium train {} train.init_from={} data.train=…\n", a.output,
                format_count(parameter_count(theirs.model)), theirs.tensors.size(), name_of(theirs.model.family), format_bytes(theirs.files.bytes()),
-               named ? config.data.tokenizer : own.empty() ? "none that can be used: " + tokenizer.problem : tokenizer.file, file, file, a.output);
+               named ? config.data.tokenizer : own.empty() ? "none that can be used: " + tokenizer.problem : fs::path(own).filename().string(), file, file, a.output);
     return 0;
 }
 

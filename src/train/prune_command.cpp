@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint.hpp"
+#include "io/checkpoint_values.hpp"
 #include "train/folder_lock.hpp"
 #include "train/run_commands.hpp"
 
@@ -21,8 +22,9 @@ bool is_good(const std::string& path)
 {
     log_progress("verifying " + path);
     try {
-        CheckpointReader::open(path).verify();
-        return true;
+        const CheckpointReader checkpoint = CheckpointReader::open(path);
+        checkpoint.verify();
+        return find_value_faults(checkpoint).empty();
     } catch (const UserError&) {
     } catch (const IoError&) {
     }

@@ -1,6 +1,7 @@
 #include "train/state.hpp"
 
 #include "base/check.hpp"
+#include "io/checkpoint_values.hpp"
 #include "io/config_file.hpp"
 #include "runtime/dtypes.hpp"
 #include "runtime/initialise.hpp"
@@ -42,6 +43,7 @@ void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
     TensorPiece piece = tensor.piece;
     piece.data = tensor.window.data();
     checkpoint.read(piece);
+    require_finite(checkpoint, piece);
     tensor.window.push();
     tensor.window.release();
 }
@@ -113,6 +115,7 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
             rows.resize(static_cast<std::size_t>(slab.count()));
             slab.data = rows.data();
             checkpoint.read(slab);
+            require_finite(checkpoint, slab);
             std::copy(rows.begin(), rows.end(), to + begin * row);
         }
         tensor.window.push();

@@ -61,6 +61,7 @@ private:
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
     void restore_or_initialise(StartGuard* guard);
+    void begin_from(const CheckpointReader& checkpoint);
     void resume(const CheckpointReader& checkpoint);
     /// How many checkpoints stay; 0: all.
     i64 kept_checkpoints() const;

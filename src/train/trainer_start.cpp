@@ -130,7 +130,7 @@ void Trainer::restore_or_initialise(StartGuard* guard)
     } else {
         succeed_together(world_, [&] { initialise(train.graph, train.schedule, *arena_, seed, threads_); });
         if (const std::string& source = config_.train.init_from; !source.empty())
-            log_info("weights from " + restore_from(world_, source, [&](const CheckpointReader& checkpoint) { restore_parameters(checkpoint, train, *arena_); }));
+            log_info("weights from " + restore_from(world_, source, [&](const CheckpointReader& checkpoint) { begin_from(checkpoint); }));
     }
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);
@@ -182,6 +182,13 @@ void Trainer::require_space()
         if (const std::string warning = judge_space(c.dir, free_space(c.dir), saves); !warning.empty())
             log_warning(warning);
     });
+}
+
+void Trainer::begin_from(const CheckpointReader& checkpoint)
+{
+    restore_parameters(checkpoint, compiled_.programs[train_program], *arena_);
+    state_.imported = checkpoint.state().imported;
+    state_.imported_tokenizer = checkpoint.state().imported_tokenizer;
 }
 
 void Trainer::resume(const CheckpointReader& checkpoint)

@@ -5,7 +5,10 @@
 #include "io/tiled_model.hpp"
 #include "train/run_commands.hpp"
 
+#include <bit>
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
@@ -90,6 +93,85 @@ TEST_CASE("list, show and verify know checkpoints of a grid and those of version
     CHECK(has(bad.text, "shard-00005.h5"));
     std::filesystem::remove(folder / "step-00000004/shard-00005.h5");
     CHECK(has(checkpoint({"list", folder.path()}).text, "bad: "));
+}
+
+TEST_CASE("what is no checkpoint is the user's mistake, an empty folder is none")
+{
+    const TemporaryFolder folder;
+    put(folder / "file", "text");
+    std::filesystem::create_directories(folder / "fresh");
+    for (const char* command : {"list", "show", "verify", "prune"}) {
+        INFO(command);
+        CHECK(says(message_of<UserError>([&] { checkpoint({command, folder / "file"}); }), "file", "not a checkpoint"));
+    }
+    for (const char* command : {"list", "show", "prune"})
+        CHECK(!message_of<UserError>([&] { checkpoint({command, folder / "nowhere"}); }).empty());
+    CHECK(checkpoint({"verify", folder / "nowhere"}).status == 2);
+    CHECK(says(message_of<UserError>([&] { checkpoint({"show", folder / "fresh"}); }), "holds none", "checkpoint.dir"));
+    CHECK(checkpoint({"verify", folder / "fresh"}).status == 2);
+    const Printed fresh = checkpoint({"list", folder / "fresh"});
+    CHECK(fresh.status == 0);
+    CHECK(says(fresh.text, "no checkpoint in it"));
+    CHECK(!has(fresh.text, "bad"));
+    CHECK(nlohmann::json::parse(checkpoint({"list", folder / "fresh", "--json"}).text).empty());
+    std::filesystem::create_directories(folder / "step-00000009"); // begun, or what is left of one
+    CHECK(has(checkpoint({"list", folder / "step-00000009"}).text, "bad: "));
+    CHECK(has(checkpoint({"list", folder.path()}).text, "bad: "));
+}
+
+TEST_CASE("a manifest that is too large is not read")
+{
+    const TemporaryFolder folder;
+    const std::string path = folder / "step-00000001";
+    put(path + "/manifest.json", "{");
+    std::filesystem::resize_file(path + "/manifest.json", 60'000'000'000); // sparse
+    CHECK(says(message_of<UserError>([&] { checkpoint({"show", path}); }), "its manifest has", "GiB"));
+    put(path + "/manifest.json", R"({"format":"trivium checkpoint","version":2,"files":[)" + std::string(40'000'000, ' ') + "]}");
+    CHECK(says(message_of<UserError>([&] { checkpoint({"show", path}); }), "its manifest has", "version 2"));
+}
+
+TEST_CASE("verify looks at values: not finite, bytes in wrong order, magnitudes that no run has")
+{
+    const TemporaryFolder folder;
+    std::vector<float> values(1000), moments(1000, 1e-9f);
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = 0.02f * std::sin(static_cast<float>(i));
+    const auto save = [&](const std::string& name, const std::vector<float>& w, const std::vector<float>& v) {
+        auto copy_w = w, copy_v = v;
+        const std::vector<TensorPiece> pieces{whole_tensor("param/w", {10, 100}, StoredType::f32, copy_w.data()), whole_tensor("adam_v/w", {1000}, StoredType::f32, copy_v.data())};
+        return save_checkpoint(*make_self_comm(), folder / name, {.step = 1}, pieces, 0);
+    };
+    CHECK(checkpoint({"verify", save("good", values, moments)}).status == 0);
+    const auto bad = [&](const std::string& name, const std::vector<float>& w, const std::vector<float>& v, const std::string& says) {
+        const Printed printed = checkpoint({"verify", save(name, w, v)});
+        INFO(name << ": " << printed.text);
+        CHECK(printed.status == 2);
+        CHECK(has(printed.text, "bad"));
+        CHECK(has(printed.text, says));
+    };
+    auto changed = values;
+    changed[7] = std::numeric_limits<float>::quiet_NaN();
+    changed[8] = -std::numeric_limits<float>::infinity();
+    bad("nan", changed, moments, "param/w: 2 of 1000 values are not finite");
+    changed = values;
+    changed[999] = 1e38f;
+    bad("huge", changed, moments, "param/w: 1 of 1000 values are larger than 1e18");
+    const auto swapped = [](std::vector<float> all) {
+        for (float& value : all)
+            value = std::bit_cast<float>(__builtin_bswap32(std::bit_cast<std::uint32_t>(value)));
+        return all;
+    };
+    bad("swapped", swapped(values), moments, "param/w: ");
+    changed = values;
+    for (float& value : changed) // as of bf16
+        value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xffff0000u);
+    bad("swapped-bf16", swapped(changed), moments, "param/w: ");
+    auto wrong = moments;
+    wrong[3] = std::numeric_limits<float>::infinity();
+    bad("moment", values, wrong, "adam_v/w: 1 of 1000 values are not finite");
+    const std::string path = save("prune", values, wrong);
+    CHECK(has(checkpoint({"prune", folder / "prune"}).text, "bad"));
+    CHECK(std::filesystem::exists(path));
 }
 
 TEST_CASE("diff says which tensors differ, whatever the grids")

@@ -123,3 +123,14 @@ TEST_CASE("a pipe that nobody reads is an IoError where the signal is ignored")
     std::signal(SIGPIPE, before);
     CHECK(says(message, writer.path(), "cannot write", "reads it"));
 }
+
+TEST_CASE("a file that is too large is refused before it is read")
+{
+    const TemporaryFolder folder;
+    put(folder / "small", "12345");
+    CHECK(read_file(folder / "small", "config file", 5) == "12345");
+    CHECK(says(message_of<UserError>([&] { (void)read_file(folder / "small", "config file", 4); }), "small", "too large for a config file", "5 B"));
+    fs::resize_file(folder / "small", 60'000'000'000); // sparse
+    CHECK(says(message_of<UserError>([&] { (void)read_file(folder / "small", "config file", most_settings_bytes); }), "small", "too large"));
+    CHECK(says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", most_settings_bytes); }), "/dev/zero", "too large"));
+}

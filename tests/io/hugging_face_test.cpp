@@ -220,7 +220,7 @@ TEST_CASE("config.json says what [model] says, both ways")
     all[2].rope_theta = 123456.789;
     for (ModelConfig& model : all) {
         model.norm_eps = 1e-6;
-        const ModelConfig back = parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", {5, 6}), "config.json");
+        const ModelConfig back = parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", {5, 6}), "config.json").model;
         CHECK(print_hugging_face_config(back, "bfloat16", {5, 6}) == print_hugging_face_config(model, "bfloat16", {5, 6}));
         CHECK(back.rope_scaling == model.rope_scaling);
         CHECK(parameter_count(back) == parameter_count(model));
@@ -242,7 +242,7 @@ TEST_CASE("config.json of published models gives their sizes")
         "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"pretraining_tp":1,"rms_norm_eps":1e-05,
         "rope_scaling":{"factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192,"rope_type":"llama3"},
         "rope_theta":500000.0,"tie_word_embeddings":false,"torch_dtype":"bfloat16","vocab_size":128256})";
-    const ModelConfig old = parse_hugging_face_config(llama, "config.json");
+    const ModelConfig old = parse_hugging_face_config(llama, "config.json").model;
     CHECK(parameter_count(old) == 8'030'261'248);
     CHECK(old.rope_scaling == RopeScaling{8, 1, 4, 8192});
     CHECK(old.rope_theta == 500000);
@@ -253,10 +253,10 @@ TEST_CASE("config.json of published models gives their sizes")
     changed["rope_parameters"]["rope_theta"] = changed["rope_theta"];
     changed.erase("rope_scaling");
     changed.erase("rope_theta");
-    const ModelConfig newer = parse_hugging_face_config(changed.dump(), "config.json");
+    const ModelConfig newer = parse_hugging_face_config(changed.dump(), "config.json").model;
     CHECK(print_hugging_face_config(newer, "float32") == print_hugging_face_config(old, "float32"));
     // GPT-2 small, which leaves much to defaults.
-    const ModelConfig gpt2 = parse_hugging_face_config(R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})", "config.json");
+    const ModelConfig gpt2 = parse_hugging_face_config(R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})", "config.json").model;
     CHECK(parameter_count(gpt2) == 124'439'808);
     CHECK(gpt2.norm_eps == 1e-5);
 }
@@ -269,7 +269,7 @@ TEST_CASE("what a model of ours cannot be is refused by name, and so is what is 
              {{{"attention_bias", true}}, "attention_bias"}, {{{"mlp_bias", true}}, "mlp_bias"}, {{{"hidden_act", "gelu"}}, "hidden_act"},
              {{{"head_dim", 8}}, "head_dim"}, {{{"quantization_config", Json::object()}}, "quantised"}, {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
              {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "linear"}, {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "yarn"},
-             {{{"rope_parameters", {{"rope_type", "dynamic"}}}}, "dynamic"}, {{{"architectures", {"MistralForCausalLM"}}}, "Mistral"}})
+             {{{"rope_parameters", {{"rope_type", "dynamic"}}}}, "dynamic"}, {{{"architectures", {"Qwen2ForCausalLM"}}}, "Qwen2"}})
         CHECK(says(refusal(llama, change), "cannot be imported", word));
     for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{{{{"activation_function", "gelu"}}, "activation_function"},
                                                                                 {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},

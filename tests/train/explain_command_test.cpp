@@ -124,9 +124,9 @@ TEST_CASE("what is not a graph is refused with one clear error")
     if (::access((folder / "secret.graph").c_str(), R_OK) != 0) // who is root may read it
         refuses("secret.graph", "may not be read");
     std::filesystem::create_symlink("/dev/zero", folder / "endless.graph");
-    refuses("endless.graph", "is longer than 64.00 MiB");
+    refuses("endless.graph", "at most 64.00 MiB");
     std::filesystem::create_symlink("/dev/zero", folder / "endless.toml");
-    refuses("endless.toml", "is longer than 1.00 MiB");
+    refuses("endless.toml", "at most 4.00 MiB");
 }
 
 TEST_CASE("numbers out of all proportion are refused by name, at once")

@@ -1,6 +1,6 @@
 """Import and export against transformers and safetensors themselves.
 
-    hugging_face.py TRIVIUM LOGITS_PROGRAM [FIRST LETTERS OF A TEST]
+    hugging_face.py TRIVIUM LOGITS_PROGRAM IDS_PROGRAM [FIRST LETTERS OF A TEST]
 
 Exit status 77, with the reason, where those packages are missing: ctest then reports it as skipped.
 """
@@ -24,7 +24,7 @@ except Exception as reason:  # not only ImportError: a broken package raises wha
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 torch.set_num_threads(1)
-trivium, logits_program = sys.argv[1:3]
+trivium, logits_program, ids_program = sys.argv[1:4]
 tolerance = 1e-4
 ids = [(7 * i * i + 3 * i) % 61 for i in range(120)]
 
@@ -53,11 +53,19 @@ def llama3_scaling():
                                      high_freq_factor=4.0, original_max_position_embeddings=64))
 
 
+def mistral(**changes):
+    sizes = dict(vocab_size=61, hidden_size=32, intermediate_size=56, num_hidden_layers=3, num_attention_heads=4,
+                 num_key_value_heads=2, max_position_embeddings=128, sliding_window=None, initializer_range=0.3)
+    return transformers.MistralForCausalLM(transformers.MistralConfig(**{**sizes, **changes}))
+
+
 models = {
     "llama2": llama,
     "llama2-tied": lambda: llama(tie_word_embeddings=True),
     "llama3": lambda: llama(num_key_value_heads=2, **llama3_scaling()),
     "llama3-tied": lambda: llama(num_key_value_heads=1, tie_word_embeddings=True, **llama3_scaling()),
+    "mistral": mistral,
+    "mistral-window": lambda: mistral(sliding_window=128),
     "gpt2": gpt2,
     "gpt2-untied": lambda: gpt2(tie_word_embeddings=False, n_inner=80),
 }
@@ -138,8 +146,7 @@ def test_import(folder):
             require_same_tensors(tensors_of(home / "theirs"), tensors_of(home / "again"), what + " there and back")
             require_close(logits_of(loaded(home / "again")), theirs, "there and back of " + what)
             before, after = (transformers.AutoConfig.from_pretrained(home / f).to_dict() for f in ("theirs", "again"))
-            free = {"bos_token_id", "eos_token_id", "pad_token_id", "initializer_range", "n_inner", "_name_or_path",
-                    "embd_pdrop", "attn_pdrop", "resid_pdrop"}
+            free = {"_name_or_path"}
             changed = {k: (before.get(k), after.get(k)) for k in {*before, *after} - free if before.get(k) != after.get(k)}
             assert not changed, f"config.json of {what}: {changed}"
 
@@ -193,6 +200,11 @@ def test_refused(folder):
         home = folder / words
         llama(**changes).save_pretrained(home)
         assert words in run(trivium, "checkpoint", "import", home, folder / "ours", status=2), words
+    mistral(sliding_window=64).save_pretrained(folder / "window")  # of 128 positions
+    said = run(trivium, "checkpoint", "import", folder / "window", folder / "ours", status=2)
+    assert "sliding_window" in said and "model.seq=64" in said, said
+    run(trivium, "checkpoint", "import", folder / "window", folder / "short", "model.seq=64")
+    assert json.loads((folder / "window/config.json").read_text())["sliding_window"] == 64
     for changes, words in ((dict(scale_attn_by_inverse_layer_idx=True), "scale_attn_by_inverse_layer_idx"),
                            (dict(activation_function="relu"), "activation_function")):
         home = folder / words
@@ -261,9 +273,134 @@ def test_tokenizer(folder):
     assert (folder / "again/tokenizer.json").read_bytes() == (folder / "theirs/tokenizer.json").read_bytes()
 
 
+texts = ["", " ", "  ", "a", " a", "a ", "import os", "  import os\n\tprint( 'x' )  \n", "\n", "\n\n\n", "\t\t", "a\u2581b", "\u2581", "\u2581 \u2581",
+         "</s>", "<s>a</s> b", "x<|endoftext|>y", "<unk>", "<0x0A>", "\u00a0\u3000\u200b\ufeff", "\u00e9 e\u0301 \ufb01 \u2126", "\U0001f600 \u4e2d\u6587",
+         "aaaaaaaaa", "        deep", "-----====-----", "12345 6789", "the times that was said\r\nwas   said", "\x00\x01\x7f", "   \n   \n", "a" * 300 + " " * 70]
+
+
+def random_texts(seed, count):
+    """Of letters that the tokenizers know well, so that merges have a choice, and of others."""
+    import random
+    draw = random.Random(seed)
+    letters = "    \n\tetaoinshrdlu" + "imes was aid, 0123456789.=-_a" * 2 + "\u2581\u00e9\u4e2d\U0001f600"
+    return ["".join(draw.choices(letters, k=draw.randrange(1, 60))) for _ in range(count)]
+
+
+def our_ids(tokenizer, all_texts):
+    lines = "".join(text.encode().hex() + "\n" for text in all_texts)
+    done = subprocess.run([ids_program, tokenizer], input=lines, capture_output=True, text=True, check=True)
+    rows = [line.partition("|") for line in done.stdout.splitlines()]
+    return [[int(i) for i in row[0].split()] for row in rows], [bytes.fromhex(row[2]).decode() for row in rows]
+
+
+def sample_of(folder):
+    """Text with words, code, runs of spaces and signs, and other alphabets."""
+    text = "".join(f"{i} times {i} is {i * i}, as was said.\n" for i in range(300))
+    text += "".join(f"{'    ' * (i % 5)}import os  # {'-' * (i % 17)}{'=' * (i % 7)}\n{' ' * i}x_{i} = [{i}]\n\n" for i in range(60)) + "caf\u00e9 \u4e2d\u6587\n" * 9
+    (folder / "text.txt").write_text(text)
+    return folder / "text.txt"
+
+
+def sentencepiece_model(text, path, **options):
+    import sentencepiece
+    sentencepiece.SentencePieceTrainer.train(input=str(text), model_prefix=str(path.with_suffix("")), model_type="bpe", byte_fallback=True, character_coverage=0.999,
+                                             normalization_rule_name="identity", minloglevel=4, **options)
+
+
+def require_same_ids(exported, tokenizer, what, count=400, **options):
+    theirs = transformers.AutoTokenizer.from_pretrained(exported, **options)
+    all_texts = texts + random_texts(7, count)
+    for text, ids_of_text, back in zip(all_texts, *our_ids(tokenizer, all_texts)):
+        got = theirs(text, add_special_tokens=False).input_ids
+        assert got == ids_of_text, f"{what}: {text!r} is {got}, here {ids_of_text}"
+        assert theirs.decode(got) == back, f"{what}: {theirs.decode(got)!r} and {back!r}"
+    print(f"{what}: the same ids of {len(all_texts)} texts")
+    return theirs
+
+
+def test_tokenizers(folder):
+    """Trained here from scratch -> theirs: AutoTokenizer gives the same ids, AutoModelForCausalLM the same logits."""
+    text = sample_of(folder)
+    run(trivium, "data", "tokenizer", text, "--vocab", "420", "-o", folder / "own.model")
+    sentencepiece_model(text, folder / "llama2.model", vocab_size=420, remove_extra_whitespaces=False, allow_whitespace_only_pieces=True, split_digits=True)
+    sentencepiece_model(text, folder / "default.model", vocab_size=420)
+    for name in ("own.model", "llama2.model", "default.model", "bytes"):
+        home, tokenizer = folder / name.partition(".")[0], name if name == "bytes" else folder / name
+        run(trivium, "data", "tokenize", text, "--tokenizer", tokenizer, "-o", home / "train.h5")
+        (home / "run.toml").write_text("[train]\nglobal_batch = 2\n")
+        rows = [f"data.train={home}/train.h5", f"data.tokenizer={tokenizer}", f"checkpoint.dir={home}/ours", f"log.dir={home}/logs", "train.steps=30", "train.lr=3e-2",
+                "model.layers=2", "model.dim=32", "model.seq=128"]
+        run(trivium, "train", home / "run.toml", *rows)
+        run(trivium, "checkpoint", "export", home / "ours", home / "theirs")
+        theirs = require_same_ids(home / "theirs", tokenizer, name)
+        assert theirs("import os").input_ids == theirs("import os", add_special_tokens=False).input_ids
+        model = loaded(home / "theirs")
+        assert model.config.eos_token_id == theirs.eos_token_id is not None and model.generation_config.eos_token_id == theirs.eos_token_id
+        resolved = home / "resolved.toml"
+        resolved.write_text(json.loads(run(trivium, "checkpoint", "show", home / "ours", "--json"))["config"])
+        require_close(our_logits(resolved, home / "ours", home), logits_of(model), "exported with " + name)
+        run(trivium, "checkpoint", "import", home / "theirs", home / "again")
+        assert ("bytes" if name == "bytes" else "tokenizer.model") in (home / "again/model.toml").read_text()
+
+
+chat = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}"
+
+
+def test_round_trip(folder):
+    """What came along with a model goes out again, through training with other settings, and without the folder of the import."""
+    import tokenizers
+    text = sample_of(folder)
+    for kind in ("byte-level", "sentencepiece"):
+        home = folder / kind
+        (home / "theirs").mkdir(parents=True)
+        if kind == "byte-level":
+            bpe = tokenizers.Tokenizer(tokenizers.models.BPE())
+            bpe.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+            bpe.decoder = tokenizers.decoders.ByteLevel()
+            bpe.train([str(text)], tokenizers.trainers.BpeTrainer(vocab_size=400, show_progress=False, initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+                                                                  special_tokens=["<|endoftext|>", "<|end|>", "<|user|>", "<|begin_of_text|>"]))
+            wrapped = transformers.PreTrainedTokenizerFast(tokenizer_object=bpe, eos_token="<|end|>", bos_token="<|begin_of_text|>", model_max_length=777, chat_template=chat)
+            wrapped.save_pretrained(home / "theirs")
+            name, ends = "tokenizer.json", [0, 1]
+        else:
+            sentencepiece_model(text, home / "theirs/tokenizer.model", vocab_size=400, remove_extra_whitespaces=False, user_defined_symbols=[])
+            (home / "theirs/tokenizer_config.json").write_text(json.dumps(dict(tokenizer_class="LlamaTokenizer", add_bos_token=True, add_eos_token=False, legacy=False,
+                                                                               bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=777, chat_template=chat)))
+            name, ends = "tokenizer.model", [2, 1]
+        torch.manual_seed(6)
+        model = llama(vocab_size=400, max_position_embeddings=512, bos_token_id=1, eos_token_id=ends, pad_token_id=0, initializer_range=0.3, attention_dropout=0.25)
+        model.generation_config = transformers.GenerationConfig(eos_token_id=ends, do_sample=True, temperature=0.6, top_p=0.9)
+        model.save_pretrained(home / "theirs")
+        run(trivium, "checkpoint", "import", home / "theirs", home / "ours", "model.seq=64")
+        run(trivium, "data", "tokenize", text, "--tokenizer", home / "ours" / name, "-o", home / "train.h5")
+        (home / "ours" / name).rename(home / name)
+        run(trivium, "train", home / "ours/model.toml", f"train.init_from={home}/ours", f"data.tokenizer={home / name}", f"data.train={home}/train.h5", "train.steps=1",
+            "train.global_batch=2", f"checkpoint.dir={home}/further", f"log.dir={home}/logs")
+        run(trivium, "train", home / "ours/model.toml", f"data.tokenizer={home / name}", f"data.train={home}/train.h5", "train.steps=2",  # resumed
+            "train.global_batch=2", f"checkpoint.dir={home}/further", f"log.dir={home}/logs")
+        import shutil
+        shutil.rmtree(home / "ours")
+        run(trivium, "checkpoint", "export", home / "further", home / "again")
+        before, after = (json.loads((home / f / "config.json").read_text()) for f in ("theirs", "again"))
+        assert before == after and after["eos_token_id"] == ends and after["max_position_embeddings"] == 512, (before, after)
+        assert (home / "again/generation_config.json").read_bytes() == (home / "theirs/generation_config.json").read_bytes()
+        old, new = (transformers.AutoTokenizer.from_pretrained(home / f) for f in ("theirs", "again"))
+        require_same_ids(home / "again", home / name, "again, " + kind, 50, split_special_tokens=True)
+        assert new.model_max_length == 777 and new.eos_token == old.eos_token and new.bos_token == old.bos_token
+        messages = [dict(role="user", content="how many times?")]
+        assert new.apply_chat_template(messages, tokenize=False) == old.apply_chat_template(messages, tokenize=False)
+        if kind == "byte-level":
+            assert new.apply_chat_template(messages) == old.apply_chat_template(messages)
+            for file in (home / "theirs").glob("*token*"):
+                assert file.read_bytes() == (home / "again" / file.name).read_bytes(), file
+        else:
+            assert new("import os").input_ids == [1, *new("import os", add_special_tokens=False).input_ids]
+        loaded(home / "again")
+
+
 tests = {name.removeprefix("test_"): call for name, call in list(globals().items()) if name.startswith("test_")}
 for name, test in tests.items():
-    if len(sys.argv) > 3 and not name.startswith(sys.argv[3]):
+    if len(sys.argv) > 4 and not name.startswith(sys.argv[4]):
         continue
     with tempfile.TemporaryDirectory() as place:
         print(f"-- {name}", flush=True)

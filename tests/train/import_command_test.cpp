@@ -60,7 +60,8 @@ TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates
     CHECK(has(said, "sentencepiece, 300 words"));
     const std::vector<std::string> files = t.names("theirs");
     CHECK(files.front() == "config.json");
-    CHECK(files.back() == "tokenizer.model");
+    for (const char* file : {"generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"})
+        CHECK(std::find(files.begin(), files.end(), file) != files.end());
     CHECK(std::find(files.begin(), files.end(), "model.safetensors.index.json") != files.end());
     CHECK(json::parse(read_text(t.folder / "theirs/config.json"))["eos_token_id"] == 2);
 
@@ -83,13 +84,58 @@ TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates
     CHECK(has(t.bad({"eval", "ours/model.toml", "--data", "bytes.h5", "--checkpoint", "ours"}), "another tokenizer"));
     // Without a tokenizer nothing is known of it, and nothing refused.
     fs::remove(t.folder / "theirs/tokenizer.model");
+    fs::remove(t.folder / "theirs/tokenizer.json");
     CHECK(has(t.good({"checkpoint", "import", "theirs", "plain", "model.seq=16"}), "none there"));
     CHECK(has(read_text(t.folder / "plain/model.toml"), "seq = 16"));
     t.good({"eval", "plain/model.toml", "--data", "valid.h5", "--checkpoint", "plain"});
 
     t.good({"checkpoint", "export", "ck/step-00000003", "narrow", "--type", "bf16"});
-    CHECK(t.names("narrow") == std::vector<std::string>{"config.json", "model.safetensors", "tokenizer.model"});
+    CHECK(t.names("narrow") == std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"});
     CHECK(json::parse(read_text(t.folder / "narrow/config.json"))["torch_dtype"] == "bfloat16");
+}
+
+TEST_CASE("what came with an imported model is in the checkpoints of a run that begins from it")
+{
+    const Trained t;
+    t.good({"checkpoint", "export", "ck", "theirs"});
+    json config = json::parse(read_text(t.folder / "theirs/config.json"));
+    config["eos_token_id"] = {2, 1};
+    config["max_position_embeddings"] = 512;
+    config["initializer_range"] = 0.125;
+    write_text(t.folder / "theirs/config.json", config.dump());
+    const std::string generation = R"({"eos_token_id": [2, 1], "temperature": 0.6})";
+    write_text(t.folder / "theirs/generation_config.json", generation);
+    write_text(t.folder / "theirs/chat_template.jinja", "{{ messages }}");
+    t.good({"checkpoint", "import", "theirs", "ours", "model.seq=32"});
+    const std::vector<std::string> run{"train", "ours/model.toml", "train.init_from=ours", "data.train=train.h5", "data.tokenizer=tok.model", "checkpoint.dir=further", "train.global_batch=2"};
+    std::vector<std::string> again = run;
+    again.push_back("train.steps=1");
+    t.good(again);
+    fs::remove_all(t.folder / "theirs");
+    again.back() = "train.steps=2"; // resumed
+    t.good(again);
+    fs::remove_all(t.folder / "ours");
+    t.good({"checkpoint", "export", "further", "out"});
+    CHECK(json::parse(read_text(t.folder / "out/config.json")) == config);
+    CHECK(read_text(t.folder / "out/generation_config.json") == generation);
+    CHECK(read_text(t.folder / "out/chat_template.jinja") == "{{ messages }}");
+}
+
+TEST_CASE("a model is not exported without its tokenizer, unless that is wanted")
+{
+    const Trained t;
+    fs::rename(t.folder / "tok.model", t.folder / "moved.model");
+    t.good({"checkpoint", "export", "ck", "from-store"}); // it has the tokenizer, too
+    fs::rename(t.folder / "train.h5", t.folder / "moved.h5");
+    const std::string said = t.bad({"checkpoint", "export", "ck", "out"});
+    for (const char* part : {"tokenizer is missing", "tok.model", "train.h5", "--tokenizer FILE", "--tokenizer none"})
+        CHECK(has(said, part));
+    CHECK(!fs::exists(t.folder / "out"));
+    CHECK(has(t.bad({"checkpoint", "export", "ck", "out", "--tokenizer", "bytes"}), "is not the tokenizer"));
+    t.good({"checkpoint", "export", "ck", "out", "--tokenizer", "moved.model"});
+    CHECK(read_text(t.folder / "out/tokenizer.json") == read_text(t.folder / "from-store/tokenizer.json"));
+    t.good({"checkpoint", "export", "ck", "plain", "--tokenizer", "none"});
+    CHECK(t.names("plain") == std::vector<std::string>{"config.json", "model.safetensors"});
 }
 
 TEST_CASE("export and import refuse what they cannot do, and leave nothing behind")

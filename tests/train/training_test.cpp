@@ -8,6 +8,7 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 using namespace trivium;
@@ -304,4 +305,40 @@ TEST_CASE("a command that reads checkpoints leaves the folder of a run alone, wh
     CHECK(eval.err.find("is not used") != std::string::npos);
     CHECK(std::filesystem::exists(run.folder / "ck/.tmp-step-00000003"));
     CHECK(std::filesystem::exists(run.folder / "ck/step-00000002"));
+}
+
+TEST_CASE("no run goes on from parameters that are not finite")
+{
+    const Run run;
+    REQUIRE(run.train({"train.steps=4", "checkpoint.every=2"}).status == 0);
+    { // step 4 once more, with a NaN that hashes do not tell
+        const CheckpointReader good = CheckpointReader::open(run.folder / "ck/step-00000004");
+        std::vector<std::vector<float>> values;
+        std::vector<TensorPiece> pieces;
+        for (const auto& entry : good.tensors()) {
+            pieces.push_back(whole_tensor(entry.name, entry.shape, entry.type, nullptr));
+            values.emplace_back(static_cast<std::size_t>(pieces.back().count()));
+            good.read(entry.name, 0, pieces.back().count(), StoredType::f32, values.back().data());
+            if (entry.name == "param/final_norm.weight")
+                values.back()[3] = std::numeric_limits<float>::quiet_NaN();
+        }
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            pieces[i].data = values[i].data();
+        save_checkpoint(*make_self_comm(), run.folder / "ck", good.state(), pieces, 0);
+    }
+    const auto refuses = [&](const std::vector<std::string>& overrides) {
+        const Outcome outcome = run.train(overrides);
+        INFO(outcome.err);
+        CHECK(outcome.status == 2);
+        CHECK(outcome.err.find("'param/final_norm.weight' has 1 value that is not finite") != std::string::npos);
+    };
+    refuses({"checkpoint.resume=ck/step-00000004", "train.steps=6"});
+    refuses({"train.init_from=ck/step-00000004", "checkpoint.dir=other", "log.dir=other-log", "train.steps=6"});
+    CHECK(run.trivium_in({"eval", "run.toml", "--checkpoint", "ck/step-00000004"}).status == 2);
+    const Outcome resumed = run.train({"train.steps=6"});
+    INFO(resumed.err);
+    CHECK(resumed.status == 0);
+    CHECK((resumed.out + resumed.err).find("not finite") != std::string::npos);
+    CHECK((resumed.out + resumed.err).find("step-00000002 at step 2") != std::string::npos);
+    CHECK(std::filesystem::exists(run.folder / "ck/.bad-step-00000004"));
 }

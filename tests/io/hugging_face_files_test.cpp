@@ -1,0 +1,125 @@
+// What comes with a model besides its tensors: kept by an import, written by an export.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "io/hugging_face.hpp"
+#include "io/hugging_face_files.hpp"
+#include "io/manifest.hpp"
+#include "io/temporary_folder.hpp"
+
+#include <nlohmann/json.hpp>
+
+using namespace trivium;
+using Json = nlohmann::json;
+
+namespace {
+
+Json llama_config()
+{
+    return Json::parse(R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":32,"intermediate_size":56,"num_hidden_layers":3,"num_attention_heads":4,
+        "num_key_value_heads":2,"max_position_embeddings":4096,"vocab_size":300,"rms_norm_eps":1e-05,"bos_token_id":7,"eos_token_id":[8,9,10],"pad_token_id":11,
+        "initializer_range":0.3,"dtype":"bfloat16","auto_map":{"AutoModel":"modeling.py"}})");
+}
+
+ModelConfig model_of(const Json& config) { return parse_hugging_face_config(config.dump(), "config.json").model; }
+
+RunState imported_state(const Json& config)
+{
+    RunState state;
+    state.imported = {{"config.json", config.dump()}, {"generation_config.json", R"({"eos_token_id":[8,9],"top_p":0.9})"}, {"chat_template.jinja", "{{ messages }}"},
+                      {"tokenizer_config.json", R"({"tokenizer_class":"LlamaTokenizer","model_max_length":99})"}};
+    state.imported_tokenizer = state.tokenizer = "bytes";
+    return state;
+}
+
+} // namespace
+
+TEST_CASE("what was imported goes out again")
+{
+    const auto bytes = make_tokenizer("bytes");
+    Json config = llama_config();
+    ModelConfig model = model_of(config);
+    model.seq = 128; // of the run
+    const ExportedFiles out = exported_files(model, "float32", bytes.get(), imported_state(config));
+    config["dtype"] = "float32";
+    config.erase("auto_map");
+    CHECK(Json::parse(out.files.at("config.json")) == config);
+    CHECK(out.files.at("generation_config.json") == R"({"eos_token_id":[8,9],"top_p":0.9})");
+    CHECK(out.files.at("chat_template.jinja") == "{{ messages }}");
+    CHECK(Json::parse(out.files.at("tokenizer_config.json"))["model_max_length"] == 99);
+    CHECK(out.architecture == "LlamaForCausalLM");
+
+    model.seq = 8192; // trained for longer texts
+    CHECK(Json::parse(exported_files(model, "float32", bytes.get(), imported_state(config)).files.at("config.json"))["max_position_embeddings"] == 8192);
+}
+
+TEST_CASE("what does not describe the exported model is written anew")
+{
+    const auto bytes = make_tokenizer("bytes");
+    const Json config = llama_config();
+    ModelConfig model = model_of(config);
+    RunState state = imported_state(config);
+    state.tokenizer = "another";
+    ExportedFiles out = exported_files(model, "float32", bytes.get(), state);
+    CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] == 257);
+    CHECK(Json::parse(out.files.at("generation_config.json"))["eos_token_id"] == 257);
+    CHECK(!out.files.contains("chat_template.jinja"));
+    model.layers = 2;
+    out = exported_files(model, "float32", bytes.get(), imported_state(config));
+    CHECK(Json::parse(out.files.at("config.json"))["num_hidden_layers"] == 2);
+    CHECK(Json::parse(out.files.at("config.json"))["max_position_embeddings"] == 4096);
+    CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] == Json{8, 9, 10}); // of the same tokenizer
+
+    // From scratch.
+    out = exported_files(model, "bfloat16", bytes.get(), {});
+    CHECK(Json::parse(out.files.at("generation_config.json"))["bos_token_id"] == 256);
+    CHECK(out.files.contains("tokenizer.json"));
+    CHECK(exported_files(model, "bfloat16", nullptr, {}).files.size() == 1);
+}
+
+TEST_CASE("Mistral is read where its window does not matter, and goes out as what it was")
+{
+    Json config = llama_config();
+    config["architectures"] = {"MistralForCausalLM"};
+    config["model_type"] = "mistral";
+    const auto window = [&] { return parse_hugging_face_config(config.dump(), "config.json").window; };
+    CHECK(window() == 4096); // where the key is missing
+    config["sliding_window"] = nullptr;
+    CHECK(window() == 0);
+    CHECK(print_hugging_face_config(model_of(config), "float32") == print_hugging_face_config(model_of(llama_config()), "float32"));
+    config["sliding_window"] = 1024;
+    CHECK(window() == 1024);
+    ModelConfig model = model_of(config);
+    model.seq = 1024;
+    ExportedFiles out = exported_files(model, "float32", nullptr, imported_state(config));
+    CHECK(out.architecture == "MistralForCausalLM");
+    CHECK(Json::parse(out.files.at("config.json"))["sliding_window"] == 1024);
+    model.seq = 2048; // trained here with attention to all of it
+    CHECK(Json::parse(exported_files(model, "float32", nullptr, imported_state(config)).files.at("config.json"))["sliding_window"].is_null());
+    for (const Json& wrong : {Json(0), Json(-1), Json("all"), Json(1.5)}) {
+        config["sliding_window"] = wrong;
+        CHECK(says(message_of<UserError>([&] { (void)window(); }), "sliding_window"));
+    }
+}
+
+TEST_CASE("a checkpoint keeps the files of an import, and refuses those that are damaged or huge")
+{
+    const TemporaryFolder folder;
+    const RunState state = imported_state(llama_config());
+    for (const auto& [name, text] : state.imported)
+        put(folder / name, text);
+    put(folder / "README.md", "not kept");
+    CHECK(read_imported_files(folder.path()) == state.imported);
+    const Manifest manifest{.state = state};
+    CHECK(parse_manifest(print_manifest(manifest), "test") == manifest);
+
+    const auto message = [&] { return message_of<UserError>([&] { (void)read_imported_files(folder.path()); }); };
+    put(folder / "generation_config.json", "{\"a\": 1,\n]");
+    CHECK(says(message(), "generation_config.json", "line 2, column 1"));
+    put(folder / "generation_config.json", "[]");
+    CHECK(says(message(), "generation_config.json", "object"));
+    put(folder / "generation_config.json", "{}");
+    put(folder / "chat_template.jinja", "\xff");
+    CHECK(says(message(), "chat_template.jinja", "UTF-8"));
+    std::filesystem::resize_file(folder / "chat_template.jinja", 60'000'000'000); // sparse
+    CHECK(says(message(), "chat_template.jinja", "too large"));
+}

@@ -1,0 +1,176 @@
+// What an export writes for a tokenizer, read as Hugging Face's `tokenizers` reads it.
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "catch.hpp"
+#include "io/corpus.hpp"
+#include "io/sentencepiece_json.hpp"
+#include "io/temporary_folder.hpp"
+#include "io/tokenizer_files.hpp"
+
+#include <nlohmann/json.hpp>
+
+using namespace trivium;
+using Json = nlohmann::json;
+
+namespace {
+
+/// A tokenizer.json of type BPE with byte_fallback and no normalizer, by its definition: of all neighbours merge those of the
+/// lowest rank, of equal ones the leftmost, until none is left.
+class NaiveBpe {
+public:
+    explicit NaiveBpe(const std::string& text)
+    {
+        const Json file = Json::parse(text), &model = file.at("model");
+        REQUIRE(file.at("normalizer").is_null());
+        REQUIRE(file.at("pre_tokenizer").is_null());
+        REQUIRE(model.at("type") == "BPE");
+        REQUIRE(model.at("byte_fallback") == true);
+        ids_ = model.at("vocab").get<std::map<std::string, i32>>();
+        for (const Json& merge : model.at("merges"))
+            ranks_.emplace(std::pair(merge.at(0).get<std::string>(), merge.at(1).get<std::string>()), ranks_.size());
+    }
+
+    std::vector<i32> encode(const std::string& text) const
+    {
+        std::vector<std::string> symbols;
+        for (const char c : text)
+            if ((static_cast<unsigned char>(c) & 0xc0) == 0x80)
+                symbols.back() += c;
+            else
+                symbols.emplace_back(1, c);
+        while (true) {
+            std::size_t best = symbols.size(), best_rank = ranks_.size();
+            for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
+                if (const auto at = ranks_.find({symbols[i], symbols[i + 1]}); at != ranks_.end() && at->second < best_rank) {
+                    best = i;
+                    best_rank = at->second;
+                }
+            if (best == symbols.size())
+                break;
+            symbols[best] += symbols[best + 1];
+            symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+        }
+        std::vector<i32> ids;
+        for (const std::string& symbol : symbols) {
+            if (const auto at = ids_.find(symbol); at != ids_.end()) {
+                ids.push_back(at->second);
+                continue;
+            }
+            for (const char c : symbol) {
+                char byte[8];
+                std::snprintf(byte, sizeof byte, "<0x%02X>", static_cast<unsigned>(static_cast<unsigned char>(c)));
+                ids.push_back(ids_.at(byte));
+            }
+        }
+        return ids;
+    }
+
+private:
+    std::map<std::string, i32> ids_;
+    std::map<std::pair<std::string, std::string>, std::size_t> ranks_;
+};
+
+std::vector<std::string> texts_to_try()
+{
+    std::vector<std::string> texts{"", " ", "   ", "\n\n", "\t x", "import os", "  a  b", "\xe2\x96\x81", "a\xe2\x96\x81 \xe2\x96\x81",
+                                   "</s><s><unk>", "<0x41>", "caf\xc3\xa9 \xf0\x9f\x98\x80", "aaaaaaaaaaa", "aaaa bbbbbbb   cccccccccccc", std::string(100, ' '), sample_text(60, 3)};
+    RandomStream draw(5, "texts");
+    const std::string letters = "    etaoinshrdluab.,\n0123-=";
+    u64 at = 0;
+    for (int i = 0; i < 400; ++i) {
+        std::string text;
+        for (double length = 60 * draw.uniform_at(at++); length > 0; --length)
+            text += letters[static_cast<std::size_t>(draw.uniform_at(at++) * static_cast<double>(letters.size()))];
+        texts.push_back(text);
+    }
+    return texts;
+}
+
+/// Words, and runs of signs, whose pieces have several ways to be merged.
+std::string corpus()
+{
+    std::string text = sample_text(4000, 2);
+    for (int i = 0; i < 200; ++i)
+        text += std::string(static_cast<std::size_t>(i % 29), ' ') + std::string(static_cast<std::size_t>(i % 23), '-') + std::string(static_cast<std::size_t>(i % 11), 'a') + "\n";
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("the tokenizer.json of a trained tokenizer, and of bytes, gives the tokenizer's ids")
+{
+    const TemporaryFolder folder;
+    put(folder / "corpus.txt", corpus());
+    const std::string model = train_tokenizer({{folder / "corpus.txt"}, "text", 420});
+    for (const std::string& spec : {model, std::string("bytes")}) {
+        const auto tokenizer = tokenizer_from_model(spec, "test");
+        const TokenizerFiles written = tokenizer_files(*tokenizer, "", 77);
+        CHECK(written.problem.empty());
+        CHECK(written.files.contains("tokenizer.model") == (spec != "bytes"));
+        const NaiveBpe theirs(written.files.at("tokenizer.json"));
+        for (const std::string& text : texts_to_try()) {
+            INFO("'" << text << "'");
+            CHECK(theirs.encode(text) == tokenizer->encode(text));
+        }
+        const Json config = Json::parse(written.files.at("tokenizer_config.json"));
+        CHECK(config["eos_token"] == "</s>");
+        CHECK(config["bos_token"] == "<s>");
+        CHECK(config["model_max_length"] == 77);
+        CHECK(config["split_special_tokens"] == true); // as here: text that spells one stays text
+        CHECK(is_bytes_json(written.files.at("tokenizer.json")) == (spec == "bytes"));
+    }
+}
+
+TEST_CASE("settings of an imported tokenizer stay, but for what names its class")
+{
+    const TemporaryFolder folder;
+    put(folder / "corpus.txt", corpus());
+    const auto tokenizer = tokenizer_from_model(train_tokenizer({{folder / "corpus.txt"}, "text", 400}), "test");
+    const TokenizerFiles written = tokenizer_files(*tokenizer, R"({"tokenizer_class":"LlamaTokenizer","legacy":true,"chat_template":"{{ x }}","eos_token":"<end>","add_bos_token":true})", 77);
+    const Json config = Json::parse(written.files.at("tokenizer_config.json"));
+    CHECK(config["chat_template"] == "{{ x }}");
+    CHECK(config["eos_token"] == "<end>");
+    CHECK(!config.contains("legacy"));
+    CHECK(!config.contains("split_special_tokens"));
+    CHECK(config["tokenizer_class"] == "PreTrainedTokenizerFast");
+    CHECK(Json::parse(written.files.at("tokenizer.json"))["post_processor"]["single"][0]["SpecialToken"]["id"] == "<s>");
+}
+
+TEST_CASE("a SentencePiece model that has no such form says why")
+{
+    SentencePieceModel model = byte_pieces();
+    CHECK(!print_sentencepiece_json(model).text.empty());
+    model.is_bpe = false;
+    CHECK(print_sentencepiece_json(model).text.empty());
+    CHECK(has(print_sentencepiece_json(model).reason, "byte-pair"));
+    model = byte_pieces();
+    model.has_rules = true;
+    CHECK(has(print_sentencepiece_json(model).reason, "rules"));
+    model = byte_pieces();
+    model.pieces.push_back({"\xff", -1, SentencePieceModel::Kind::control});
+    CHECK(has(print_sentencepiece_json(model).reason, "UTF-8"));
+    model = byte_pieces();
+    model.pieces.push_back({"ab", -1, SentencePieceModel::Kind::normal});
+    CHECK(has(print_sentencepiece_json(model).reason, "character"));
+    model.pieces.push_back({"a", -2, SentencePieceModel::Kind::normal});
+    model.pieces.push_back({"b", -3, SentencePieceModel::Kind::normal});
+    CHECK(!print_sentencepiece_json(model).text.empty());
+    model.pieces.push_back({"ba", -1, SentencePieceModel::Kind::normal});
+    CHECK(has(print_sentencepiece_json(model).reason, "equal score"));
+}
+
+TEST_CASE("damaged bytes are refused as a SentencePiece model, or parsed")
+{
+    const TemporaryFolder folder;
+    put(folder / "corpus.txt", corpus());
+    const std::string model = train_tokenizer({{folder / "corpus.txt"}, "text", 300});
+    const SentencePieceModel parsed = parse_sentencepiece_model(model, "test");
+    CHECK(parsed.pieces.size() == 300);
+    CHECK(parsed.is_bpe);
+    CHECK(parsed.byte_fallback);
+    CHECK(!parsed.add_dummy_prefix);
+    CHECK(!parsed.remove_extra_whitespaces);
+    CHECK(parsed.pieces[2].kind == SentencePieceModel::Kind::control);
+    for (const std::size_t size : {std::size_t{1}, std::size_t{7}, model.size() - 1})
+        CHECK(says(message_of<UserError>([&] { (void)parse_sentencepiece_model(std::string_view(model).substr(0, size), "test"); }), "not a SentencePiece model"));
+}
