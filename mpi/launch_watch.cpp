@@ -90,7 +90,7 @@ void LaunchWatch::run()
             if (!ended || launch_.rank == 0)
                 std::fprintf(stderr, "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n", launch_.rank, what_);
             std::fflush(stderr);
-            std::_Exit(leave_status(status_again));
+            std::_Exit(ended ? status_again : leave_status(status_again)); // it did not end by itself
         }
         if (verdict == LaunchVerdict::hung)
             end_hung(others, wait.waited);
