@@ -212,39 +212,53 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
 
 Bytes bytes_wanted(const MemoryPlan& plan, const Machine& machine) { return plan.arena + (machine.is_device ? plan.process : plan.snapshot); }
 
+namespace {
+
+/// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least come next, so that the
+/// search ends soon.
+std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<Candidate>& candidates, Bytes most, const Machine& machine, const GridEffort& effort)
+{
+    std::multimap<double, RunConfig> others;
+    int compiled = 0;
+    const auto fits = [&](const RunConfig& chosen) {
+        Activity::of_process().advance(); // of a large model each takes seconds
+        ++compiled;
+        return bytes_of_largest(chosen, machine, most).has_value();
+    };
+    for (const Candidate& c : candidates) {
+        RunConfig chosen = config_on(config, c.data, c.pipeline, c.tensor);
+        const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
+        if (bound > 1)
+            continue;
+        if (compiled >= effort.best)
+            others.emplace(bound, std::move(chosen));
+        else if (fits(chosen))
+            return chosen;
+    }
+    for (const auto& [bound, chosen] : others) {
+        if (most > 0 && compiled >= effort.best + effort.smallest)
+            break;
+        if (fits(chosen))
+            return chosen;
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine, const GridEffort& effort)
+{
+    return first_that_fits(config, candidates_for(config, ranks, machine.ranks_per_node), memory, machine, effort);
+}
+
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine)
 {
     if (rank_count(config.parallel) == ranks)
         return config;
     const std::vector<Candidate> candidates = candidates_for(config, ranks, machine.ranks_per_node);
-    // The best first; where many of them are just too large, those that take least, so that the search ends soon.
-    constexpr int most_compiled = 16, most_least = 4;
-    for (const Bytes most : {memory, Bytes{0}}) { // where none has the memory, whatever there is
-        std::multimap<double, RunConfig> others;
-        int compiled = 0;
-        for (const Candidate& c : candidates) {
-            RunConfig chosen = config_on(config, c.data, c.pipeline, c.tensor);
-            const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
-            if (bound > 1)
-                continue;
-            if (compiled >= most_compiled) {
-                others.emplace(bound, std::move(chosen));
-                continue;
-            }
-            Activity::of_process().advance(); // of a large model each takes seconds
-            if (bytes_of_largest(chosen, machine, most))
-                return chosen;
-            ++compiled;
-        }
-        compiled = 0;
-        for (const auto& [bound, chosen] : others) {
-            Activity::of_process().advance();
-            if (bytes_of_largest(chosen, machine, most))
-                return chosen;
-            if (++compiled == most_least && most > 0)
-                break;
-        }
-    }
+    for (const Bytes most : {memory, Bytes{0}}) // where none has the memory, whatever there is
+        if (const std::optional<RunConfig> chosen = first_that_fits(config, candidates, most, machine, {}))
+            return *chosen;
     throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")), str("the config's is ", describe_grid(config.parallel)),
                      "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
 }

@@ -21,6 +21,14 @@ namespace trivium {
 /// \throws UserError where no grid is found
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory = 0, const Machine& machine = machine_called(default_machine()));
 
+/// How many grids to compile: of the best, then of those that take least memory.
+struct GridEffort {
+    int best = 12, smallest = 4;
+};
+
+/// A grid for at most `ranks` ranks, as choose_grid does, but none where no grid keeps `memory`.
+std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine, const GridEffort& effort);
+
 /// What bytes_wanted says of the largest stage of the grid that `config` has; none where that is more than `most` (0: whatever it
 /// is), where the arena exceeds parallel.memory_limit, or where the model does not fit the grid. \pre validated
 std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& machine, Bytes most);

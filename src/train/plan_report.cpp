@@ -101,15 +101,9 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
         if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
             return change.words + " fits";
     }
-    const auto choose = [&](RunConfig config, i64 count, const std::string& words) -> std::string {
-        try {
-            const Bytes share = share_of(machine, count);
-            const RunConfig chosen = choose_grid(config, count, share, machine);
-            if (bytes_of_largest(chosen, machine, share))
-                return str(counted(rank_count(chosen.parallel), "rank"), words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen.parallel));
-        } catch (const UserError&) { // no grid of so many
-        }
-        return "";
+    const auto choose = [&](const RunConfig& config, i64 count, const std::string& words) {
+        const std::optional<RunConfig> chosen = grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
+        return chosen ? str(counted(rank_count(chosen->parallel), "rank"), words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen->parallel)) : std::string();
     };
     RunConfig smaller = given, least = given;
     smaller.train.micro_batch = least.train.micro_batch = 1;

@@ -85,9 +85,12 @@ TEST_CASE("unknown tables and keys are errors that name the nearest known one")
     CHECK(says(complaint("[modle]\ndim = 1\n"), "run.toml:1:1", "unknown table 'modle'", "did you mean [model]?"));
     CHECK(says(complaint("lr = 1\n"), "run.toml:1:6", "belongs to [train]", "train.lr"));
     CHECK(says(complaint("train = 1\n"), "run.toml:1:9", "[train]"));
-    CHECK(says(complaint("", {"train.sed=1"}), "override 'train.sed=1'", "did you mean 'seed'?"));
-    CHECK(says(complaint("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]"));
+    CHECK(says(complaint("", {"train.sed=1"}), "override 'train.sed=1'", "did you mean 'train.seed'?"));
+    CHECK(says(complaint("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]", "did you mean 'parallel.zero'?"));
     CHECK(says(complaint("", {"lr=1"}), "override 'lr=1'", "train.lr"));
+    CHECK(says(complaint("", {"stesp=1"}), "override 'stesp=1'", "did you mean 'train.steps'?"));
+    CHECK(says(complaint("", {"evry=1"}), "did you mean 'checkpoint.every' or 'log.every'?"));
+    CHECK_FALSE(has(complaint("", {"train.x=1"}), "did you mean")); // no letter of it
     CHECK(says(complaint("", {"trian.lr=1"}), "did you mean [train]?"));
     CHECK(says(complaint("", {"train.lr"}), "override 'train.lr'", "has no '='"));
     CHECK(says(complaint("[train]\nqqqqqqqqqqqqqqq = 1\n"), "the keys of [train] are"));
@@ -103,6 +106,7 @@ TEST_CASE("a wrong type says what was found and what is expected")
     CHECK(says(complaint("[parallel]\noverlap = 1\n"), "the whole number 1", "true or false"));
     CHECK(says(complaint("[data]\ntrain = 5\n"), "the whole number 5", "double quotes"));
     CHECK(says(complaint("[train]\nprecision = \"bf17\"\n"), "bf17", "did you mean \"bf16\"?"));
+    CHECK(says(complaint("[train]\nprecision = \"fp8\"\n"), "run.toml:2:13", "train.fp8 = true", "bf16"));
     CHECK(says(complaint("[train]\nprecision = 16\n"), "the whole number 16", "\"f32\""));
     CHECK(says(complaint("[train]\nsteps = 2026-01-01\n"), "a date"));
     CHECK(says(complaint("", {"train.steps=ten"}), "override 'train.steps=ten'", "the string \"ten\""));
@@ -113,7 +117,10 @@ TEST_CASE("wrong syntax has line and column; a missing file is the user's mistak
 {
     CHECK(says(complaint("[train]\nlr = \n"), "run.toml:2:", "TOML"));
     CHECK(says(complaint("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
-    CHECK(says(complaint("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML"));
+    CHECK(says(complaint("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML", "in double quotes"));
+    CHECK(says(complaint("[train]\nlr = 1\n[train]\nsteps = 2\n"), "run.toml:3:", "[train] stands in the file twice"));
+    CHECK(says(complaint("[data]\ntrain = \"abc\n"), "run.toml:2:", "does not end on its line"));
+    CHECK_FALSE(has(complaint("[train\nlr = 1\n"), "while parsing")); // the parser's own words
     const TemporaryFolder folder;
     CHECK(says(message_of<UserError>([&] { read_config(folder / "none.toml"); }), "none.toml", "no such config file"));
     CHECK(says(message_of<UserError>([&] { read_config(folder.path()); }), "is a folder"));
@@ -147,6 +154,8 @@ TEST_CASE("the reference lists every key once")
     const std::string text = config_reference();
     CHECK(has(text, "## [parallel]"));
     CHECK(has(text, "| `zero` | whole number | `0` |"));
+    for (const NotBuilt& missing : not_built())
+        CHECK(has(text, str("; not in this version: ", missing.values, " |\n")));
     CHECK(has(text, "| `precision` | \"f32\", \"bf16\" or \"f64\" | `\"f32\"` |"));
     int keys = 0;
     const RunConfig config;
