@@ -208,8 +208,8 @@ void remove_checkpoint(const std::string& dir, const std::string& name)
 
 void remove_leftovers(const std::string& dir)
 {
-    const auto is_leftover = [](const std::string& name) { // the last three: what write_file() had not finished, and probes
-        const std::string_view beginnings[] = {begun, removed, replaced, ".scratch-", "latest.tmp-", ".probe", ".seen-by-all"};
+    const auto is_leftover = [](const std::string& name) { // the last four: what write_file() had not finished, and probes
+        const std::string_view beginnings[] = {begun, removed, replaced, ".scratch-", "latest.tmp-", ".run.tmp-", ".probe", ".seen-by-all"};
         return std::any_of(std::begin(beginnings), std::end(beginnings), [&](std::string_view beginning) { return name.starts_with(beginning); });
     };
     std::vector<std::string> leftovers;

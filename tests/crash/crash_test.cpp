@@ -140,7 +140,7 @@ public:
         }
         CHECK((losses() == undisturbed(variant)));
         CHECK(list_checkpoints(checkpoints()) == std::vector<std::string>{checkpoint_name(steps), checkpoint_name(steps - 2)});
-        CHECK(names(checkpoints()) == std::vector<std::string>{".lock", "latest", checkpoint_name(steps - 2), checkpoint_name(steps)}); // nothing half done
+        CHECK(names(checkpoints()) == std::vector<std::string>{".lock", ".run", "latest", checkpoint_name(steps - 2), checkpoint_name(steps)}); // nothing half done
         for (const std::string& name : list_checkpoints(checkpoints()))
             CHECK_NOTHROW(CheckpointReader::open(checkpoints() + "/" + name).verify());
     }
