@@ -58,7 +58,6 @@ struct RunState {
     std::string config{};    ///< the resolved config, as to_toml prints it
     std::string build{};     ///< version of the program that wrote it
     std::string tokenizer{}; ///< fingerprint
-    std::string data{}, valid{}; ///< TokenStore::content() of what it is trained and validated on; empty: none, or not known
     std::string grid{};      ///< that wrote it: "data 2 x pipeline 2 x tensor 2, zero 1"; for people, empty where unknown
     i64 ranks = 0;           ///< of that grid; 0 where unknown
     std::string machine{};    ///< that it was planned for
@@ -68,6 +67,7 @@ struct RunState {
     i64 skipped_in_row = 0;              ///< steps up to this one
     std::map<std::string, std::string> imported{}; ///< settings of the model that this one was imported as, by file name (io/hugging_face_files.hpp)
     std::string imported_tokenizer{};              ///< fingerprint of that model's; empty: it could not be read
+    std::string data{}, valid{}; ///< TokenStore::content() of what it is trained and validated on; empty: none, or not known
 
     bool operator==(const RunState&) const = default;
 };
