@@ -5,7 +5,7 @@
 #include "io/folders.hpp"
 #include "io/hugging_face.hpp"
 #include "io/strict_json.hpp"
-#include "io/text_source.hpp"
+#include "io/utf8.hpp"
 
 #include <algorithm>
 

@@ -63,8 +63,9 @@ void seal_file(const std::string& path, std::string_view kind, i64 version, Byte
         throw_errno(path, "write");
 }
 
-void check_seal(const std::string& path, std::string_view kind, i64 version, const std::string& remedy)
+void check_seal(const std::string& path, const Sealed& expected)
 {
+    const auto& [kind, version, remedy, update] = expected;
     file_size(path, kind); // the errors of a path that leads to no file
     const PlainFile file = PlainFile::open(path, kind, PlainFile::Links::follow);
     const Bytes bytes = file.size();
@@ -86,7 +87,7 @@ void check_seal(const std::string& path, std::string_view kind, i64 version, con
         throw UserError({path, str("is a damaged ", kind), "its first 512 bytes are not the ones that were written", remedy});
     if (seal.version != version)
         throw UserError({path, str("is a ", kind, " of version ", seal.version), str("this program reads version ", version),
-                         seal.version < version ? remedy : "use the program that wrote it, or a later one"});
+                         seal.version < version ? update : "use the program that wrote it, or a later one"});
     if (seal.bytes != bytes)
         throw UserError({path, bytes < seal.bytes ? "is truncated" : "has grown", str("it has ", bytes, " bytes, ", seal.bytes, " were written"), remedy});
     if (seal.skip_begin < seal_bytes || seal.skip_bytes < 0 || seal.skip_begin > bytes - seal.skip_bytes || hash_sealed(file, seal) != seal.hash)

@@ -1,7 +1,7 @@
 #include "io/sentencepiece_json.hpp"
 
 #include "base/units.hpp"
-#include "io/text_source.hpp"
+#include "io/utf8.hpp"
 
 #include <algorithm>
 #include <cstdio>

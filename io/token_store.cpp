@@ -230,7 +230,7 @@ TokenStore TokenStore::open(const std::string& path)
     auto impl = std::make_unique<Impl>();
     Impl& s = *impl;
     s.path = path;
-    check_seal(path, kind, version, make_it_again);
+    check_seal(path, {kind, version, make_it_again, "tokenize the text again: `trivium data tokenize`"});
     s.file_bytes = file_size(path);
     try {
         const h5::File file = h5::File::open(path);

@@ -29,11 +29,11 @@ int evaluate(const EvalArguments& a)
     if (store.vocab() > config.model.vocab)
         throw UserError({path, str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
                          "evaluate on data of the model's tokenizer"});
-    require_tokenizer(config.data, store);
-    verify_at_start(store);
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
+    require_tokenizer(config.data, store);
+    verify_at_start(store);
     const int threads = thread_count(config.parallel);
     const Computing computing(threads);
     const Compiled compiled = compile_evaluation(config, {machine_of(computing), {}, 0});

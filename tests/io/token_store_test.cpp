@@ -183,7 +183,7 @@ TEST_CASE("missing, foreign and empty files are named")
     seal_file(folder / "later.h5", "Trivium token store", 99, seal_bytes, 0);
     CHECK(says(complaint("later.h5"), "version 99", "version 2"));
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
-    CHECK(says(complaint("later.h5"), "version 1", "this program reads version 2", "make it again with `trivium data tokenize`"));
+    CHECK(says(complaint("later.h5"), "version 1", "this program reads version 2", "tokenize the text again"));
     // Sealed, but not what a token store has inside.
     seal_file(folder / "later.h5", "Trivium token store", 2, seal_bytes, 0);
     CHECK(says(complaint("later.h5"), "later.h5", "has no attribute 'vocab'"));

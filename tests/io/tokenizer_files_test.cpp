@@ -101,7 +101,7 @@ TEST_CASE("the tokenizer.json of a trained tokenizer, and of bytes, gives the to
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());
-    const std::string model = train_tokenizer({{folder / "corpus.txt"}, "text", 420});
+    const std::string model = train_tokenizer({{.inputs = {folder / "corpus.txt"}}, 420});
     for (const std::string& spec : {model, std::string("bytes")}) {
         const auto tokenizer = tokenizer_from_model(spec, "test");
         const TokenizerFiles written = tokenizer_files(*tokenizer, "", 77);
@@ -125,7 +125,7 @@ TEST_CASE("settings of an imported tokenizer stay, but for what names its class"
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());
-    const auto tokenizer = tokenizer_from_model(train_tokenizer({{folder / "corpus.txt"}, "text", 400}), "test");
+    const auto tokenizer = tokenizer_from_model(train_tokenizer({{.inputs = {folder / "corpus.txt"}}, 400}), "test");
     const TokenizerFiles written = tokenizer_files(*tokenizer, R"({"tokenizer_class":"LlamaTokenizer","legacy":true,"chat_template":"{{ x }}","eos_token":"<end>","add_bos_token":true})", 77);
     const Json config = Json::parse(written.files.at("tokenizer_config.json"));
     CHECK(config["chat_template"] == "{{ x }}");
@@ -163,7 +163,7 @@ TEST_CASE("damaged bytes are refused as a SentencePiece model, or parsed")
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());
-    const std::string model = train_tokenizer({{folder / "corpus.txt"}, "text", 300});
+    const std::string model = train_tokenizer({{.inputs = {folder / "corpus.txt"}}, 300});
     const SentencePieceModel parsed = parse_sentencepiece_model(model, "test");
     CHECK(parsed.pieces.size() == 300);
     CHECK(parsed.is_bpe);
