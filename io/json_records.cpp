@@ -9,14 +9,16 @@ namespace trivium {
 
 namespace {
 
-constexpr const char* repair = "repair or remove this record; a file that is not to be read as JSON needs another suffix";
+constexpr const char* repair = "repair or remove this record; or leave the file out (--exclude)";
 
 nlohmann::json parse_record(std::string_view record, const std::string& place)
 {
     try {
         return nlohmann::json::parse(record);
     } catch (const nlohmann::json::exception& error) {
-        throw UserError({place, "is not valid JSON", problem_of(error).reason, repair});
+        // The line is that of `place`; records of several lines are rare.
+        const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&error);
+        throw UserError({place, "is not valid JSON", str(parse ? str("column ", parse->byte, ": ") : "", problem_of(error).reason), repair});
     }
 }
 
@@ -103,10 +105,10 @@ std::string text_of_record(std::string_view record, const std::string& key, cons
         for (const auto& [name, value] : object.items())
             if (names.size() < 200)
                 names += (names.empty() ? "its fields are " : ", ") + in_quotes(name);
-        throw UserError({place, str("has no field ", in_quotes(key)), names.empty() ? "the object is empty" : names, "name the field that holds the text with --key"});
+        throw UserError({place, str("has no field ", in_quotes(key)), names.empty() ? "the object is empty" : names, "name the field that holds the text with --key, or leave the file out (--exclude)"});
     }
     if (!field->is_string())
-        throw UserError({place, str("its field ", in_quotes(key), " is not a string but ", field->type_name()), "", "name the field that holds the text with --key"});
+        throw UserError({place, str("its field ", in_quotes(key), " is not a string but ", field->type_name()), "", "name the field that holds the text with --key, or leave the file out (--exclude)"});
     return field->get<std::string>();
 }
 

@@ -62,20 +62,20 @@ i64 largest_part(i64 share, i64 most)
     return part;
 }
 
-/// `config` on such a grid.
-RunConfig config_on(const RunConfig& config, i64 data, i64 pipeline, i64 tensor)
+/// `config` on such a grid, with microbatches of at most `most_micro` sequences where it leaves their size open.
+RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipeline, i64 tensor)
 {
     RunConfig c = config;
     c.parallel.data = data;
     c.parallel.pipeline = pipeline;
     c.parallel.tensor = tensor;
     if (c.train.micro_batch == 0)
-        c.train.micro_batch = largest_part(c.train.global_batch / data, micro_batch(config));
+        c.train.micro_batch = largest_part(c.train.global_batch / data, most_micro);
     return c;
 }
 
 /// Grids of at most `ranks` ranks that the batch and the rough shape of the model admit, best first.
-std::vector<Candidate> candidates_for(const RunConfig& config, i64 ranks, i64 ranks_per_node)
+std::vector<Candidate> candidates_for(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node)
 {
     const ParallelConfig& before = config.parallel;
     const ModelConfig& m = config.model;
@@ -85,7 +85,7 @@ std::vector<Candidate> candidates_for(const RunConfig& config, i64 ranks, i64 ra
         const i64 share = config.train.global_batch / data;
         if (config.train.global_batch % data != 0 || (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
             continue;
-        RunConfig c = config_on(config, data, 1, 1);
+        RunConfig c = config_on(config, most_micro, data, 1, 1);
         for (i64 tensor = 1; tensor <= std::min(most_tensor, ranks / data); ++tensor) {
             if (tensor % before.tensor != 0 && before.tensor % tensor != 0) // heads would lie unevenly
                 continue;
@@ -216,7 +216,7 @@ namespace {
 
 /// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least come next, so that the
 /// search ends soon.
-std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<Candidate>& candidates, Bytes most, const Machine& machine, const GridEffort& effort)
+std::optional<RunConfig> first_that_fits(const RunConfig& config, i64 most_micro, i64 ranks, Bytes most, const Machine& machine, const GridEffort& effort)
 {
     std::multimap<double, RunConfig> others;
     int compiled = 0;
@@ -225,8 +225,8 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vec
         ++compiled;
         return bytes_of_largest(chosen, machine, most).has_value();
     };
-    for (const Candidate& c : candidates) {
-        RunConfig chosen = config_on(config, c.data, c.pipeline, c.tensor);
+    for (const Candidate& c : candidates_for(config, most_micro, ranks, machine.ranks_per_node)) {
+        RunConfig chosen = config_on(config, most_micro, c.data, c.pipeline, c.tensor);
         const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
         if (bound > 1)
             continue;
@@ -248,17 +248,20 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vec
 
 std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine, const GridEffort& effort)
 {
-    return first_that_fits(config, candidates_for(config, ranks, machine.ranks_per_node), memory, machine, effort);
+    return first_that_fits(config, micro_batch(config), ranks, memory, machine, effort);
 }
 
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine)
 {
     if (rank_count(config.parallel) == ranks)
         return config;
-    const std::vector<Candidate> candidates = candidates_for(config, ranks, machine.ranks_per_node);
-    for (const Bytes most : {memory, Bytes{0}}) // where none has the memory, whatever there is
-        if (const std::optional<RunConfig> chosen = first_that_fits(config, candidates, most, machine, {}))
+    const i64 given = micro_batch(config);
+    // Smaller microbatches where the config leaves their size open; where no grid has the memory, whatever there is.
+    for (i64 micro = given; memory > 0 && micro > 0; micro = config.train.micro_batch == 0 ? micro / 2 : 0)
+        if (const std::optional<RunConfig> chosen = first_that_fits(config, micro, ranks, memory, machine, {}))
             return *chosen;
+    if (const std::optional<RunConfig> chosen = first_that_fits(config, given, ranks, 0, machine, {}))
+        return *chosen;
     throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")), str("the config's is ", describe_grid(config.parallel)),
                      "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
 }

@@ -137,6 +137,7 @@ TEST_CASE("the moves from any layout to any other give each rank what it wants")
             Builder b(g);
             const TensorType type = local_type({DType::f64, p.whole}, p.from.cuts, p.mesh, g.at);
             const ValueId x = b.value("x", type, Role::input);
+            g[x].whole = p.whole;
             g[x].sharding = sharded(p.from.cuts);
             g[x].sharding.partial = p.from.partial;
             const ValueId y = emit_moves(b, x, moves, p.from, {DType::f64, p.whole}, g.at);
