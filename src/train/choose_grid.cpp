@@ -19,10 +19,11 @@ namespace {
 
 struct Candidate {
     i64 data, pipeline, tensor;
+    i64 most_micro;  ///< sequences of a microbatch, where the config leaves that open
     bool cut_enough; ///< into as many parts as the given one, or more
     double score;
 
-    std::tuple<bool, double, i64, i64, i64> order() const { return {!cut_enough, -score, -data * pipeline * tensor, data, pipeline}; }
+    std::tuple<bool, double, i64, i64, i64, i64> order() const { return {!cut_enough, -score, -data * pipeline * tensor, data, pipeline, -most_micro}; }
 };
 
 /// Heads go evenly over so many tensor ranks.
@@ -74,13 +75,12 @@ RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipel
     return c;
 }
 
-/// Grids of at most `ranks` ranks that the batch and the rough shape of the model admit, best first.
-std::vector<Candidate> candidates_for(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node)
+/// Adds the grids of at most `ranks` ranks that the batch and the rough shape of the model admit.
+void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node, std::vector<Candidate>& candidates)
 {
     const ParallelConfig& before = config.parallel;
     const ModelConfig& m = config.model;
     const i64 most_tensor = std::min(ranks, std::max(m.kv_heads, m.heads / m.kv_heads));
-    std::vector<Candidate> candidates;
     for (i64 data = 1; data <= std::min(ranks, config.train.global_batch); ++data) {
         const i64 share = config.train.global_batch / data;
         if (config.train.global_batch % data != 0 || (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
@@ -92,10 +92,18 @@ std::vector<Candidate> candidates_for(const RunConfig& config, i64 most_micro, i
             c.parallel.tensor = tensor;
             for (i64 pipeline = 1; pipeline <= std::min(m.layers, ranks / data / tensor); ++pipeline) {
                 c.parallel.pipeline = pipeline;
-                candidates.push_back({data, pipeline, tensor, pipeline * tensor >= before.pipeline * before.tensor, score(c, before.tensor, ranks_per_node)});
+                candidates.push_back({data, pipeline, tensor, most_micro, pipeline * tensor >= before.pipeline * before.tensor, score(c, before.tensor, ranks_per_node)});
             }
         }
     }
+}
+
+/// For microbatches of at most each of these sizes, best first.
+std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks, i64 ranks_per_node)
+{
+    std::vector<Candidate> candidates;
+    for (const i64 most_micro : micros)
+        add_candidates(config, most_micro, ranks, ranks_per_node, candidates);
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
     return candidates;
 }
@@ -216,7 +224,7 @@ namespace {
 
 /// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least come next, so that the
 /// search ends soon.
-std::optional<RunConfig> first_that_fits(const RunConfig& config, i64 most_micro, i64 ranks, Bytes most, const Machine& machine, const GridEffort& effort)
+std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks, Bytes most, const Machine& machine, const GridEffort& effort)
 {
     std::multimap<double, RunConfig> others;
     int compiled = 0;
@@ -225,8 +233,8 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, i64 most_micro
         ++compiled;
         return bytes_of_largest(chosen, machine, most).has_value();
     };
-    for (const Candidate& c : candidates_for(config, most_micro, ranks, machine.ranks_per_node)) {
-        RunConfig chosen = config_on(config, most_micro, c.data, c.pipeline, c.tensor);
+    for (const Candidate& c : candidates_for(config, micros, ranks, machine.ranks_per_node)) {
+        RunConfig chosen = config_on(config, c.most_micro, c.data, c.pipeline, c.tensor);
         const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
         if (bound > 1)
             continue;
@@ -248,20 +256,21 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, i64 most_micro
 
 std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine, const GridEffort& effort)
 {
-    return first_that_fits(config, micro_batch(config), ranks, memory, machine, effort);
+    return first_that_fits(config, {micro_batch(config)}, ranks, memory, machine, effort);
 }
 
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine)
 {
     if (rank_count(config.parallel) == ranks)
         return config;
-    const i64 given = micro_batch(config);
+    const std::vector<i64> given{micro_batch(config)};
+    std::vector<i64> smaller;
+    for (i64 micro = config.train.micro_batch == 0 && memory > 0 ? given.front() / 2 : 0; micro > 0; micro /= 2)
+        smaller.push_back(micro);
     // Smaller microbatches where the config leaves their size open; where no grid has the memory, whatever there is.
-    for (i64 micro = given; memory > 0 && micro > 0; micro = config.train.micro_batch == 0 ? micro / 2 : 0)
-        if (const std::optional<RunConfig> chosen = first_that_fits(config, micro, ranks, memory, machine, {}))
+    for (const auto& [micros, most] : {std::pair{given, memory}, {smaller, memory}, {given, Bytes{0}}})
+        if (const std::optional<RunConfig> chosen = first_that_fits(config, micros, ranks, most, machine, {}))
             return *chosen;
-    if (const std::optional<RunConfig> chosen = first_that_fits(config, given, ranks, 0, machine, {}))
-        return *chosen;
     throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")), str("the config's is ", describe_grid(config.parallel)),
                      "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
 }

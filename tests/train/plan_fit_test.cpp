@@ -142,6 +142,22 @@ TEST_CASE("--ranks chooses among the grids that fit the machine, and says where 
     CHECK_FALSE(none["remedy"].get<std::string>().empty());
 }
 
+TEST_CASE("--ranks takes smaller microbatches where their size is open and no grid fits otherwise")
+{
+    const Folder folder;
+    const auto with = [&](double memory, std::vector<std::string> more) {
+        write_text(folder / "small.toml", str("is_device = true\nname = \"small\"\nprocess = 1\nranks_per_node = 4\nmemory = ", static_cast<Bytes>(memory), "\n"));
+        more.insert(more.end(), {"model.preset=toy", "model.seq=1024", "train.global_batch=64", "--ranks", "2", "--machine", "small.toml"});
+        return plan_json(folder, more);
+    };
+    const double least = with(1e12, {"train.micro_batch=1"})["memory_bytes_needed"].get<double>();
+    const double most = with(1e12, {})["memory_bytes_needed"].get<double>();
+    REQUIRE(most > 4 * least);
+    const auto open = with(1.1 * least, {});
+    CHECK(open["fits"] == true);
+    CHECK(with(1.1 * least, {"train.micro_batch=8"})["fits"] == false);
+}
+
 TEST_CASE("the lower bound is below every stage's arena, and near it where layers are many")
 {
     for (const char* preset : {"toy", "toy-gpt2"})
