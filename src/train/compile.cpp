@@ -243,6 +243,8 @@ void compile_ranks(const RunConfig& config, const CompileConfig& options, const 
 
 std::vector<int> stages_of_blocks(const RunConfig& config)
 {
+    if (config.parallel.pipeline == 1)
+        return std::vector<int>(static_cast<std::size_t>(config.model.layers + 2), 0);
     RunConfig whole = config;
     whole.parallel.tensor = 1; // costs are those of all ranks together
     return balance_stages(build_loss_graph(whole.model, graph_config(whole)), config.parallel.pipeline);

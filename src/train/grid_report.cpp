@@ -130,7 +130,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
             throw UserError({"parallel.memory_limit", str("a rank needs at least ", text(each), ", the limit is ", format_bytes(limit)), parts,
                              "raise the limit, take more tensor or pipeline ranks, or a smaller model; `trivium plan` shows the need"});
         if (known && all > sum)
-            throw IoError({"memory", str(counted(grid.world().size(), "rank"), grid.world().size() == 1 ? " needs" : " together need", " at least ", text(all), ", up to ", text(each), " each; ",
+            throw IoError({"memory", str(counted(grid.world().size(), "rank"), grid.world().size() == 1 ? " needs" : " together need", " at least ", text(all), all > each ? str(", up to ", text(each), " each") : "", "; ",
                                        counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"), free.size() == 1 ? " has " : " have ", text(sum), " available"),
                            parts, "spread the ranks over more nodes, with more tensor or pipeline ranks or parallel.zero = 1, or take a smaller model; `trivium plan` shows the need"});
     });

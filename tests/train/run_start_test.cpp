@@ -171,7 +171,7 @@ TEST_CASE("a model that no memory here holds is refused before it is compiled")
     const Outcome alone = run.train(huge);
     INFO(alone.err);
     CHECK(alone.status == 1);
-    CHECK(has(alone.err, "need at least"));
+    CHECK(has(alone.err, "1 rank needs at least"));
     CHECK(has(alone.err, "available"));
     CHECK(has(alone.err, "remedy: "));
     auto cut = huge;
@@ -290,12 +290,16 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and nobody has
     CHECK(has(run.said(), "trivium "));
     CHECK(list_checkpoints(run.folder / "ck").size() == 1);
     CHECK(run.losses().size() == 6);
-    // A launcher that lost its own stdout may end the ranks: with SIGTERM, so that they save.
+    // Open MPI's mpirun ends its ranks where its own stdout is closed, and may crash at it, before they have saved. None stays behind.
     std::filesystem::remove_all(run.folder / "ck");
-    run.shell("$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2 train.steps=20000 checkpoint.every=1000 2>err | head -n 1");
-    for (int i = 0; i < 1500 && list_checkpoints(run.folder / "ck").empty(); ++i)
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    CHECK_FALSE(list_checkpoints(run.folder / "ck").empty());
+    run.shell("$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2 train.steps=20000 checkpoint.every=1000 2>err | head -n 20");
+    int status = -1;
+    for (int i = 0; i < 60 && status != 0; ++i) { // the folders are free, and what was saved is whole
+        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+        status = run.train({"train.steps=20000", "train.stop_after=1"}).status;
+    }
+    INFO(run.said() << read_text(run.folder / "err"));
+    CHECK(status == 0);
 }
 
 TEST_CASE("room for saves is judged by the saves that are there at once")
