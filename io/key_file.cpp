@@ -11,7 +11,8 @@ namespace trivium {
 void read_key_file(const std::string& path, std::string_view what, const std::vector<KeyPlace>& keys)
 {
     const toml::table file = parse_toml(read_file(path, what, most_settings_bytes), path);
-    for (const auto& [key, node] : file) {
+    for (const auto& [key, value] : file) {
+        const toml::node& node = value; // clang 14 captures no structured binding
         const std::string name(key.str()), place = toml_place(path, node.source());
         const auto known = std::find_if(keys.begin(), keys.end(), [&](const KeyPlace& k) { return k.name == name; });
         if (known == keys.end()) {

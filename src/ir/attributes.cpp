@@ -18,14 +18,14 @@ struct Place {
     const Graph& graph;
     const Op* op;
     const FactorRule* rule;
-    const std::string& where;
+    const std::function<std::string()>& where; ///< made only for a message
     const std::string& name;
     const Attr& value;
 
     [[noreturn]] void fail(const std::string& wanted, const std::string& remedy) const
     {
         const std::string text = std::visit([](const auto& v) { return str("'", v, "'"); }, value);
-        throw UserError({where, str("its attribute '", name, "' is ", text, ", must be ", wanted), "", remedy});
+        throw UserError({where(), str("its attribute '", name, "' is ", text, ", must be ", wanted), "", remedy});
     }
 };
 
@@ -55,12 +55,12 @@ const std::string& text(const Place& p)
 
 void one_of(const Place& p, std::initializer_list<std::string_view> words)
 {
-    const std::string& value = text(p);
+    if (std::find(words.begin(), words.end(), text(p)) != words.end())
+        return;
     std::string all;
     for (const std::string_view word : words)
         all += str(all.empty() ? "\"" : ", \"", word, "\"");
-    if (std::find(words.begin(), words.end(), value) == words.end())
-        p.fail("one of " + all, "write one of these");
+    p.fail("one of " + all, "write one of these");
 }
 
 /// Whole numbers from 0 with single spaces between them, each below its limit: as many as `limits` has.
@@ -147,7 +147,7 @@ void combiner(const Place& p)
 {
     one_of(p, {"sum", "lse"});
     if (p.rule && p.rule->operands != p.rule->results)
-        throw UserError({p.where, "its results are shaped otherwise than its operands", "", "write a rule like \"x0 x1 -> x0 x1\""});
+        throw UserError({p.where(), "its results are shaped otherwise than its operands", "", "write a rule like \"x0 x1 -> x0 x1\""});
 }
 
 bool any(double) { return true; }
@@ -208,7 +208,7 @@ std::vector<Named> names_in(std::string_view list)
 }
 
 /// Checks `attrs` against a row's list. `other` says the form of a name that the list lacks, or null.
-void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs& attrs, std::string_view list, const std::string& where,
+void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs& attrs, std::string_view list, const std::function<std::string()>& where,
            const std::function<std::optional<i64>(std::string_view)>& least)
 {
     const std::vector<Named> names = names_in(list);
@@ -226,15 +226,15 @@ void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs
         } else if (const auto from = least ? least(name) : std::nullopt) {
             whole(place, *from, max_elements);
         } else {
-            throw UserError({where, str("does not take an attribute '", name, "'"), names.empty() ? "" : str("it takes ", list), "remove it, or see docs/ops.md"});
+            throw UserError({where(), str("does not take an attribute '", name, "'"), names.empty() ? "" : str("it takes ", list), "remove it, or see docs/ops.md"});
         }
     }
     std::sort(seen.begin(), seen.end());
     if (const auto twice = std::adjacent_find(seen.begin(), seen.end()); twice != seen.end())
-        throw UserError({where, str("has the attribute '", *twice, "' twice"), "", "keep one"});
+        throw UserError({where(), str("has the attribute '", *twice, "' twice"), "", "keep one"});
     for (const Named& n : names)
         if (!n.optional && !std::binary_search(seen.begin(), seen.end(), n.name))
-            throw UserError({where, str("has no attribute '", n.name, "'"), str("it takes ", list), str("write {", n.name, "=…} behind its operands")});
+            throw UserError({where(), str("has no attribute '", n.name, "'"), str("it takes ", list), str("write {", n.name, "=…} behind its operands")});
 }
 
 } // namespace
@@ -254,7 +254,7 @@ void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule)
             sizes.emplace_back(rule.factors[f].name + "_offset", 0);
     }
     std::sort(sizes.begin(), sizes.end());
-    check(graph, &op, &rule, op.attrs, info(op).attrs, place_of(graph, op), [&](std::string_view name) -> std::optional<i64> {
+    check(graph, &op, &rule, op.attrs, info(op).attrs, [&] { return place_of(graph, op); }, [&](std::string_view name) -> std::optional<i64> {
         const auto at = std::lower_bound(sizes.begin(), sizes.end(), name, [](const auto& size, std::string_view n) { return size.first < n; });
         return at != sizes.end() && at->first == name ? std::optional(at->second) : std::nullopt;
     });
@@ -264,10 +264,10 @@ void check_init(const Graph& graph, const Value& value)
 {
     static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
         {"", ""}, {"normal", "std"}, {"fill", "value"}, {"rope_table", "theta factor low_freq_factor high_freq_factor original_seq"}};
-    const std::string where = str(source_place(graph, value.line), "%", value.name);
+    const std::function<std::string()> where = [&] { return str(source_place(graph, value.line), "%", value.name); };
     const auto kind = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == value.init.kind; });
     if (kind == std::end(kinds))
-        throw UserError({where, str("there is no first content '", value.init.kind, "'"), "", "use normal(std=…), fill(value=…) or rope_table(…)"});
+        throw UserError({where(), str("there is no first content '", value.init.kind, "'"), "", "use normal(std=…), fill(value=…) or rope_table(…)"});
     check(graph, nullptr, nullptr, value.init.attrs, kind->second, where, nullptr);
 }
 
