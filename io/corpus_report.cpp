@@ -1,6 +1,7 @@
 #include "io/corpus_report.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 #include <algorithm>
 
@@ -16,8 +17,6 @@ void CorpusReport::skip(const Skipped& kind, const std::string& path)
     ++known->count;
 }
 
-std::string counted(i64 count, std::string_view noun) { return str(format_count(count), " ", noun, count == 1 ? "" : "s"); }
-
 std::string describe_read(const CorpusReport& report)
 {
     constexpr std::size_t most_kinds = 8;
@@ -32,12 +31,12 @@ std::string describe_read(const CorpusReport& report)
             continue;
         }
         text += text.empty() ? "" : ", ";
-        text += suffix.empty() ? counted(read.files, "file") + " without a suffix" : str(format_count(read.files), " ", suffix);
+        text += suffix.empty() ? counted_in_groups(read.files, "file") + " without a suffix" : str(format_count(read.files), " ", suffix);
         if (read.documents != read.files)
-            text += str(" (", counted(read.documents, "document"), ")");
+            text += str(" (", counted_in_groups(read.documents, "document"), ")");
     }
     if (others > 0)
-        text += str(", ", counted(others, "file"), " of ", kinds.size() - most_kinds, " other kinds");
+        text += str(", ", counted_in_groups(others, "file"), " of ", kinds.size() - most_kinds, " other kinds");
     return text.empty() ? "no file" : text;
 }
 

@@ -26,9 +26,6 @@ struct CorpusReport {
     void skip(const Skipped& kind, const std::string& path);
 };
 
-/// "1 document", "1,234 documents".
-std::string counted(i64 count, std::string_view noun);
-
 /// "3 .txt, 2 .jsonl (40 documents), 1 file without a suffix"; no more than a line.
 std::string describe_read(const CorpusReport& report);
 /// A line for each kind of what was left out: "2 compressed files, such as a.gz; decompress them first".

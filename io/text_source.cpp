@@ -1,6 +1,7 @@
 #include "io/text_source.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "io/files.hpp"
 #include "io/utf8.hpp"
 
@@ -52,7 +53,7 @@ TextSource::TextSource(TextSelection selection) : selection_(std::move(selection
         check_end();
     if (!selection_.key.empty() && std::none_of(files_.begin(), files_.end(), [](const TextFile& each) { return may_have_records(each.path); }))
         throw UserError({"--key " + selection_.key, "applies to nothing", str("no .jsonl, .ndjson or .json is among the input: ", files_.front().path,
-                                                                                       files_.size() == 1 ? "" : " and " + counted(static_cast<i64>(files_.size()) - 1, "more file")),
+                                                                                       files_.size() == 1 ? "" : " and " + counted_in_groups(static_cast<i64>(files_.size()) - 1, "more file")),
                          "leave it out, or name files of JSON records"});
     for (const TextFile& each : files_)
         bytes_total_ += each.bytes;

@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mpi.h>
-#include <mutex>
 #include <optional>
 #include <thread>
 

@@ -1,20 +1,30 @@
 #pragma once
 // Counts with their noun, for messages: "1 rank", "8 ranks".
+#include "base/units.hpp"
+
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 namespace trivium {
 
-/// "1 rank", "8 ranks", "0 ranks". `plural` is for nouns that take more than an s: counted(2, "match", "matches").
+/// "rank" of one, "ranks" of others. `plural` is for nouns that take more than an s.
+inline std::string noun_of(bool one, std::string_view noun, std::string_view plural = "")
+{
+    if (!one && !plural.empty())
+        return std::string(plural);
+    return std::string(noun).append(one ? "" : "s");
+}
+
+/// "1 rank", "8 ranks", "0 ranks"; counted(2, "match", "matches").
 template <class Integer>
 std::string counted(Integer count, std::string_view noun, std::string_view plural = "")
 {
     static_assert(std::is_integral_v<Integer>);
-    std::string text = std::to_string(count) + ' ';
-    if (count != 1 && !plural.empty())
-        return text.append(plural);
-    return text.append(noun).append(count == 1 ? "" : "s");
+    return std::to_string(count) + ' ' + noun_of(count == 1, noun, plural);
 }
+
+/// The same with the digits in groups, for large counts: "1,234 documents".
+inline std::string counted_in_groups(i64 count, std::string_view noun) { return format_count(count) + ' ' + noun_of(count == 1, noun); }
 
 } // namespace trivium

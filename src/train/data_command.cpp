@@ -1,6 +1,7 @@
 #include "train/data_command.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "io/files.hpp"
 #include "io/hold_out.hpp"
@@ -121,7 +122,7 @@ struct TokenizeOptions {
 
 void print_summary(const std::string& path, const TokenStoreWriter& store)
 {
-    std::cout << path << ": " << counted(store.documents(), "document") << ", " << counted(store.tokens(), "token") << ", "
+    std::cout << path << ": " << counted_in_groups(store.documents(), "document") << ", " << counted_in_groups(store.tokens(), "token") << ", "
               << fixed(ratio(store.text_bytes(), store.tokens()), 2) << " bytes per token, " << format_bytes(file_size(path)) << "\n";
 }
 
@@ -185,7 +186,7 @@ void run_tokenize(const TokenizeOptions& options)
     log_progress("");
     if (valid && valid->documents() == 0)
         throw UserError({options.valid, "no text is left for validation",
-                         str("the corpus is one document of ", counted(source.bytes_total(), "byte"), "; a fraction of ", options.valid_fraction, " of it is less than a block"),
+                         str("the corpus is one document of ", counted_in_groups(source.bytes_total(), "byte"), "; a fraction of ", options.valid_fraction, " of it is less than a block"),
                          "give a larger --valid-fraction, or more text"});
     if (train.documents() == 0)
         throw UserError({options.output, "no text is left for training", str("--valid-fraction is ", options.valid_fraction), "give a smaller one"});
@@ -283,7 +284,7 @@ void run_show(const ShowOptions& options)
               << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n"
               << "  unigram entropy  " << fixed(statistics.entropy, 4) << " nats per token (a model that has learned anything is below it)\n";
     if (head > 0)
-        std::cout << "  first " << counted(head, "token") << ":\n" << printable(text) << "\n";
+        std::cout << "  first " << counted_in_groups(head, "token") << ":\n" << printable(text) << "\n";
 }
 
 // ---- command line
