@@ -201,6 +201,15 @@ TEST_CASE("mistakes end all ranks with one message")
     const Outcome missing = run_ranks({{1, Run::arguments(1, 1, 2, {})}, {1, Run::arguments(1, 1, 2, {"data.train=nowhere.h5"})}}, run.folder.path());
     CHECK(missing.status == 2);
     CHECK(count(missing.err, "trivium: ") == 1);
+    // The tokens are damaged, in the part that the second rank verifies.
+    std::string store = read_text(run.folder / "train.h5");
+    store[store.size() - 8] = static_cast<char>(store[store.size() - 8] ^ 4);
+    write_text(run.folder / "bad.h5", store);
+    const Outcome damaged = run.train(2, 1, 1, {"data.train=bad.h5"});
+    INFO(damaged.err);
+    CHECK(damaged.status == 2);
+    CHECK(damaged.err.find("bad.h5: its tokens") != std::string::npos);
+    CHECK(damaged.err.find("bad.h5: its tokens") == damaged.err.rfind("bad.h5: its tokens")); // told once
     CHECK_FALSE(std::filesystem::exists(run.folder / "ck/step-00000006"));
 }
 
