@@ -468,7 +468,7 @@ TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks ti
         std::this_thread::sleep_for(std::chrono::seconds(1)); // into the steps
         kill(launcher, SIGINT);                               // its ranks are in groups of their own: a terminal's INT reaches it alone
     };
-    const Variable grace("OMPI_MCA_odls_base_sigkill_timeout", "4");
+    const Variable grace("OMPI_MCA_odls_base_sigkill_timeout", "10");
     const Outcome stopped = run_ranks_and({{2, Run::arguments(2, 1, more)}}, run.folder.path(), "compute ", interrupt);
     INFO(stopped.err);
     if (stopped.err.find("signal TERM") == std::string::npos && !is_open_mpi()) {
@@ -476,7 +476,7 @@ TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks ti
         return;
     }
     if (stopped.err.find(" noticed in ") != std::string::npos) // not where the step at hand ended before that was said
-        CHECK(stopped.err.find("mpirun, which is told to end, kills them 4 s after") != std::string::npos);
+        CHECK(stopped.err.find("mpirun, which is told to end, kills them 10 s after") != std::string::npos);
     CHECK(stopped.err.find("stopped on signal TERM after step") != std::string::npos);
     CHECK(stopped.err.find("kill -USR1") == std::string::npos); // there is nothing to advise
     const auto saved = list_checkpoints(run.folder / "ck");
