@@ -1,10 +1,11 @@
 # One folder is one room is one target.
 #
-#   trivium_room(NAME SOURCES a.cpp b.cpp DEPS base ir LIBS Some::lib)
+#   trivium_room(NAME SOURCES a.cpp b.cpp DEPS base ir LIBS Some::lib [PRECOMPILED <header.hpp>])
 #
 # makes the static library trivium_NAME (alias Trivium::NAME) from the sources of the current folder.
 # DEPS are the rooms it may include, LIBS outside libraries its public headers need, PRIVATE_LIBS those
-# that only its sources need. The property TRIVIUM_ROOM_DEPS is what tests/layers checks includes against.
+# that only its sources need. PRECOMPILED is a large header that is compiled once for the sources that name it; builds with
+# CMAKE_DISABLE_PRECOMPILE_HEADERS (the preset planner) show that these name all that they use. The property TRIVIUM_ROOM_DEPS is what tests/layers checks includes against.
 
 add_library(trivium_flags INTERFACE)
 target_compile_features(trivium_flags INTERFACE cxx_std_20)
@@ -24,8 +25,29 @@ endif()
 
 set_property(GLOBAL PROPERTY TRIVIUM_ROOMS "")
 
+# trivium_sources_with(OUT <header.hpp> a.cpp …): those of the current folder's sources that include the header, or a header of
+# that folder that does.
+function(trivium_sources_with out header)
+  file(GLOB own RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS "*.hpp")
+  set(pattern "${header}")
+  foreach(file IN LISTS own)
+    file(STRINGS "${file}" found REGEX "^#include ${header}" LIMIT_COUNT 1)
+    if(found)
+      string(APPEND pattern "|\".*/${file}\"")
+    endif()
+  endforeach()
+  set(with "")
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${source}" found REGEX "^#include (${pattern})" LIMIT_COUNT 1)
+    if(found)
+      list(APPEND with "${source}")
+    endif()
+  endforeach()
+  set(${out} "${with}" PARENT_SCOPE)
+endfunction()
+
 function(trivium_room name)
-  cmake_parse_arguments(ROOM "" "" "SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "PRECOMPILED" "SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   set(target trivium_${name})
   add_library(${target} STATIC ${ROOM_SOURCES})
   add_library(Trivium::${name} ALIAS ${target})
@@ -34,6 +56,15 @@ function(trivium_room name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/trivium>)
   target_link_libraries(${target} PUBLIC trivium_flags ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS})
+  if(ROOM_PRECOMPILED)
+    target_precompile_headers(${target} PRIVATE "${ROOM_PRECOMPILED}")
+    trivium_sources_with(with "${ROOM_PRECOMPILED}" ${ROOM_SOURCES})
+    foreach(source IN LISTS ROOM_SOURCES)
+      if(NOT source IN_LIST with)
+        set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+      endif()
+    endforeach()
+  endif()
   foreach(dep IN LISTS ROOM_DEPS)
     target_link_libraries(${target} PUBLIC trivium_${dep})
   endforeach()
