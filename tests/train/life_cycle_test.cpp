@@ -1,97 +1,19 @@
-// A run among signals, time limits, restarts and ranks that stop: it saves, ends with status 75, and goes on.
+// A run among signals, time limits and restarts: it saves, ends with status 75, and goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint.hpp"
-#include "io/launches.hpp"
-#include "io/metrics.hpp"
-#include "program.hpp"
+#include "life_cycle_run.hpp"
 #include "train/folder_lock.hpp"
 #include "train/loss_spikes.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <sys/stat.h>
 #include <thread>
 
 using namespace trivium;
-
-namespace {
-
-/// An environment variable for the programs that are run while it lives.
-struct Variable {
-    std::string name;
-    Variable(const std::string& n, const std::string& value) : name(n) { setenv(n.c_str(), value.c_str(), 1); }
-    Variable(const Variable&) = delete;
-    Variable& operator=(const Variable&) = delete;
-    ~Variable() { unsetenv(name.c_str()); }
-};
-
-/// Whether the launcher has started `process` as this rank (Open MPI, MPICH).
-bool is_rank(int process, int rank)
-{
-    const std::string environment = std::string(1, '\0') + read_text(str("/proc/", process, "/environ"));
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
-        if (environment.find(std::string(1, '\0') + name + str("=", rank) + '\0') != std::string::npos)
-            return true;
-    return false;
-}
-
-bool is_open_mpi()
-{
-    const std::string launcher(TRIVIUM_LAUNCHER);
-    return std::system((launcher.substr(0, launcher.find(' ')) + " --version 2>&1 | grep -q 'Open MPI\\|OpenRTE\\|PRRTE'").c_str()) == 0;
-}
-
-/// Sends `signal` to these ranks of the launcher's job.
-void signal_ranks(int launcher, const std::vector<int>& ranks, int signal)
-{
-    for (const int process : processes_below(launcher, "trivium"))
-        if (std::any_of(ranks.begin(), ranks.end(), [&](int rank) { return is_rank(process, rank); }))
-            kill(process, signal);
-}
-
-struct Run {
-    Folder folder;
-    Run()
-    {
-        write_text(folder / "text.txt", some_text(3000));
-        write_text(folder / "long.txt", some_text(60000));
-        const auto tokenize = [&](const std::string& text, const std::string& store) {
-            REQUIRE(run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store}, folder.path()).status == 0);
-        };
-        tokenize("text.txt", "train.h5");
-        tokenize("long.txt", "valid.h5");
-        write_text(folder / "run.toml",
-                   "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\n"
-                   "[train]\nsteps = 8\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\nmin_lr = 3e-3\n[parallel]\nthreads = 1\n"
-                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n[job]\nwatchdog = 3\n");
-    }
-
-    static std::vector<std::string> arguments(int data, int tensor, const std::vector<std::string>& more = {})
-    {
-        std::vector<std::string> all{"train", "run.toml", "parallel.data=" + std::to_string(data), "parallel.tensor=" + std::to_string(tensor)};
-        all.insert(all.end(), more.begin(), more.end());
-        return all;
-    }
-    Outcome train(const std::vector<std::string>& more = {}) const { return run_program(arguments(1, 1, more), folder.path()); }
-
-    std::vector<MetricsRecord> metrics(const std::string& log = "log") const { return read_metrics(folder / log); }
-    std::vector<trivium::Launch> launches() const { return read_launches(folder / "log"); }
-    std::vector<double> losses(const std::string& log = "log") const
-    {
-        std::vector<double> all;
-        for (const MetricsRecord& r : metrics(log))
-            all.push_back(r.value("loss"));
-        return all;
-    }
-};
-
-} // namespace
 
 TEST_CASE("a signal around the first step leaves a checkpoint that the next launch goes on from")
 {
@@ -321,66 +243,6 @@ TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own c
     CHECK(refused.err.find("parallel.strategy=auto") != std::string::npos);
 }
 
-TEST_CASE("a rank that stops is named with its operation, and the run ends so that it can go on")
-{
-    const Run run;
-    const int stops = GENERATE(0, 1); // the first rank, which watches over the others, or another
-    const std::vector<std::string> more{"train.steps=1000000", "checkpoint.every=20", "log.every=20"};
-    int victim = 0;
-    const auto begin = std::chrono::steady_clock::now();
-    const Outcome hung = run_ranks_and({{4, Run::arguments(2, 2, more)}}, run.folder.path(), "saved ck/step-00000020", [&](int launcher) {
-        const auto ranks = processes_below(launcher, "trivium");
-        REQUIRE(ranks.size() == 4);
-        std::this_thread::sleep_for(std::chrono::milliseconds(1200)); // it says what it is at twice a second
-        victim = ranks[static_cast<std::size_t>(std::find_if(ranks.begin(), ranks.end(), [&](int process) { return is_rank(process, stops); }) - ranks.begin()) % 4];
-        kill(victim, SIGSTOP);
-    });
-    INFO(hung.err);
-    CHECK(hung.status == 75);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
-    CHECK(hung.err.find("the run hangs: no sign of life from rank ") != std::string::npos);
-    const auto last_in = [&](const std::string& phase) { return hung.err.find("no sign of life; last in " + phase) != std::string::npos; };
-    CHECK((last_in("step ") || last_in("the save of step "))); // one follows the other every few milliseconds
-    CHECK(hung.err.find("waits for rank") != std::string::npos);
-    CHECK(hung.err.find(" over ") != std::string::npos); // an operation and its axis
-    CHECK((run.launches().back().status == 75 && run.launches().back().reason.find("hang: no sign of life") == 0));
-    CHECK(read_text(run.folder / "log/hang.txt").find("no sign of life") != std::string::npos);
-    const auto gone = [&] { return kill(victim, 0) != 0; };
-    for (int tries = 0; tries < 100 && !gone(); ++tries)
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    CHECK(gone()); // the launcher has ended it
-    const Outcome resumed = run_program(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=1"}), run.folder.path());
-    INFO(resumed.err);
-    CHECK(resumed.status == 0);
-    CHECK(resumed.err.find("resuming from ck/step-") != std::string::npos);
-}
-
-TEST_CASE("with both ranks stopped that watch over the others, one of these ends the run")
-{
-    const Run run;
-    const Outcome hung = run_ranks_and({{3, Run::arguments(1, 1, {"parallel.pipeline=3", "model.layers=3", "train.steps=1000000", "log.every=20"})}},
-                                       run.folder.path(), " tok/s", [&](int launcher) {
-                                           std::this_thread::sleep_for(std::chrono::seconds(4)); // they have said that they are there
-                                           signal_ranks(launcher, {0, 2}, SIGSTOP);
-                                       });
-    INFO(hung.err);
-    CHECK(hung.status == 75);
-    CHECK(hung.err.find("no sign of life from ranks 0, 2, which watch over the others") != std::string::npos);
-    CHECK(hung.err.find("waits for rank") != std::string::npos);
-}
-
-TEST_CASE("a hang ends the run also where the disk does not answer")
-{
-    const Run run;
-    std::filesystem::create_directories(run.folder / "log");
-    REQUIRE(mkfifo((run.folder / "log/hang.txt").c_str(), 0600) == 0); // nobody reads it: who writes to it waits
-    const Outcome hung = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=1000000", "log.every=20"})}}, run.folder.path(), " tok/s",
-                                       [](int launcher) { signal_ranks(launcher, {1}, SIGSTOP); });
-    INFO(hung.err);
-    CHECK(hung.status == 75);
-    CHECK(hung.err.find("no sign of life from rank 1") != std::string::npos);
-}
-
 TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
 {
     const Run run;
@@ -398,66 +260,6 @@ TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
     CHECK(outcome.status == 0);
 }
 
-TEST_CASE("a signal to a rank that is idle stops the run")
-{
-    const Run run;
-    const Outcome stopped = run_ranks_and({{3, Run::arguments(2, 1, {"parallel.strategy=auto", "train.steps=1000000", "log.every=20"})}}, run.folder.path(), " tok/s",
-                                          [](int launcher) { signal_ranks(launcher, {2}, SIGUSR1); });
-    INFO(stopped.err);
-    CHECK(stopped.status == 75);
-    CHECK(stopped.err.find("1 of them idle") != std::string::npos);
-    CHECK(stopped.err.find("stopped on signal USR1") != std::string::npos);
-}
-
-TEST_CASE("a rank that never starts")
-{
-    const Run run;
-    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
-    std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
-    const Variable limit("TRIVIUM_START_LIMIT", "4");
-    const Outcome outcome = run_ranks({{1, Run::arguments(2, 1)}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path());
-    INFO(outcome.err);
-    CHECK(outcome.status == 75);
-    CHECK(outcome.err.find("the run hangs: rank 0: the start of MPI has not come back for 4 s") != std::string::npos);
-    REQUIRE(run.launches().size() == 1);
-    CHECK((run.launches().back().status == 75 && run.launches().back().reason.starts_with("hang: the start of MPI")));
-}
-
-TEST_CASE("a job that hangs in the start of MPI again and again ends for good")
-{
-    const Run run;
-    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
-    std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
-    const Variable limit("TRIVIUM_START_LIMIT", "3"), id("SLURM_JOB_ID", "9"), file("TRIVIUM_STATUS_FILE", run.folder / "status");
-    for (int restart = 0; restart < 2; ++restart) {
-        const Variable count("SLURM_RESTART_COUNT", std::to_string(restart));
-        std::filesystem::remove(run.folder / "status");
-        const Outcome outcome = run_ranks({{1, Run::arguments(2, 1, {"job.restarts=2"})}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path());
-        INFO(outcome.err);
-        CHECK(read_text(run.folder / "status") == (restart == 0 ? "75\n" : "1\n"));
-        CHECK((outcome.err.find("has begun 2 times in a row at step 0") != std::string::npos) == (restart == 1));
-    }
-}
-
-TEST_CASE("a signal during a start that does not come to its end stops it")
-{
-    const Run run;
-    write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
-    std::filesystem::permissions(run.folder / "sleeper", std::filesystem::perms::owner_all);
-    const auto begin = std::chrono::steady_clock::now();
-    std::filesystem::remove(run.folder / ".err");
-    const Outcome outcome = run_ranks_and({{1, Run::arguments(2, 1)}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path(), "", [&](int launcher) {
-        for (int i = 0; i < 1000 && processes_below(launcher, "trivium").empty(); ++i)
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        std::this_thread::sleep_for(std::chrono::milliseconds(500));
-        for (const int process : processes_below(launcher, "trivium"))
-            kill(process, SIGUSR1);
-    });
-    INFO(outcome.err);
-    CHECK(outcome.status == 75);
-    CHECK(outcome.err.find("stopped on a signal during the start of MPI") != std::string::npos);
-    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(35));
-}
 
 TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks time")
 {
