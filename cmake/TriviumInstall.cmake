@@ -2,7 +2,7 @@
 #
 #   bin/trivium                        the program
 #   lib/libtrivium_ROOM.a              one library a room, imported as Trivium::ROOM
-#   include/trivium/ROOM/*.hpp         its headers, included as "ROOM/file.hpp"
+#   include/trivium/FOLDER/*.hpp       its headers, included as "FOLDER/file.hpp" (the folder below src/)
 #   lib/cmake/Trivium/                 one export file a room; the components of find_package are the rooms
 #   share/trivium/jobs/                scripts and configs for Slurm
 #   share/modulefiles/trivium/VERSION  for Lmod and Environment Modules
@@ -67,7 +67,8 @@ foreach(room IN LISTS rooms)
   install(EXPORT Trivium_${room} NAMESPACE Trivium:: DESTINATION "${package_dir}" COMPONENT Development)
   # Only the folder's own headers: what stands deeper is the room's private affair.
   file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${folder}/*.hpp")
-  install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trivium/${room}" COMPONENT Development)
+  string(REGEX REPLACE "^src/" "" place "${folder}")
+  install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/trivium/${place}" COMPONENT Development)
 endforeach()
 
 if(TARGET trivium_program)

@@ -26,14 +26,15 @@ endif()
 set_property(GLOBAL PROPERTY TRIVIUM_ROOMS "")
 
 # trivium_sources_with(OUT <header.hpp> a.cpp …): those of the current folder's sources that include the header, or a header of
-# that folder that does.
+# a room that does.
 function(trivium_sources_with out header)
-  file(GLOB own RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS "*.hpp")
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.hpp" "${PROJECT_SOURCE_DIR}/io/*/*.hpp")
   set(pattern "${header}")
-  foreach(file IN LISTS own)
+  foreach(file IN LISTS headers)
     file(STRINGS "${file}" found REGEX "^#include ${header}" LIMIT_COUNT 1)
     if(found)
-      string(APPEND pattern "|\".*/${file}\"")
+      cmake_path(GET file FILENAME name)
+      string(APPEND pattern "|\".*/${name}\"")
     endif()
   endforeach()
   set(with "")

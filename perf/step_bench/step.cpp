@@ -4,17 +4,18 @@
 //   perf_step [key=value …]         config keys as for `trivium train`, e.g. train.precision=bf16
 //   perf_step --threads 1,2 --steps 4
 //   mpirun -n 4 perf_step parallel.tensor=4
+#include "train/this_machine.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/rng.hpp"
-#include "io/config_file.hpp"
+#include "io/files/config_file.hpp"
 #include "mpi/session.hpp"
 #include "passes/optimizer.hpp"
 #include "peak.hpp"
 #include "plan/cost.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
-#include "train/run_commands.hpp"
+#include "cli/commands.hpp"
 #include "where.hpp"
 
 #include <CLI/CLI.hpp>

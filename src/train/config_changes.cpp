@@ -1,7 +1,7 @@
 #include "train/config_changes.hpp"
 
 #include "base/check.hpp"
-#include "io/config_file.hpp"
+#include "io/files/config_file.hpp"
 
 #include <algorithm>
 #include <cmath>

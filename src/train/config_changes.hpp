@@ -1,6 +1,6 @@
 #pragma once
 // What a run that resumes learns otherwise than the run of its checkpoint.
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 
 namespace trivium {
 

@@ -1,8 +1,9 @@
 #pragma once
 // Mean loss over a token store.
-#include "io/token_store.hpp"
+#include "io/tokens/token_store.hpp"
 #include "runtime/executor.hpp"
-#include "train/compile.hpp"
+#include "train/batches.hpp"
+#include "compile/compile.hpp"
 
 #include <functional>
 #include <map>
@@ -31,12 +32,5 @@ private:
     Executor executor_;
     std::map<std::string, Box> boxes_;
 };
-
-/// Which rows of each input a rank is fed, by name.
-std::map<std::string, Box> input_boxes(const Graph& graph);
-
-/// Writes one window of `store` into row `row` of a value's buffer: tokens, targets or positions, by its name.
-/// A window of -1 is padding: its targets are ignored.
-void fill_row(const Value& value, i64 row, const TokenStore& store, i64 window, void* destination);
 
 } // namespace trivium

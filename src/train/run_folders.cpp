@@ -2,9 +2,9 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/checkpoint.hpp"
-#include "io/files.hpp"
-#include "io/metrics.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/files/files.hpp"
+#include "io/metrics/metrics.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/launches.hpp"
+#include "io/metrics/launches.hpp"
 
 #include <chrono>
 #include <cstdio>

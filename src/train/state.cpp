@@ -1,8 +1,7 @@
 #include "train/state.hpp"
 
 #include "base/check.hpp"
-#include "io/checkpoint_values.hpp"
-#include "io/config_file.hpp"
+#include "io/checkpoint/values.hpp"
 #include "runtime/dtypes.hpp"
 #include "runtime/initialise.hpp"
 
@@ -120,68 +119,6 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
         }
         tensor.window.push();
     }
-}
-
-void require_same_model(const CheckpointReader& checkpoint, const RunConfig& config)
-{
-    const RunConfig saved = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
-    const ModelConfig &a = saved.model, &b = config.model;
-    const auto require = [&](const char* key, const auto& theirs, const auto& ours) {
-        if (theirs != ours)
-            throw UserError({checkpoint.path(), str("was trained with model.", key, " = ", theirs, ", the config has ", ours),
-                             "it is a checkpoint of another model", str("set model.", key, " as it was, or use another checkpoint")});
-    };
-    require("family", name_of(a.family), name_of(b.family));
-    require("heads", a.heads, b.heads);
-    require("kv_heads", a.kv_heads, b.kv_heads);
-    require("tied_embeddings", a.tied_embeddings, b.tied_embeddings);
-    require("norm_eps", a.norm_eps, b.norm_eps);
-    require("rope_theta", a.rope_theta, b.rope_theta);
-    const auto scaling = [](const RopeScaling& s) {
-        return str("[", s.factor, ", ", s.low_freq_factor, ", ", s.high_freq_factor, ", ", s.original_seq, "]");
-    };
-    require("rope_scaling", scaling(a.rope_scaling), scaling(b.rope_scaling));
-}
-
-void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer, const std::string& place)
-{
-    const std::string& theirs = checkpoint.state().tokenizer; // empty: imported, of a tokenizer that Trivium does not read
-    if (!theirs.empty() && theirs != tokenizer)
-        throw UserError({place, "has another tokenizer than " + checkpoint.path() + " was trained with",
-                         tokenizer + " and " + theirs, "use the tokenizer of the model"});
-}
-
-void require_tokenizer(const DataConfig& data, const TokenStore& store)
-{
-    if (data.tokenizer.empty()) // the store brings its own
-        return;
-    if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint(); wanted != store.fingerprint())
-        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer, str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
-                         "leave data.tokenizer out (the store holds its tokenizer), or tokenize the text again with that one"});
-}
-
-std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
-{
-    if (data.train.empty())
-        return make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer);
-    const TokenStore store = TokenStore::open(data.train);
-    require_tokenizer(data, store);
-    return store.tokenizer();
-}
-
-void verify_at_start(const TokenStore& store, i64 part, i64 parts)
-{
-    constexpr Bytes most = Bytes{2} << 30; // some seconds, also from a slow disk
-    if (store.file_bytes() <= most)
-        store.verify(part, parts);
-}
-
-CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
-{
-    if (path.empty() && list_checkpoints(config.dir).empty())
-        throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
-                         "train first, or name one with --checkpoint"});
-    return CheckpointReader::open(restore_from(*make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {}));
 }
 
 } // namespace trivium

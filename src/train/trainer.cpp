@@ -3,13 +3,16 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "io/files.hpp"
+#include "io/files/files.hpp"
 #include "passes/optimizer.hpp"
 #include "plan/cost.hpp"
-#include "train/command.hpp"
+#include "compile/threads.hpp"
+#include "kernels/runtime.hpp"
+#include "train/agreement.hpp"
 #include "train/grid_report.hpp"
 #include "train/loss_spikes.hpp"
-#include "train/run_commands.hpp"
+#include "train/node_memory.hpp"
+#include "train/this_machine.hpp"
 
 #include <bit>
 #include <cmath>
@@ -30,7 +33,7 @@ constexpr u64 stop_bits = demand - 1;
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links)
     : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
-      threads_(thread_count(config_.parallel, ranks_on_same_cores(grid_))),
+      threads_(thread_count(config_.parallel, kernels::thread_limit(), ranks_on_same_cores(grid_))),
       computing_(threads_, &grid_), machine_(machine_of(computing_))
 {
     succeed_together(world_, [&] {

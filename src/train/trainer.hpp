@@ -1,9 +1,9 @@
 #pragma once
 // One training run, from config to summary.
 #include "base/log.hpp"
-#include "io/launches.hpp"
-#include "io/metrics.hpp"
-#include "io/sample_order.hpp"
+#include "io/metrics/launches.hpp"
+#include "io/metrics/metrics.hpp"
+#include "io/tokens/sample_order.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/device.hpp"
 #include "train/collapse.hpp"

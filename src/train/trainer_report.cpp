@@ -4,10 +4,11 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
-#include "io/files.hpp"
+#include "io/files/files.hpp"
 #include "runtime/trace.hpp"
-#include "train/describe.hpp"
+#include "compile/describe.hpp"
 #include "train/grid_report.hpp"
+#include "train/inputs.hpp"
 
 #include <cmath>
 #include <fmt/format.h>

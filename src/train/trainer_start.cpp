@@ -4,13 +4,15 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "io/config_file.hpp"
-#include "io/files.hpp"
-#include "io/hash.hpp"
+#include "io/files/config_file.hpp"
+#include "io/files/files.hpp"
+#include "io/files/hash.hpp"
 #include "runtime/initialise.hpp"
-#include "train/describe.hpp"
+#include "compile/describe.hpp"
 #include "train/disk_space.hpp"
-#include "train/run_commands.hpp"
+#include "train/agreement.hpp"
+#include "train/inputs.hpp"
+#include "train/node_memory.hpp"
 
 #include <fmt/format.h>
 

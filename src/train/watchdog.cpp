@@ -4,8 +4,8 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "io/files.hpp"
-#include "io/launches.hpp"
+#include "io/files/files.hpp"
+#include "io/metrics/launches.hpp"
 #include "train/launcher.hpp"
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "faulty_comm.hpp"
-#include "train/check_composition.hpp"
-#include "train/check_kernels.hpp"
+#include "check/composition.hpp"
+#include "check/kernels.hpp"
 
 #include <cmath>
 #include <cstdio>

@@ -5,7 +5,7 @@
 #include "faulty_comm.hpp"
 #include "grid/mutants.hpp"
 #include "io/temporary_folder.hpp"
-#include "train/check_report.hpp"
+#include "check/report.hpp"
 
 #include <algorithm>
 #include <cstring>

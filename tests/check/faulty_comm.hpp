@@ -1,6 +1,6 @@
 #pragma once
 // A Comm that does to what arrives whatever a test wants, and ranks that are threads with it.
-#include "train/check_run.hpp"
+#include "check/run.hpp"
 
 #include <map>
 

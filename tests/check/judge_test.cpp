@@ -1,11 +1,12 @@
 // Judging what was measured, on numbers that are made up.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "train/check_arithmetic.hpp"
-#include "train/check_composition.hpp"
-#include "train/check_environment.hpp"
-#include "train/check_rates.hpp"
-#include "train/check_report.hpp"
+#include "check/arithmetic.hpp"
+#include "check/composition.hpp"
+#include "check/environment.hpp"
+#include "check/rates.hpp"
+#include "check/slow.hpp"
+#include "check/report.hpp"
 
 #include <limits>
 #include <set>

@@ -3,7 +3,7 @@
 #include "base/clock.hpp"
 #include "catch.hpp"
 #include "faulty_comm.hpp"
-#include "train/check_report.hpp"
+#include "check/report.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as a safetensors file, as its header alone, and as JSON: a UserError or a result.
 #include "base/check.hpp"
-#include "io/safetensors.hpp"
-#include "io/strict_json.hpp"
+#include "io/hugging_face/safetensors.hpp"
+#include "io/files/strict_json.hpp"
 
 #include <cstdlib>
 

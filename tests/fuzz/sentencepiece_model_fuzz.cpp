@@ -1,6 +1,6 @@
 // libFuzzer: any bytes as a SentencePiece model: a UserError, or a model that has a tokenizer.json or a reason why not.
 #include "base/check.hpp"
-#include "io/sentencepiece_json.hpp"
+#include "io/hugging_face/sentencepiece_json.hpp"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // libFuzzer: any words as the records of a checkpoint's index: a UserError, or records that are written as they were read.
 #include "base/check.hpp"
-#include "io/tensor_record.hpp"
+#include "io/checkpoint/tensor_record.hpp"
 
 #include <cstdlib>
 #include <cstring>

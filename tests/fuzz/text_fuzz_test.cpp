@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "explain_text.hpp"
 #include "golden/golden.hpp"
-#include "io/config_file.hpp"
+#include "io/files/config_file.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "model/model.hpp"

@@ -1,8 +1,8 @@
 // libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. Pieces stand in order in the text; where
 // none is dropped, they make it up.
 #include "base/check.hpp"
-#include "io/utf8.hpp"
-#include "io/text_split.hpp"
+#include "io/files/utf8.hpp"
+#include "io/tokens/text_split.hpp"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // libFuzzer: any bytes as a tokenizer.json. What is accepted encodes a part of these bytes and decodes any ids.
 #include "base/check.hpp"
-#include "io/byte_bpe.hpp"
+#include "io/tokens/byte_bpe.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // Boxes, against painting every element.
 #include "catch.hpp"
-#include "io/box.hpp"
+#include "io/checkpoint/box.hpp"
 
 #include <limits>
 #include <random>

@@ -1,5 +1,5 @@
 // byte_bpe_ids TOKENIZER: for each line of hexadecimal text on stdin the ids, a '|', and what they decode to, in hexadecimal.
-#include "io/tokenizer.hpp"
+#include "io/tokens/tokenizer.hpp"
 
 #include <cstdio>
 #include <iostream>

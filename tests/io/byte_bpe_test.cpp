@@ -1,10 +1,11 @@
+#include "train/inputs.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/bpe_merges.hpp"
-#include "io/files.hpp"
+#include "io/tokens/bpe_merges.hpp"
+#include "io/files/files.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/token_store.hpp"
-#include "io/tokenizer.hpp"
+#include "io/tokens/token_store.hpp"
+#include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,5 +1,5 @@
-#include "io/axis.hpp"
-#include "io/chart.hpp"
+#include "io/report/axis.hpp"
+#include "io/report/chart.hpp"
 #include "io/temporary_folder.hpp"
 #include "catch.hpp"
 

@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
-#include "train/run_commands.hpp"
+#include "cli/commands.hpp"
 
 #include <bit>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include "catch.hpp"
 #include "io/find_resume.hpp"
 #include "io/limited_files.hpp"
-#include "io/shard.hpp"
+#include "io/checkpoint/shard.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 

@@ -1,9 +1,9 @@
 // Checkpoints of versions 1 and 2, and manifests that lie; of version 3, a manifest that is not what was written.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/damaged.hpp"
-#include "io/hash.hpp"
-#include "io/manifest.hpp"
+#include "io/files/damaged.hpp"
+#include "io/files/hash.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 

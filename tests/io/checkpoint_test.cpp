@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
-#include "io/config_file.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/files/config_file.hpp"
 #include "io/find_resume.hpp"
 #include "io/temporary_folder.hpp"
 

@@ -1,6 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/config_file.hpp"
+#include "io/files/config_file.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <algorithm>

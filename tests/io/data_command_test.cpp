@@ -3,8 +3,8 @@
 #include "catch.hpp"
 #include "io/corpus.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/token_store.hpp"
-#include "train/data_command.hpp"
+#include "io/tokens/token_store.hpp"
+#include "cli/commands.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/files.hpp"
+#include "io/files/files.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <csignal>

@@ -1,5 +1,5 @@
 #pragma once
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 
 namespace trivium {
 

@@ -1,7 +1,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
-#include "io/hold_out.hpp"
+#include "io/tokens/hold_out.hpp"
 
 #include <cmath>
 #include <string>

@@ -1,9 +1,9 @@
 // What comes with a model besides its tensors: kept by an import, written by an export.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/hugging_face.hpp"
-#include "io/hugging_face_files.hpp"
-#include "io/manifest.hpp"
+#include "io/hugging_face/hugging_face.hpp"
+#include "io/hugging_face/files.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/folders.hpp"
-#include "io/hugging_face.hpp"
+#include "io/files/folders.hpp"
+#include "io/hugging_face/hugging_face.hpp"
 #include "io/temporary_folder.hpp"
 #include "model/model.hpp"
 

@@ -1,9 +1,9 @@
 // Large indices: how long they take to open, and what is read of them.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/damaged.hpp"
-#include "io/hash.hpp"
-#include "io/manifest.hpp"
+#include "io/files/damaged.hpp"
+#include "io/files/hash.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/key_file.hpp"
+#include "io/files/key_file.hpp"
 #include "io/temporary_folder.hpp"
 
 using namespace trivium;

@@ -1,6 +1,6 @@
 #include "catch.hpp"
-#include "io/files.hpp"
-#include "io/launches.hpp"
+#include "io/files/files.hpp"
+#include "io/metrics/launches.hpp"
 #include "temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/loss_curve.hpp"
+#include "io/report/loss_curve.hpp"
 #include "io/metrics_lines.hpp"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "io/markup.hpp"
+#include "io/report/markup.hpp"
 #include "catch.hpp"
 
 using namespace trivium;

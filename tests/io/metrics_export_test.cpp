@@ -1,7 +1,7 @@
-#include "io/metrics_export.hpp"
+#include "io/metrics/metrics_export.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/crc32c.hpp"
+#include "io/metrics/crc32c.hpp"
 #include "io/metrics_lines.hpp"
 
 #include <cmath>

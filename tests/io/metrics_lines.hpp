@@ -1,6 +1,6 @@
 #pragma once
 // A table of metrics from the lines of a metrics.jsonl.
-#include "io/metrics_table.hpp"
+#include "io/metrics/metrics_table.hpp"
 #include "io/temporary_folder.hpp"
 
 namespace trivium {

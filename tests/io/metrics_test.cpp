@@ -1,6 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/metrics.hpp"
+#include "io/metrics/metrics.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <cmath>

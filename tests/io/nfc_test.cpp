@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/nfc.hpp"
+#include "io/tokens/nfc.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/tokenizer.hpp"
+#include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

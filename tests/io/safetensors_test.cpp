@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/folders.hpp"
+#include "io/files/folders.hpp"
 #include "io/limited_files.hpp"
-#include "io/safetensors.hpp"
+#include "io/hugging_face/safetensors.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <bit>

@@ -1,5 +1,5 @@
 #include "catch.hpp"
-#include "io/sample_order.hpp"
+#include "io/tokens/sample_order.hpp"
 
 #include <cmath>
 #include <vector>

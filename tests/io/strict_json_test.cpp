@@ -1,6 +1,6 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/json_value.hpp"
+#include "io/files/json_value.hpp"
 #include "io/temporary_folder.hpp"
 
 using namespace trivium;

@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/text_source.hpp"
-#include "io/utf8.hpp"
+#include "io/tokens/text_source.hpp"
+#include "io/files/utf8.hpp"
 
 #include <fstream>
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 #pragma once
 // Tensors cut over the ranks of a mesh in many ways, of values that are a function of the global index.
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
 #include <cmath>

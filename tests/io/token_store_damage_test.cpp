@@ -4,7 +4,7 @@
 #include "catch.hpp"
 #include "io/corpus.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/token_store.hpp"
+#include "io/tokens/token_store.hpp"
 #include "soak_settings.hpp"
 #include "train/guarded.hpp"
 

@@ -1,10 +1,10 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
-#include "io/hdf5.hpp"
-#include "io/seal.hpp"
+#include "io/files/hdf5.hpp"
+#include "io/files/seal.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/token_store.hpp"
+#include "io/tokens/token_store.hpp"
 
 #include <cstdio>
 #include <sys/stat.h>

@@ -3,9 +3,9 @@
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
-#include "io/sentencepiece_json.hpp"
+#include "io/hugging_face/sentencepiece_json.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/tokenizer_files.hpp"
+#include "io/hugging_face/tokenizer_files.hpp"
 
 #include <nlohmann/json.hpp>
 

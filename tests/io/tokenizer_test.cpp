@@ -2,7 +2,7 @@
 #include "catch.hpp"
 #include "io/corpus.hpp"
 #include "io/temporary_folder.hpp"
-#include "io/tokenizer.hpp"
+#include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,6 @@
 #pragma once
 // A run of two layers that is compiled for a grid, and never run.
-#include "train/compile.hpp"
+#include "compile/compile.hpp"
 
 namespace trivium {
 

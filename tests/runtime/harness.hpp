@@ -5,7 +5,7 @@
 #include "reference_model.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
-#include "train/compile.hpp"
+#include "compile/compile.hpp"
 
 #include <memory>
 

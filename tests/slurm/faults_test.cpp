@@ -2,7 +2,7 @@
 // run to which nothing happened.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/launches.hpp"
+#include "io/metrics/launches.hpp"
 #include "io/temporary_folder.hpp"
 #include "slurm/job.hpp"
 

@@ -1,7 +1,7 @@
 #include "slurm/job.hpp"
 
 #include "base/check.hpp"
-#include "io/metrics.hpp"
+#include "io/metrics/metrics.hpp"
 
 #include <chrono>
 #include <cmath>

@@ -32,13 +32,19 @@ const Rooms& designed_rooms()
         {"passes", {"src/passes", {"config", "ir"}}},
         {"schedule", {"src/schedule", {"config", "ir"}}},
         {"plan", {"src/plan", {"config", "ir", "model", "passes", "schedule"}}},
+        {"compile", {"src/compile", {"plan"}}},
         {"kernels", {"src/kernels", {"base"}}},
         {"mpi", {"mpi", {"base", "ir"}}},
-        {"io", {"io", {"base", "config", "ir", "mpi"}}},
         {"runtime", {"src/runtime", {"ir", "schedule", "kernels", "mpi"}}},
-        {"train",
-         {"src/train",
-          {"base", "config", "ir", "model", "passes", "schedule", "plan", "kernels", "mpi", "io", "runtime"}}},
+        {"io_files", {"io/files", {"base", "config", "ir"}}},
+        {"io_metrics", {"io/metrics", {"base", "io_files"}}},
+        {"io_report", {"io/report", {"base", "io_metrics"}}},
+        {"io_tokens", {"io/tokens", {"base", "io_files", "mpi"}}},
+        {"io_checkpoint", {"io/checkpoint", {"base", "ir", "io_files", "mpi"}}},
+        {"io_hugging_face", {"io/hugging_face", {"base", "config", "io_checkpoint", "io_tokens"}}},
+        {"train", {"src/train", {"compile", "runtime", "io_tokens", "io_checkpoint", "io_metrics"}}},
+        {"check", {"src/check", {"train"}}},
+        {"cli", {"src/cli", {"check", "io_report", "io_hugging_face"}}},
     };
     return rooms;
 }
@@ -108,6 +114,17 @@ namespace {
 const std::regex quoted_include(R"re(^\s*#\s*include\s*"([^"]+)")re");
 const std::regex angled_include(R"re(^\s*#\s*include\s*<([^>]+)>)re");
 
+/// The room whose folder (below src/ or not) this is, or is below of; empty: none.
+std::string room_of_folder(const Rooms& rooms, const std::string& folder)
+{
+    for (const auto& [name, room] : rooms) {
+        const std::string own = (room.folder.starts_with("src/") ? room.folder.substr(4) : room.folder) + "/";
+        if ((folder + "/").starts_with(own))
+            return name;
+    }
+    return "";
+}
+
 std::string at(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line + 1) + ": "; }
 
 } // namespace
@@ -131,11 +148,14 @@ Findings check_includes(const Rooms& rooms, const std::string& room, const std::
             if (!std::regex_search(lines[i], match, quoted_include))
                 continue;
             const std::string path = match[1];
-            const std::size_t slash = path.find('/');
-            const std::string first = path.substr(0, slash);
-            if (slash == std::string::npos || allowed.contains(first))
+            const std::size_t slash = path.rfind('/');
+            const std::string first = path.substr(0, path.find('/'));
+            std::string of = room_of_folder(rooms, path.substr(0, slash));
+            if (of.empty())
+                of = room_of_folder(designed_rooms(), path.substr(0, slash));
+            if (slash == std::string::npos || allowed.contains(of))
                 continue;
-            if (designed_rooms().contains(first) || rooms.contains(first))
+            if (!of.empty())
                 findings.push_back(at(file, i) + "room " + room + " may not include \"" + path + "\"");
             else if (!own_folders.contains(first))
                 findings.push_back(at(file, i) + "\"" + path + "\" is in no room");

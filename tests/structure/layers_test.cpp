@@ -35,7 +35,7 @@ TEST_CASE("an include upwards or sideways is found")
     const Findings up = includes_of("ir", "#include \"base/id.hpp\"\n  # include \"model/model.hpp\"\n");
     REQUIRE(up.size() == 1);
     CHECK(up[0] == "src/ir/x.cpp:2: room ir may not include \"model/model.hpp\"");
-    CHECK(includes_of("model", "#include \"io/files.hpp\"\n").size() == 1);
+    CHECK(includes_of("model", "#include \"io/files/files.hpp\"\n").size() == 1);
     CHECK(includes_of("base", "#include \"ir/graph.hpp\"\n").size() == 1);
     // a room of the design that this build does not have is a room all the same
     CHECK(includes_of("ir", "#include \"kernels/gemm.hpp\"\n").size() == 1);
@@ -61,11 +61,11 @@ TEST_CASE("rooms are held against the design")
 
 TEST_CASE("a build without some rooms is completed by the design, and by nothing else")
 {
-    const Rooms rooms = completed(parse_rooms("base src/base\nir src/ir base\ntrain src/train ir"), designed_rooms());
+    const Rooms rooms = completed(parse_rooms("base src/base\nir src/ir base\nruntime src/runtime ir"), designed_rooms());
     CHECK(rooms.contains("kernels"));
-    CHECK(rooms.at("train").deps.contains("kernels"));
-    CHECK(rooms.at("train").deps.contains("ir"));
-    CHECK_FALSE(rooms.at("train").deps.contains("base")); // built, and not declared
+    CHECK(rooms.at("runtime").deps.contains("kernels"));
+    CHECK(rooms.at("runtime").deps.contains("ir"));
+    CHECK_FALSE(rooms.at("runtime").deps.contains("base")); // built, and not declared
     CHECK_FALSE(rooms.at("ir").deps.contains("kernels"));
 }
 

@@ -1,8 +1,8 @@
 // Which grid a run takes on another number of ranks.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "train/choose_grid.hpp"
-#include "train/compile.hpp"
+#include "compile/choose_grid.hpp"
+#include "compile/compile.hpp"
 
 using namespace trivium;
 

@@ -1,7 +1,7 @@
 // Runs with a rank that stops, or never starts: they are named, and the run ends so that it can go on.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 #include "life_cycle_run.hpp"
 
 #include <chrono>

@@ -3,8 +3,8 @@
 
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/launches.hpp"
-#include "io/metrics.hpp"
+#include "io/metrics/launches.hpp"
+#include "io/metrics/metrics.hpp"
 #include "program.hpp"
 
 #include <algorithm>

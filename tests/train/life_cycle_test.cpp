@@ -1,7 +1,7 @@
 // A run among signals, time limits and restarts: it saves, ends with status 75, and goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 #include "life_cycle_run.hpp"
 #include "train/folder_lock.hpp"
 #include "train/loss_spikes.hpp"

@@ -1,9 +1,11 @@
 // logits_program CONFIG CHECKPOINT OUTPUT ID…: the model's logits behind each of the token ids, as f32 [ids, vocab].
+#include "train/inputs.hpp"
 #include "base/check.hpp"
-#include "io/files.hpp"
+#include "io/files/files.hpp"
 #include "runtime/device.hpp"
 #include "runtime/initialise.hpp"
-#include "train/command.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
 #include "train/generator.hpp"
 #include "train/state.hpp"
 

@@ -2,11 +2,11 @@
 #include "base/check.hpp"
 #include "base/host_memory.hpp"
 #include "catch.hpp"
-#include "io/config_file.hpp"
+#include "io/files/config_file.hpp"
 #include "plan/cost.hpp"
 #include "program.hpp"
-#include "train/choose_grid.hpp"
-#include "train/compile.hpp"
+#include "compile/choose_grid.hpp"
+#include "compile/compile.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 // Whole runs on grids of ranks, under the launcher.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
-#include "io/metrics.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/metrics/metrics.hpp"
 #include "program.hpp"
 
 #include <chrono>

@@ -1,9 +1,9 @@
 // How a run starts, and what it says: its folders, what it needs of the machine, what has changed since its checkpoint.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
-#include "io/launches.hpp"
-#include "io/metrics.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/metrics/launches.hpp"
+#include "io/metrics/metrics.hpp"
 #include "program.hpp"
 #include "train/collapse.hpp"
 #include "train/disk_space.hpp"

@@ -1,8 +1,8 @@
 // Who writes what of a checkpoint: every value once, and as much on each rank as on the others.
 #include "catch.hpp"
-#include "io/box.hpp"
+#include "io/checkpoint/box.hpp"
 #include "train/program.hpp"
-#include "train/saved_values.hpp"
+#include "compile/saved_values.hpp"
 #include "train/tiny_run.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // A signal at any moment from the first printed line on, to any rank: status 75, a checkpoint if a step was near, and the run goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
-#include "io/metrics.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/metrics/metrics.hpp"
 #include "program.hpp"
 #include "soak_settings.hpp"
 

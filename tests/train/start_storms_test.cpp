@@ -2,7 +2,7 @@
 // status 75 and the rank's name, and the next launch goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/launches.hpp"
+#include "io/metrics/launches.hpp"
 #include "program.hpp"
 #include "soak_settings.hpp"
 

@@ -2,8 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/metrics.hpp"
-#include "io/token_store.hpp"
+#include "io/metrics/metrics.hpp"
+#include "io/tokens/token_store.hpp"
 #include "kernels/runtime.hpp"
 #include "train/trainer.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 // Tiny runs of the Trainer, its ranks threads of this process.
 #include "config/run_config.hpp"
-#include "io/checkpoint.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 
 #include <map>
 #include <string>

@@ -1,7 +1,7 @@
 // Whole runs: what is saved, what goes on, what is reported.
 #include "catch.hpp"
-#include "io/checkpoint.hpp"
-#include "io/metrics.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/metrics/metrics.hpp"
 #include "program.hpp"
 #include "train/trainer.hpp"
 

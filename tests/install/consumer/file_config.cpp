@@ -1,5 +1,5 @@
 // The io room: the same model from TOML text; linking it takes the libraries behind io as well.
-#include "io/config_file.hpp"
+#include "io/files/config_file.hpp"
 
 trivium::ModelConfig small_model()
 {

@@ -1,0 +1,342 @@
+// The folder of a run's checkpoints: its list, what goes, which one a run goes on from.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint/parts.hpp"
+#include "io/files/damaged.hpp"
+#include "io/files/files.hpp"
+#include "io/checkpoint/manifest.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <fcntl.h>
+#include <filesystem>
+
+namespace trivium {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view prefix = "step-";
+// What stands before the name of a checkpoint that is not one: not yet, no longer, or for a moment.
+constexpr std::string_view begun = ".tmp-step-", removed = ".gone-", replaced = ".old-";
+
+bool is_checkpoint_name(const std::string& name)
+{
+    return name.starts_with(prefix) && name.size() > prefix.size() &&
+           name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
+}
+
+/// The step, from the digits of a checkpoint's name; the largest number where they are too many.
+i64 step_of(const std::string& name)
+{
+    i64 step = 0;
+    for (const char digit : name.substr(prefix.size()))
+        if (__builtin_mul_overflow(step, i64{10}, &step) || __builtin_add_overflow(step, i64{digit - '0'}, &step))
+            return std::numeric_limits<i64>::max();
+    return step;
+}
+
+/// Rank 0's texts, on all ranks.
+std::vector<std::string> share(Comm& world, const std::vector<std::string>& texts)
+{
+    std::string lengths_and_texts; // "LENGTH:TEXT…"
+    for (const std::string& text : texts)
+        lengths_and_texts += str(text.size(), ":", text);
+    const std::string all = gather_texts(world, world.rank() == 0 ? lengths_and_texts : "").front();
+    std::vector<std::string> shared;
+    for (std::size_t at = 0; at < all.size();) {
+        const std::size_t colon = all.find(':', at);
+        const std::size_t length = std::stoull(all.substr(at, colon - at));
+        shared.push_back(all.substr(colon + 1, length));
+        at = colon + 1 + length;
+    }
+    return shared;
+}
+
+void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& use)
+{
+    const CheckpointReader reader = CheckpointReader::open(path);
+    reader.check(world.rank(), world.size());
+    use(reader);
+}
+
+/// The first problem that any rank has with the checkpoint at `path`, or "" where all have used it.
+std::string first_problem(Comm& world, const std::string& path, const UseCheckpoint& use)
+{
+    std::string problem;
+    succeed_together(world, [&] { // what is no damage is the user's to mend
+        try {
+            use_checkpoint(world, path, use);
+        } catch (const DamagedCheckpoint& error) {
+            problem = error.what();
+        } catch (const MediaError& error) {
+            problem = error.what();
+        }
+    });
+    for (std::string& theirs : gather_texts(world, problem))
+        if (!theirs.empty())
+            return theirs;
+    return "";
+}
+
+/// The first of `names`, on all ranks, that all can use; none where there are no names. Appends those before it to `bad`;
+/// rank 0 warns about each. Throws where all are bad.
+std::optional<std::string> first_good(Comm& world, const std::string& dir, const std::vector<std::string>& names, const UseCheckpoint& use, std::vector<std::string>& bad)
+{
+    std::string why;
+    for (const std::string& name : names) {
+        const std::string problem = first_problem(world, dir + "/" + name, use);
+        if (problem.empty())
+            return name;
+        if (world.rank() == 0)
+            log_warning(str("this checkpoint is not used: ", problem));
+        why = why.empty() ? problem : why;
+        bad.push_back(name);
+    }
+    succeed_together(world, [&] { // all know it, one says it
+        if (!bad.empty())
+            throw UserError({dir, "every checkpoint in it is bad", why, "restore one from a copy, or start anew with checkpoint.resume=never"});
+    });
+    return std::nullopt;
+}
+
+/// What rank 0 lists, on all: what the others see of a shared folder may be older.
+std::vector<std::string> list_together(Comm& world, const std::function<std::vector<std::string>()>& list)
+{
+    std::vector<std::string> names;
+    succeed_together(world, [&] {
+        if (world.rank() == 0)
+            names = list();
+    });
+    return share(world, names);
+}
+
+/// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns the path.
+std::string move_aside(const std::string& dir, const std::string& name, const std::string& with)
+{
+    std::string aside = dir + "/" + with + name;
+    for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i)
+        aside = str(dir, "/", with, name, ".", i);
+    rename_path(dir + "/" + name, aside);
+    return aside;
+}
+
+void set_aside(const std::string& dir, const std::vector<std::string>& bad, const std::string& good)
+{
+    for (const std::string& name : bad)
+        log_warning(str(dir, "/", name, " is bad: set aside as ", move_aside(dir, name, ".bad-")));
+    if (!bad.empty())
+        mark_latest(dir, good);
+}
+
+} // namespace
+
+std::string checkpoint_name(i64 step)
+{
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%08lld", static_cast<long long>(step));
+    return str(prefix, digits);
+}
+
+void remove_all(const std::string& path)
+{
+    std::error_code error;
+    fs::remove_all(path, error);
+    if (error)
+        throw IoError({path, "cannot be removed", error.message(), "remove it by hand"});
+}
+
+void remove_if_possible(const std::string& path)
+{
+    try {
+        remove_all(path);
+    } catch (const IoError& error) { // as where another program reads it, on NFS; the next start tries again
+        log_warning(error.what());
+    }
+}
+
+void rename_path(const std::string& from, const std::string& to)
+{
+    if (std::rename(from.c_str(), to.c_str()) != 0)
+        throw_errno(to, "make");
+}
+
+void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name)
+{
+    const std::string path = dir + "/" + name;
+    if (!fs::exists(path)) {
+        rename_path(temporary, path);
+        return sync_path(dir);
+    }
+    std::string old = temporary; // where they are swapped
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+        // A file system that cannot swap: should we end in between, remove_leftovers() puts the old one back.
+        old = str(dir, "/", replaced, name);
+        rename_path(path, old);
+        try {
+            rename_path(temporary, path);
+        } catch (...) {
+            rename_path(old, path);
+            throw;
+        }
+    }
+    sync_path(dir);
+    remove_all(old);
+}
+
+void mark_latest(const std::string& dir, const std::string& name) { write_file(dir + "/latest", name + "\n"); }
+
+void prune(const std::string& dir, const std::string& newest, i64 keep)
+{
+    if (keep <= 0)
+        return;
+    i64 kept = 1;
+    for (const std::string& name : list_checkpoints(dir)) {
+        if (name == newest || ++kept <= keep)
+            continue;
+        remove_checkpoint(dir, name);
+    }
+}
+
+void remove_checkpoint(const std::string& dir, const std::string& name)
+{
+    const std::string doomed = str(dir, "/", removed, name);
+    rename_path(str(dir, "/", name), doomed);
+    remove_if_possible(doomed);
+}
+
+void remove_leftovers(const std::string& dir)
+{
+    const auto is_leftover = [](const std::string& name) { // the last four: what write_file() had not finished, and probes
+        const std::string_view beginnings[] = {begun, removed, replaced, ".scratch-", "latest.tmp-", ".run.tmp-", ".probe", ".seen-by-all"};
+        return std::any_of(std::begin(beginnings), std::end(beginnings), [&](std::string_view beginning) { return name.starts_with(beginning); });
+    };
+    std::vector<std::string> leftovers;
+    std::error_code error;
+    fs::directory_iterator at(dir, error);
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+        const std::string name = at->path().filename().string();
+        if (is_leftover(name))
+            leftovers.push_back(name);
+    }
+    if (error)
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
+    for (const std::string& name : leftovers) {
+        const std::string path = dir + "/" + name;
+        if (name.starts_with(replaced) && !fs::exists(dir + "/" + name.substr(replaced.size())))
+            rename_path(path, dir + "/" + name.substr(replaced.size()));
+        else if (name.starts_with(begun))
+            remove_all(path); // a save wants the name
+        else
+            remove_if_possible(path);
+    }
+}
+
+void supersede_checkpoints(const std::string& dir, i64 step)
+{
+    bool moved = false;
+    for (const std::string& name : list_checkpoints(dir)) {
+        if (step_of(name) <= step)
+            continue;
+        log_warning(str(dir, "/", name, " is later than step ", step, ", where this run begins: moved aside to ", move_aside(dir, name, ".superseded-")));
+        moved = true;
+    }
+    if (const std::vector<std::string> left = list_checkpoints(dir); moved && !left.empty())
+        mark_latest(dir, left.front());
+    else if (moved)
+        remove_all(dir + "/latest");
+}
+
+void probe_folder(const std::string& dir)
+{
+    make_folders(dir);
+    const std::string probe = dir + "/.probe";
+    write_file(probe, "");
+    remove_all(probe);
+}
+
+std::vector<std::string> list_checkpoints(const std::string& dir)
+{
+    std::vector<std::string> names;
+    std::error_code error;
+    fs::directory_iterator at(dir, error);
+    if (error == std::errc::not_a_directory)
+        throw UserError({dir, "is not a checkpoint, nor a folder of them", "it is a file; a checkpoint is a folder like step-00000100", "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
+    if (error && error != std::errc::no_such_file_or_directory)
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
+    if (error)
+        return names;
+    for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+        std::error_code unknown; // of an entry that went meanwhile
+        if (is_checkpoint_name(at->path().filename().string()) && at->is_directory(unknown))
+            names.push_back(at->path().filename().string());
+        if (unknown && unknown != std::errc::no_such_file_or_directory)
+            throw IoError({at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
+    }
+    if (error) // half a list would make a run go on from an older one
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the file system, and start again"});
+    // By number: a step may have more digits than others.
+    std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+        return a.size() != b.size() ? a.size() > b.size() : a > b;
+    });
+    return names;
+}
+
+i64 checkpoint_step(const std::string& path)
+{
+    const fs::path given(path);
+    const std::string name = (given.has_filename() ? given : given.parent_path()).filename(); // "…/step-00000004/" has none
+    return is_checkpoint_name(name) ? step_of(name) : 0;
+}
+
+bool looks_like_checkpoint(const std::string& path)
+{
+    std::error_code error;
+    return fs::is_directory(path, error) && (fs::exists(path + "/" + manifest_file, error) || is_checkpoint_name(fs::canonical(path, error).filename().string()));
+}
+
+std::string newest_checkpoint(const std::string& path)
+{
+    const std::vector<std::string> names = list_checkpoints(path);
+    return names.empty() ? path : path + "/" + names.front();
+}
+
+std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use)
+{
+    std::error_code ignored;
+    const std::vector<std::string> names = list_together(world, [&] {
+        const bool is_checkpoint = !fs::is_directory(path, ignored) || fs::exists(path + "/" + manifest_file, ignored);
+        return is_checkpoint ? std::vector<std::string>{} : list_checkpoints(path);
+    });
+    std::vector<std::string> bad;
+    if (const std::optional<std::string> good = first_good(world, path, names, use, bad))
+        return path + "/" + *good;
+    succeed_together(world, [&] { use_checkpoint(world, path, use); }); // a checkpoint itself
+    return path;
+}
+
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const UseCheckpoint& use)
+{
+    if (config.resume == "never")
+        return std::nullopt;
+    if (config.resume != "auto")
+        return restore_from(world, config.resume, use);
+    const std::string& dir = config.dir;
+    const std::vector<std::string> names = list_together(world, [&] {
+        if (std::error_code ignored; fs::exists(dir, ignored))
+            remove_leftovers(dir);
+        return list_checkpoints(dir);
+    });
+    std::vector<std::string> bad;
+    const std::optional<std::string> good = first_good(world, dir, names, use, bad);
+    if (!good)
+        return std::nullopt;
+    succeed_together(world, [&] {
+        if (world.rank() == 0)
+            set_aside(dir, bad, *good);
+    });
+    return dir + "/" + *good;
+}
+
+} // namespace trivium

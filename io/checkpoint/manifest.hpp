@@ -1,0 +1,39 @@
+#pragma once
+// manifest.json of a checkpoint: the state of the run, and what every file must be. Its last line is the hash of all
+// that stands before, so that it is the first thing that is verified; HDF5 sees no file before that.
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/checkpoint/index.hpp"
+#include "io/checkpoint/shard.hpp"
+
+namespace trivium {
+
+inline constexpr const char* checkpoint_kind = "trivium checkpoint";
+inline constexpr i64 checkpoint_version = 3;
+inline constexpr const char* manifest_file = "manifest.json";
+/// The longest that is read: that of 100 000 ranks has some 12 MB.
+inline constexpr Bytes most_manifest_bytes = Bytes{64} << 20;
+/// The same of versions 1 and 2, which list all pieces of all tensors.
+inline constexpr Bytes most_old_manifest_bytes = Bytes{32} << 20;
+
+struct Manifest {
+    RunState state;
+    Bytes block_bytes = default_block_bytes;
+    IndexPlace index;
+    std::vector<Shard> shards; ///< by rank; without bytes where a rank wrote none
+
+    bool operator==(const Manifest&) const = default;
+};
+
+/// JSON, a line per shard.
+std::string print_manifest(const Manifest& manifest);
+
+/// Of the checkpoint at `path`. \throws DamagedCheckpoint where the text is not what print_manifest made, UserError where it
+/// is of a version that this program does not read
+Manifest parse_manifest(const std::string& text, const std::string& path);
+
+/// Whether the last line is the hash of what stands before.
+bool is_sealed(const std::string& text);
+/// The version that a manifest claims to be of; 0 where it claims none.
+i64 manifest_version(const std::string& text);
+
+} // namespace trivium

@@ -1,0 +1,205 @@
+#include "base/check.hpp"
+#include "io/checkpoint/parts.hpp"
+#include "io/files/files.hpp"
+#include "io/checkpoint/manifest.hpp"
+
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+
+namespace trivium {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Each rank has written into its own folder where `folder` is on a disk of one node.
+void require_all_files(const std::string& folder, const Manifest& manifest)
+{
+    for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
+        const Shard& shard = manifest.shards[rank];
+        if (shard.bytes == 0)
+            continue;
+        const std::string path = folder + "/" + shard_file(static_cast<i64>(rank));
+        std::error_code error;
+        const auto bytes = fs::file_size(path, error);
+        if (error || static_cast<Bytes>(bytes) != shard.bytes)
+            throw IoError({path, "was written by another rank, and rank 0 cannot see it", error ? error.message() : "its size differs",
+                           "set checkpoint.dir to a folder on a file system that all nodes share"});
+    }
+}
+
+std::string to_bytes(const Shard& shard)
+{
+    const u64 words[3] = {static_cast<u64>(shard.bytes), static_cast<u64>(shard.header), shard.hash};
+    return {reinterpret_cast<const char*>(words), sizeof words};
+}
+
+Shard to_shard(const std::string& bytes)
+{
+    u64 words[3];
+    TRV_CHECK(bytes.size() == sizeof words, "a rank tells of its shard in ", bytes.size(), " bytes");
+    std::memcpy(words, bytes.data(), sizeof words);
+    return {static_cast<Bytes>(words[0]), static_cast<Bytes>(words[1]), words[2]};
+}
+
+} // namespace
+
+TensorPiece whole_tensor(std::string name, Shape shape, StoredType type, void* data)
+{
+    Box all{Shape(shape.size(), 0), shape};
+    return {std::move(name), std::move(shape), std::move(all), type, data, true, {}};
+}
+
+struct CheckpointWriter::Impl {
+    Impl(Comm& comm, const std::string& folder, std::vector<TensorPiece> held) : world(comm), dir(folder), pieces(std::move(held)) {}
+
+    bool first() const { return world.rank() == 0; }
+
+    /// Where this rank's pieces will lie in its shard.
+    std::vector<TensorRecord> place_pieces()
+    {
+        std::vector<TensorRecord> records;
+        std::map<std::string, std::size_t> known;
+        Bytes offset = 0;
+        for (const TensorPiece& piece : pieces) {
+            // Listed even where nothing of it is written here: a tensor that no rank writes is a hole.
+            const auto [at, is_new] = known.try_emplace(piece.name, records.size());
+            if (is_new)
+                records.push_back({piece.name, piece.type, piece.whole, {}});
+            TensorRecord& record = records[at->second];
+            TRV_CHECK(record.type == piece.type && record.shape == piece.whole, "a rank has '", piece.name, "' of two kinds");
+            if (!piece.save || piece.count() == 0)
+                continue;
+            const auto number = static_cast<i64>(record.pieces.size());
+            record.pieces.push_back({world.rank(), number, offset, piece.box});
+            written.push_back({&piece, dataset_name(piece.name, number)});
+            offset += piece.bytes();
+        }
+        return records;
+    }
+
+    void abandon() noexcept
+    {
+        std::error_code ignored;
+        if (first() && !temporary.empty())
+            fs::remove_all(temporary, ignored);
+    }
+
+    Comm& world;
+    std::string dir;
+    std::vector<TensorPiece> pieces;
+    std::vector<ShardPiece> written; ///< of pieces
+    std::optional<PieceList> list;
+    i64 step = 0;
+    std::string temporary; ///< folder of the save at hand
+    Shard shard;           ///< this rank's, written
+    std::exception_ptr failure;
+    std::vector<Shard> shards; ///< of all ranks, on rank 0
+};
+
+CheckpointWriter::CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces)
+    : impl_(std::make_unique<Impl>(world, dir, std::move(pieces)))
+{
+    std::vector<TensorRecord> records;
+    succeed_together(world, [&] {
+        if (impl_->first())
+            make_folders(dir);
+        records = impl_->place_pieces();
+    });
+    impl_->list.emplace(PieceList::gather(world, records, dir));
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+void CheckpointWriter::begin(i64 step)
+{
+    Impl& w = *impl_;
+    w.step = step;
+    w.temporary = w.dir + "/.tmp-" + checkpoint_name(step);
+    succeed_together(w.world, [&] {
+        if (!w.first())
+            return;
+        make_folders(w.dir);
+        remove_leftovers(w.dir);
+        make_folders(w.temporary);
+    });
+}
+
+void CheckpointWriter::write() noexcept
+{
+    Impl& w = *impl_;
+    w.shard = {};
+    w.failure = nullptr;
+    try {
+        if (!w.written.empty())
+            w.shard = write_shard(w.temporary + "/" + shard_file(w.world.rank()), w.step, w.written);
+    } catch (...) {
+        w.failure = std::current_exception();
+    }
+}
+
+bool CheckpointWriter::failed() const { return impl_->failure != nullptr; }
+
+void CheckpointWriter::collect()
+{
+    Impl& w = *impl_;
+    try {
+        succeed_together(w.world, [&] {
+            if (w.failure)
+                std::rethrow_exception(w.failure);
+        });
+    } catch (...) {
+        w.abandon();
+        throw;
+    }
+    w.shards.clear();
+    for (const std::string& bytes : gather_to_first(w.world, to_bytes(w.shard)))
+        if (w.first())
+            w.shards.push_back(to_shard(bytes));
+}
+
+std::string CheckpointWriter::publish(const RunState& state)
+{
+    Impl& w = *impl_;
+    const std::string name = checkpoint_name(w.step);
+    try {
+        Manifest manifest;
+        manifest.state = state;
+        manifest.shards = w.shards;
+        require_all_files(w.temporary, manifest);
+        manifest.index = write_index(w.temporary + "/" + index_file, *w.list);
+        const std::string text = print_manifest(manifest);
+        PlainFile file = PlainFile::open_to_write(w.temporary + "/" + manifest_file);
+        file.write(0, text.data(), static_cast<Bytes>(text.size()));
+        file.sync();
+        file.close();
+        sync_path(w.temporary);
+        put_in_place(w.dir, w.temporary, name);
+    } catch (...) {
+        w.abandon();
+        throw;
+    }
+    mark_latest(w.dir, name);
+    return w.dir + "/" + name;
+}
+
+void CheckpointWriter::prune(i64 keep) { trivium::prune(impl_->dir, checkpoint_name(impl_->step), keep); }
+
+std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state, std::span<const TensorPiece> pieces, i64 keep)
+{
+    CheckpointWriter writer(world, dir, {pieces.begin(), pieces.end()});
+    writer.begin(state.step);
+    writer.write();
+    writer.collect();
+    succeed_together(world, [&] {
+        if (world.rank() != 0)
+            return;
+        writer.publish(state);
+        writer.prune(keep);
+    });
+    return dir + "/" + checkpoint_name(state.step);
+}
+
+} // namespace trivium

@@ -1,0 +1,260 @@
+#include "io/files/config_value.hpp"
+
+#include "base/check.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+namespace trivium {
+
+namespace {
+
+const RopeScaling llama3_scaling{8, 1, 4, 8192};
+
+std::string shorten(std::string text)
+{
+    if (text.size() > 60)
+        text = text.substr(0, 57) + "...";
+    return text;
+}
+
+/// "the string \"abc\"", "the array [1, 2]" …
+std::string describe(const ConfigValue& value)
+{
+    const toml::node& node = value.node;
+    if (const auto* text = node.as_string())
+        return str("the string \"", shorten(text->get()), "\"");
+    if (const auto* number = node.as_integer())
+        return str("the whole number ", number->get());
+    if (const auto* number = node.as_floating_point())
+        return str("the number ", number->get());
+    if (const auto* flag = node.as_boolean())
+        return flag->get() ? "true" : "false";
+    if (node.is_array())
+        return "an array";
+    if (node.is_table())
+        return "a table";
+    return "a date or time";
+}
+
+bool whole(double number) { return std::trunc(number) == number && std::abs(number) < 0x1p53; }
+
+/// A number of any kind; false for the rest.
+bool get_number(const toml::node& node, double& number)
+{
+    if (const auto* integer = node.as_integer())
+        number = static_cast<double>(integer->get());
+    else if (const auto* real = node.as_floating_point())
+        number = real->get();
+    else
+        return false;
+    return true;
+}
+
+const char* const scaling_forms = "\"none\", \"llama3\", a factor, [factor, low_freq_factor, high_freq_factor, "
+                                  "original_seq] or a table of these";
+
+RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& value)
+{
+    RopeScaling scaling = llama3_scaling;
+    for (const auto& [key, node] : table) {
+        const std::string name(key.str());
+        const ConfigValue entry{node, value.place, value.key + "." + name, ""};
+        if (name == "factor")
+            assign(scaling.factor, entry);
+        else if (name == "low_freq_factor")
+            assign(scaling.low_freq_factor, entry);
+        else if (name == "high_freq_factor")
+            assign(scaling.high_freq_factor, entry);
+        else if (name == "original_seq" || name == "original_max_position_embeddings")
+            assign(scaling.original_seq, entry);
+        else {
+            const std::vector<std::string> known{"factor", "low_freq_factor", "high_freq_factor", "original_seq",
+                                                 "original_max_position_embeddings"};
+            const std::string near = nearest_word(name, known);
+            throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"), str("it takes ", one_of(known)),
+                             near.empty() ? "remove it" : str("did you mean '", near, "'?")});
+        }
+    }
+    return scaling;
+}
+
+/// What a person can do with, of what the parser says ("Error while parsing value: could not determine value type").
+struct SyntaxHint {
+    std::string reason, remedy;
+};
+
+SyntaxHint explain_syntax(std::string said)
+{
+    const auto has = [&](const char* words) { return said.find(words) != std::string::npos; };
+    const auto quoted = [&] { // the last word that it quotes
+        const std::size_t end = said.rfind('\''), begin = end == std::string::npos ? end : said.rfind('\'', end - 1);
+        return begin == std::string::npos ? "" : said.substr(begin + 1, end - begin - 1);
+    };
+    if (has("determine value type"))
+        return {"what stands behind the '=' is no number, no true or false, and no word in quotes", "put words and paths in double quotes, like precision = \"bf16\""};
+    if (has("cannot redefine existing table"))
+        return {str("[", quoted(), "] stands in the file twice"), "write the keys of both below one of them"};
+    if (has("cannot redefine existing"))
+        return {str("'", quoted(), "' has a value already"), "remove one of the two lines"};
+    if (has("parsing string") && has("control characters"))
+        return {"a string does not end on its line", "close it with the quote that it begins with"};
+    if (has("utf-8") || has("UTF-8"))
+        return {"it is not UTF-8 text", "save it as UTF-8; a binary file was given perhaps"};
+    if (has("not representable"))
+        return {str(quoted(), " is too large for a whole number"), "write it with an exponent, like 1e20, where the key takes any number"};
+    if (has("leading zero"))
+        return {"a number begins with 0", "leave the leading zeros out"};
+    if (const std::string prefix = "Error while parsing "; said.starts_with(prefix))
+        said = said.substr(prefix.size());
+    if (const std::size_t end = said.find("saw '\\n'"); end != std::string::npos)
+        said.replace(end, 8, "the line ends");
+    return {said, "write key = value lines, each below its [table] where there are tables; strings stand in double quotes"};
+}
+
+} // namespace
+
+std::string toml_place(const std::string& file, const toml::source_region& source)
+{
+    return str(file, ":", source.begin.line, ":", source.begin.column);
+}
+
+toml::table parse_toml(const std::string& text, const std::string& name)
+{
+    try {
+        return toml::parse(text, name);
+    } catch (const toml::parse_error& error) {
+        const SyntaxHint hint = explain_syntax(std::string(error.description()));
+        throw UserError({toml_place(name, error.source()), "is not valid TOML", hint.reason, hint.remedy});
+    }
+}
+
+void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy)
+{
+    throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected), "",
+                     remedy.empty() ? str("give ", expected) : remedy});
+}
+
+std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>& words)
+{
+    std::string word = value.text;
+    if (const auto* text = value.node.as_string())
+        word = text->get();
+    std::vector<std::string> quoted;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        if (words[i] == word)
+            return i;
+        quoted.push_back(print_value(words[i]));
+    }
+    if (!value.node.is_string() && value.text.empty())
+        throw_wrong_type(value, one_of(quoted));
+    const std::string near = nearest_word(word, words);
+    throw UserError({value.place, str("'", value.key, "' does not know \"", word, "\""),
+                     str("it must be ", one_of(quoted)), near.empty() ? "choose one of them" : str("did you mean \"", near, "\"?")});
+}
+
+void assign(i64& target, const ConfigValue& value)
+{
+    if (const auto* integer = value.node.as_integer()) {
+        target = integer->get();
+        return;
+    }
+    const auto* real = value.node.as_floating_point();
+    if (real == nullptr || !whole(real->get()))
+        throw_wrong_type(value, "a whole number", value.node.is_string() ? "write the digits without quotes" : "");
+    target = static_cast<i64>(real->get());
+}
+
+void assign(double& target, const ConfigValue& value)
+{
+    if (!get_number(value.node, target))
+        throw_wrong_type(value, "a number", value.node.is_string() ? "write it without quotes, like 3e-4" : "");
+}
+
+void assign(bool& target, const ConfigValue& value)
+{
+    const auto* flag = value.node.as_boolean();
+    if (flag == nullptr)
+        throw_wrong_type(value, "true or false", value.node.is_string() ? "write true or false without quotes" : "");
+    target = flag->get();
+}
+
+void assign(std::string& target, const ConfigValue& value)
+{
+    if (const auto* text = value.node.as_string())
+        target = text->get();
+    else if (!value.text.empty()) // an override needs no quotes: log.dir=2026
+        target = value.text;
+    else if (const auto* integer = value.node.as_integer(); integer != nullptr && value.key == "parallel.bucket")
+        target = std::to_string(integer->get()); // a word or a number of bytes
+    else
+        throw_wrong_type(value, "text", "put it in double quotes");
+}
+
+void assign(RopeScaling& target, const ConfigValue& value)
+{
+    double factor = 1;
+    if (const auto* text = value.node.as_string()) {
+        if (text->get() != "none" && text->get() != "llama3")
+            throw UserError({value.place, str("'", value.key, "' does not know \"", text->get(), "\""),
+                             str("it must be ", scaling_forms), "write \"none\" or \"llama3\""});
+        target = text->get() == "none" ? RopeScaling{} : llama3_scaling;
+    } else if (get_number(value.node, factor)) {
+        target = llama3_scaling;
+        target.factor = factor;
+    } else if (const toml::array* array = value.node.as_array(); array != nullptr && array->size() == 4) {
+        const auto entry = [&](std::size_t i, const char* name) {
+            return ConfigValue{*array->get(i), value.place, str(value.key, "[", i, "] (", name, ")"), ""};
+        };
+        assign(target.factor, entry(0, "factor"));
+        assign(target.low_freq_factor, entry(1, "low_freq_factor"));
+        assign(target.high_freq_factor, entry(2, "high_freq_factor"));
+        assign(target.original_seq, entry(3, "original_seq"));
+    } else if (const toml::table* table = value.node.as_table())
+        target = scaling_from_table(*table, value);
+    else
+        throw_wrong_type(value, scaling_forms);
+}
+
+std::string print_value(i64 value) { return std::to_string(value); }
+std::string print_value(bool value) { return value ? "true" : "false"; }
+
+std::string print_value(double value)
+{
+    if (!std::isfinite(value))
+        return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+    char digits[64];
+    const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr; // shortest that reads back
+    std::string text(digits, end);
+    if (text.find_first_of(".e") == std::string::npos)
+        text += ".0";
+    return text;
+}
+
+std::string print_value(const std::string& value)
+{
+    std::string text = "\"";
+    for (const char c : value) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\')
+            (text += '\\') += c;
+        else if (byte < 0x20 || byte == 0x7f) {
+            char escaped[8];
+            std::snprintf(escaped, sizeof escaped, "\\u%04X", static_cast<unsigned>(byte));
+            text += escaped;
+        } else
+            text += c;
+    }
+    return text + "\"";
+}
+
+std::string print_value(const RopeScaling& value)
+{
+    if (value == RopeScaling{})
+        return print_value(std::string("none"));
+    return str("[", print_value(value.factor), ", ", print_value(value.low_freq_factor), ", ",
+               print_value(value.high_freq_factor), ", ", print_value(value.original_seq), "]");
+}
+
+} // namespace trivium

@@ -1,0 +1,226 @@
+#include "io/files/files.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace trivium {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t buffer_size = std::size_t{1} << 20;
+
+struct Descriptor {
+    int number;
+    ~Descriptor() { ::close(number); }
+};
+
+/// Opens for reading what must be a plain file that the user named.
+int open_to_read(const std::string& path, std::string_view what)
+{
+    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (number < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            throw UserError({path, str("there is no such ", what), "", "check the path; it is relative to the working folder"});
+        if (errno == ELOOP)
+            throw UserError({path, str("is a link that leads round, not a ", what), "", "put the file itself there"});
+        if (errno == EACCES)
+            throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno), "check its permissions"});
+        throw_errno(path, "open");
+    }
+    struct stat info {};
+    if (::fstat(number, &info) == 0 && S_ISDIR(info.st_mode)) {
+        ::close(number);
+        throw UserError({path, str("is a folder, not a ", what), "", "name a file in it"});
+    }
+    return number;
+}
+
+std::string folder_of(const std::string& path)
+{
+    const std::string folder = fs::path(path).parent_path().string();
+    return folder.empty() ? "." : folder;
+}
+
+} // namespace
+
+void throw_errno(const std::string& path, std::string_view action)
+{
+    const int error = errno;
+    std::string remedy = "check the path and its permissions";
+    if (error == ENOSPC || error == EDQUOT)
+        remedy = "free space on that disk, or choose another folder";
+    else if (error == EIO)
+        remedy = "the disk or the network file system failed; see the system's log";
+    else if (error == EPIPE)
+        remedy = "what reads it has ended: let it read to the end";
+    throw IoError({path, str("cannot ", action), std::strerror(error), remedy});
+}
+
+std::string read_file(const std::string& path, std::string_view what, Bytes most)
+{
+    const Descriptor file{open_to_read(path, what)};
+    struct stat info {};
+    if (::fstat(file.number, &info) != 0)
+        throw_errno(path, "read");
+    const auto require = [&](Bytes bytes) {
+        if (bytes > most)
+            throw UserError({path, str("is too large for a ", what), str("at most ", format_bytes(most), " are read, it has ", format_bytes(bytes), S_ISREG(info.st_mode) ? "" : " or more"),
+                             "check that it is the right file"});
+    };
+    require(info.st_size);
+    std::string content(static_cast<std::size_t>(std::max<off_t>(info.st_size, 0)), '\0');
+    std::size_t size = 0;
+    while (true) {
+        if (size == content.size())
+            content.resize(size + 4096); // it grew, or has no size to tell, like a pipe
+        const ssize_t got = ::read(file.number, content.data() + size, content.size() - size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            throw_errno(path, "read");
+        if (got == 0)
+            break;
+        size += static_cast<std::size_t>(got);
+        require(static_cast<Bytes>(size)); // a pipe has no size to tell before
+    }
+    content.resize(size);
+    return content;
+}
+
+Bytes file_size(const std::string& path, std::string_view what)
+{
+    struct stat info {};
+    if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return 0; // to open a pipe would wait for its writer
+    const Descriptor file{open_to_read(path, what)};
+    if (::fstat(file.number, &info) != 0)
+        throw_errno(path, "read");
+    return info.st_size;
+}
+
+void make_folders(const std::string& folder)
+{
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) {
+        errno = error.value();
+        throw_errno(folder, "make this folder");
+    }
+}
+
+void sync_path(const std::string& path)
+{
+    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (number < 0)
+        throw_errno(path, "open");
+    const Descriptor file{number};
+    // Some file systems refuse fsync of a folder; what they promise for it cannot be improved.
+    if (::fsync(number) != 0 && errno != EINVAL)
+        throw_errno(path, "write");
+}
+
+std::string file_to_replace(const std::string& path)
+{
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status))
+        return "";
+    fs::path file = path;
+    for (int links = 0; fs::is_symlink(fs::symlink_status(file, error)); ++links) {
+        const fs::path target = fs::read_symlink(file, error);
+        errno = error ? error.value() : ELOOP;
+        if (error || links == 40)
+            throw_errno(path, "write");
+        file = file.parent_path() / target;
+    }
+    return fs::exists(status) && !fs::exists(file, error) ? "" : file.string();
+}
+
+void replace_file(const std::string& path, const std::function<void(const std::string&)>& write)
+{
+    const std::string file = file_to_replace(path);
+    if (file.empty())
+        return write(path);
+    const std::string temporary = str(file, ".tmp-", ::getpid());
+    make_folders(folder_of(file));
+    try {
+        write(temporary);
+        sync_path(temporary);
+        if (std::rename(temporary.c_str(), file.c_str()) != 0)
+            throw_errno(path, "write");
+    } catch (...) {
+        ::unlink(temporary.c_str());
+        throw;
+    }
+    sync_path(folder_of(file));
+}
+
+void write_file(const std::string& path, std::string_view content)
+{
+    replace_file(path, [&](const std::string& temporary) {
+        FileWriter file(temporary);
+        file.write(content.data(), static_cast<Bytes>(content.size()));
+        file.close();
+    });
+}
+
+void write_all(int descriptor, const std::string& path, std::string_view text)
+{
+    while (!text.empty()) {
+        const ssize_t put = ::write(descriptor, text.data(), text.size());
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            throw_errno(path, "write");
+        text.remove_prefix(static_cast<std::size_t>(put));
+    }
+}
+
+FileWriter::FileWriter(const std::string& path) : path_(path)
+{
+    descriptor_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor_ < 0)
+        throw_errno(path, "write");
+    buffer_.reserve(buffer_size);
+}
+
+FileWriter::~FileWriter()
+{
+    if (descriptor_ >= 0)
+        ::close(descriptor_);
+}
+
+void FileWriter::write(const void* data, Bytes bytes)
+{
+    buffer_.append(static_cast<const char*>(data), static_cast<std::size_t>(bytes));
+    bytes_ += bytes;
+    if (buffer_.size() >= buffer_size)
+        flush();
+}
+
+void FileWriter::flush()
+{
+    write_all(descriptor_, path_, buffer_);
+    buffer_.clear();
+}
+
+void FileWriter::close()
+{
+    flush();
+    const int number = std::exchange(descriptor_, -1);
+    if (::close(number) != 0)
+        throw_errno(path_, "write");
+}
+
+} // namespace trivium

@@ -1,0 +1,374 @@
+#include "io/files/hdf5_library.hpp"
+
+#include "io/files/files.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace trivium::h5 {
+
+namespace {
+
+constexpr std::size_t longest_attribute = std::size_t{1} << 20;
+constexpr Type all_types[] = {Type::u8, Type::u16, Type::u32, Type::i32, Type::i64, Type::u64, Type::f32, Type::f64};
+
+/// Elements [begin, begin + count) as a file selection.
+Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i64 begin, i64 count)
+{
+    TRV_CHECK(begin >= 0 && count >= 0 && begin + count <= dataset.count(), place, ": ", begin, " + ", count, " of ",
+              dataset.count());
+    Handle space(check(H5Dget_space(id), place, "read the shape"), close_space);
+    if (begin == 0 && count == dataset.count())
+        return space;
+    TRV_CHECK(dataset.shape().size() == 1, place, ": a part of ", dataset.shape().size(), " dimensions");
+    const auto start = static_cast<hsize_t>(begin), extent = static_cast<hsize_t>(count);
+    check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &extent, nullptr), place, "select");
+    return space;
+}
+
+Handle memory_space(const std::string& place, i64 count)
+{
+    const auto extent = static_cast<hsize_t>(count);
+    return {check(H5Screate_simple(1, &extent, nullptr), place, "describe memory"), close_space};
+}
+
+} // namespace
+
+i64 Dataset::count() const
+{
+    i64 elements = 1;
+    for (const i64 extent : shape_)
+        elements *= extent;
+    return elements;
+}
+
+Bytes Dataset::file_offset() const
+{
+    const Lock lock;
+    const haddr_t offset = H5Dget_offset(id_.get());
+    if (offset == HADDR_UNDEF)
+        throw_damaged(place_, "is not one contiguous piece of the file");
+    return static_cast<Bytes>(offset);
+}
+
+void Dataset::write(i64 begin, i64 count, Type type, const void* data)
+{
+    if (count == 0)
+        return;
+    const Lock lock;
+    const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
+    check(H5Dwrite(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "write");
+}
+
+void Dataset::read(i64 begin, i64 count, Type type, void* data) const
+{
+    if (count == 0)
+        return;
+    const Lock lock;
+    const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
+    check(H5Dread(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "read");
+}
+
+void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
+{
+    const Lock lock;
+    const auto count = static_cast<hsize_t>(values.size());
+    const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr), place_, "describe an attribute"), close_space);
+    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), place_,
+                          "make an attribute"),
+                    close_attribute);
+    if (!values.empty())
+        check(H5Awrite(id.get(), H5T_NATIVE_INT64, values.data()), place_, "write an attribute");
+}
+
+std::vector<i64> Dataset::get_integers(const std::string& attribute) const
+{
+    const Lock lock;
+    if (H5Aexists(id_.get(), attribute.c_str()) <= 0)
+        throw_damaged(place_, str("has no attribute '", attribute, "'"));
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), place_, "open an attribute"), close_attribute);
+    const Handle type(check(H5Aget_type(id.get()), place_, "read an attribute"), close_type);
+    const Handle space(check(H5Aget_space(id.get()), place_, "read an attribute"), close_space);
+    const hssize_t count = check(H5Sget_simple_extent_npoints(space.get()), place_, "read an attribute");
+    if (H5Tget_class(type.get()) != H5T_INTEGER || count > static_cast<hssize_t>(longest_attribute))
+        throw_damaged(place_, str("its attribute '", attribute, "' is no list of whole numbers"));
+    std::vector<i64> values(static_cast<std::size_t>(count));
+    if (count > 0)
+        check(H5Aread(id.get(), H5T_NATIVE_INT64, values.data()), place_, "read an attribute");
+    return values;
+}
+
+namespace {
+
+/// Every file has one writer, and is read when it is complete: no locks, which some parallel file systems refuse.
+Handle file_access()
+{
+    Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), close_plist);
+    check(H5Pset_file_locking(access.get(), false, true), "HDF5", "prepare");
+    return access;
+}
+
+} // namespace
+
+File File::create(const std::string& path, const FileLayout& layout)
+{
+    const Lock lock;
+    be_quiet();
+    File file;
+    file.path_ = path;
+    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist), access = file_access();
+    // What waits in a buffer is written when a dataset is closed, where a failure reaches nobody.
+    check(H5Pset_sieve_buf_size(access.get(), 0), path, "prepare");
+    check(H5Pset_obj_track_times(creation.get(), false), path, "prepare"); // same input, same bytes
+    check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path, "reserve the first bytes");
+    if (layout.metadata > 0) {
+        check(H5Pset_meta_block_size(access.get(), static_cast<hsize_t>(layout.metadata)), path, "prepare");
+        check(H5Pset_small_data_block_size(access.get(), 0), path, "prepare");
+        check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), path, "prepare"); // its groups are smaller
+    }
+    file.id_ = Handle(check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), path, "create the file"), close_file);
+    return file;
+}
+
+File File::open(const std::string& path)
+{
+    const Lock lock;
+    be_quiet();
+    const Bytes bytes = file_size(path, "file"); // the errors of a path that is no file
+    File file;
+    file.path_ = path;
+    file.bytes_ = bytes;
+    const Handle access = file_access();
+    const hid_t id = H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get());
+    if (id < 0) {
+        const std::string reason = innermost_message();
+        const bool truncated = reason.find("truncated") != std::string::npos;
+        throw UserError({path, truncated ? "is truncated" : bytes == 0 ? "is empty" : "is no readable HDF5 file", reason,
+                         truncated ? "copy it again whole, or make it again" : "check the path; make the file again if it is damaged"});
+    }
+    file.id_ = Handle(id, close_file);
+    return file;
+}
+
+void File::close()
+{
+    const Lock lock;
+    check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
+    check(id_.reset(), path_, "close the file");
+}
+
+void File::set(const std::string& attribute, i64 value)
+{
+    const Lock lock;
+    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
+    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), path_,
+                          "make an attribute"),
+                    close_attribute);
+    check(H5Awrite(id.get(), H5T_NATIVE_INT64, &value), path_, "write an attribute");
+}
+
+void File::set(const std::string& attribute, const std::string& value)
+{
+    const Lock lock;
+    const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
+    const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), close_type);
+    check(H5Tset_size(type.get(), value.size() + 1), path_, "describe text");
+    check(H5Tset_cset(type.get(), H5T_CSET_UTF8), path_, "describe text");
+    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), path_,
+                          "make an attribute"),
+                    close_attribute);
+    check(H5Awrite(id.get(), type.get(), value.c_str()), path_, "write an attribute");
+}
+
+bool File::has_attribute(const std::string& attribute) const
+{
+    const Lock lock;
+    return H5Aexists(id_.get(), attribute.c_str()) > 0;
+}
+
+i64 File::get_integer(const std::string& attribute) const
+{
+    const Lock lock;
+    if (!has_attribute(attribute))
+        throw_damaged(path_, str("has no attribute '", attribute, "'"));
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"), close_attribute);
+    const Handle type(check(H5Aget_type(id.get()), path_, "read an attribute"), close_type);
+    const Handle space(check(H5Aget_space(id.get()), path_, "read an attribute"), close_space);
+    if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1)
+        throw_damaged(path_, str("its attribute '", attribute, "' is no whole number"));
+    i64 value = 0;
+    check(H5Aread(id.get(), H5T_NATIVE_INT64, &value), path_, "read an attribute");
+    return value;
+}
+
+std::string File::get_string(const std::string& attribute) const
+{
+    const Lock lock;
+    if (!has_attribute(attribute))
+        throw_damaged(path_, str("has no attribute '", attribute, "'"));
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"), close_attribute);
+    const Handle type(check(H5Aget_type(id.get()), path_, "read an attribute"), close_type);
+    const Handle space(check(H5Aget_space(id.get()), path_, "read an attribute"), close_space);
+    if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
+        H5Sget_simple_extent_npoints(space.get()) != 1)
+        throw_damaged(path_, str("its attribute '", attribute, "' is no text"));
+    const std::size_t size = H5Tget_size(type.get());
+    if (size > longest_attribute)
+        throw_damaged(path_, str("its attribute '", attribute, "' has ", size, " bytes"));
+    std::string value(size, '\0');
+    check(H5Aread(id.get(), type.get(), value.data()), path_, "read an attribute");
+    value.resize(std::min(value.size(), value.find('\0')));
+    return value;
+}
+
+namespace {
+
+/// The groups on the way to `name`, without the time: same input, same bytes.
+void make_groups(Handle::Id file, const std::string& name, const std::string& place)
+{
+    for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
+        const std::string group = name.substr(0, end);
+        if (H5Lexists(file, group.c_str(), H5P_DEFAULT) > 0)
+            continue;
+        const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), close_plist);
+        check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
+        const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), place, "make a group"), close_group);
+    }
+}
+
+} // namespace
+
+Dataset File::create_dataset(const std::string& name, Type type, const std::vector<i64>& shape)
+{
+    const Lock lock;
+    Dataset dataset;
+    dataset.place_ = str(path_, ", dataset ", name);
+    dataset.shape_ = shape;
+    dataset.type_ = type;
+    const std::vector<hsize_t> extents = to_hsize(shape);
+    const Handle space(check(shape.empty() ? H5Screate(H5S_SCALAR)
+                                           : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                             dataset.place_, "describe the shape"),
+                       close_space);
+    make_groups(id_.get(), name, dataset.place_);
+    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), dataset.place_, "prepare"), close_plist);
+    check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), dataset.place_, "prepare");
+    check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), dataset.place_, "prepare");
+    check(H5Pset_obj_track_times(creation.get(), false), dataset.place_, "prepare"); // same input, same bytes
+    check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), dataset.place_, "prepare");
+    dataset.id_ = Handle(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                               dataset.place_, "make the dataset"),
+                         close_dataset);
+    return dataset;
+}
+
+void File::create_virtual(const std::string& name, Type type, const std::vector<i64>& shape, const std::vector<VirtualSource>& sources)
+{
+    const Lock lock;
+    const std::string place = str(path_, ", dataset ", name);
+    make_groups(id_.get(), name, place);
+    if (shape.empty() && sources.size() == 1) { // a single value has no stretches to map
+        check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), place, "make the link");
+        return;
+    }
+    const std::vector<hsize_t> extents = to_hsize(shape);
+    const Handle space(check(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), place, "describe the shape"), close_space);
+    const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), close_plist);
+    check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
+    const double nothing = std::numeric_limits<double>::quiet_NaN(); // what a reader gets of a file that is not there
+    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &nothing), place, "prepare");
+    for (const VirtualSource& source : sources) {
+        const std::vector<hsize_t> offset = to_hsize(source.box.offset), part = to_hsize(source.box.shape);
+        const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place, "describe a piece"), close_space);
+        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, part.data(), nullptr), place, "select");
+        check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(), whole.get()), place, "map a piece");
+    }
+    check(H5Sselect_all(space.get()), place, "select");
+    const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), place, "make the dataset"),
+                      close_dataset);
+}
+
+bool File::has_dataset(const std::string& name) const
+{
+    const Lock lock;
+    // Each group on the way must be there before its child may be asked for.
+    for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1))
+        if (H5Lexists(id_.get(), name.substr(0, end).c_str(), H5P_DEFAULT) <= 0)
+            return false;
+    return H5Lexists(id_.get(), name.c_str(), H5P_DEFAULT) > 0;
+}
+
+Dataset File::dataset(const std::string& name) const
+{
+    const Lock lock;
+    Dataset dataset;
+    dataset.place_ = str(path_, ", dataset ", name);
+    if (!has_dataset(name))
+        throw_damaged(path_, str("has no dataset '", name, "'"));
+    const hid_t opened = H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT);
+    if (opened < 0)
+        throw_damaged(dataset.place_, str("cannot be opened: ", innermost_message()));
+    dataset.id_ = Handle(opened, close_dataset);
+    const Handle type(check(H5Dget_type(opened), dataset.place_, "read the type"), close_type);
+    const Handle native(check(H5Tget_native_type(type.get(), H5T_DIR_ASCEND), dataset.place_, "read the type"), close_type);
+    const auto known = std::find_if(std::begin(all_types), std::end(all_types),
+                                    [&](Type t) { return H5Tequal(native.get(), memory_type(t)) > 0; });
+    if (known == std::end(all_types))
+        throw_damaged(dataset.place_, "has an unexpected type");
+    dataset.type_ = *known;
+    const Handle space(check(H5Dget_space(opened), dataset.place_, "read the shape"), close_space);
+    const int rank = check(H5Sget_simple_extent_ndims(space.get()), dataset.place_, "read the shape");
+    std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
+    check(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), dataset.place_, "read the shape");
+    dataset.shape_.assign(extents.begin(), extents.end());
+    // A damaged shape must not make a reader ask for more memory than there is.
+    double bytes = static_cast<double>(size_of(dataset.type_));
+    for (const hsize_t extent : extents)
+        bytes *= static_cast<double>(extent);
+    if (bytes > static_cast<double>(bytes_))
+        throw_damaged(dataset.place_, str("claims ", bytes, " bytes in a file of ", bytes_));
+    return dataset;
+}
+
+std::vector<std::string> File::dataset_names() const
+{
+    const Lock lock;
+    std::vector<std::string> all, datasets;
+    check(H5Lvisit(
+              id_.get(), H5_INDEX_NAME, H5_ITER_INC,
+              [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
+                  static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+                  return 0;
+              },
+              &all),
+          path_, "list the datasets");
+    for (std::string& name : all) {
+        const hid_t id = H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT); // a group is none
+        H5Eclear2(H5E_DEFAULT);
+        if (id < 0)
+            continue;
+        H5Dclose(id);
+        datasets.push_back(std::move(name));
+    }
+    std::sort(datasets.begin(), datasets.end());
+    return datasets;
+}
+
+void File::write_bytes(const std::string& name, const std::string& bytes)
+{
+    const auto size = static_cast<i64>(bytes.size());
+    create_dataset(name, Type::u8, {size}).write(0, size, Type::u8, bytes.data());
+}
+
+std::string File::read_bytes(const std::string& name) const
+{
+    const Dataset data = dataset(name);
+    if (data.type() != Type::u8 || data.shape().size() != 1)
+        throw_damaged(str(path_, ", dataset ", name), "is not a list of bytes");
+    std::string bytes(static_cast<std::size_t>(data.count()), '\0');
+    data.read(0, data.count(), Type::u8, bytes.data());
+    return bytes;
+}
+
+} // namespace trivium::h5

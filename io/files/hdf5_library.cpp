@@ -1,0 +1,130 @@
+#include "io/files/hdf5_library.hpp"
+
+#include <type_traits>
+#include <utility>
+
+namespace trivium::h5 {
+
+static_assert(std::is_same_v<Handle::Id, hid_t> || sizeof(Handle::Id) == sizeof(hid_t));
+
+namespace {
+
+std::recursive_mutex& library_mutex()
+{
+    static std::recursive_mutex mutex;
+    return mutex;
+}
+
+/// The library closes what is still open when the process or MPI ends, and crashes over a file that a full disk has
+/// kept from closing. Every file here has an owner, so it need not: asked before its start, and started before MPI, it
+/// stays out of both ends.
+const bool started = [] {
+    H5dont_atexit();
+    return H5open() >= 0;
+}();
+
+} // namespace
+
+Lock::Lock() : guard(library_mutex()) {}
+
+void be_quiet()
+{
+    static thread_local const bool done = [] {
+        TRV_CHECK(started, "HDF5 does not start");
+        H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+        return true;
+    }();
+    static_cast<void>(done);
+}
+
+std::string innermost_message()
+{
+    std::string message = "HDF5 gives no reason";
+    H5Ewalk2(
+        H5E_DEFAULT, H5E_WALK_UPWARD,
+        [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {
+            if (depth == 0 && error->desc != nullptr)
+                *static_cast<std::string*>(data) = error->desc;
+            return 0;
+        },
+        &message);
+    H5Eclear2(H5E_DEFAULT);
+    return message;
+}
+
+void throw_failed(const std::string& place, const char* action)
+{
+    throw IoError({place, str("HDF5 cannot ", action), innermost_message(), "check free space, permissions and the file (h5dump -H prints it)"});
+}
+
+void throw_damaged(const std::string& place, const std::string& problem)
+{
+    throw UserError({place, problem, "the file is of another kind, or damaged", "check the path; make the file again"});
+}
+
+int close_file(Handle::Id id) { return H5Fclose(id); }
+int close_dataset(Handle::Id id) { return H5Dclose(id); }
+int close_group(Handle::Id id) { return H5Gclose(id); }
+int close_space(Handle::Id id) { return H5Sclose(id); }
+int close_plist(Handle::Id id) { return H5Pclose(id); }
+int close_type(Handle::Id id) { return H5Tclose(id); }
+int close_attribute(Handle::Id id) { return H5Aclose(id); }
+
+hid_t memory_type(Type type)
+{
+    switch (type) {
+    case Type::u8: return H5T_NATIVE_UINT8;
+    case Type::u16: return H5T_NATIVE_UINT16;
+    case Type::u32: return H5T_NATIVE_UINT32;
+    case Type::i32: return H5T_NATIVE_INT32;
+    case Type::i64: return H5T_NATIVE_INT64;
+    case Type::u64: return H5T_NATIVE_UINT64;
+    case Type::f32: return H5T_NATIVE_FLOAT;
+    case Type::f64: return H5T_NATIVE_DOUBLE;
+    }
+    TRV_CHECK(false, "no such type");
+    return -1;
+}
+
+Bytes size_of(Type type)
+{
+    switch (type) {
+    case Type::u8: return 1;
+    case Type::u16: return 2;
+    case Type::u32:
+    case Type::i32:
+    case Type::f32: return 4;
+    default: return 8;
+    }
+}
+
+const char* name_of(Type type)
+{
+    static const char* const names[] = {"u8", "u16", "u32", "i32", "i64", "u64", "f32", "f64"};
+    return names[static_cast<int>(type)];
+}
+
+Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(std::exchange(other.close_, nullptr)) {}
+
+Handle& Handle::operator=(Handle&& other) noexcept
+{
+    if (this != &other) {
+        reset();
+        id_ = std::exchange(other.id_, -1);
+        close_ = std::exchange(other.close_, nullptr);
+    }
+    return *this;
+}
+
+int Handle::reset()
+{
+    const Id id = std::exchange(id_, -1);
+    if (id < 0)
+        return 0;
+    const Lock lock;
+    const int result = close_(id);
+    close_ = nullptr;
+    return result;
+}
+
+} // namespace trivium::h5

@@ -1,0 +1,100 @@
+#pragma once
+// Reading JSON that may be anything: conversions of the library would cut fractions and wrap large numbers.
+#include "base/check.hpp"
+#include "base/units.hpp"
+#include "io/files/strict_json.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+/// What is wrong, to stand behind the file's name: "has …", "lists …".
+struct JsonFault {
+    std::string text;
+};
+
+/// Discarded where the text is none.
+inline nlohmann::json parse_json(const std::string& text)
+{
+    try {
+        return parse_strict_json(text, "");
+    } catch (const UserError&) {
+        return nlohmann::json(nlohmann::json::value_t::discarded);
+    }
+}
+
+/// A value for a message, not long.
+inline std::string shown(const nlohmann::json& value)
+{
+    if (value.is_structured()) // it may be all of a large file
+        return value.is_object() ? "an object" : "a list";
+    const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+/// object[key]. \throws JsonFault where there is none
+inline const nlohmann::json& json_member(const nlohmann::json& object, const char* key)
+{
+    if (!object.is_object())
+        throw JsonFault{"has " + shown(object) + " where an object with '" + key + "' should be"};
+    const auto at = object.find(key);
+    if (at == object.end())
+        throw JsonFault{str("has no '", key, "'")};
+    return *at;
+}
+
+[[noreturn]] inline void throw_wrong_json(const nlohmann::json& value, const std::string& key, const char* expected)
+{
+    throw JsonFault{str("has ", key.empty() ? "" : "'" + key + "' = ", shown(value), " where ", expected, " should be")};
+}
+
+/// \throws JsonFault where it is no whole number; `key` names the value
+inline i64 json_integer(const nlohmann::json& value, const std::string& key = "")
+{
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<u64>() > u64{INT64_MAX}))
+        throw_wrong_json(value, key, "a whole number");
+    return value.get<i64>();
+}
+
+/// A whole number from 0 to 2^62. \throws JsonFault
+inline i64 json_count(const nlohmann::json& value, const std::string& key = "")
+{
+    const i64 count = json_integer(value, key);
+    if (count < 0 || count > i64{1} << 62)
+        throw_wrong_json(value, key, "a count");
+    return count;
+}
+
+/// \throws JsonFault
+inline const std::string& json_text(const nlohmann::json& value, const std::string& key = "")
+{
+    if (!value.is_string())
+        throw_wrong_json(value, key, "text");
+    return value.get_ref<const std::string&>();
+}
+
+/// \throws JsonFault
+inline const nlohmann::json::array_t& json_list(const nlohmann::json& value, const std::string& key = "")
+{
+    if (!value.is_array())
+        throw_wrong_json(value, key, "a list");
+    return value.get_ref<const nlohmann::json::array_t&>();
+}
+
+/// Of 16 hexadecimal digits. \throws JsonFault
+inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
+{
+    const std::string& text = json_text(value, key);
+    if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+        throw_wrong_json(value, key, "a hash");
+    return std::stoull(text, nullptr, 16);
+}
+
+// The same of object[key].
+inline i64 integer_at(const nlohmann::json& object, const char* key) { return json_integer(json_member(object, key), key); }
+inline i64 count_at(const nlohmann::json& object, const char* key) { return json_count(json_member(object, key), key); }
+inline const std::string& text_at(const nlohmann::json& object, const char* key) { return json_text(json_member(object, key), key); }
+inline u64 hash_at(const nlohmann::json& object, const char* key) { return json_hash(json_member(object, key), key); }
+inline const nlohmann::json::array_t& list_at(const nlohmann::json& object, const char* key) { return json_list(json_member(object, key), key); }
+
+} // namespace trivium

@@ -1,0 +1,36 @@
+#include "io/files/lines.hpp"
+
+#include "io/files/files.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace trivium {
+
+LineWriter::LineWriter(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666))
+{
+    if (descriptor_ < 0)
+        throw_errno(path, "write");
+}
+
+LineWriter::~LineWriter() { ::close(descriptor_); }
+
+void LineWriter::write(std::string_view text)
+{
+    std::string line(text);
+    line += '\n';
+    write_all(descriptor_, path_, line);
+}
+
+void LineWriter::sync() const
+{
+    int result = 0;
+    do
+        result = ::fsync(descriptor_);
+    while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EINVAL) // a pipe, say
+        throw_errno(path_, "write");
+}
+
+} // namespace trivium

@@ -1,0 +1,106 @@
+#include "io/files/strict_json.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+namespace trivium {
+
+using Json = nlohmann::json;
+
+namespace {
+
+/// Goes over the text and builds nothing. (The library's own callbacks look through a whole list for each object in it.)
+class Checker final : public nlohmann::json_sax<Json> {
+public:
+    Checker(std::string_view text, const std::string& place, int depth) : text_(text), place_(place), depth_(static_cast<std::size_t>(depth)) {}
+
+    bool null() override { return true; }
+    bool boolean(bool) override { return true; }
+    bool number_integer(number_integer_t) override { return true; }
+    bool number_unsigned(number_unsigned_t) override { return true; }
+    bool number_float(number_float_t, const string_t&) override { return true; }
+    bool string(string_t&) override { return true; }
+    bool binary(binary_t&) override { return true; }
+    bool start_object(std::size_t) override { return begin(); }
+    bool start_array(std::size_t) override { return begin(); }
+    bool end_object() override { return end(); }
+    bool end_array() override { return end(); }
+    bool key(string_t& key) override
+    {
+        if (!keys_.back().insert(key).second)
+            refuse("has the key " + in_quotes(key) + " twice", "");
+        return true;
+    }
+    /// `position` counts bytes from 1 on. (The library's own line and column are those of what it has looked at beyond.)
+    bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override
+    {
+        const std::string_view before = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
+        const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+        const std::size_t begin = before.rfind('\n') + 1; // npos + 1: the first line
+        refuse(str("is not valid JSON at line ", line, ", column ", before.size() - begin + 1), problem_of(error).reason);
+    }
+
+private:
+    [[noreturn]] void refuse(const std::string& problem, const std::string& reason) const
+    {
+        throw UserError({place_, problem, reason, "get the file again from where it came from"});
+    }
+    bool begin()
+    {
+        keys_.emplace_back();
+        if (keys_.size() > depth_)
+            refuse("is nested too deeply", str("more than ", depth_, " levels"));
+        return true;
+    }
+    bool end()
+    {
+        keys_.pop_back();
+        return true;
+    }
+
+    std::string_view text_;
+    const std::string& place_;
+    std::size_t depth_;
+    std::vector<std::unordered_set<std::string>> keys_; ///< of what is open
+};
+
+} // namespace
+
+nlohmann::json parse_strict_json(std::string_view text, const std::string& place, int depth)
+{
+    Checker checker(text, place, depth);
+    Json::sax_parse(text, &checker);
+    return Json::parse(text);
+}
+
+JsonProblem problem_of(const nlohmann::json::exception& error)
+{
+    // "[json.exception.parse_error.101] parse error at line 3, column 5: REASON", or REASON alone behind the bracket
+    constexpr std::size_t most = 300;
+    JsonProblem problem;
+    std::string text = error.what();
+    if (const std::size_t bracket = text.find("] "); text.starts_with("[") && bracket != std::string::npos)
+        text.erase(0, bracket + 2);
+    constexpr std::string_view begin = "parse error at ";
+    if (const std::size_t colon = text.find(": "); text.starts_with(begin) && colon != std::string::npos) {
+        problem.at = text.substr(begin.size(), colon - begin.size());
+        text.erase(0, colon + 2);
+    }
+    // Bytes of the text that are not UTF-8, and long tokens, are quoted in it.
+    const std::string quoted = Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    problem.reason = Json::parse(quoted).get<std::string>() + (text.size() > most ? " …" : "");
+    return problem;
+}
+
+std::string in_quotes(std::string_view text)
+{
+    constexpr std::size_t most = 100;
+    const bool is_long = text.size() > most;
+    // Cut or damaged UTF-8 becomes U+FFFD.
+    return Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace) + (is_long ? "…" : "");
+}
+
+} // namespace trivium

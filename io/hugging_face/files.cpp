@@ -1,0 +1,140 @@
+#include "io/hugging_face/files.hpp"
+
+#include "base/check.hpp"
+#include "io/files/files.hpp"
+#include "io/files/folders.hpp"
+#include "io/hugging_face/hugging_face.hpp"
+#include "io/files/strict_json.hpp"
+#include "io/files/utf8.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char *config_name = "config.json", *generation_name = "generation_config.json", *tokenizer_config_name = "tokenizer_config.json";
+/// What goes out as it came in with the tokenizer.
+constexpr std::array with_tokenizer{"special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"};
+
+constexpr Bytes most_kept = Bytes{8} << 20; ///< in each checkpoint
+constexpr int deepest = 64;
+
+void check_content(const std::string& path, const std::string& name, const std::string& text)
+{
+    const auto refuse = [&](const std::string& problem) {
+        throw UserError({path, problem, "the checkpoint keeps this file for an export", "get it again from where it came from, or remove it"});
+    };
+    if (name.ends_with(".json") && !parse_strict_json(text, path, deepest).is_object())
+        refuse("is not a JSON object");
+    if (first_invalid_utf8(text) >= 0)
+        refuse("is not UTF-8");
+}
+
+std::string file_of(const TextFiles& files, const char* name)
+{
+    const auto at = files.find(name);
+    return at == files.end() ? "" : at->second;
+}
+
+/// Their config.json for this model, or "" where it describes another one.
+std::string adapted_config(const std::string& imported, ModelConfig model, const std::string& type, bool same_tokenizer, const SpecialTokens& tokens)
+{
+    if (imported.empty())
+        return "";
+    const std::string place = std::string(config_name) + " of the imported model";
+    const HuggingFaceConfig theirs = parse_hugging_face_config(imported, place);
+    Json json = Json::parse(imported);
+    if (model.family == Family::llama) {
+        const i64 seq = model.seq;
+        json["max_position_embeddings"] = std::max(seq, theirs.model.seq);
+        if (theirs.window > 0 && seq > theirs.window) // it was trained here without
+            json["sliding_window"] = nullptr;
+        model.seq = theirs.model.seq;
+    }
+    if (print_hugging_face_config(model, type) != print_hugging_face_config(theirs.model, type))
+        return "";
+    json.erase("auto_map"); // to Python files that are not here
+    json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;
+    if (!same_tokenizer) {
+        json["bos_token_id"] = tokens.bos < 0 ? Json() : Json(tokens.bos);
+        json["eos_token_id"] = tokens.eos < 0 ? Json() : Json(tokens.eos);
+        json.erase("pad_token_id");
+    }
+    return json.dump(2) + "\n";
+}
+
+void copy_special_tokens(const std::string& imported, Json& to)
+{
+    if (imported.empty())
+        return;
+    const Json from = Json::parse(imported);
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
+        if (from.contains(key))
+            to[key] = from[key];
+}
+
+std::string new_generation_config(const SpecialTokens& tokens)
+{
+    return Json{{"_from_model_config", true}, {"bos_token_id", tokens.bos}, {"eos_token_id", tokens.eos}}.dump(2) + "\n";
+}
+
+} // namespace
+
+TextFiles read_imported_files(const std::string& folder)
+{
+    TextFiles files;
+    Bytes kept = 0;
+    std::vector<std::string> names{config_name, generation_name, tokenizer_config_name};
+    names.insert(names.end(), with_tokenizer.begin(), with_tokenizer.end());
+    for (const std::string& name : names) {
+        const std::string path = file_in_folder(folder, name);
+        if (path.empty())
+            continue;
+        std::string text = read_file(path, "settings file", most_settings_bytes);
+        check_content(path, name, text);
+        kept += static_cast<Bytes>(text.size());
+        files[name] = std::move(text);
+    }
+    if (kept > most_kept)
+        throw UserError({folder, str("has ", format_bytes(kept), " of settings and templates"), str("each checkpoint keeps them, at most ", format_bytes(most_kept)),
+                         "remove those that an export does not need"});
+    return files;
+}
+
+ExportedFiles exported_files(const ModelConfig& model, const std::string& type, const Tokenizer* tokenizer, const RunState& state)
+{
+    const TextFiles& imported = state.imported;
+    // Where either is unknown, the text was tokenized with ids of the model all the same.
+    const bool same_tokenizer = !imported.empty() && (state.imported_tokenizer.empty() || state.tokenizer.empty() || state.imported_tokenizer == state.tokenizer);
+    const SpecialTokens tokens = tokenizer ? SpecialTokens{tokenizer->bos(), tokenizer->eos()} : SpecialTokens{};
+    ExportedFiles result;
+    std::string config = adapted_config(file_of(imported, config_name), model, type, same_tokenizer, tokens);
+    if (config.empty()) {
+        Json json = Json::parse(print_hugging_face_config(model, type, tokens));
+        if (same_tokenizer)
+            copy_special_tokens(file_of(imported, config_name), json);
+        config = json.dump(2) + "\n";
+    }
+    result.files[config_name] = config;
+    const Json json = Json::parse(config);
+    if (const auto names = json.find("architectures"); names != json.end() && !names->empty())
+        result.architecture = names->front().get<std::string>();
+    else
+        result.architecture = name_of(model.family);
+
+    if (tokenizer) {
+        TokenizerFiles theirs = tokenizer_files(*tokenizer, same_tokenizer ? file_of(imported, tokenizer_config_name) : "", model.seq);
+        result.files.merge(theirs.files);
+        result.no_tokenizer_json = theirs.problem;
+    }
+    if (same_tokenizer) {
+        result.files.insert(imported.begin(), imported.end()); // but for what is there already
+    } else if (tokenizer)
+        result.files[generation_name] = new_generation_config(tokens);
+    return result;
+}
+
+} // namespace trivium

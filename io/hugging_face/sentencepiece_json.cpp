@@ -1,0 +1,228 @@
+#include "io/hugging_face/sentencepiece_json.hpp"
+
+#include "base/units.hpp"
+#include "io/files/utf8.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+
+namespace trivium {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = SentencePieceModel::Kind;
+
+constexpr std::size_t longest_piece = 256; ///< in bytes; the time to order its merges grows with the square
+constexpr const char* space_mark = "\xe2\x96\x81"; // U+2581
+
+std::string with_spaces(const std::string& piece)
+{
+    std::string text;
+    for (std::size_t begin = 0;;) {
+        const std::size_t mark = piece.find(space_mark, begin);
+        text += piece.substr(begin, mark - begin);
+        if (mark == std::string::npos)
+            return text;
+        text += ' ';
+        begin = mark + std::string_view(space_mark).size();
+    }
+}
+
+/// Where characters of UTF-8 begin, and the end.
+std::vector<std::size_t> character_bounds(std::string_view text)
+{
+    std::vector<std::size_t> bounds;
+    for (std::size_t at = 0; at < text.size(); ++at)
+        if ((static_cast<unsigned char>(text[at]) & 0xc0) != 0x80)
+            bounds.push_back(at);
+    bounds.push_back(text.size());
+    return bounds;
+}
+
+/// Pieces that a text may be made of, by what they spell.
+using Spelled = std::unordered_map<std::string_view, float>;
+
+/// The last merge that SentencePiece makes where the whole text is this piece: at which byte; 0 where it does not make it.
+std::size_t last_merge(std::string_view piece, const Spelled& scores)
+{
+    std::vector<std::size_t> bounds = character_bounds(piece); // of the symbols
+    while (bounds.size() > 3) {
+        std::size_t best = 0;
+        float best_score = 0;
+        for (std::size_t i = 1; i + 1 < bounds.size(); ++i) { // the highest score, of equal ones the leftmost
+            const auto found = scores.find(piece.substr(bounds[i - 1], bounds[i + 1] - bounds[i - 1]));
+            if (found != scores.end() && (best == 0 || found->second > best_score)) {
+                best = i;
+                best_score = found->second;
+            }
+        }
+        if (best == 0)
+            return 0;
+        bounds.erase(bounds.begin() + static_cast<std::ptrdiff_t>(best));
+    }
+    return bounds.size() == 3 ? bounds[1] : 0;
+}
+
+/// All pairs that make a piece, the first merge of SentencePiece first. It merges by the piece alone, and of two places
+/// for one piece takes the left one; here pairs have ranks, so the pair that it takes in the piece itself comes first,
+/// then those whose left part is longer.
+Json merges_of(const std::vector<std::string_view>& by_score, const Spelled& scores)
+{
+    Json merges = Json::array();
+    for (const std::string_view piece : by_score) {
+        const std::vector<std::size_t> bounds = character_bounds(piece);
+        const std::size_t usual = last_merge(piece, scores);
+        const auto add = [&](std::size_t at) {
+            if (scores.contains(piece.substr(0, at)) && scores.contains(piece.substr(at)))
+                merges.push_back({piece.substr(0, at), piece.substr(at)});
+        };
+        if (usual > 0)
+            add(usual);
+        for (std::size_t i = bounds.size() - 1; i-- > 1;)
+            if (bounds[i] != usual)
+                add(bounds[i]);
+    }
+    return merges;
+}
+
+/// Why the model has no such form, or "".
+std::string obstacle(const SentencePieceModel& model, const std::vector<std::string>& pieces, const Spelled& scores)
+{
+    if (!model.is_bpe)
+        return "its pieces were not made by byte-pair encoding";
+    if (model.has_rules || model.space_as_suffix || !model.escape_whitespaces)
+        return "it changes text by rules of its own";
+    std::set<float> of_merges;
+    std::size_t count = 0;
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
+        const Kind kind = model.pieces[id].kind;
+        if (pieces[id].size() > longest_piece || first_invalid_utf8(pieces[id]) >= 0)
+            return "it has a piece that is very long, or not UTF-8";
+        if (kind == Kind::unused || (kind == Kind::user_defined && (model.add_dummy_prefix || model.remove_extra_whitespaces)))
+            return "it has pieces that are unused, or defined by its user";
+        if (kind != Kind::normal)
+            continue;
+        const std::vector<std::size_t> bounds = character_bounds(pieces[id]);
+        for (std::size_t i = 1; i < bounds.size(); ++i)
+            if (!scores.contains(std::string_view(pieces[id]).substr(bounds[i - 1], bounds[i] - bounds[i - 1])))
+                return "it has a piece with a character that is not a piece";
+        if (bounds.size() > 2) {
+            of_merges.insert(model.pieces[id].score);
+            ++count;
+        }
+    }
+    return of_merges.size() == count ? "" : "it has merges of equal score";
+}
+
+/// What happens to a text first.
+Json normalizer_of(const SentencePieceModel& model, bool every_byte)
+{
+    Json steps = Json::array();
+    const auto replace = [&](const char* kind, const char* what, const char* with) {
+        steps.push_back({{"type", "Replace"}, {"pattern", {{kind, what}}}, {"content", with}});
+    };
+    if (model.remove_extra_whitespaces) {
+        replace("Regex", "\\A +", "");
+        replace("Regex", " {2,}", " ");
+    }
+    if (model.add_dummy_prefix || !every_byte) // of these Tokenizer::encode takes U+2581 for a space, as SentencePiece does
+        replace("String", space_mark, " ");
+    if (model.remove_extra_whitespaces)
+        replace("Regex", " +\\z", "");
+    if (model.add_dummy_prefix)
+        steps.push_back({{"type", "Prepend"}, {"prepend", " "}});
+    return steps.empty() ? Json() : Json{{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+Json decoder_of(const SentencePieceModel& model)
+{
+    Json steps = Json::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+    if (model.add_dummy_prefix)
+        steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+    return {{"type", "Sequence"}, {"decoders", steps}};
+}
+
+/// The token `text` before each text.
+Json post_processor_of(const std::string& text, i64 id)
+{
+    const auto special = [&](int type) { return Json{{"SpecialToken", {{"id", text}, {"type_id", type}}}}; };
+    const auto sequence = [&](const char* name, int type) { return Json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+    return {{"type", "TemplateProcessing"}, {"single", Json::array({special(0), sequence("A", 0)})},
+            {"pair", Json::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
+            {"special_tokens", {{text, {{"id", text}, {"ids", {id}}, {"tokens", {text}}}}}}};
+}
+
+Json added_token(const std::string& text, i64 id, bool special)
+{
+    return {{"id", id}, {"content", text}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", special}};
+}
+
+} // namespace
+
+SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 first)
+{
+    std::vector<std::string> pieces;
+    i64 bytes = 0;
+    for (const SentencePieceModel::Piece& piece : model.pieces) {
+        pieces.push_back(piece.kind == Kind::normal || piece.kind == Kind::user_defined ? with_spaces(piece.text) : piece.text);
+        bytes += piece.kind == Kind::byte ? 1 : 0;
+    }
+    Spelled scores;
+    std::vector<std::string_view> by_score;
+    for (std::size_t id = 0; id < pieces.size(); ++id)
+        if (model.pieces[id].kind == Kind::normal && scores.emplace(pieces[id], model.pieces[id].score).second)
+            by_score.push_back(pieces[id]);
+    if (const std::string why = obstacle(model, pieces, scores); !why.empty())
+        return {"", why};
+    std::stable_sort(by_score.begin(), by_score.end(), [&](std::string_view a, std::string_view b) { return scores.at(a) > scores.at(b); });
+
+    Json added = Json::array(), unknown;
+    std::set<std::string_view> texts;
+    for (std::size_t id = 0; id < pieces.size(); ++id) {
+        const Kind kind = model.pieces[id].kind;
+        if (!texts.insert(pieces[id]).second)
+            return {"", "it has a piece twice"};
+        if (kind == Kind::unknown)
+            unknown = pieces[id];
+        if (kind == Kind::unknown || kind == Kind::control || kind == Kind::user_defined)
+            added.push_back(added_token(pieces[id], static_cast<i64>(id), kind != Kind::user_defined));
+    }
+    Json file{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
+    file["normalizer"] = normalizer_of(model, bytes == 256);
+    file["pre_tokenizer"] = nullptr;
+    file["post_processor"] = first < 0 ? Json() : post_processor_of(pieces.at(static_cast<std::size_t>(first)), first);
+    file["decoder"] = decoder_of(model);
+    Json bpe{{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", unknown}, {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
+             {"fuse_unk", true}, {"byte_fallback", bytes > 0}, {"ignore_merges", false}};
+    std::string text = file.dump(1);
+    text.resize(text.size() - 2); // "\n}"
+    std::string inner = bpe.dump(1);
+    inner.resize(inner.size() - 2);
+    // The vocabulary in the order of ids, for people.
+    std::string words;
+    for (std::size_t id = 0; id < pieces.size(); ++id)
+        words += (id == 0 ? "" : ",\n") + nlohmann::json(pieces[id]).dump() + ": " + std::to_string(id);
+    text += ",\n \"model\": " + inner + ",\n \"vocab\": {\n" + words + "\n },\n \"merges\": " + merges_of(by_score, scores).dump() + "\n}\n}\n";
+    return {text, ""};
+}
+
+SentencePieceModel byte_pieces()
+{
+    SentencePieceModel model;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        char text[8];
+        std::snprintf(text, sizeof text, "<0x%02X>", byte);
+        model.pieces.push_back({text, 0, Kind::byte});
+    }
+    model.pieces.push_back({"<s>", 0, Kind::control});
+    model.pieces.push_back({"</s>", 0, Kind::control});
+    model.is_bpe = model.byte_fallback = true;
+    model.add_dummy_prefix = model.remove_extra_whitespaces = false;
+    return model;
+}
+
+} // namespace trivium

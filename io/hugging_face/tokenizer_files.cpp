@@ -1,0 +1,98 @@
+#include "io/hugging_face/tokenizer_files.hpp"
+
+#include "base/check.hpp"
+#include "io/hugging_face/sentencepiece_json.hpp"
+#include "io/tokens/tokenizer_json.hpp"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A class of transformers that takes tokenizer.json as it stands; those named after models make their own rules.
+constexpr const char* plain_class = "PreTrainedTokenizerFast";
+
+/// How the tokenizer spells an id; "" where that is unknown.
+using SpellId = std::function<std::string(i64)>;
+
+SpellId spelling_of(const SentencePieceModel& model)
+{
+    return [&model](i64 id) { return model.pieces.at(static_cast<std::size_t>(id)).text; };
+}
+
+/// \pre `text` was parsed by parse_tokenizer_json
+SpellId spelling_of(const std::string& text)
+{
+    std::map<i64, std::string> added;
+    for (const nlohmann::json& token : nlohmann::json::parse(text).at("added_tokens"))
+        added[token.at("id").get<i64>()] = token.at("content").get<std::string>();
+    return [added](i64 id) { return added.contains(id) ? added.at(id) : ""; };
+}
+
+std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq)
+{
+    Json config{{"tokenizer_class", plain_class}};
+    for (const auto& [key, id] : {std::pair<const char*, i64>{"bos_token", tokenizer.bos()}, {"eos_token", tokenizer.eos()}})
+        if (const std::string text = spell(id); !text.empty())
+            config[key] = text;
+    config.update({{"clean_up_tokenization_spaces", false}, {"model_max_length", seq}, {"split_special_tokens", true}});
+    return config.dump(2) + "\n";
+}
+
+/// Theirs for a tokenizer.json that was made here.
+std::string adapted_config(const std::string& imported)
+{
+    Json config = Json::parse(imported);
+    for (const char* key : {"auto_map", "legacy", "sp_model_kwargs", "add_prefix_space", "vocab_file", "tokenizer_file"})
+        config.erase(key);
+    config["tokenizer_class"] = plain_class;
+    return config.dump(2) + "\n";
+}
+
+/// Whether by their settings a text begins with bos.
+bool begins_with_bos(const std::string& imported)
+{
+    if (imported.empty())
+        return false;
+    const Json config = Json::parse(imported);
+    if (const auto flag = config.find("add_bos_token"); flag != config.end() && flag->is_boolean())
+        return flag->get<bool>();
+    const auto name = config.find("tokenizer_class");
+    return name != config.end() && name->is_string() && name->get<std::string>().starts_with("Llama");
+}
+
+TokenizerFiles of_pieces(const Tokenizer& tokenizer, const SentencePieceModel& model, const std::string& imported, i64 seq)
+{
+    const SentencePieceJson json = print_sentencepiece_json(model, begins_with_bos(imported) ? tokenizer.bos() : -1);
+    TokenizerFiles result;
+    result.problem = json.reason;
+    if (!json.text.empty()) {
+        result.files["tokenizer.json"] = json.text;
+        result.files["tokenizer_config.json"] = imported.empty() ? new_config(tokenizer, spelling_of(model), seq) : adapted_config(imported);
+    } else if (!imported.empty())
+        result.files["tokenizer_config.json"] = imported;
+    return result;
+}
+
+} // namespace
+
+TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& imported, i64 seq)
+{
+    const std::string& model = tokenizer.model();
+    if (model == "bytes")
+        return of_pieces(tokenizer, byte_pieces(), imported, seq);
+    if (looks_like_tokenizer_json(model))
+        return {{{"tokenizer.json", model}, {"tokenizer_config.json", imported.empty() ? new_config(tokenizer, spelling_of(model), seq) : imported}}, ""};
+    const SentencePieceModel pieces = parse_sentencepiece_model(model, tokenizer.name());
+    TokenizerFiles result = of_pieces(tokenizer, pieces, imported, seq);
+    result.files["tokenizer.model"] = model;
+    return result;
+}
+
+bool is_bytes_json(const std::string& text) { return text == print_sentencepiece_json(byte_pieces()).text; }
+
+} // namespace trivium

@@ -1,0 +1,310 @@
+#include "io/report/chart.hpp"
+
+#include "base/check.hpp"
+#include "io/report/axis.hpp"
+#include "io/report/markup.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <tuple>
+
+namespace trivium {
+
+namespace {
+
+using Points = std::vector<ChartPoint>;
+using Form = ChartSeries::Form;
+
+std::string number(double value)
+{
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", value);
+    return text;
+}
+
+/// What of the values the vertical axis shows.
+Axis vertical_axis(const Chart& chart)
+{
+    double low = std::numeric_limits<double>::infinity(), high = -low;
+    const auto widen = [&](double y) {
+        low = std::min(low, y);
+        high = std::max(high, y);
+    };
+    for (const ChartSeries& series : chart.series) {
+        if (series.points.empty())
+            continue;
+        std::vector<double> values;
+        for (const ChartPoint& p : series.points)
+            values.push_back(p.y);
+        std::sort(values.begin(), values.end());
+        const double part = series.form == Form::raw ? 0.002 : 0, last = static_cast<double>(values.size() - 1);
+        widen(values[static_cast<std::size_t>(part * last)]);
+        widen(values[static_cast<std::size_t>(std::ceil((1 - part) * last))]);
+        if (!chart.from_zero) // a loss falls from its first value
+            widen(series.points.front().y);
+    }
+    Axis axis = nice_axis(chart.from_zero ? std::min(0.0, low) : low, high, chart.height >= 350 ? 6 : 4);
+    if (chart.from_zero && low >= 0)
+        axis.low = 0;
+    return axis;
+}
+
+Axis horizontal_axis(const Chart& chart)
+{
+    double first = std::numeric_limits<double>::infinity(), last = -first;
+    for (const ChartSeries& series : chart.series)
+        for (const ChartPoint& p : series.points) {
+            first = std::min(first, p.x);
+            last = std::max(last, p.x);
+        }
+    TRV_CHECK(first <= last, "a chart without a point");
+    if (chart.range)
+        std::tie(first, last) = *chart.range;
+    Axis axis = nice_axis(first, last, chart.width >= 700 ? 8 : 5);
+    if (first >= 0 && first < 0.1 * last)
+        first = 0;
+    if (last > first) { // the lines end at the frame
+        axis.low = first;
+        axis.high = last;
+    }
+    return axis;
+}
+
+/// The chart under construction: data coordinates in, SVG out.
+class Plot {
+public:
+    explicit Plot(const Chart& chart)
+        : chart_(chart), x_(horizontal_axis(chart)), y_(vertical_axis(chart)), left_(chart.y_label.empty() ? 50 : 64),
+          right_(chart.width - 20), top_(chart.title.empty() ? 26 : 44), bottom_(chart.height - (chart.x_label.empty() ? 28 : 48))
+    {
+    }
+
+    double place_x(double x) const { return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_); }
+    double place_y(double y) const
+    {
+        const double share = std::clamp((y - y_.low) / (y_.high - y_.low), 0.0, 1.0); // spikes past the axis stay at its edge
+        return bottom_ - share * (bottom_ - top_);
+    }
+
+    void frame()
+    {
+        for (double y = y_.low; y <= y_.high + y_.tick / 2; y += y_.tick) {
+            const double at = place_y(y);
+            line("grid", left_, right_, at, at);
+            text("tick", left_ - 8, at, tick_label(std::abs(y) < y_.tick / 2 ? 0 : y, y_.tick), " dy=\"0.35em\" text-anchor=\"end\"");
+        }
+        for (double x = std::ceil(x_.low / x_.tick - 1e-9) * x_.tick; x <= x_.high + 1e-9 * std::abs(x_.high); x += x_.tick) {
+            const double at = place_x(x);
+            line("axis", at, at, bottom_, bottom_ + 5);
+            text("tick", at, bottom_ + 19, tick_label(std::abs(x) < x_.tick / 2 ? 0 : x, x_.tick), " text-anchor=\"middle\"");
+        }
+        line("axis", left_, right_, bottom_, bottom_);
+        if (!chart_.title.empty())
+            text("title", left_, 26, chart_.title);
+        if (!chart_.x_label.empty())
+            text("label", (left_ + right_) / 2, chart_.height - 10, chart_.x_label, " text-anchor=\"middle\"");
+        const std::string middle = number((top_ + bottom_) / 2);
+        if (!chart_.y_label.empty())
+            text("label", 16, (top_ + bottom_) / 2, chart_.y_label, str(" text-anchor=\"middle\" transform=\"rotate(-90 16 ", middle, ")\""));
+    }
+
+    void draw(const ChartSeries& series)
+    {
+        const std::string colour = str("c", series.colour);
+        const Points points = thinned(series.points, series.form == Form::dots ? 4 : 1);
+        if (series.form == Form::dots) {
+            for (const ChartPoint& p : points)
+                dot(colour, place_x(p.x), place_y(p.y), str(series.name, " at ", p.x, ": ", p.y));
+            return;
+        }
+        std::string path;
+        for (const ChartPoint& p : points)
+            path += str(path.empty() ? "M" : "L", number(place_x(p.x)), ",", number(place_y(p.y)));
+        if (!path.empty())
+            add(str("<path class=\"", series.form == Form::raw ? "raw " : "line ", colour, "\" d=\"", path, "\"/>"));
+    }
+
+    void mark(const ChartMark& mark)
+    {
+        const double at = place_x(mark.x);
+        if (at < left_ - 0.5 || at > right_ + 0.5)
+            return;
+        const bool restart = mark.kind == ChartMark::Kind::restart;
+        double& before = last_mark_[restart ? 0 : 1];
+        if (std::abs(at - before) < 3) // they would run into one another
+            return;
+        before = at;
+        const std::string colour = mark.colour < 0 ? "" : str(" c", mark.colour);
+        add(str("<line class=\"", restart ? "restart" : "skipped", colour, "\" x1=\"", number(at), "\" x2=\"", number(at), "\" y1=\"",
+                number(restart ? top_ : bottom_ - 8), "\" y2=\"", number(bottom_), "\"><title>", markup_text(mark.hint), "</title></line>"));
+        if (!mark.label.empty() && at >= label_end_ && at + width_of(mark.label) < right_) {
+            text("tick", at + 4, top_ + 12, mark.label);
+            label_end_ = at + width_of(mark.label) + 12;
+        }
+    }
+
+    /// In one row above the lines where it fits, else a box at the right, where a falling curve is not.
+    void legend()
+    {
+        std::vector<Entry> entries;
+        const auto known = [&](const std::string& name) {
+            return std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.text == name; });
+        };
+        for (const ChartSeries& series : chart_.series)
+            if (!series.name.empty() && !series.points.empty() && !known(series.name))
+                entries.push_back({series.name, str("c", series.colour), series.form == Form::dots ? Entry::dot : Entry::line});
+        for (const auto& [kind, name] : {std::pair{ChartMark::Kind::restart, "restart"}, std::pair{ChartMark::Kind::skipped, "skipped step"}})
+            if (chart_.explains_marks && std::any_of(chart_.marks.begin(), chart_.marks.end(), [&, k = kind](const ChartMark& m) { return m.kind == k; }))
+                entries.push_back({name, name[0] == 'r' ? "restart" : "skipped", Entry::upright});
+        double width = 0, widest = 0;
+        for (const Entry& entry : entries) {
+            width += 42 + width_of(entry.text);
+            widest = std::max(widest, width_of(entry.text));
+        }
+        if (const double room = right_ - left_ - 10 * static_cast<double>(chart_.title.size()); width <= room) {
+            double x = right_ - width;
+            for (const Entry& entry : entries) {
+                symbol(entry, x + 12, top_ - 14);
+                x += 42 + width_of(entry.text);
+            }
+            return;
+        }
+        const double x = right_ - widest - 52;
+        add(str("<rect class=\"legend\" x=\"", number(x), "\" y=\"", number(top_ + 4), "\" width=\"", number(widest + 48), "\" height=\"",
+                18 * entries.size() + 12, "\" rx=\"4\"/>"));
+        for (std::size_t i = 0; i < entries.size(); ++i)
+            symbol(entries[i], x + 8, top_ + 20 + 18 * static_cast<double>(i));
+    }
+
+    std::string svg(const std::string& style) const
+    {
+        return str("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"", markup_text(chart_.title), "\" width=\"", chart_.width, "\" height=\"", chart_.height,
+                   "\" viewBox=\"0 0 ", chart_.width, " ", chart_.height, "\">\n", style.empty() ? "" : "<style>" + style + "</style>\n",
+                   "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", body_, "</svg>\n");
+    }
+
+private:
+    struct Entry {
+        std::string text, colour;
+        enum { line, dot, upright } symbol;
+    };
+
+    static double width_of(const std::string& text) { return 6.6 * static_cast<double>(text.size()); }
+
+    void add(const std::string& element) { body_ += element + "\n"; }
+
+    void line(const std::string& classes, double x1, double x2, double y1, double y2)
+    {
+        add(str("<line class=\"", classes, "\" x1=\"", number(x1), "\" x2=\"", number(x2), "\" y1=\"", number(y1), "\" y2=\"", number(y2), "\"/>"));
+    }
+
+    void text(const char* classes, double x, double y, const std::string& content, const std::string& attributes = "")
+    {
+        add(str("<text class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y), "\"", attributes, ">", markup_text(content), "</text>"));
+    }
+
+    void dot(const std::string& colour, double x, double y, const std::string& hint)
+    {
+        add(str("<circle class=\"dot ", colour, "\" cx=\"", number(x), "\" cy=\"", number(y), "\" r=\"3.5\"><title>", markup_text(hint), "</title></circle>"));
+    }
+
+    void symbol(const Entry& entry, double x, double y)
+    {
+        if (entry.symbol == Entry::line)
+            line("line " + entry.colour, x, x + 22, y, y);
+        else if (entry.symbol == Entry::dot)
+            dot(entry.colour, x + 11, y, entry.text);
+        else
+            line(entry.colour, x + 11, x + 11, y - 7, y + 7);
+        text("tick", x + 28, y, entry.text, " dy=\"0.35em\"");
+    }
+
+    /// Of each `pixels` wide column the least and the greatest value.
+    Points thinned(const Points& points, double pixels) const
+    {
+        const auto column_of = [&](const ChartPoint& p) { return std::floor(place_x(p.x) / pixels); };
+        Points result;
+        for (auto begin = points.begin(); begin != points.end();) {
+            const double column = column_of(*begin);
+            const auto end = std::find_if(begin, points.end(), [&](const ChartPoint& p) { return column_of(p) != column; });
+            auto [first, second] = std::minmax_element(begin, end, [](const ChartPoint& p, const ChartPoint& q) { return p.y < q.y; });
+            if (second < first)
+                std::swap(first, second);
+            result.push_back(*first);
+            if (second != first)
+                result.push_back(*second);
+            begin = end;
+        }
+        return result;
+    }
+
+    const Chart& chart_;
+    Axis x_, y_;
+    double left_, right_, top_, bottom_; ///< of the frame, pixels
+    double label_end_ = 0;               ///< where the last label of a mark ends
+    double last_mark_[2] = {-1e9, -1e9}; ///< where the last one of each kind stands
+    std::string body_;
+};
+
+} // namespace
+
+const ChartPalette& light_palette()
+{
+    // Lines that stay apart for colour-blind eyes (Okabe and Ito, 2008).
+    static const ChartPalette palette{"#ffffff", "#e6e8eb", "#6b7280", "#1f2937", "#565e6b", "#b91c1c",
+                                      {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"}};
+    return palette;
+}
+
+const ChartPalette& dark_palette()
+{
+    static const ChartPalette palette{"#1b1f24", "#2f353d", "#8b949e", "#e6e9ed", "#a3abb5", "#ff7b72",
+                                      {"#58b0ea", "#ff9248", "#37c99b", "#e7a3cb", "#f2c14e", "#a5d8f7", "#c3c8ce"}};
+    return palette;
+}
+
+std::string chart_style(const ChartPalette& palette)
+{
+    std::string css = str(".chart{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}.ground{fill:", palette.ground, "}.grid{stroke:",
+                          palette.grid, "}.axis{stroke:", palette.axis, "}.tick{font-size:12px;fill:", palette.faint, "}.label{font-size:13px;fill:",
+                          palette.faint, "}.title{font-size:15px;font-weight:600;fill:", palette.text, "}.legend{fill:", palette.ground,
+                          ";fill-opacity:.85;stroke:", palette.grid, "}.raw{fill:none;stroke-width:1;opacity:.3}.line{fill:none;stroke-width:2;"
+                          "stroke-linejoin:round}.dot{stroke-width:2;fill:", palette.ground, "}.restart{stroke:", palette.axis,
+                          ";stroke-width:1.2;stroke-dasharray:4 4}.skipped{stroke:", palette.warning, ";stroke-width:2}");
+    for (std::size_t i = 0; i < palette.lines.size(); ++i)
+        css += str(".c", i, "{stroke:", palette.lines[i], "}");
+    return css;
+}
+
+std::string chart_svg(const Chart& chart, const std::string& style)
+{
+    Plot plot(chart);
+    plot.frame();
+    for (const ChartMark& mark : chart.marks)
+        plot.mark(mark);
+    for (const Form form : {Form::raw, Form::line, Form::dots}) // what is thin lies below
+        for (const ChartSeries& series : chart.series)
+            if (series.form == form)
+                plot.draw(series);
+    plot.legend();
+    return plot.svg(style);
+}
+
+std::vector<ChartPoint> smoothed(std::vector<ChartPoint> points, std::size_t width)
+{
+    const auto size = static_cast<std::ptrdiff_t>(points.size()), half = static_cast<std::ptrdiff_t>(width / 2);
+    std::vector<double> sums(points.size() + 1, 0);
+    for (std::size_t i = 0; i < points.size(); ++i)
+        sums[i + 1] = sums[i] + points[i].y;
+    for (std::ptrdiff_t i = 0; i < size; ++i) {
+        // Symmetric at the steep start, where one side would bend the curve; cut off at the flat end.
+        const std::ptrdiff_t reach = std::min(half, i), begin = i - reach, end = std::min(size, i + reach + 1);
+        const double sum = sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+        points[static_cast<std::size_t>(i)].y = sum / static_cast<double>(end - begin);
+    }
+    return points;
+}
+
+} // namespace trivium

@@ -1,0 +1,54 @@
+#include "io/tokens/corpus_report.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+void CorpusReport::skip(const Skipped& kind, const std::string& path)
+{
+    auto known = std::find_if(skipped.begin(), skipped.end(), [&](const Skipped& each) { return each.what == kind.what; });
+    if (known == skipped.end()) {
+        known = skipped.insert(known, kind);
+        known->example = path;
+    }
+    ++known->count;
+}
+
+std::string describe_read(const CorpusReport& report)
+{
+    constexpr std::size_t most_kinds = 8;
+    std::vector<std::pair<std::string, CorpusReport::Read>> kinds(report.read.begin(), report.read.end());
+    std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second.files > b.second.files; });
+    std::string text;
+    i64 others = 0;
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+        const auto& [suffix, read] = kinds[i];
+        if (i >= most_kinds) {
+            others += read.files;
+            continue;
+        }
+        text += text.empty() ? "" : ", ";
+        text += suffix.empty() ? counted_in_groups(read.files, "file") + " without a suffix" : str(format_count(read.files), " ", suffix);
+        if (read.documents != read.files)
+            text += str(" (", counted_in_groups(read.documents, "document"), ")");
+    }
+    if (others > 0)
+        text += str(", ", counted_in_groups(others, "file"), " of ", kinds.size() - most_kinds, " other kinds");
+    return text.empty() ? "no file" : text;
+}
+
+std::vector<std::string> describe_skipped(const CorpusReport& report)
+{
+    std::vector<std::string> lines;
+    for (const CorpusReport::Skipped& kind : report.skipped) {
+        const bool one = kind.count == 1;
+        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_of_several, one ? ", " : ", such as ", kind.example,
+                            kind.remedy.empty() ? "" : "; ", kind.remedy));
+    }
+    return lines;
+}
+
+} // namespace trivium

@@ -1,0 +1,324 @@
+#include "io/tokens/token_store.hpp"
+
+#include "base/activity.hpp"
+#include "base/check.hpp"
+#include "io/files/blocks.hpp"
+#include "io/files/files.hpp"
+#include "io/files/hash.hpp"
+#include "io/files/hdf5.hpp"
+#include "io/files/seal.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+namespace trivium {
+
+namespace {
+
+constexpr const char* kind = "Trivium token store";
+constexpr const char* make_it_again = "copy it again whole, or make it again with `trivium data tokenize`";
+constexpr i64 version = 2;
+constexpr i64 copied_at_once = i64{4} << 20; ///< elements
+constexpr Bytes hashed_block = Bytes{256} << 10; ///< what a sample may read for the sake of its hash
+constexpr Bytes largest_block = Bytes{1} << 30;
+
+constexpr Bytes width_for(i64 vocab) { return vocab <= 65536 ? 2 : 4; }
+constexpr h5::Type type_for(i64 vocab) { return vocab <= 65536 ? h5::Type::u16 : h5::Type::u32; }
+
+} // namespace
+
+// ---- writing
+
+struct TokenStoreWriter::Impl {
+    Impl(std::string path_, const Tokenizer& tokenizer)
+        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())), raw_offsets(str(path, ".offsets-", ::getpid())),
+          vocab(tokenizer.vocab_size()), eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
+          token_file(PlainFile::open_to_write(make_parent(raw_tokens))), token_blocks(token_file, 0, hashed_block), offset_file(raw_offsets)
+    {
+    }
+    ~Impl()
+    {
+        ::unlink(raw_tokens.c_str());
+        ::unlink(raw_offsets.c_str());
+    }
+
+    static const std::string& make_parent(const std::string& path)
+    {
+        const std::size_t slash = path.rfind('/');
+        if (slash != std::string::npos && slash > 0)
+            make_folders(path.substr(0, slash));
+        return path;
+    }
+
+    void put(std::span<const i32> ids)
+    {
+        narrow.clear();
+        for (const i32 id : ids) {
+            TRV_CHECK(id >= 0 && id < vocab, "token ", id, " of a vocabulary of ", vocab);
+            narrow.push_back(static_cast<char>(id & 0xff));
+            narrow.push_back(static_cast<char>(id >> 8 & 0xff));
+            if (width_for(vocab) == 4) {
+                narrow.push_back(static_cast<char>(id >> 16 & 0xff));
+                narrow.push_back(static_cast<char>(id >> 24 & 0xff));
+            }
+        }
+        token_blocks.write(reinterpret_cast<const std::byte*>(narrow.data()), static_cast<Bytes>(narrow.size()));
+        tokens += static_cast<i64>(ids.size());
+    }
+
+    /// Copies a raw file of `count` elements into a dataset, block by block.
+    static void copy(const std::string& raw, h5::Dataset dataset, i64 count, h5::Type type)
+    {
+        std::ifstream file(raw, std::ios::binary);
+        std::vector<char> block(static_cast<std::size_t>(std::min(count, copied_at_once) * h5::size_of(type)));
+        for (i64 begin = 0; begin < count; begin += copied_at_once) {
+            const i64 size = std::min(copied_at_once, count - begin);
+            if (!file.read(block.data(), static_cast<std::streamsize>(size * h5::size_of(type))))
+                throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use", "run the command again"});
+            dataset.write(begin, size, type, block.data());
+        }
+    }
+
+    std::string path, raw_tokens, raw_offsets;
+    i64 vocab;
+    i32 eos;
+    std::string fingerprint, model;
+    // HDF5's contiguous layout wants the size beforehand, so the tokens wait in raw files beside the store.
+    PlainFile token_file;
+    BlockWriter token_blocks;
+    FileWriter offset_file;
+    std::string narrow;
+    i64 tokens = 0, documents = 0;
+    Bytes text_bytes = 0;
+};
+
+TokenStoreWriter::TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer)
+    : impl_(std::make_unique<Impl>(path, tokenizer))
+{
+}
+TokenStoreWriter::TokenStoreWriter(TokenStoreWriter&&) noexcept = default;
+TokenStoreWriter::~TokenStoreWriter() = default;
+
+void TokenStoreWriter::add(std::span<const i32> ids, Bytes text_bytes)
+{
+    impl_->offset_file.write(&impl_->tokens, sizeof impl_->tokens);
+    impl_->put(ids);
+    impl_->put({&impl_->eos, 1});
+    ++impl_->documents;
+    impl_->text_bytes += text_bytes;
+}
+
+void TokenStoreWriter::finish()
+{
+    Impl& w = *impl_;
+    if (w.documents == 0)
+        throw UserError({w.path, "there is no document to store", "the input has no text", "name files with text"});
+    w.offset_file.write(&w.tokens, sizeof w.tokens);
+    w.token_blocks.finish();
+    w.token_file.close();
+    w.offset_file.close();
+    replace_file(w.path, [&](const std::string& temporary) {
+        h5::File file = h5::File::create(temporary, {.reserved = seal_bytes});
+        file.set("vocab", w.vocab);
+        file.set("eos", static_cast<i64>(w.eos));
+        file.set("tokens", w.tokens);
+        file.set("documents", w.documents);
+        file.set("text_bytes", w.text_bytes);
+        file.set("tokenizer", w.fingerprint);
+        file.set("block_bytes", hashed_block);
+        file.write_bytes("tokenizer_model", w.model);
+        const std::vector<u64>& hashes = w.token_blocks.hashes();
+        const auto blocks = static_cast<i64>(hashes.size());
+        file.create_dataset("token_hashes", h5::Type::u64, {blocks}).write(0, blocks, h5::Type::u64, hashes.data());
+        const h5::Type type = type_for(w.vocab);
+        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", h5::Type::i64, {w.documents + 1}), w.documents + 1, h5::Type::i64);
+        h5::Dataset tokens = file.create_dataset("tokens", type, {w.tokens});
+        const Bytes begin = tokens.file_offset();
+        Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
+        file.close();
+        // The tokens have hashes of their own: they are many, and read as they are needed.
+        seal_file(temporary, kind, version, begin, w.tokens * h5::size_of(type));
+    });
+}
+
+i64 TokenStoreWriter::tokens() const { return impl_->tokens; }
+i64 TokenStoreWriter::documents() const { return impl_->documents; }
+Bytes TokenStoreWriter::text_bytes() const { return impl_->text_bytes; }
+
+// ---- reading
+
+struct TokenStore::Impl {
+    ~Impl()
+    {
+        if (map != nullptr)
+            ::munmap(map, map_bytes);
+    }
+
+    [[noreturn]] void damaged(const std::string& problem) const
+    {
+        throw UserError({path, problem, "the token store is damaged", make_it_again});
+    }
+
+    void map_file(const h5::Dataset& data, const h5::Dataset& document_offsets)
+    {
+        const Bytes begin = data.file_offset(), end = begin + size * width;
+        const Bytes offsets_end = document_offsets.file_offset() + document_offsets.count() * 8;
+        if (begin < 0 || end > file_bytes || offsets_end > file_bytes)
+            damaged(str("ends after ", file_bytes, " bytes; its tokens reach to ", std::max(end, offsets_end)));
+        const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (descriptor < 0)
+            throw_errno(path, "open");
+        map_bytes = static_cast<std::size_t>(end);
+        void* mapped = ::mmap(nullptr, map_bytes, PROT_READ, MAP_SHARED, descriptor, 0);
+        ::close(descriptor);
+        if (mapped == MAP_FAILED)
+            throw_errno(path, "map");
+        map = mapped;
+        tokens = static_cast<const unsigned char*>(map) + begin;
+    }
+
+    /// Of the tokens' bytes.
+    void check_block(i64 block) const
+    {
+        std::atomic<bool>& known = checked[static_cast<std::size_t>(block)];
+        if (known.load(std::memory_order_relaxed))
+            return;
+        const Bytes begin = block * block_bytes, bytes = std::min(block_bytes, size * width - begin);
+        if (hash_block(tokens + begin, bytes) != hashes[static_cast<std::size_t>(block)])
+            damaged(str("its tokens ", begin / width, " to ", (begin + bytes) / width - 1, " are not the ones that were written (their hash differs)"));
+        known.store(true, std::memory_order_relaxed);
+        Activity::of_process().advance();
+    }
+
+    void check_tokens(i64 begin, i64 count) const
+    {
+        for (i64 block = begin * width / block_bytes; block * block_bytes < (begin + count) * width; ++block)
+            check_block(block);
+    }
+
+    i32 token(i64 at) const
+    {
+        const unsigned char* bytes = tokens + at * width; // little-endian, of any alignment
+        return width == 2 ? bytes[0] | bytes[1] << 8
+                          : static_cast<i32>(bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<u64>(bytes[3]) << 24);
+    }
+
+    std::string path, fingerprint, model;
+    i64 size = 0, vocab = 0, documents = 0;
+    i32 eos = 0;
+    Bytes text_bytes = 0, file_bytes = 0, width = 2, block_bytes = 0;
+    std::vector<i64> offsets; ///< documents + 1
+    std::vector<u64> hashes;  ///< of blocks
+    std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were read and are good
+    void* map = nullptr;
+    std::size_t map_bytes = 0;
+    const unsigned char* tokens = nullptr; ///< in the map
+};
+
+TokenStore::TokenStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TokenStore::TokenStore(TokenStore&&) noexcept = default;
+TokenStore& TokenStore::operator=(TokenStore&&) noexcept = default;
+TokenStore::~TokenStore() = default;
+
+TokenStore TokenStore::open(const std::string& path)
+{
+    auto impl = std::make_unique<Impl>();
+    Impl& s = *impl;
+    s.path = path;
+    check_seal(path, {kind, version, make_it_again, "tokenize the text again: `trivium data tokenize`"});
+    s.file_bytes = file_size(path);
+    try {
+        const h5::File file = h5::File::open(path);
+        s.vocab = file.get_integer("vocab");
+        s.documents = file.get_integer("documents");
+        s.text_bytes = file.get_integer("text_bytes");
+        s.size = file.get_integer("tokens");
+        const i64 eos = file.get_integer("eos");
+        s.fingerprint = file.get_string("tokenizer");
+        s.block_bytes = file.get_integer("block_bytes");
+        s.model = file.read_bytes("tokenizer_model");
+        if (s.vocab <= 0 || s.vocab > (i64{1} << 31) - 1 || eos < 0 || eos >= s.vocab || s.documents <= 0 || s.size < s.documents ||
+            s.size > s.file_bytes || s.documents > s.file_bytes || s.text_bytes < 0 || s.block_bytes < 4 || s.block_bytes > largest_block || s.block_bytes % 4 != 0)
+            s.damaged("has numbers that make no sense");
+        s.eos = static_cast<i32>(eos);
+        s.width = width_for(s.vocab);
+        const i64 blocks = ceil_div(s.size * s.width, s.block_bytes);
+        const h5::Dataset tokens = file.dataset("tokens"), offsets = file.dataset("document_offsets"), hashes = file.dataset("token_hashes");
+        if (tokens.shape() != std::vector<i64>{s.size} || tokens.type() != type_for(s.vocab) ||
+            offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != h5::Type::i64 ||
+            hashes.shape() != std::vector<i64>{blocks} || hashes.type() != h5::Type::u64)
+            s.damaged("its datasets have another size or type than its attributes say");
+        s.map_file(tokens, offsets);
+        s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
+        offsets.read(0, s.documents + 1, h5::Type::i64, s.offsets.data());
+        s.hashes.resize(static_cast<std::size_t>(blocks));
+        hashes.read(0, blocks, h5::Type::u64, s.hashes.data());
+        s.checked = std::make_unique<std::atomic<bool>[]>(s.hashes.size());
+    } catch (const IoError& error) { // HDF5 could not make sense of some bytes of it
+        s.damaged(error.what());
+    }
+    if (s.offsets.front() != 0 || s.offsets.back() != s.size || !std::is_sorted(s.offsets.begin(), s.offsets.end()))
+        s.damaged("its document offsets are out of order");
+    return TokenStore(std::move(impl));
+}
+
+i64 TokenStore::size() const { return impl_->size; }
+i64 TokenStore::vocab() const { return impl_->vocab; }
+i64 TokenStore::documents() const { return impl_->documents; }
+Bytes TokenStore::text_bytes() const { return impl_->text_bytes; }
+Bytes TokenStore::file_bytes() const { return impl_->file_bytes; }
+i32 TokenStore::eos() const { return impl_->eos; }
+const std::string& TokenStore::path() const { return impl_->path; }
+std::string TokenStore::content() const { return str(impl_->size, " tokens, ", hex(tokens_hash())); }
+const std::string& TokenStore::fingerprint() const { return impl_->fingerprint; }
+
+i64 TokenStore::document_begin(i64 d) const
+{
+    TRV_CHECK(d >= 0 && d <= documents(), "document ", d, " of ", documents());
+    return impl_->offsets[static_cast<std::size_t>(d)];
+}
+
+i32 TokenStore::token(i64 at) const
+{
+    TRV_EXPECT(at >= 0 && at < size(), "token ", at, " of ", size());
+    impl_->check_tokens(at, 1);
+    return impl_->token(at);
+}
+
+void TokenStore::read(i64 begin, i64 count, i32* out) const
+{
+    TRV_CHECK(begin >= 0 && count >= 0 && count <= size() && begin <= size() - count, "tokens ", begin, " + ", count, " of ", size());
+    impl_->check_tokens(begin, count);
+    const i64 vocab = impl_->vocab;
+    bool all_known = true;
+    for (i64 i = 0; i < count; ++i) {
+        out[i] = impl_->token(begin + i);
+        all_known &= out[i] >= 0 && out[i] < vocab;
+    }
+    if (!all_known) // it would be an index past the embedding table
+        impl_->damaged(str("has a token beyond its vocabulary of ", vocab, ", near token ", begin));
+}
+
+std::unique_ptr<Tokenizer> TokenStore::tokenizer() const { return tokenizer_from_model(impl_->model, impl_->path); }
+
+u64 TokenStore::tokens_hash() const
+{
+    return hash_block(impl_->hashes.data(), static_cast<Bytes>(impl_->hashes.size() * sizeof(u64)));
+}
+
+void TokenStore::verify(i64 part, i64 parts) const
+{
+    TRV_CHECK(part >= 0 && part < parts, "part ", part, " of ", parts);
+    for (auto block = static_cast<std::size_t>(part); block < impl_->hashes.size(); block += static_cast<std::size_t>(parts))
+        impl_->check_block(static_cast<i64>(block));
+    const std::unique_ptr<Tokenizer> words = tokenizer();
+    if (words->fingerprint() != impl_->fingerprint || words->vocab_size() != impl_->vocab)
+        impl_->damaged("its tokenizer is not the one that was written");
+}
+
+} // namespace trivium

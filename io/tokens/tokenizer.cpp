@@ -1,0 +1,201 @@
+#include "io/tokens/tokenizer.hpp"
+
+#include "base/check.hpp"
+#include "io/tokens/byte_bpe.hpp"
+#include "io/files/files.hpp"
+#include "io/files/hash.hpp"
+#include "io/tokens/plain_status.hpp"
+#include "io/tokens/tokenizer_json.hpp"
+
+#include <cstdio>
+#include <sentencepiece_processor.h>
+
+namespace trivium {
+
+namespace {
+
+constexpr std::string_view space_mark = "\xe2\x96\x81"; // U+2581, how SentencePiece spells a space
+constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
+constexpr std::size_t long_text = std::size_t{64} << 10;
+
+class ByteTokenizer final : public Tokenizer {
+public:
+    i64 vocab_size() const override { return 258; }
+    i32 bos() const override { return 256; }
+    i32 eos() const override { return 257; }
+    std::string name() const override { return "bytes"; }
+    std::string fingerprint() const override { return "bytes"; }
+    const std::string& model() const override { return model_; }
+
+    std::vector<i32> encode(std::string_view text) const override
+    {
+        std::vector<i32> ids;
+        ids.reserve(text.size());
+        for (const char c : text)
+            ids.push_back(static_cast<unsigned char>(c));
+        return ids;
+    }
+
+    std::string decode(std::span<const i32> ids) const override
+    {
+        std::string text;
+        text.reserve(ids.size());
+        for (const i32 id : ids) {
+            if (id >= 0 && id < 256)
+                text += static_cast<char>(id);
+            else if (id != bos() && id != eos())
+                text += replacement;
+        }
+        return text;
+    }
+
+private:
+    std::string model_ = "bytes";
+};
+
+class SentencePieceTokenizer final : public Tokenizer {
+public:
+    SentencePieceTokenizer(std::string model, const std::string& place) : model_(std::move(model))
+    {
+        const auto bad = [&](const std::string& problem, const std::string& reason) {
+            throw UserError({place, problem, reason, "give a SentencePiece model, such as `trivium data tokenizer` makes, a tokenizer.json, or \"bytes\""});
+        };
+        if (model_.empty())
+            bad("is not a SentencePiece model", "the file is empty");
+        const auto status = processor_.LoadFromSerializedProto(model_);
+        if (!status.ok())
+            bad("is not a SentencePiece model", plain_status(status.ToString()));
+        const i32 size = processor_.GetPieceSize();
+        if (processor_.eos_id() < 0 || processor_.eos_id() >= size)
+            bad("has no end-of-text token", "its eos id is not set");
+        pieces_.reserve(static_cast<std::size_t>(size));
+        bool every_byte = true;
+        for (i32 id = 0; id < size; ++id)
+            pieces_.push_back(piece_text(id));
+        for (int byte = 0; byte < 256; ++byte)
+            every_byte = every_byte && byte_id(byte) >= 0;
+        const std::vector<int> probe = processor_.EncodeAsIds("a");
+        dummy_prefix_ = !probe.empty() && processor_.IdToPiece(probe[0]).starts_with(space_mark);
+        exact_ = every_byte && !dummy_prefix_;
+        fingerprint_ = str("sentencepiece:", hex(hash_bytes(model_)));
+    }
+
+    i64 vocab_size() const override { return static_cast<i64>(pieces_.size()); }
+    i32 bos() const override { return processor_.bos_id() < 0 ? eos() : processor_.bos_id(); }
+    i32 eos() const override { return processor_.eos_id(); }
+    std::string name() const override { return str("sentencepiece, ", pieces_.size(), " words"); }
+    std::string fingerprint() const override { return fingerprint_; }
+    const std::string& model() const override { return model_; }
+
+    std::vector<i32> encode(std::string_view text) const override
+    {
+        std::vector<i32> ids;
+        if (!exact_) { // someone else's model: as SentencePiece does it
+            append(text, ids);
+            return ids;
+        }
+        // A literal U+2581 would come back as a space, so it goes in as its three bytes.
+        for (std::size_t begin = 0; begin <= text.size();) {
+            const std::size_t mark = text.find(space_mark, begin);
+            append_in_blocks(text.substr(begin, mark - begin), ids);
+            if (mark == std::string_view::npos)
+                break;
+            for (const char c : space_mark)
+                ids.push_back(byte_id(static_cast<unsigned char>(c)));
+            begin = mark + space_mark.size();
+        }
+        return ids;
+    }
+
+    std::string decode(std::span<const i32> ids) const override
+    {
+        std::string text;
+        for (const i32 id : ids)
+            text += id >= 0 && id < vocab_size() ? std::string_view(pieces_[static_cast<std::size_t>(id)]) : replacement;
+        if (dummy_prefix_ && text.starts_with(' '))
+            text.erase(0, 1);
+        return text;
+    }
+
+private:
+    int byte_id(int byte) const
+    {
+        char piece[8];
+        std::snprintf(piece, sizeof piece, "<0x%02X>", static_cast<unsigned>(byte));
+        const int id = processor_.PieceToId(piece);
+        return processor_.IsByte(id) ? id : -1;
+    }
+
+    std::string piece_text(i32 id) const
+    {
+        const std::string& piece = processor_.IdToPiece(id);
+        if (processor_.IsControl(id))
+            return "";
+        if (processor_.IsUnknown(id))
+            return std::string(replacement);
+        if (processor_.IsByte(id))
+            return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};
+        std::string text;
+        for (std::size_t begin = 0; begin < piece.size();) {
+            const std::size_t mark = piece.find(space_mark, begin);
+            text += piece.substr(begin, mark - begin);
+            if (mark == std::string::npos)
+                break;
+            text += ' ';
+            begin = mark + space_mark.size();
+        }
+        return text;
+    }
+
+    void append(std::string_view text, std::vector<i32>& ids) const
+    {
+        std::vector<int> found;
+        const auto status = processor_.Encode(text, &found);
+        TRV_CHECK(status.ok(), "SentencePiece cannot encode: ", plain_status(status.ToString()));
+        ids.insert(ids.end(), found.begin(), found.end());
+    }
+
+    /// SentencePiece needs some hundred bytes of memory per byte of text. No word of a model that
+    /// train_tokenizer made goes on after a line's end, so cutting there changes no id.
+    void append_in_blocks(std::string_view text, std::vector<i32>& ids) const
+    {
+        while (text.size() > long_text) {
+            const std::size_t newline = text.find('\n', long_text);
+            const std::size_t end = newline == std::string_view::npos ? newline : text.find_first_not_of('\n', newline);
+            if (end == std::string_view::npos)
+                break;
+            append(text.substr(0, end), ids);
+            text.remove_prefix(end);
+        }
+        if (!text.empty())
+            append(text, ids);
+    }
+
+    std::string model_, fingerprint_;
+    sentencepiece::SentencePieceProcessor processor_;
+    std::vector<std::string> pieces_; ///< what each id decodes to
+    bool dummy_prefix_ = false;       ///< it puts a space in front of every text
+    bool exact_ = false;              ///< it has all bytes, and no dummy prefix
+};
+
+} // namespace
+
+std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec)
+{
+    if (spec == "bytes")
+        return std::make_unique<ByteTokenizer>();
+    if (spec.empty())
+        throw UserError({"tokenizer", "none is named", "", "give \"bytes\", or the path of a SentencePiece model or a tokenizer.json"});
+    return tokenizer_from_model(read_file(spec, "tokenizer model (nor is it \"bytes\")", most_tokenizer_bytes), spec);
+}
+
+std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place)
+{
+    if (model == "bytes")
+        return std::make_unique<ByteTokenizer>();
+    if (looks_like_tokenizer_json(model))
+        return make_byte_bpe(model, place);
+    return std::make_unique<SentencePieceTokenizer>(model, place);
+}
+
+} // namespace trivium

@@ -1,0 +1,381 @@
+#include "io/tokens/tokenizer_json.hpp"
+
+#include "base/check.hpp"
+#include "io/files/strict_json.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+namespace trivium {
+
+namespace {
+
+using Json = nlohmann::json;
+using i32 = std::int32_t;
+using Kind = TokenizerJson::Word::Kind;
+
+constexpr const char* gpt2_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+/// Names that models give to their control words, the likeliest first.
+constexpr std::array eos_names{"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<|eos|>", "<\uff5cend\u2581of\u2581sentence\uff5c>"};
+constexpr std::array bos_names{"<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "<|bos|>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>"};
+
+/// The byte-level alphabet: each byte as a printable character. Bytes that print stand for themselves, the others
+/// are U+0100 and on.
+struct Alphabet {
+    std::array<std::string, 256> letters;
+    std::unordered_map<std::string_view, char> bytes;
+
+    Alphabet()
+    {
+        unsigned next = 0x100;
+        for (unsigned byte = 0; byte < 256; ++byte) {
+            const bool prints = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad);
+            const unsigned letter = prints ? byte : next++;
+            std::string& text = letters[byte];
+            if (letter < 0x80)
+                text = static_cast<char>(letter);
+            else
+                text = {static_cast<char>(0xc0 | letter >> 6), static_cast<char>(0x80 | (letter & 0x3f))};
+        }
+        for (unsigned byte = 0; byte < 256; ++byte)
+            bytes.emplace(letters[byte], static_cast<char>(byte));
+    }
+
+    /// The bytes that a word of these letters stands for.
+    std::optional<std::string> bytes_of(std::string_view word) const
+    {
+        std::string text;
+        for (std::size_t at = 0; at < word.size();) {
+            const std::size_t length = static_cast<unsigned char>(word[at]) < 0x80 ? 1 : 2;
+            const auto found = bytes.find(word.substr(at, length));
+            if (found == bytes.end())
+                return {};
+            text += found->second;
+            at += length;
+        }
+        return text;
+    }
+};
+
+const Alphabet& alphabet()
+{
+    static const Alphabet the;
+    return the;
+}
+
+class Reader {
+public:
+    Reader(const Json& file, const std::string& place) : file_(file), place_(place) {}
+
+    TokenizerJson read()
+    {
+        const Json& model = member(file_, "model");
+        check_model(model);
+        if (const auto normalizer = file_.find("normalizer"); normalizer != file_.end())
+            read_normalizer(*normalizer, false);
+        read_pre_tokenizer(member(file_, "pre_tokenizer"), false);
+        if (!byte_level_)
+            unsupported("no pre_tokenizer ByteLevel", "");
+        check_decoder();
+        read_vocabulary(member(model, "vocab"));
+        read_merges(member(model, "merges"));
+        out_.ignore_merges = flag(model, "ignore_merges", false);
+        read_added();
+        find_ends();
+        return std::move(out_);
+    }
+
+private:
+    [[noreturn]] void damaged(const std::string& problem, const std::string& reason = "") const
+    {
+        throw UserError({place_, problem, reason, "get the tokenizer.json of the model again from where it came from"});
+    }
+
+    [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
+    {
+        throw UserError({place_, str("is a tokenizer with ", what, ", which is not supported"),
+                         reason.empty() ? "of tokenizer.json, byte-level BPE is read, as GPT-2, Llama 3 and Qwen have it" : reason,
+                         "where the model has a tokenizer.model (SentencePiece), as Llama 2 has, use that instead"});
+    }
+
+    const Json& member(const Json& object, const char* name) const
+    {
+        if (!object.is_object() || !object.contains(name))
+            damaged(str("has no '", name, "' where a tokenizer.json has one"), "is it another file of the model?");
+        return object.at(name);
+    }
+
+    std::string text(const Json& object, const char* name) const
+    {
+        const Json& value = member(object, name);
+        if (!value.is_string())
+            damaged(str("has a '", name, "' that is no text"));
+        return value.get<std::string>();
+    }
+
+    bool flag(const Json& object, const char* name, bool otherwise) const
+    {
+        if (!object.contains(name) || object.at(name).is_null())
+            return otherwise;
+        if (!object.at(name).is_boolean())
+            damaged(str("has a '", name, "' that is neither true nor false"));
+        return object.at(name).get<bool>();
+    }
+
+    /// Form C, as Qwen has it, or none.
+    void read_normalizer(const Json& step, bool inside)
+    {
+        if (step.is_null())
+            return;
+        const std::string type = text(step, "type");
+        if (type == "Sequence" && !inside) {
+            const Json& steps = member(step, "normalizers");
+            if (!steps.is_array())
+                damaged("has a Sequence of normalizers that is no list");
+            for (const Json& each : steps)
+                read_normalizer(each, true);
+        } else if (type == "NFC")
+            out_.nfc = true;
+        else
+            unsupported("the normalizer " + in_quotes(type), "");
+    }
+
+    void check_model(const Json& model) const
+    {
+        const std::string type = model.is_object() && model.contains("type") ? text(model, "type") : "BPE"; // early files do without
+        if (type != "BPE")
+            unsupported("a model of type " + in_quotes(type), "");
+        if (flag(model, "byte_fallback", false))
+            unsupported("byte_fallback", "it was made from a SentencePiece model");
+        if (const auto dropout = model.find("dropout"); dropout != model.end() && !dropout->is_null() && *dropout != 0)
+            unsupported("dropout", "the same text would get other ids each time");
+        for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
+            if (const auto affix = model.find(name); affix != model.end() && !affix->is_null() && *affix != "")
+                unsupported(str("a ", name), "");
+    }
+
+    void check_decoder() const
+    {
+        const auto decoder = file_.find("decoder");
+        if (decoder != file_.end() && !decoder->is_null() && text(*decoder, "type") != "ByteLevel")
+            unsupported("the decoder " + in_quotes(text(*decoder, "type")), "");
+    }
+
+    void add_split(std::string pattern, SplitBehavior behavior, bool literal = false, bool invert = false)
+    {
+        out_.splits.push_back({std::move(pattern), literal, behavior, invert});
+    }
+
+    SplitBehavior behavior(const Json& step) const
+    {
+        const std::string name = text(step, "behavior");
+        constexpr std::array names{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+        const auto found = std::find(names.begin(), names.end(), name);
+        if (found == names.end())
+            unsupported("a pre_tokenizer of behavior " + in_quotes(name), "");
+        return static_cast<SplitBehavior>(found - names.begin());
+    }
+
+    void read_pre_tokenizer(const Json& step, bool inside)
+    {
+        if (step.is_null())
+            return;
+        const std::string type = text(step, "type");
+        if (byte_level_)
+            unsupported(str("the pre_tokenizer ", in_quotes(type), " behind ByteLevel"), "");
+        if (type == "Sequence" && !inside) {
+            const Json& steps = member(step, "pretokenizers");
+            if (!steps.is_array() || steps.size() > 100)
+                damaged("has a Sequence of pre_tokenizers that is no list, or a very long one");
+            for (const Json& each : steps)
+                read_pre_tokenizer(each, true);
+        } else if (type == "Split") {
+            const Json& pattern = member(step, "pattern");
+            const bool literal = pattern.is_object() && pattern.contains("String");
+            add_split(text(pattern, literal ? "String" : "Regex"), behavior(step), literal, flag(step, "invert", false));
+        } else if (type == "Digits") {
+            add_split(R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::isolated : SplitBehavior::contiguous);
+        } else if (type == "Punctuation") {
+            add_split(R"([$+<=>^`|~\p{P}])", step.contains("behavior") ? behavior(step) : SplitBehavior::isolated);
+        } else if (type == "ByteLevel") {
+            byte_level_ = true;
+            if (flag(step, "add_prefix_space", true))
+                out_.prefix_space_at = static_cast<i64>(out_.splits.size());
+            if (flag(step, "use_regex", true))
+                add_split(gpt2_pattern, SplitBehavior::isolated);
+        } else {
+            unsupported("the pre_tokenizer " + in_quotes(type), "");
+        }
+    }
+
+    /// A word's id. Holes are legal, but none that would make a large table of a small file.
+    i32 id_of(const std::string& word, const Json& value, std::size_t words) const
+    {
+        if (!value.is_number_integer() || (value.is_number_unsigned() ? value.get<u64>() >> 31 != 0 : value.get<i64>() < 0))
+            damaged(str("gives the word ", in_quotes(word), " the id ", in_quotes(value.dump())));
+        const i64 id = value.get<i64>(), most = 2 * static_cast<i64>(words) + 1024;
+        if (id > most)
+            damaged(str("gives the word ", in_quotes(word), " the id ", id), str("it has ", words, " words"));
+        return static_cast<i32>(id);
+    }
+
+    TokenizerJson::Word& slot(i32 id)
+    {
+        const auto at = static_cast<std::size_t>(id);
+        if (at >= out_.words.size())
+            out_.words.resize(at + 1);
+        return out_.words[at];
+    }
+
+    void read_vocabulary(const Json& vocabulary)
+    {
+        if (!vocabulary.is_object())
+            damaged("has a 'vocab' that is no table of words");
+        ids_.reserve(vocabulary.size());
+        for (const auto& [word, value] : vocabulary.items()) {
+            const i32 id = id_of(word, value, vocabulary.size());
+            TokenizerJson::Word& entry = slot(id);
+            if (entry.kind != Kind::absent)
+                damaged(str("gives the id ", id, " to two words"), in_quotes(word) + " is one of them");
+            const std::optional<std::string> bytes = alphabet().bytes_of(word);
+            entry = {Kind::plain, bytes.value_or(word), bytes.has_value()};
+            ids_.emplace(word, id);
+        }
+        for (std::size_t byte = 0; byte < 256; ++byte) {
+            const auto found = ids_.find(alphabet().letters[byte]);
+            if (found == ids_.end())
+                damaged(str("has no word for the byte ", byte), "a byte-level vocabulary has all 256");
+            out_.bytes[byte] = found->second;
+        }
+    }
+
+    i32 merged_word(const std::string& word, std::size_t rank) const
+    {
+        const auto found = ids_.find(word);
+        if (found == ids_.end())
+            damaged(str("has a merge (number ", rank, ") of ", in_quotes(word)), "which is not in the vocabulary");
+        return found->second;
+    }
+
+    /// A merge is "left right" or, in later files, ["left", "right"].
+    void read_merges(const Json& merges)
+    {
+        if (!merges.is_array())
+            damaged("has 'merges' that are no list");
+        out_.merges.reserve(merges.size());
+        for (const Json& merge : merges) {
+            const std::size_t rank = out_.merges.size();
+            std::string left, right;
+            if (merge.is_string()) {
+                const auto& line = merge.get_ref<const std::string&>();
+                if (line.starts_with("#version"))
+                    continue;
+                const std::size_t space = line.find(' ');
+                if (space == std::string::npos || line.find(' ', space + 1) != std::string::npos)
+                    damaged(str("has a merge (number ", rank, ") ", in_quotes(line)), "it is of two words");
+                left = line.substr(0, space);
+                right = line.substr(space + 1);
+            } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+                left = merge[0].get<std::string>();
+                right = merge[1].get<std::string>();
+            } else {
+                damaged(str("has a merge (number ", rank, ") that is no pair of words"));
+            }
+            out_.merges.push_back({merged_word(left, rank), merged_word(right, rank), merged_word(left + right, rank)});
+        }
+    }
+
+    /// Special words that no text makes become control words. One that BPE makes as well (some files call "!" special,
+    /// for padding) stays a word.
+    void read_added()
+    {
+        const auto list = file_.find("added_tokens");
+        if (list == file_.end() || list->is_null())
+            return;
+        if (!list->is_array())
+            damaged("has 'added_tokens' that are no list");
+        std::vector<bool> made(out_.words.size());
+        for (const i32 id : out_.bytes)
+            made[static_cast<std::size_t>(id)] = true;
+        for (const BpeMerges::Merge& merge : out_.merges)
+            made[static_cast<std::size_t>(merge.result)] = true;
+        const std::size_t words = ids_.size() + list->size();
+        for (const Json& token : *list) {
+            const std::string content = text(token, "content");
+            const i32 id = id_of(content, member(token, "id"), words);
+            const auto known = ids_.find(content);
+            if (content.empty() || (known == ids_.end() ? slot(id).kind != Kind::absent : known->second != id))
+                damaged(str("adds a word ", in_quotes(content), " with the id ", id), "the word has another id, or the id another word");
+            const bool is_made = static_cast<std::size_t>(id) < made.size() && made[static_cast<std::size_t>(id)];
+            ids_.emplace(content, id);
+            if (flag(token, "special", false)) {
+                out_.added.push_back({content, -1, flag(token, "normalized", false)});
+                if (!is_made)
+                    slot(id) = {Kind::control, "", false};
+                continue;
+            }
+            for (const char* name : {"single_word", "lstrip", "rstrip"})
+                if (flag(token, name, false))
+                    unsupported(str("an added word ", in_quotes(content), " with '", name, "'"), "");
+            out_.added.push_back({content, id, flag(token, "normalized", true)});
+            slot(id).kind = Kind::plain;
+            slot(id).text = content;
+        }
+    }
+
+    template <class Names>
+    std::optional<i32> control_word(const Names& names) const
+    {
+        for (const char* name : names)
+            if (const auto found = ids_.find(name); found != ids_.end() && out_.words[static_cast<std::size_t>(found->second)].kind == Kind::control)
+                return found->second;
+        return {};
+    }
+
+    void find_ends()
+    {
+        std::optional<i32> eos = control_word(eos_names);
+        std::vector<i32> controls;
+        for (std::size_t id = 0; id < out_.words.size(); ++id)
+            if (out_.words[id].kind == Kind::control)
+                controls.push_back(static_cast<i32>(id));
+        if (!eos && controls.size() == 1)
+            eos = controls.front();
+        if (!eos)
+            damaged("has no word for the end of a text", "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or the like");
+        out_.eos = *eos;
+        out_.bos = control_word(bos_names).value_or(*eos);
+    }
+
+    const Json& file_;
+    const std::string& place_;
+    TokenizerJson out_;
+    std::unordered_map<std::string, i32> ids_; ///< of words as the file spells them
+    bool byte_level_ = false;
+};
+
+} // namespace
+
+bool looks_like_tokenizer_json(std::string_view bytes)
+{
+    constexpr const char* blanks = " \t\r\n";
+    const std::size_t brace = bytes.find_first_not_of(blanks);
+    if (brace == std::string_view::npos || bytes[brace] != '{')
+        return false;
+    const std::size_t next = bytes.find_first_not_of(blanks, brace + 1);
+    return next == std::string_view::npos || bytes[next] == '"' || bytes[next] == '}';
+}
+
+TokenizerJson parse_tokenizer_json(const std::string& text, const std::string& place)
+{
+    const Json file = parse_strict_json(text, place, 32);
+    try {
+        return Reader(file, place).read();
+    } catch (const Json::exception& error) {
+        throw UserError({place, "is not laid out as a tokenizer.json", problem_of(error).reason, "get the tokenizer.json of the model again from where it came from"});
+    }
+}
+
+} // namespace trivium

@@ -1,0 +1,144 @@
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "io/tokens/plain_status.hpp"
+#include "io/tokens/text_source.hpp"
+#include "io/tokens/tokenizer.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <sentencepiece_trainer.h>
+#include <unordered_map>
+
+namespace trivium {
+
+namespace {
+
+constexpr i64 least_vocab = 300; // 259 are unknown, bos, eos and the bytes; a few for the characters of the text
+constexpr i64 most_vocab = 1'000'000;
+constexpr std::size_t longest_sentence = 4000;
+
+/// Sentences for the trainer: lines with the newlines that follow them, a random sample of them where the
+/// corpus is larger than wanted. Errors of the source leave through `error`.
+class Sentences final : public sentencepiece::SentenceIterator {
+public:
+    Sentences(TextSource& source, Bytes sample)
+        : source_(source), keep_(static_cast<double>(sample) / static_cast<double>(std::max<Bytes>(source.bytes_total(), 1))),
+          draw_(0, "sample for a tokenizer")
+    {
+        Next();
+    }
+
+    bool done() const override { return done_; }
+    const std::string& value() const override { return sentence_; }
+    sentencepiece::util::Status status() const override { return {}; }
+
+    void Next() override
+    {
+        do {
+            if (at_ >= document_.text.size()) {
+                at_ = 0;
+                // The trainer's frames are no place for an exception of ours to pass through.
+                try {
+                    done_ = !source_.next(document_);
+                } catch (...) {
+                    error = std::current_exception();
+                    done_ = true;
+                }
+                if (done_)
+                    return;
+            }
+            take();
+        } while (keep_ < 1 && draw_.uniform_at(count_++) >= keep_);
+    }
+
+    std::exception_ptr error;
+
+private:
+    void take()
+    {
+        const std::string& text = document_.text;
+        std::size_t end = text.find('\n', at_);
+        if (end != std::string::npos)
+            end = text.find_first_not_of('\n', end);
+        end = std::min({end, text.size(), at_ + longest_sentence});
+        while (end < text.size() && end > at_ && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
+            --end; // not inside a character
+        sentence_.assign(text, at_, end - at_);
+        at_ = end;
+    }
+
+    TextSource& source_;
+    double keep_;
+    RandomStream draw_;
+    u64 count_ = 0;
+    Document document_;
+    std::size_t at_ = 0;
+    std::string sentence_;
+    bool done_ = false;
+};
+
+/// The number behind `mark`, or -1.
+i64 number_behind(const std::string& text, const std::string& mark)
+{
+    const std::size_t at = text.find(mark);
+    return at == std::string::npos ? -1 : std::atoll(text.c_str() + at + mark.size());
+}
+
+/// `status`: what SentencePiece says.
+[[noreturn]] void throw_failed(const TokenizerTraining& training, const std::string& status)
+{
+    const std::string place = str("--vocab ", training.vocab);
+    if (const i64 most = number_behind(status, "value <= "); most > 0) {
+        const std::string reason = str("it gives at most ", most);
+        if (most < least_vocab)
+            throw UserError({place, "the corpus is too small for a tokenizer", str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
+                             "give more text, or tokenize with --tokenizer bytes, which needs no training"});
+        throw UserError({place, "the corpus is too small for so many tokens", reason, str("give --vocab ", most, " or less, or more text")});
+    }
+    if (const i64 least = number_behind(status, " vs "); status.find("required_chars") != std::string::npos && least > 0)
+        throw UserError({place, "is too small for the characters of the corpus", str("they, the bytes and the special tokens are ", least), str("give --vocab ", least, " or more")});
+    throw UserError({place, "the tokenizer could not be trained", plain_status(status), "try another --vocab, or more text"});
+}
+
+} // namespace
+
+std::string train_tokenizer(const TokenizerTraining& training)
+{
+    if (training.vocab < least_vocab || training.vocab > most_vocab)
+        throw UserError({str("--vocab ", training.vocab), "is out of range", "259 tokens are the 256 bytes and the special ones",
+                         str("give a number from ", least_vocab, " to ", most_vocab)});
+    TextSource source(training.text);
+    Sentences sentences(source, training.sample);
+
+    const std::unordered_map<std::string, std::string> options{
+        {"model_type", "bpe"},
+        {"vocab_size", std::to_string(training.vocab)},
+        {"byte_fallback", "true"},
+        {"character_coverage", "0.9995"},
+        // Text must come back as it was: no normalisation, no space in front, no space dropped.
+        {"normalization_rule_name", "identity"},
+        {"add_dummy_prefix", "false"},
+        {"remove_extra_whitespaces", "false"},
+        {"allow_whitespace_only_pieces", "true"},
+        {"split_digits", "true"},
+        {"max_sentence_length", std::to_string(2 * longest_sentence)},
+        {"num_threads", "1"},
+        {"unk_id", "0"},
+        {"bos_id", "1"},
+        {"eos_id", "2"},
+        {"pad_id", "-1"},
+        {"minloglevel", "4"},
+    };
+    std::string model;
+    const auto status = sentences.error ? sentencepiece::util::Status()
+                                        : sentencepiece::SentencePieceTrainer::Train(options, &sentences, &model);
+    if (sentences.error)
+        std::rethrow_exception(sentences.error);
+    if (training.report != nullptr)
+        *training.report = source.report();
+    if (!status.ok())
+        throw_failed(training, status.ToString());
+    return model;
+}
+
+} // namespace trivium

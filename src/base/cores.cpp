@@ -1,0 +1,27 @@
+#include "base/cores.hpp"
+
+#include "base/check.hpp"
+
+#include <sched.h>
+
+namespace trivium {
+
+int usable_core_count()
+{
+    cpu_set_t cores;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 0;
+}
+
+std::string usable_cores()
+{
+    cpu_set_t cores;
+    if (sched_getaffinity(0, sizeof cores, &cores) != 0)
+        return "";
+    std::string text;
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+        if (CPU_ISSET(core, &cores))
+            text += str(text.empty() ? "" : ",", core);
+    return text;
+}
+
+} // namespace trivium

@@ -1,0 +1,139 @@
+#include "check/arithmetic.hpp"
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "io/files/hash.hpp"
+#include "check/kernels.hpp"
+
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+/// What is wrong with one rank.
+struct Wrong {
+    std::vector<std::string> kernels;
+    std::string expected, seen; ///< of the first
+
+    void note(const std::string& kernel, const std::string& should, const std::string& is)
+    {
+        if (kernels.empty()) {
+            expected = should;
+            seen = is;
+        }
+        if (std::find(kernels.begin(), kernels.end(), kernel) == kernels.end())
+            kernels.push_back(kernel);
+    }
+};
+
+/// Ranks that give the same bits where all is well.
+std::string kind_of(const RankFacts& facts) { return facts.processor + "\n" + facts.build + "\n" + facts.libraries; }
+
+/// Bits of one kernel on ranks of one kind: the majority is right; of two that differ, neither.
+void vote(const std::string& kernel, const std::vector<int>& ranks, const std::vector<std::string>& bits, std::map<int, Wrong>& wrong)
+{
+    const auto groups = group_ranks(bits);
+    const bool majority = 2 * groups[0].second.size() > bits.size();
+    for (std::size_t i = majority ? 1 : 0; i < groups.size() && groups.size() > 1; ++i)
+        for (const int place : groups[i].second)
+            wrong[ranks[static_cast<std::size_t>(place)]].note(
+                kernel, majority ? str(kernel, ": the bits that ", groups[0].second.size(), " of ", bits.size(), " like ranks have") : str(kernel, ": the same bits on like ranks"),
+                majority ? "other bits" : str(groups.size(), " different results on ", bits.size(), " ranks, so that one cannot say which is right"));
+}
+
+} // namespace
+
+std::string bits_of(const std::vector<double>& numbers)
+{
+    return hex(hash_block(numbers.data(), static_cast<Bytes>(numbers.size() * sizeof(double))));
+}
+
+void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words)
+{
+    std::map<int, Wrong> wrong;
+    std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>> ballots; // by kernel and kind
+    for (std::size_t r = 0; r < words.size(); ++r) {
+        const int rank = static_cast<int>(r);
+        for (const KernelWord& w : words[r]) {
+            if (!(w.error <= w.tolerance)) { // no witness against others
+                wrong[rank].note(w.kernel, fmt::format("{}: within {:.0e} of straight loops in f64", w.kernel, w.tolerance), fmt::format("off by {:.2g}", w.error));
+                continue;
+            }
+            if (!w.stable)
+                wrong[rank].note(w.kernel, w.kernel + ": the same bits each time", "other bits at another time");
+            auto& [ranks, bits] = ballots[w.kernel][kind_of(report.facts[r])];
+            ranks.push_back(rank);
+            bits.push_back(w.bits);
+        }
+    }
+    for (const auto& [kernel, kinds] : ballots)
+        for (const auto& [kind, ballot] : kinds)
+            vote(kernel, ballot.first, ballot.second, wrong);
+    for (const auto& [rank, what] : wrong) {
+        std::string kernels;
+        for (std::size_t i = 0; i < std::min<std::size_t>(3, what.kernels.size()); ++i)
+            kernels += (i == 0 ? "" : ", ") + what.kernels[i];
+        if (what.kernels.size() > 3)
+            kernels += str(" and ", what.kernels.size() - 3, " more");
+        report.findings.push_back({CheckPart::arithmetic, Severity::fault, {rank}, "wrong arithmetic: " + kernels, what.expected, what.seen,
+                                   "leave the node out and have its processor and memory tested; where a whole node differs, compare its CPU (lscpu) and its environment (ONEDNN_*)"});
+    }
+}
+
+void compare_arithmetic(const CheckGround& ground, const std::vector<KernelWord>& own, CheckReport& report)
+{
+    nlohmann::json out = nlohmann::json::array();
+    for (const KernelWord& w : own)
+        out.push_back({w.kernel, w.bits, fmt::format("{:.17g}", w.error), w.tolerance, w.stable});
+    const std::vector<std::string> all = gather_to_first(ground.world, out.dump());
+    if (!ground.first())
+        return;
+    std::vector<std::vector<KernelWord>> words;
+    for (const std::string& text : all) {
+        words.emplace_back();
+        for (const auto& w : nlohmann::json::parse(text))
+            words.back().push_back({w[0], w[1], std::strtod(w[2].get<std::string>().c_str(), nullptr), w[3], w[4]});
+    }
+    judge_arithmetic(report, words);
+}
+
+void check_arithmetic(const CheckGround& ground, CheckReport& report)
+{
+    const Seconds begin = now();
+    const int times = ground.config.longer ? 50 : 3;
+    std::vector<KernelWord> own;
+    std::string failure;
+    try {
+        for (int time = 0; time < times; ++time) {
+            std::size_t at = 0;
+            run_kernels(ground.facts.threads, 1, [&](KernelResult& result) {
+                if (ground.config.hooks.computed)
+                    ground.config.hooks.computed(result.kernel, result.got);
+                KernelWord word{result.kernel, bits_of(result.got), result.error(), result.tolerance, true};
+                if (time == 0) {
+                    own.push_back(word);
+                    return;
+                }
+                KernelWord& first = own[at++];
+                first.stable = first.stable && first.bits == word.bits;
+                first.error = std::max(first.error, word.error); // an infinite one stays
+            });
+        }
+    } catch (const std::exception& error) { // the others go on, so that the rank is named
+        failure = error.what();
+    }
+    const std::vector<std::string> failures = gather_to_first(ground.world, failure);
+    for (std::size_t rank = 0; ground.first() && rank < failures.size(); ++rank)
+        if (!failures[rank].empty())
+            report.findings.push_back({CheckPart::arithmetic, Severity::fault, {static_cast<int>(rank)}, "a kernel fails", "kernels that run on every rank", failures[rank],
+                                       "compare the node's processor (lscpu), memory and environment (ONEDNN_*) with the others'; leave the node out"});
+    compare_arithmetic(ground, own, report);
+    if (ground.first())
+        report.parts.push_back(fmt::format("arithmetic   {} kernels, {} times on each rank, against straight loops in f64 and between ranks, in {}", own.size(), times,
+                                           format_seconds(now() - begin)));
+}
+
+} // namespace trivium

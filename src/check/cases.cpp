@@ -1,0 +1,299 @@
+#include "check/cases.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/covering.hpp"
+#include "base/rng.hpp"
+#include "check/training.hpp"
+#include "compile/describe.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+constexpr i64 largest_degree = 8; ///< of tensor and pipeline: more of the same moves, for a larger model
+
+struct Shape3 {
+    i64 data = 1, pipeline = 1, tensor = 1;
+
+    i64 ranks() const { return data * pipeline * tensor; }
+};
+
+std::vector<Shape3> grids_of(i64 ranks)
+{
+    std::vector<Shape3> all;
+    for (i64 p = 1; p <= std::min(ranks, largest_degree); ++p)
+        for (i64 t = 1; t <= std::min(ranks, largest_degree); ++t)
+            if (ranks % (p * t) == 0)
+                all.push_back({ranks / (p * t), p, t});
+    return all;
+}
+
+/// A key with what it may be set to.
+struct Choice {
+    struct Level {
+        std::string name;
+        std::function<void(RunConfig&)> set;
+        bool blurs = false; ///< hides small errors
+    };
+    std::string key;
+    std::vector<Level> levels;
+    std::function<bool(const Shape3&)> matters{}; ///< on which grids; none given: on all
+    bool always_all = false;                      ///< in a longer check, with each level of the others that are so
+    bool may_be_refused = false;                  ///< some levels may not be built yet
+
+    bool may_blur() const { return std::any_of(levels.begin(), levels.end(), [](const Level& level) { return level.blurs; }); }
+};
+
+/// What a user has who says nothing comes first.
+template <class Enum>
+Choice enum_choice(const std::string& key, Enum usual, const std::function<void(RunConfig&, Enum)>& set)
+{
+    Choice choice{key, {}};
+    for (std::size_t i = 0; i < names_of_enum<Enum>.size(); ++i)
+        choice.levels.push_back({std::string(names_of_enum<Enum>[i]), [=](RunConfig& c) { set(c, static_cast<Enum>(i)); }});
+    std::swap(choice.levels.front(), choice.levels[static_cast<std::size_t>(usual)]);
+    return choice;
+}
+
+template <class T>
+Choice list_choice(const std::string& key, const std::vector<T>& values, const std::function<void(RunConfig&, const T&)>& set)
+{
+    Choice choice{key, {}};
+    for (const T& value : values)
+        choice.levels.push_back({str(std::boolalpha, value), [=](RunConfig& c) { set(c, value); }});
+    return choice;
+}
+
+/// Microbatches of a data rank's share of sequences: one, a few, or many. \pre parallel and global_batch are set
+void set_microbatches(RunConfig& c, int level)
+{
+    const i64 share = c.train.global_batch / c.parallel.data;
+    i64 count = level == 0 ? 1 : level == 1 ? std::min<i64>(2, share) : std::min<i64>(share, 12);
+    while (share % count != 0)
+        count += level == 1 ? 1 : -1;
+    c.train.micro_batch = share / count;
+}
+
+/// Three layers, or as many as the stages need; heads, columns, words and tokens that do not divide over the ranks. Llama's
+/// heads share keys, so that more tensor ranks than key-value heads cut queries; GPT-2's embeddings are tied.
+void set_model(RunConfig& c)
+{
+    const i64 t = c.parallel.tensor;
+    const bool llama = c.model.family == Family::llama, small = t <= 4;
+    c.model.layers = std::max<i64>(3, c.parallel.pipeline - 2);
+    c.model.kv_heads = !llama ? (small ? 5 : 9) : small ? 2 : 1;
+    c.model.heads = llama && small ? 10 : c.model.kv_heads * (llama ? 9 : 1);
+    c.model.dim = 4 * c.model.heads;
+    c.model.ffn_dim = 13;
+    c.model.vocab = llama ? 17 : 19;
+    c.model.seq = small ? 6 : 9;
+    c.model.tied_embeddings = !llama;
+}
+
+/// All choices but the grid, those first that blur. The number of microbatches depends on the grid.
+std::vector<Choice> choices()
+{
+    const ParallelConfig usual;
+    const auto cuts_data = [](const Shape3& g) { return g.data > 1; };
+    const auto has_stages = [](const Shape3& g) { return g.pipeline > 1; };
+    std::vector<Choice> all;
+    const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
+
+    Choice& precision = add(enum_choice<Precision>("train.precision", Precision::f32, [](RunConfig& c, Precision type) { c.train.precision = type; }));
+    precision.always_all = true;
+    Choice& reduce = add(enum_choice<ReduceType>("parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
+    reduce.matters = cuts_data;
+    for (Choice& choice : all)
+        for (Choice::Level& level : choice.levels)
+            level.blurs = level.name == name_of(Precision::bf16);
+
+    Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
+    zero.matters = cuts_data;
+    zero.always_all = zero.may_be_refused = true;
+    Choice& schedule = add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule, [](RunConfig& c, ScheduleKind kind) { c.parallel.schedule = kind; }));
+    schedule.matters = has_stages;
+    schedule.always_all = schedule.may_be_refused = true;
+    add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) { c.model.family = family; })).always_all = true;
+    Choice& chunks = add(list_choice<i64>("parallel.chunks", {1, 2}, [](RunConfig& c, const i64& count) { c.parallel.chunks = count; }));
+    chunks.matters = has_stages;
+    chunks.may_be_refused = true;
+    Choice& recompute = add(enum_choice<Recompute>("parallel.recompute", usual.recompute, [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
+    std::erase_if(recompute.levels, [](const Choice::Level& level) { return level.name == name_of(Recompute::automatic); }); // one of the others
+    recompute.may_be_refused = true;
+    add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.sequence = on; })).matters = [](const Shape3& g) { return g.tensor > 1; };
+    add(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.overlap = on; })).matters = [](const Shape3& g) { return g.ranks() > 1; };
+    add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"}, [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; })).matters = cuts_data;
+    add(list_choice<int>("microbatches", {1, 2, 0}, [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
+    return all;
+}
+
+RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, const std::vector<int>& levels)
+{
+    RunConfig c;
+    const i64 ranks = grid.ranks();
+    c.parallel.data = grid.data;
+    c.parallel.pipeline = grid.pipeline;
+    c.parallel.tensor = grid.tensor;
+    c.parallel.threads = 1;
+    c.train.global_batch = ranks * std::max<i64>(2, ceil_div(16, ranks));
+    c.train.lr = 0.01;
+    c.train.eps = 1e-3; // near the size of gradients: an update shows how large they were, and rounding errors stay small
+    c.train.seed = 7;
+    for (std::size_t f = 0; f < choices.size(); ++f)
+        choices[f].levels[static_cast<std::size_t>(levels[f])].set(c);
+    set_model(c);
+    resolve_and_validate(c);
+    return c;
+}
+
+bool is_built(RunConfig config, const Choice::Level& level)
+{
+    try {
+        level.set(config);
+        resolve_and_validate(config);
+        compile_tiny(config, 0);
+        return true;
+    } catch (const UserError&) {
+        return false;
+    }
+}
+
+/// Drops the levels that this version refuses on a grid of every axis; the first one of each key is the plainest.
+std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
+{
+    std::vector<std::string> dropped;
+    const RunConfig plain = config_of({2, 2, 2}, all, std::vector<int>(all.size()));
+    for (Choice& choice : all)
+        for (std::size_t n = choice.levels.size(); choice.may_be_refused && n-- > 1;)
+            if (!is_built(plain, choice.levels[n])) {
+                dropped.push_back(str(choice.key, " = ", choice.levels[n].name));
+                choice.levels.erase(choice.levels.begin() + static_cast<std::ptrdiff_t>(n));
+            }
+    return dropped;
+}
+
+/// Levels of the grid and of each choice, a row a case. A pair of levels is met where both change what runs and neither
+/// hides small errors, or one of the two does and the pair is about that.
+std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const std::vector<Choice>& all, bool longer)
+{
+    std::vector<int> levels{static_cast<int>(grids.size())};
+    for (const Choice& choice : all)
+        levels.push_back(static_cast<int>(choice.levels.size()));
+    const auto choice = [&](int factor) -> const Choice& { return all[static_cast<std::size_t>(factor) - 1]; };
+    const auto matters = [&](const std::vector<int>& row, int factor) {
+        return factor == 0 || !choice(factor).matters || choice(factor).matters(grids[static_cast<std::size_t>(row[0])]);
+    };
+    CoveringRules rules;
+    rules.leading = static_cast<std::size_t>(1 + std::count_if(all.begin(), all.end(), [](const Choice& c) { return c.may_blur(); }));
+    rules.counts = [&](const std::vector<int>& row, int f, int g) {
+        const auto blurs = [&](int factor) { return factor > 0 && choice(factor).may_blur() && choice(factor).levels[static_cast<std::size_t>(row[static_cast<std::size_t>(factor)])].blurs && matters(row, factor); };
+        bool blurred = false;
+        for (int factor = 1; factor < static_cast<int>(rules.leading); ++factor)
+            blurred = blurred || blurs(factor);
+        return matters(row, f) && matters(row, g) && (!blurred || blurs(f) || blurs(g));
+    };
+    // First what most runs have: nothing is set but the grid, and microbatches.
+    const auto factor_of = [&](const std::string& key) {
+        return static_cast<std::size_t>(std::find_if(all.begin(), all.end(), [&](const Choice& c) { return c.key == key; }) - all.begin()) + 1;
+    };
+    for (int grid = 0; grid < levels[0]; ++grid)
+        for (int family = 0; family < levels[factor_of("model.family")]; ++family) {
+            std::vector<int>& row = rules.begun.emplace_back(levels.size(), 0);
+            row[0] = grid;
+            row[factor_of("model.family")] = family;
+            row[factor_of("microbatches")] = family % 2; // a few or many
+        }
+    std::vector<std::vector<int>> rows = covering_array(levels, rules);
+    if (!longer)
+        return rows;
+    std::vector<int> crossed = levels;
+    for (std::size_t f = 1; f < levels.size(); ++f)
+        crossed[f] = all[f - 1].always_all ? levels[f] : 1;
+    const RandomStream others(0, "check");
+    for (std::vector<int> row : full_product(crossed)) {
+        for (std::size_t f = 1; f < levels.size(); ++f)
+            if (!all[f - 1].always_all)
+                row[f] = static_cast<int>(others.bits_at(rows.size() * levels.size() + f) % static_cast<std::uint64_t>(levels[f]));
+        rows.push_back(row);
+    }
+    return rows;
+}
+
+} // namespace
+
+std::string CheckCase::text() const
+{
+    const ParallelConfig& p = config.parallel;
+    return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p), p.reduce == ReduceType::bf16 ? ", reduced in bf16" : "",
+               p.chunks > 1 ? str(", ", p.chunks, " chunks") : "", p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)), ", bucket ",
+               p.bucket, p.overlap ? "" : ", no overlap", ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
+}
+
+CheckCases check_cases(int ranks, bool longer)
+{
+    constexpr std::size_t few = 6;
+    std::vector<Choice> all = choices();
+    CheckCases made;
+    made.not_built = drop_unbuilt(all);
+    std::vector<Shape3> grids = grids_of(ranks);
+    if (grids.size() < few)
+        for (i64 fewer = ranks - 1; fewer > 1; --fewer)
+            if (const std::vector<Shape3> more = grids_of(fewer); more.size() >= few) {
+                grids.insert(grids.end(), more.begin(), more.end());
+                break;
+            }
+    for (const std::vector<int>& row : rows_of(grids, all, longer)) {
+        CheckCase c{config_of(grids[static_cast<std::size_t>(row[0])], all, {row.begin() + 1, row.end()}), 0};
+        if (made.cases.size() % 2 == 1) // so that no rank stands aside each time
+            c.first = ranks - c.ranks();
+        made.cases.push_back(std::move(c));
+    }
+    return made;
+}
+
+RunConfig on_one_rank(const RunConfig& config)
+{
+    RunConfig one = config;
+    one.parallel = {};
+    one.parallel.threads = config.parallel.threads;
+    one.train.micro_batch = one.train.global_batch;
+    return one;
+}
+
+std::string answer_key(const RunConfig& c)
+{
+    return str(name_of(c.model.family), " ", name_of(c.train.precision), " of ", c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
+               " sequences of ", c.model.seq);
+}
+
+std::vector<std::string> traits_of(const RunConfig& c)
+{
+    const ParallelConfig& p = c.parallel;
+    std::vector<std::string> all;
+    const auto note = [&](bool holds, const std::string& trait) {
+        if (holds)
+            all.push_back(trait);
+    };
+    note(p.data > 1, "data > 1");
+    note(p.pipeline > 1, "pipeline > 1");
+    note(p.tensor > 1, "tensor > 1");
+    note(p.data > 1 && p.zero > 0, str("zero ", p.zero));
+    note(p.data > 1 && p.zero == 0, "data > 1 without zero");
+    note(p.pipeline > 1, str("schedule ", name_of(p.schedule)));
+    note(p.chunks > 1, "chunks > 1");
+    note(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
+    note(p.tensor > 1 && p.sequence, "sequence parallel");
+    note(p.tensor > 1 && !p.sequence, "tensor > 1 without sequence");
+    note(rank_count(p) > 1, p.overlap ? "overlap" : "no overlap");
+    note(p.data > 1, str("bucket ", p.bucket));
+    note(microbatch_count(c) > 1, "several microbatches");
+    note(p.data > 1 && p.reduce == ReduceType::bf16, "gradients reduced in bf16");
+    note(true, str("precision ", name_of(c.train.precision)));
+    note(true, str("family ", name_of(c.model.family)));
+    return all;
+}
+
+} // namespace trivium

@@ -1,0 +1,239 @@
+#include "check/environment.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/clock.hpp"
+#include "io/files/hash.hpp"
+#include "mpi/session.hpp"
+#include "runtime/arena.hpp"
+#include "check/parts.hpp"
+#include "base/cores.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace trivium {
+
+namespace {
+
+std::string processor_name()
+{
+    std::ifstream in("/proc/cpuinfo");
+    for (std::string line; std::getline(in, line);)
+        if (line.rfind("model name", 0) == 0 || line.rfind("Processor", 0) == 0)
+            return line.substr(line.find(':') + 2);
+    return "unknown processor";
+}
+
+/// Of what the loader has mapped, what results depend on, by file name: nodes may keep the same ones in other folders.
+/// (Plug-ins of MPI and the like come and go, rank by rank.)
+std::string loaded_libraries()
+{
+    static const std::vector<std::string> kinds{"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++", "libmpi", "libdnnl", "libkokkos",
+                                                "libhdf5", "libcuda", "libcudart", "libcublas", "libcudnn", "libnccl"};
+    std::set<std::string> all;
+    std::ifstream in("/proc/self/maps");
+    for (std::string line; std::getline(in, line);) {
+        const std::size_t at = line.find('/');
+        if (at == std::string::npos || line.find(".so", at) == std::string::npos)
+            continue;
+        const std::filesystem::path path = line.substr(at);
+        if (std::none_of(kinds.begin(), kinds.end(), [&](const std::string& kind) { return path.filename().string().rfind(kind, 0) == 0; }))
+            continue;
+        std::error_code unknown;
+        const auto size = std::filesystem::file_size(path, unknown);
+        all.insert(str(path.filename().string(), " ", unknown ? 0 : size));
+    }
+    std::string text;
+    for (const std::string& library : all)
+        text += library + "\n";
+    return text;
+}
+
+/// By rank, how far each clock is ahead of rank 0's: the offset seen in the fastest of a few round trips (as NTP does, RFC
+/// 5905), with half of that trip as its uncertainty taken off.
+std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& clock)
+{
+    constexpr int trips = 5, channel = 0;
+    std::vector<Seconds> offsets(static_cast<std::size_t>(world.size()));
+    Seconds theirs = 0;
+    const Piece in{reinterpret_cast<std::byte*>(&theirs), sizeof theirs};
+    for (int rank = 1; rank < world.size(); ++rank) {
+        Seconds fastest = 1e300;
+        for (int i = 0; i < trips; ++i) {
+            if (world.rank() == rank) {
+                world.receive(0, channel, in)->wait();
+                theirs = clock();
+                world.send(0, channel, {in.data, in.bytes})->wait();
+            } else if (world.rank() == 0) {
+                const Seconds begin = clock();
+                world.send(rank, channel, {in.data, in.bytes})->wait();
+                world.receive(rank, channel, in)->wait();
+                const Seconds end = clock(), trip = end - begin, offset = theirs - (begin + end) / 2;
+                if (trip < fastest)
+                    offsets[static_cast<std::size_t>(rank)] = std::copysign(std::max(0.0, std::abs(offset) - trip / 2), offset);
+                fastest = std::min(fastest, trip);
+            }
+        }
+    }
+    return offsets;
+}
+
+Seconds system_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// The lines that one text has and the other has not.
+std::vector<std::string> lines_beside(const std::string& text, const std::string& other)
+{
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);)
+        if (("\n" + other).find("\n" + line + "\n") == std::string::npos)
+            lines.push_back(line);
+    return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines)
+{
+    std::string text;
+    for (const std::string& line : lines)
+        text += (text.empty() ? "" : ", ") + line;
+    return text.empty() ? "nothing of its own" : text;
+}
+
+/// Of the compiler and the system: nodes that were updated at other times differ in these, and may.
+bool is_of_system(const std::string& library)
+{
+    for (const char* name : {"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++"})
+        if (library.rfind(name, 0) == 0)
+            return true;
+    return false;
+}
+
+/// Cores that ranks of a node share, and the threads they have there.
+struct Shared {
+    std::vector<int> ranks;
+    i64 cores = 0, threads = 0;
+};
+
+std::vector<Shared> shared_cores(const CheckReport& report)
+{
+    std::vector<std::string> places;
+    for (std::size_t rank = 0; rank < report.facts.size(); ++rank)
+        places.push_back(str(report.node_of_rank[rank], " ", report.facts[rank].cores));
+    std::vector<Shared> all;
+    for (const auto& [place, ranks] : group_ranks(places)) {
+        Shared shared{ranks, 0, 0};
+        const std::string& cores = report.facts[static_cast<std::size_t>(ranks.front())].cores;
+        shared.cores = cores.empty() ? 0 : std::count(cores.begin(), cores.end(), ',') + 1;
+        for (const int rank : ranks)
+            shared.threads += report.facts[static_cast<std::size_t>(rank)].threads;
+        if (shared.cores > 0 && shared.threads > shared.cores)
+            all.push_back(shared);
+    }
+    return all;
+}
+
+struct Unlike {
+    std::string expected, seen;
+    Severity severity = Severity::fault;
+};
+
+/// A finding for every group of ranks that has not what most have.
+template <class Member>
+void must_be_alike(CheckReport& report, Member member, const std::string& problem, const std::string& remedy,
+                   const std::function<Unlike(const std::string& most, const std::string& other)>& compare)
+{
+    std::vector<std::string> values;
+    for (const RankFacts& facts : report.facts)
+        values.push_back(str(facts.*member));
+    const auto groups = group_ranks(values);
+    for (std::size_t i = 1; i < groups.size(); ++i) {
+        const Unlike unlike = compare(groups[0].first, groups[i].first);
+        report.findings.push_back({CheckPart::environment, unlike.severity, groups[i].second, problem, unlike.expected, unlike.seen, remedy});
+    }
+}
+
+} // namespace
+
+RankFacts facts_of_process(const std::string& version, const std::string& device, int threads)
+{
+    RankFacts facts;
+    facts.node = node_name();
+    facts.processor = device.empty() ? processor_name() : device;
+    facts.build = str(version, ", program ", hex(hash_file("/proc/self/exe")), ", ", mpi_description());
+    facts.libraries = loaded_libraries();
+    facts.cores = usable_cores();
+    facts.threads = threads;
+    facts.memory = available_memory();
+    return facts;
+}
+
+std::vector<int> crowded_nodes(const CheckReport& report)
+{
+    std::set<int> nodes;
+    for (const Shared& shared : shared_cores(report))
+        nodes.insert(report.node_of_rank[static_cast<std::size_t>(shared.ranks.front())]);
+    return {nodes.begin(), nodes.end()};
+}
+
+void judge_environment(CheckReport& report)
+{
+    must_be_alike(report, &RankFacts::build, "another build than most ranks run",
+                  "start the same program on all nodes: install it on a file system that they share, or anew on these",
+                  [](const std::string& most, const std::string& other) { return Unlike{most, other}; });
+    must_be_alike(report, &RankFacts::libraries, "other libraries than most ranks have loaded",
+                  "load the same modules in the job script on all nodes, and compare LD_LIBRARY_PATH", [](const std::string& most, const std::string& other) {
+                      const std::vector<std::string> theirs = lines_beside(most, other), own = lines_beside(other, most);
+                      const bool system = std::all_of(theirs.begin(), theirs.end(), is_of_system) && std::all_of(own.begin(), own.end(), is_of_system);
+                      return Unlike{joined(theirs) + " bytes", joined(own) + " bytes", system ? Severity::warning : Severity::fault};
+                  });
+    must_be_alike(report, &RankFacts::threads, "another number of threads than most ranks have",
+                  "give each rank as many cores (--cpus-per-task, --map-by), or give --threads (in a run: parallel.threads)",
+                  [](const std::string& most, const std::string& other) { return Unlike{most + (most == "1" ? " thread" : " threads"), other}; });
+    must_be_alike(report, &RankFacts::processor, "another processor than most ranks have",
+                  "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and the bits differ",
+                  [](const std::string& most, const std::string& other) { return Unlike{most, other, Severity::warning}; });
+    for (const Shared& shared : shared_cores(report))
+        report.findings.push_back({CheckPart::environment, Severity::warning, shared.ranks, "cores that are shared with other ranks",
+                                   "a core for each thread", str(counted(shared.threads, "thread"), " of ", counted(shared.ranks.size(), "rank"), " on ", counted(shared.cores, "core")),
+                                   "start fewer ranks or threads, or bind each rank to its own cores (--cpus-per-task, --bind-to core)"});
+}
+
+void judge_clocks(CheckReport& report, Seconds most)
+{
+    for (int node = 0; node < static_cast<int>(report.nodes.size()); ++node) {
+        std::vector<int> ranks;
+        Seconds worst = 0;
+        for (std::size_t rank = 0; rank < report.clocks.size(); ++rank)
+            if (report.node_of_rank[rank] == node && std::abs(report.clocks[rank]) > most) {
+                ranks.push_back(static_cast<int>(rank));
+                worst = std::abs(report.clocks[rank]) > std::abs(worst) ? report.clocks[rank] : worst;
+            }
+        if (!ranks.empty())
+            report.findings.push_back({CheckPart::environment, Severity::fault, ranks, "a clock that is wrong", str("at most ", most, " s off rank 0's"),
+                                       fmt::format("{:.1f} s {}", std::abs(worst), worst > 0 ? "ahead" : "behind"),
+                                       "let the node's clock be set (chrony, ntpd): time limits and file times depend on it"});
+    }
+}
+
+void check_environment(const CheckGround& ground, CheckReport& report)
+{
+    const std::vector<Seconds> clocks = clock_offsets(ground.world, ground.config.hooks.clock ? ground.config.hooks.clock : system_clock);
+    if (!ground.first())
+        return;
+    report.clocks = clocks;
+    judge_environment(report);
+    judge_clocks(report, ground.config.clock);
+    Seconds apart = 0;
+    for (const Seconds offset : clocks)
+        apart = std::max(apart, std::abs(offset));
+    report.parts.push_back(fmt::format("environment  {} on {}, {} each; {}; {}; clocks within {:.3f} s", counted(report.facts.size(), "rank"),
+                                       counted(report.nodes.size(), "node"), counted(report.facts[0].threads, "thread"), report.facts[0].processor, report.facts[0].build, apart));
+}
+
+} // namespace trivium

@@ -1,0 +1,221 @@
+// The folder that checkpoints will go to: one for all ranks, writable, and how fast.
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/clock.hpp"
+#include "io/files/files.hpp"
+#include "io/files/plain_file.hpp"
+#include "check/median.hpp"
+#include "check/parts.hpp"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <optional>
+#include <random>
+#include <thread>
+
+namespace trivium {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The trial folder; rank 0's goes with the object, whatever happens.
+class Trial {
+public:
+    Trial(Comm& world, const std::string& dir) : owns_(world.rank() == 0)
+    {
+        const std::string name = gather_texts(world, owns_ ? str("/.trivium-check-", std::hex, std::random_device{}(), std::random_device{}()) : "")[0];
+        path_ = dir + name;
+        try {
+            if (owns_)
+                make_folders(path_);
+        } catch (const Error& error) {
+            problem_ = error.what();
+        }
+    }
+    Trial(const Trial&) = delete;
+    Trial& operator=(const Trial&) = delete;
+    ~Trial()
+    {
+        if (std::error_code ignored; owns_)
+            fs::remove_all(path_, ignored);
+    }
+    std::string file(int rank) const { return str(path_, "/rank-", rank); }
+    const std::string& path() const { return path_; }
+    /// On rank 0, why there is none.
+    const std::string& problem() const { return problem_; }
+
+private:
+    bool owns_;
+    std::string path_, problem_;
+};
+
+/// File systems of networks take a moment to show what others have made.
+bool appears(const std::string& path)
+{
+    for (int tries = 0; tries < 20; ++tries) {
+        if (std::error_code unknown; fs::exists(path, unknown))
+            return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    return false;
+}
+
+std::string content_of(int rank) { return str("rank ", rank, " of a check\n"); }
+
+/// "" where all is well; else what went wrong, on one line.
+std::string try_to(const std::function<std::string()>& work)
+{
+    try {
+        return work();
+    } catch (const Error& error) {
+        std::string text = error.what();
+        std::replace(text.begin(), text.end(), '\n', ';');
+        return text;
+    }
+}
+
+/// By what it said, each rank that met something.
+void report_ranks(const CheckGround& ground, CheckReport& report, const std::string& own, const std::string& problem, const std::string& expected,
+                  const std::string& remedy)
+{
+    const std::vector<std::string> all = gather_to_first(ground.world, own);
+    if (!ground.first())
+        return;
+    for (const auto& [said, ranks] : group_ranks(all))
+        if (!said.empty())
+            report.findings.push_back({CheckPart::folder, Severity::fault, ranks, problem, expected, said, remedy});
+}
+
+bool all_well(Comm& world, const std::string& own) { return agree(world, own.empty() ? 0 : 1) == 0; }
+
+Bytes trial_bytes(int nodes, bool longer)
+{
+    const Bytes total = Bytes{longer ? 16 : 2} << 30, most = Bytes{longer ? 1024 : 64} << 20;
+    return std::clamp(total / nodes, Bytes{8} << 20, most);
+}
+
+/// Nodes whose rate is far below the median. Others use a file system too, so it is no more than a warning.
+void judge(CheckReport& report, double slow)
+{
+    struct Rate {
+        const char* what;
+        double FolderRate::*member;
+    };
+    for (const Rate& rate : {Rate{"slow writing", &FolderRate::write}, Rate{"slow reading", &FolderRate::read}}) {
+        std::vector<double> all;
+        for (const FolderRate& each : report.folder)
+            all.push_back(each.*rate.member);
+        for (std::size_t node = 0; node < all.size(); ++node)
+            if (all[node] < slow * median(all)) {
+                std::vector<int> ranks;
+                for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
+                    if (report.node_of_rank[rank] == static_cast<int>(node))
+                        ranks.push_back(static_cast<int>(rank));
+                report.findings.push_back({CheckPart::folder, Severity::warning, ranks, str(rate.what, " in the folder"),
+                                           fmt::format("{:.3f} GB/s, as the median node", median(all) / 1e9), fmt::format("{:.3f} GB/s", all[node] / 1e9),
+                                           "look at the node's mounts and its storage network; check again, as others may have used it meanwhile"});
+            }
+    }
+}
+
+/// A node's first rank writes its file; after all of them, it reads that of the next node.
+void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
+{
+    Comm& world = ground.world;
+    const std::vector<int>& node_of_rank = ground.grid.node_of_rank();
+    const int node = node_of_rank[static_cast<std::size_t>(world.rank())], nodes = ground.grid.nodes();
+    const bool works = ground.grid.local_rank() == 0;
+    const auto first_of = [&](int wanted) { return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), wanted) - node_of_rank.begin()); };
+    const auto timed = [&](const char* what) {
+        if (ground.config.hooks.timed)
+            ground.config.hooks.timed(what);
+    };
+    const Bytes bytes = trial_bytes(nodes, ground.config.longer), at_once = Bytes{1} << 20;
+    std::vector<char> block(static_cast<std::size_t>(at_once));
+    for (std::size_t i = 0; i < block.size(); ++i)
+        block[i] = static_cast<char>(i * 2654435761u >> 13); // nothing that a file system could leave out
+    FolderRate rate;
+    std::string problem = try_to([&] {
+        if (!works)
+            return "";
+        const Seconds begin = now();
+        FileWriter out(trial.file(world.rank()));
+        for (Bytes at = 0; at < bytes; at += at_once)
+            out.write(block.data(), at_once);
+        out.close();
+        sync_path(trial.file(world.rank()));
+        timed("write");
+        rate.write = static_cast<double>(bytes) / (now() - begin);
+        return "";
+    });
+    if (all_well(world, problem))
+        problem = try_to([&]() -> std::string {
+            if (!works)
+                return "";
+            std::vector<char> got(block.size());
+            const Seconds begin = now();
+            const PlainFile in = PlainFile::open(trial.file(first_of((node + 1) % nodes)), "file of a check");
+            for (Bytes at = 0; at < bytes; at += at_once) {
+                in.read(at, got.data(), at_once);
+                if (got != block)
+                    return str(in.path(), ": other bytes than were written, below offset ", at + at_once);
+            }
+            timed("read");
+            rate.read = static_cast<double>(bytes) / (now() - begin);
+            return "";
+        });
+    report_ranks(ground, report, problem, "a file cannot be written and read", str(format_bytes(bytes), " written, synced and read"),
+                 "look at the file system: space, quota, mounts");
+    const std::vector<std::string> all = gather_to_first(world, works ? fmt::format("{} {}", rate.write, rate.read) : "");
+    if (!ground.first())
+        return;
+    double write = 0, read = 0;
+    for (const std::string& text : all)
+        if (FolderRate r; !text.empty()) {
+            std::istringstream(text) >> r.write >> r.read;
+            report.folder.push_back(r);
+            write += r.write;
+            read += r.read;
+        }
+    judge(report, ground.config.slow_link);
+    report.parts.push_back(fmt::format("folder       {}: shared by all ranks; {} {} {:.2f} GB/s together and {} {:.2f} GB/s{}", ground.config.dir,
+                                       counted(report.folder.size(), "node"), report.folder.size() == 1 ? "writes" : "write", write / 1e9, report.folder.size() == 1 ? "reads" : "read", read / 1e9, nodes == 1 ? " (from memory, as there is one node)" : ""));
+}
+
+} // namespace
+
+void check_folder(const CheckGround& ground, CheckReport& report)
+{
+    if (ground.config.dir.empty())
+        return;
+    Comm& world = ground.world;
+    const int rank = world.rank();
+    const Trial trial(world, ground.config.dir);
+    const std::string remedy = "name a folder that all nodes share and that you may write to (checkpoint.dir of the run)";
+    report_ranks(ground, report, trial.problem(), str("no folder can be made in ", ground.config.dir), "a folder that can be written to", remedy);
+    if (!all_well(world, trial.problem()))
+        return;
+    std::string own = appears(trial.path()) ? "" : trial.path() + " is not there";
+    report_ranks(ground, report, own, str(ground.config.dir, " is not the folder that rank 0 sees"), "one folder for all ranks", remedy);
+    if (!all_well(world, own))
+        return;
+    own = try_to([&] {
+        write_file(trial.file(rank), content_of(rank));
+        return "";
+    });
+    report_ranks(ground, report, own, str(ground.config.dir, " cannot be written to"), "a folder that all ranks can write to", remedy);
+    if (!all_well(world, own))
+        return;
+    own = try_to([&]() -> std::string {
+        const int other = (rank + ground.grid.local_ranks()) % world.size(); // of another node, where there are several
+        if (!appears(trial.file(other)))
+            return str("the file of rank ", other, " is not there");
+        return read_file(trial.file(other)) == content_of(other) ? "" : str("the file of rank ", other, " has another content");
+    });
+    report_ranks(ground, report, own, str(ground.config.dir, " does not show what another rank has written"), "the other's file, whole", remedy);
+    if (all_well(world, own))
+        measure(ground, trial, report);
+}
+
+} // namespace trivium

@@ -1,0 +1,44 @@
+#pragma once
+// Internal: the parts of a check, each in a file of its own, and what they share.
+#include "check/run.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+/// One rank in a check.
+struct CheckGround {
+    Comm& world;
+    const Grid& grid; ///< all ranks along data
+    const CheckConfig& config;
+    const RankFacts& facts; ///< of this rank
+
+    bool first() const { return world.rank() == 0; }
+};
+
+/// All ranks call each; findings are added to rank 0's report.
+void check_environment(const CheckGround& ground, CheckReport& report);
+void check_folder(const CheckGround& ground, CheckReport& report);
+void check_arithmetic(const CheckGround& ground, CheckReport& report);
+void check_composition(const CheckGround& ground, CheckReport& report);
+void check_rates(const CheckGround& ground, CheckReport& report);
+
+/// Ranks by what they have, the most frequent first; of equals, the one of the lowest rank.
+template <class T>
+std::vector<std::pair<T, std::vector<int>>> group_ranks(const std::vector<T>& by_rank)
+{
+    std::vector<std::pair<T, std::vector<int>>> groups;
+    for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+        auto at = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == by_rank[rank]; });
+        if (at == groups.end())
+            at = groups.insert(at, {by_rank[rank], {}});
+        at->second.push_back(static_cast<int>(rank));
+    }
+    std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    return groups;
+}
+
+/// "rank 3 (n2)", "ranks 0-3 (n1), rank 6 (n4)".
+std::string describe_ranks(const CheckReport& report, const std::vector<int>& ranks);
+
+} // namespace trivium

@@ -1,0 +1,222 @@
+#include "check/rates.hpp"
+
+#include "check/slow.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/gemm.hpp"
+#include "runtime/arena.hpp"
+#include "runtime/device.hpp"
+
+#include <cmath>
+#include <ctime>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace trivium {
+
+namespace {
+
+/// Of all threads of this process, or of the calling one where it works alone (ranks may be threads).
+Seconds cpu_time(int threads)
+{
+    timespec t{};
+    clock_gettime(threads > 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+struct Pace {
+    Seconds each = 0;      ///< of a run
+    double cpu_share = 1;
+};
+
+/// Runs `work` for so long, and waits for it each time.
+Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const std::function<void()>& work)
+{
+    work(); // what the first one has to prepare is no one's rate
+    agree(ground.world, 0); // all begin together
+    const int threads = ground.facts.threads;
+    const Seconds begin = now(), cpu = cpu_time(threads);
+    i64 runs = 0;
+    Seconds spent = 0;
+    for (; runs < 2 || spent < seconds; ++runs) {
+        work();
+        if (ground.config.hooks.timed)
+            ground.config.hooks.timed(what);
+        spent = now() - begin;
+    }
+    return {spent / static_cast<double>(runs), computes_on_device() ? 1 : (cpu_time(threads) - cpu) / (spent * threads)};
+}
+
+class Bench {
+public:
+    explicit Bench(int threads)
+    {
+        exec.threads = threads;
+        if (computes_on_device())
+            exec = stream_.emplace(current_device()).exec();
+    }
+    void wait() const
+    {
+        if (stream_)
+            stream_->wait();
+    }
+
+    kernels::Exec exec;
+
+private:
+    std::optional<Stream> stream_;
+};
+
+/// Square products of a size that a transformer has.
+Pace product_pace(const CheckGround& ground, const Bench& bench, kernels::DType type, i64 side, Seconds seconds)
+{
+    kernels::ProductShape shape;
+    shape.m = shape.n = shape.k = side;
+    shape.in = shape.out = type;
+    const kernels::Product product(shape, ground.facts.threads, kernels::usual_product_scratch * ground.facts.threads);
+    const Bytes bytes = round_up(side * side * size_of(type), 256);
+    const Arena arena(3 * bytes + product.scratch_bytes());
+    const i64 count = side * side;
+    for (const Bytes at : {Bytes{0}, bytes}) // no zeros: some processors multiply those faster
+        type == kernels::DType::bf16 ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
+                                     : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
+    return pace_of(ground, type == kernels::DType::bf16 ? "products bf16" : "products f32", seconds, [&] {
+        product.run(bench.exec, arena.at(0), arena.at(bytes), arena.at(2 * bytes), true, {arena.at(3 * bytes), product.scratch_bytes()});
+        bench.wait();
+    });
+}
+
+double rate(double work, const Pace& pace) { return work / pace.each; }
+
+/// The same ranks, measured again: the best of each, as what is slow is slow each time.
+void keep_best(std::vector<RankRates>& best, const std::vector<RankRates>& again)
+{
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        best[i].flops_f32 = std::max(best[i].flops_f32, again[i].flops_f32);
+        best[i].flops_bf16 = std::max(best[i].flops_bf16, again[i].flops_bf16);
+        best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
+        best[i].cpu_share = std::max(best[i].cpu_share, again[i].cpu_share); // what is slow once with its cores its own is slow
+    }
+}
+
+void keep_best(std::vector<LinkRate>& best, const std::vector<LinkRate>& again)
+{
+    for (std::size_t i = 0; i < best.size(); ++i) {
+        best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
+        best[i].latency = std::min(best[i].latency, again[i].latency);
+        best[i].cpu_share = std::max(best[i].cpu_share, again[i].cpu_share);
+    }
+}
+
+/// What all ranks measured, on rank 0.
+struct Measured {
+    std::vector<RankRates> rates;
+    std::vector<LinkRate> links;
+    std::vector<std::vector<std::string>> wrong; ///< by rank, what arrived changed
+};
+
+Measured measure_all(const CheckGround& ground, const std::vector<std::vector<RankPair>>& rounds)
+{
+    std::vector<std::string> wrong;
+    const RankRates own = measure_rank(ground, ground.config.longer ? 2.0 : 0.2);
+    const std::vector<LinkRate> links = measure_links(ground, rounds, ground.config.longer ? 20 : 3, wrong);
+    nlohmann::json out{own.flops_f32, own.flops_bf16, own.bytes_per_second, own.cpu_share, nlohmann::json::array(), wrong};
+    for (const LinkRate& link : links)
+        out[4].push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
+    Measured all;
+    std::map<std::pair<int, int>, double> other_share; // of the end that has not the rate
+    for (const std::string& text : gather_to_first(ground.world, out.dump())) {
+        if (text.empty())
+            break;
+        const auto j = nlohmann::json::parse(text);
+        all.rates.push_back({j[0], j[1], j[2], j[3]});
+        for (const auto& link : j[4])
+            if (link[0] == static_cast<int>(all.wrong.size())) // its other end has the same rate
+                all.links.push_back({link[0], link[1], link[2], link[3], link[4]});
+            else
+                other_share[{link[0], link[1]}] = link[4];
+        all.wrong.push_back(j[5]);
+    }
+    for (LinkRate& link : all.links)
+        link.cpu_share = std::min(link.cpu_share, other_share.at({link.a, link.b}));
+    return all;
+}
+
+} // namespace
+
+RankRates measure_rank(const CheckGround& ground, Seconds seconds)
+{
+    const Bench bench(ground.facts.threads);
+    const bool device = computes_on_device();
+    // On the host, so much for each thread that handing out the work takes little of the time.
+    const i64 side = device ? 8192 : contracts_on ? 256 : round_up(std::llround(1024 * std::cbrt(ground.facts.threads)), 64);
+    const double work = 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
+    RankRates rates;
+    const Pace f32 = product_pace(ground, bench, kernels::DType::f32, side, seconds);
+    rates.flops_f32 = rate(work, f32);
+    const Pace bf16 = product_pace(ground, bench, kernels::DType::bf16, side, seconds);
+    rates.flops_bf16 = rate(work, bf16);
+    // z = x + y over more than caches hold: a thread's share of them is a few MiB.
+    const i64 count = device ? i64{1} << 28 : i64{1} << (contracts_on ? 18 : 22);
+    const i64 all = count * (device ? 1 : ground.facts.threads);
+    const Bytes bytes = all * static_cast<Bytes>(sizeof(float));
+    const Arena arena(3 * bytes);
+    auto *x = reinterpret_cast<float*>(arena.at(0)), *y = reinterpret_cast<float*>(arena.at(bytes)), *z = reinterpret_cast<float*>(arena.at(2 * bytes));
+    for (float* array : {x, y, z})
+        kernels::fill(bench.exec, all, 1.0, array); // by the threads that will use it: near to them
+    const Pace memory = pace_of(ground, "memory", seconds, [&] {
+        kernels::add<float>(bench.exec, all, x, y, z);
+        bench.wait();
+    });
+    rates.bytes_per_second = rate(3 * static_cast<double>(bytes), memory);
+    rates.cpu_share = std::min({f32.cpu_share, bf16.cpu_share, memory.cpu_share});
+    return rates;
+}
+
+void check_rates(const CheckGround& ground, CheckReport& report)
+{
+    constexpr std::size_t most_rounds = 16;
+    constexpr int tries = 3;
+    const Seconds begin = now();
+    const auto rounds = link_rounds(ground.grid.node_of_rank(), ground.config.longer ? 1024 : most_rounds);
+    Measured all = measure_all(ground, rounds);
+    // What looks slow is measured again before it is called so.
+    for (int time = 1; time < tries; ++time) {
+        CheckReport trial;
+        if (ground.first()) {
+            trial.facts = report.facts;
+            trial.node_of_rank = report.node_of_rank;
+            trial.nodes = report.nodes;
+            trial.rates = all.rates;
+            trial.links = all.links;
+            judge_shares(trial);
+            judge_rates(trial, ground.config.slow_rank, ground.config.slow_link);
+        }
+        if (agree(ground.world, trial.findings.empty() ? 0 : 1) == 0)
+            break;
+        const Measured again = measure_all(ground, rounds);
+        keep_best(all.rates, again.rates);
+        keep_best(all.links, again.links);
+        for (std::size_t rank = 0; rank < all.wrong.size(); ++rank)
+            all.wrong[rank].insert(all.wrong[rank].end(), again.wrong[rank].begin(), again.wrong[rank].end());
+    }
+    if (!ground.first())
+        return;
+    report.rates = all.rates;
+    report.links = all.links;
+    for (std::size_t rank = 0; rank < all.wrong.size(); ++rank)
+        if (!all.wrong[rank].empty())
+            report.findings.push_back({CheckPart::rates, Severity::fault, {static_cast<int>(rank)}, "other bytes arrive than were sent", "every byte as it was sent",
+                                       all.wrong[rank].front(), "look at the network card and the memory of both nodes, and at the MPI library; leave the node out"});
+    judge_shares(report);
+    judge_rates(report, ground.config.slow_rank, ground.config.slow_link);
+    report.parts.push_back(fmt::format("rates        products, memory and {} in {}, in {}", counted(report.links.size(), "link"), counted(rounds.size(), "round"), format_seconds(now() - begin)));
+}
+
+} // namespace trivium

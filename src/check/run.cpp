@@ -1,0 +1,69 @@
+#include "check/run.hpp"
+
+#include "base/activity.hpp"
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/log.hpp"
+#include "check/parts.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+std::string to_line(const RankFacts& f)
+{
+    return nlohmann::json{f.node, f.processor, f.build, f.libraries, f.cores, f.threads, f.memory}.dump();
+}
+
+RankFacts from_line(const std::string& line)
+{
+    const auto j = nlohmann::json::parse(line);
+    return {j[0], j[1], j[2], j[3], j[4], j[5], j[6]};
+}
+
+} // namespace
+
+int CheckReport::count(Severity severity) const
+{
+    return static_cast<int>(std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
+}
+
+int CheckReport::status() const { return count(Severity::fault) > 0 || (strict && !findings.empty()) ? 1 : 0; }
+
+CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& facts)
+{
+    const Seconds begin = now();
+    const Grid grid(world, {{{"data", world.size()}}}, facts.node);
+    const CheckGround ground{world, grid, config, facts};
+    CheckReport report;
+    report.strict = config.strict;
+    report.node_of_rank = grid.node_of_rank();
+    for (const std::string& line : gather_to_first(world, to_line(facts)))
+        if (!line.empty())
+            report.facts.push_back(from_line(line));
+    report.nodes.resize(static_cast<std::size_t>(grid.nodes()));
+    for (std::size_t rank = 0; rank < report.facts.size(); ++rank)
+        report.nodes[static_cast<std::size_t>(report.node_of_rank[rank])] = report.facts[rank].node;
+    struct Part {
+        CheckPart part;
+        void (*run)(const CheckGround&, CheckReport&);
+    };
+    for (const Part& part : {Part{CheckPart::environment, check_environment}, Part{CheckPart::folder, check_folder}, Part{CheckPart::arithmetic, check_arithmetic},
+                             Part{CheckPart::composition, check_composition}, Part{CheckPart::rates, check_rates}}) {
+        if (std::find(config.parts.begin(), config.parts.end(), part.part) == config.parts.end())
+            continue;
+        if (ground.first())
+            log_progress(std::string(name_of(part.part)));
+        Activity::of_process().enter(str("part '", name_of(part.part), "' of the check"));
+        const std::size_t done = report.parts.size();
+        part.run(ground, report);
+        for (std::size_t i = done; i < report.parts.size(); ++i)
+            log_info(report.parts[i]);
+    }
+    report.seconds = now() - begin;
+    return report;
+}
+
+} // namespace trivium

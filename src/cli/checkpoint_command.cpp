@@ -1,0 +1,162 @@
+// `trivium checkpoint`: what is in a checkpoint, and whether it is whole.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/checkpoint/values.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+constexpr std::size_t most_faults = 20; ///< tensors that `verify` names
+
+struct CheckpointArguments {
+    std::string path;
+    bool json = false;
+};
+
+/// The checkpoints that `path` stands for: itself, or those in it, newest first.
+std::vector<std::string> checkpoints_at(const std::string& path)
+{
+    std::vector<std::string> found;
+    for (const std::string& name : list_checkpoints(path))
+        found.push_back(path + "/" + name);
+    if (found.empty())
+        found.push_back(path);
+    return found;
+}
+
+int list(const CheckpointArguments& a)
+{
+    if (!std::filesystem::exists(a.path))
+        throw UserError({a.path, "there is no such folder", "", "give a checkpoint, or the folder of a run's checkpoints"});
+    nlohmann::ordered_json out = nlohmann::json::array();
+    if (!looks_like_checkpoint(a.path) && list_checkpoints(a.path).empty()) { // a run may not have saved yet
+        fmt::print("{}", a.json ? "[]\n" : a.path + ": no checkpoint in it (none was saved yet, or another folder is meant)\n"
+                                            "  remedy: give the folder that checkpoint.dir names; `trivium train` saves there every checkpoint.every steps\n");
+        return 0;
+    }
+    for (const std::string& path : checkpoints_at(a.path)) {
+        nlohmann::ordered_json row{{"path", path}};
+        try {
+            const CheckpointReader reader = CheckpointReader::open(path);
+            reader.check();
+            row.update({{"step", reader.state().step}, {"tokens", reader.state().tokens}, {"bytes", reader.bytes()}});
+            if (!a.json)
+                fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step, format_count(reader.state().tokens), format_bytes(reader.bytes()));
+        } catch (const InternalError&) {
+            throw;
+        } catch (const Error& error) {
+            row["error"] = error.what();
+            if (!a.json)
+                fmt::print("{}  bad: {}\n", path, error.what());
+        }
+        out.push_back(row);
+    }
+    if (a.json)
+        fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    return 0;
+}
+
+int show(const CheckpointArguments& a)
+{
+    const CheckpointReader reader = CheckpointReader::open(newest_checkpoint(a.path));
+    reader.check();
+    const RunState& state = reader.state();
+    nlohmann::ordered_json tensors = nlohmann::json::array();
+    i64 values = 0, parameters = 0, pieces = 0;
+    for (const CheckpointReader::Entry& entry : reader.tensors()) {
+        tensors.push_back({{"name", entry.name}, {"shape", entry.shape}, {"type", name_of(entry.type)}, {"pieces", entry.pieces}});
+        values += element_count(entry.shape);
+        parameters += entry.name.starts_with("param/") ? element_count(entry.shape) : 0;
+        pieces += entry.pieces;
+    }
+    if (a.json) {
+        fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()}, {"step", state.step}, {"updates", state.updates},
+                                                  {"samples", state.samples}, {"tokens", state.tokens}, {"seed", state.seed},
+                                                  {"build", state.build}, {"tokenizer", state.tokenizer}, {"grid", state.grid},
+                                                  {"ranks", state.ranks}, {"version", reader.version()}, {"shards", reader.shards()},
+                                                  {"pieces", pieces}, {"config", state.config}, {"tensors", tensors}}
+                               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+        return 0;
+    }
+    const std::string ranks = state.ranks == 0 ? "unknown" : fmt::format("{} {}", state.ranks, state.ranks == 1 ? "rank" : "ranks");
+    fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  {}\n  build      {}\n"
+               "  grid       {}\n  size       {}, {} shards, {} pieces, version {}\n  tensors    {}, {} values, {} of them parameters\n\n",
+               reader.path(), state.step, state.updates, state.step - state.updates, format_count(state.samples),
+               format_count(state.tokens), state.tokenizer, state.build, state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
+               format_bytes(reader.bytes()), reader.shards(), pieces, reader.version(), reader.tensors().size(),
+               format_count(values), format_count(parameters));
+    for (const auto& tensor : tensors)
+        fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(), tensor["shape"].dump());
+    fmt::print("\nconfig\n{}", state.config);
+    return 0;
+}
+
+/// Says "good", or what is wrong with the values. Returns whether it is good.
+bool print_values(const CheckpointReader& reader)
+{
+    const std::vector<ValueFault> faults = find_value_faults(reader);
+    if (faults.empty()) {
+        fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
+        return true;
+    }
+    const auto not_finite = std::count_if(faults.begin(), faults.end(), [](const ValueFault& fault) { return fault.not_finite; });
+    fmt::print("{}: bad\n  the bytes are the ones that were written, but {}\n", reader.path(),
+               not_finite > 0 ? "they are not all finite numbers" : "no run has such values");
+    for (std::size_t i = 0; i < faults.size() && i < most_faults; ++i)
+        fmt::print("  {}: {}\n", faults[i].tensor, faults[i].problem);
+    if (faults.size() > most_faults)
+        fmt::print("  and {} more tensors, of {}\n", faults.size() - most_faults, reader.tensors().size());
+    fmt::print("  remedy: use an earlier checkpoint\n");
+    return false;
+}
+
+int check(const CheckpointArguments& a)
+{
+    bool good = true;
+    for (const std::string& path : checkpoints_at(a.path)) {
+        try {
+            const CheckpointReader reader = CheckpointReader::open(path);
+            reader.verify();
+            good = print_values(reader) && good;
+        } catch (const InternalError&) {
+            throw;
+        } catch (const Error& error) { // damaged, or not to be read
+            good = false;
+            fmt::print("{}: bad\n  {}\n", path, error.what());
+        }
+    }
+    return good ? 0 : 2;
+}
+
+} // namespace
+
+void add_checkpoint_command(Command& program, const std::string& build)
+{
+    Command command = program.add("checkpoint", "look into checkpoints, compare and prune them, trade them with Hugging Face");
+    const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&), bool with_json) {
+        Command sub = command.add(name, help);
+        auto arguments = std::make_shared<CheckpointArguments>();
+        sub.option("path", arguments->path, "a checkpoint, or the folder of a run's checkpoints", {.required = true});
+        if (with_json)
+            sub.flag("--json", arguments->json, "print JSON");
+        sub.action([=] { return run(*arguments); });
+    };
+    add("list", "the checkpoints of a folder, newest first", list, true);
+    add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
+    add("verify", "whether checkpoints hold the bytes that were written, and values that a run can have", check, false);
+    add_diff_command(command);
+    add_prune_command(command);
+    add_export_command(command);
+    add_import_command(command, build);
+}
+
+} // namespace trivium

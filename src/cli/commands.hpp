@@ -1,0 +1,30 @@
+#pragma once
+// The sub-commands: each adds itself to the program.
+#include "cli/command_line.hpp"
+
+#include <functional>
+
+namespace trivium {
+
+void add_plan_command(Command& program);
+void add_explain_command(Command& program);
+void add_metrics_command(Command& program);
+/// train, check, eval, generate, data, checkpoint; in the planner build, stubs that say what is missing.
+void add_runtime_commands(Command& program, const std::string& build);
+
+void add_data_command(Command& program);
+void add_train_command(Command& program, const std::string& build);
+void add_check_command(Command& program, const std::string& version);
+void add_eval_command(Command& program);
+void add_generate_command(Command& program);
+void add_checkpoint_command(Command& program, const std::string& build = "");
+/// Sub-commands of `checkpoint`.
+void add_diff_command(Command& checkpoint);
+void add_prune_command(Command& checkpoint);
+void add_export_command(Command& checkpoint);
+void add_import_command(Command& checkpoint, const std::string& build);
+
+/// For commands that run on one rank: under a launcher rank 0 works, the others wait for it.
+int on_first_rank(const std::function<int()>& work);
+
+} // namespace trivium

@@ -1,0 +1,341 @@
+#include "cli/commands.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
+#include "io/files/files.hpp"
+#include "io/tokens/hold_out.hpp"
+#include "io/tokens/text_source.hpp"
+#include "io/tokens/token_store.hpp"
+#include "io/tokens/tokenizer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+namespace trivium {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string fixed(double value, int digits)
+{
+    char text[64];
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
+    return text;
+}
+
+double megabytes(Bytes bytes) { return static_cast<double>(bytes) / 1e6; }
+
+/// "bytes per token", safe where there is none.
+double ratio(i64 a, i64 b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
+
+/// Shows how far a command is, a few times a second.
+class Progress {
+public:
+    void show(Bytes done, Bytes total, i64 tokens)
+    {
+        const auto now = Clock::now();
+        if (now - last_ < std::chrono::milliseconds(200))
+            return;
+        last_ = now;
+        log_progress(str(fixed(megabytes(done), 1), " of ", fixed(megabytes(total), 1), " MB, ", fixed(megabytes(done) / seconds(), 1),
+                         " MB/s, ", format_si(static_cast<double>(tokens)), " tokens"));
+    }
+    Seconds seconds() const { return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begin_).count()); }
+
+private:
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point begin_ = Clock::now(), last_{};
+};
+
+/// An output that is one of the inputs would be lost as such.
+void refuse_overwriting(const std::string& output, const std::vector<std::string>& others)
+{
+    std::error_code ignored;
+    for (const std::string& other : others)
+        if (output == other || fs::equivalent(output, other, ignored))
+            throw UserError({output, "is read and written by the same command", "", "give --output another name"});
+}
+
+// ---- data tokenizer
+
+/// What both commands that read text have in common.
+void add_selection(Command& command, TextSelection& text)
+{
+    command.option("input", text.inputs, "Files of text, files of JSON records (.jsonl, .ndjson, .json), folders", {.required = true, .type = "INPUT…"})
+        .option("--key", text.key, "Field of a JSON record that holds the text (default: text)")
+        .option("--include", text.include, "Of folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'", {.list = true, .type = "PATTERN,…"})
+        .option("--exclude", text.exclude, "Of folders, leave out files that match a pattern", {.list = true, .type = "PATTERN,…"});
+    command.footer("A file of UTF-8 text is a document; of a file of JSON records (an object a line, or a list of objects) each record is one.\n"
+                   "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: hidden files and\n"
+                   "folders (.NAME), links to folders, files that are compressed, binary, not UTF-8 or empty. A file that is named and\n"
+                   "cannot be read as text is an error. A pattern with a '/' is for the path below the folder.");
+}
+
+void print_report(const CorpusReport& report)
+{
+    std::cout << "read: " << describe_read(report) << "\n";
+    for (const std::string& line : describe_skipped(report))
+        std::cout << "left out: " << line << "\n";
+}
+
+struct TokenizerOptions {
+    TokenizerTraining training;
+    std::string output;
+    i64 sample_mb = 64;
+};
+
+void run_tokenizer(const TokenizerOptions& options)
+{
+    refuse_overwriting(options.output, options.training.text.inputs);
+    TokenizerTraining training = options.training;
+    CorpusReport report;
+    training.report = &report;
+    training.text.own = {options.output};
+    training.sample = options.sample_mb * 1'000'000;
+    log_progress("training the tokenizer …");
+    const Progress progress;
+    const std::string model = train_tokenizer(training);
+    log_progress("");
+    write_file(options.output, model);
+    print_report(report);
+    const std::unique_ptr<Tokenizer> tokenizer = tokenizer_from_model(model, options.output);
+    std::cout << options.output << ": " << tokenizer->name() << ", " << format_bytes(static_cast<Bytes>(model.size())) << ", "
+              << format_seconds(progress.seconds()) << "\n";
+}
+
+// ---- data tokenize
+
+struct TokenizeOptions {
+    TextSelection text;
+    std::string tokenizer, output, valid;
+    double valid_fraction = 0.05;
+};
+
+void print_summary(const std::string& path, const TokenStoreWriter& store)
+{
+    std::cout << path << ": " << counted_in_groups(store.documents(), "document") << ", " << counted_in_groups(store.tokens(), "token") << ", "
+              << fixed(ratio(store.text_bytes(), store.tokens()), 2) << " bytes per token, " << format_bytes(file_size(path)) << "\n";
+}
+
+/// Chooses what is held out, in a pass over the whole corpus.
+HoldOut survey(TextSource& source, double fraction)
+{
+    HoldOut hold_out(fraction);
+    if (fraction <= 0)
+        return hold_out;
+    Progress progress;
+    for (Document document; source.next(document);) {
+        hold_out.survey(static_cast<Bytes>(document.text.size()));
+        progress.show(source.bytes_done(), source.bytes_total(), 0);
+    }
+    source.rewind();
+    return hold_out;
+}
+
+/// Says where whole documents could not give what was asked for.
+void note_hold_out(const HoldOut& hold_out, double fraction)
+{
+    if (hold_out.documents() == 1)
+        log_info("the corpus is a single document: blocks of it are held out, which end where lines do");
+    else if (hold_out.share() > 2 * fraction || hold_out.share() < fraction / 2)
+        log_warning(str("--valid holds out ", fixed(100 * hold_out.share(), 2), " % of the text, not ", fixed(100 * fraction, 2),
+                        " %: whole documents are held out, of ", format_count(hold_out.documents()),
+                        "; give more and smaller documents, or tokenize a validation text of its own"));
+}
+
+void run_tokenize(const TokenizeOptions& options)
+{
+    std::vector<std::string> inputs = options.text.inputs;
+    inputs.push_back(options.tokenizer);
+    refuse_overwriting(options.output, inputs);
+    inputs.push_back(options.output);
+    if (!options.valid.empty())
+        refuse_overwriting(options.valid, inputs);
+    const bool holds_out = !options.valid.empty();
+    if (holds_out && !(options.valid_fraction > 0 && options.valid_fraction < 1))
+        throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction), "", "0.05 is usual"});
+
+    const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
+    TextSelection text = options.text;
+    text.own = {options.output, options.valid};
+    if (options.tokenizer != "bytes")
+        text.own.push_back(options.tokenizer);
+    TextSource source(text);
+    HoldOut hold_out = survey(source, holds_out ? options.valid_fraction : 0);
+    if (holds_out)
+        note_hold_out(hold_out, options.valid_fraction);
+    TokenStoreWriter train(options.output, *tokenizer);
+    std::optional<TokenStoreWriter> valid;
+    if (holds_out)
+        valid.emplace(options.valid, *tokenizer);
+    Progress progress;
+    for (Document document; source.next(document);)
+        hold_out.split(document.text, [&](bool to_valid, std::string_view part) {
+            (to_valid ? *valid : train).add(tokenizer->encode(part), static_cast<Bytes>(part.size()));
+            progress.show(source.bytes_done(), source.bytes_total(), train.tokens() + (valid ? valid->tokens() : 0));
+        });
+    log_progress("");
+    if (valid && valid->documents() == 0)
+        throw UserError({options.valid, "no text is left for validation",
+                         str("the corpus is one document of ", counted_in_groups(source.bytes_total(), "byte"), "; a fraction of ", options.valid_fraction, " of it is less than a block"),
+                         "give a larger --valid-fraction, or more text"});
+    if (train.documents() == 0)
+        throw UserError({options.output, "no text is left for training", str("--valid-fraction is ", options.valid_fraction), "give a smaller one"});
+    print_report(source.report());
+    train.finish();
+    print_summary(options.output, train);
+    if (valid) {
+        valid->finish();
+        print_summary(options.valid, *valid);
+    }
+    log_info(str("done in ", format_seconds(progress.seconds()), ", ", fixed(megabytes(source.bytes_done()) / progress.seconds(), 1), " MB/s"));
+}
+
+// ---- data show
+
+struct ShowOptions {
+    std::string file;
+    bool json = false;
+    i64 head = 64;
+};
+
+struct Statistics {
+    double entropy = 0; ///< of single tokens, nats
+    i64 used_words = 0;
+};
+
+Statistics count_tokens(const TokenStore& store)
+{
+    std::vector<i64> counts(static_cast<std::size_t>(store.vocab()), 0);
+    std::vector<i32> block(std::size_t{1} << 20);
+    const auto block_size = static_cast<i64>(block.size());
+    for (i64 begin = 0; begin < store.size(); begin += block_size) {
+        const i64 count = std::min(block_size, store.size() - begin);
+        store.read(begin, count, block.data());
+        for (i64 i = 0; i < count; ++i)
+            ++counts[static_cast<std::size_t>(block[static_cast<std::size_t>(i)])];
+    }
+    Statistics result;
+    for (const i64 count : counts) {
+        if (count == 0)
+            continue;
+        const double p = ratio(count, store.size());
+        result.entropy -= p * std::log(p);
+        ++result.used_words;
+    }
+    return result;
+}
+
+/// Control characters would do things to a terminal.
+std::string printable(const std::string& text)
+{
+    std::string clean;
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if ((byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f)
+            clean += "\xef\xbf\xbd";
+        else
+            clean += c;
+    }
+    return clean;
+}
+
+void run_show(const ShowOptions& options)
+{
+    const TokenStore store = TokenStore::open(options.file);
+    store.verify();
+    const Statistics statistics = count_tokens(store);
+    const std::unique_ptr<Tokenizer> tokenizer = store.tokenizer();
+    const i64 head = std::min(options.head, store.document_begin(1));
+    std::vector<i32> first(static_cast<std::size_t>(head));
+    store.read(0, head, first.data());
+    const std::string text = tokenizer->decode(first);
+    const double bytes_per_token = ratio(store.text_bytes(), store.size());
+    if (options.json) {
+        nlohmann::ordered_json report{{"file", options.file},
+                                      {"documents", store.documents()},
+                                      {"tokens", store.size()},
+                                      {"vocab", store.vocab()},
+                                      {"used_words", statistics.used_words},
+                                      {"tokenizer", store.fingerprint()},
+                                      {"eos", store.eos()},
+                                      {"text_bytes", store.text_bytes()},
+                                      {"bytes_per_token", bytes_per_token},
+                                      {"file_bytes", store.file_bytes()},
+                                      {"unigram_entropy", statistics.entropy},
+                                      {"head", text}};
+        std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+        return;
+    }
+    std::cout << options.file << " (" << format_bytes(store.file_bytes()) << ", hash verified)\n"
+              << "  documents        " << format_count(store.documents()) << "\n"
+              << "  tokens           " << format_count(store.size()) << "\n"
+              << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_words) << " of "
+              << format_count(store.vocab()) << " tokens of the vocabulary occur\n"
+              << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n"
+              << "  unigram entropy  " << fixed(statistics.entropy, 4) << " nats per token (a model that has learned anything is below it)\n";
+    if (head > 0)
+        std::cout << "  first " << counted_in_groups(head, "token") << ":\n" << printable(text) << "\n";
+}
+
+// ---- command line
+
+void add_tokenizer(Command& data)
+{
+    auto options = std::make_shared<TokenizerOptions>();
+    Command command = data.add("tokenizer", "Train a SentencePiece tokenizer (BPE with byte fallback)");
+    add_selection(command, options->training.text);
+    command.option("--vocab", options->training.vocab, "Tokens in all, 259 of them bytes and special ones; 300 or more", {.required = true})
+        .option("-o,--output", options->output, "The model file to write", {.required = true, .type = "FILE"})
+        .option("--sample", options->sample_mb, "At most about this many MB of text are looked at", {.show_default = true, .from = 1, .to = 1e5});
+    command.action([options] { return run_tokenizer(*options), 0; });
+}
+
+void add_tokenize(Command& data)
+{
+    auto options = std::make_shared<TokenizeOptions>();
+    Command command = data.add("tokenize", "Turn text into a token store (HDF5)");
+    add_selection(command, options->text);
+    command
+        .option("--tokenizer", options->tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)", {.required = true, .type = "T"})
+        .option("-o,--output", options->output, "The token store to write", {.required = true, .type = "FILE.h5"})
+        .option("--valid", options->valid, "Hold text out of the output, into this second store: whole documents, or blocks of a single one", {.type = "FILE.h5"})
+        .option("--valid-fraction", options->valid_fraction, "Part of the text that is held out, evenly spread",
+                {.show_default = true, .needs = "--valid"});
+    command.action([options] { return run_tokenize(*options), 0; });
+}
+
+void add_show(Command& data)
+{
+    auto options = std::make_shared<ShowOptions>();
+    Command command = data.add("show", "Verify a token store and print what is in it");
+    command.option("file", options->file, "A token store", {.required = true, .type = "FILE.h5"})
+        .flag("--json", options->json, "Print JSON")
+        .option("--head", options->head, "Tokens of the first document to print as text", {.show_default = true, .from = 0, .to = 1e9});
+    command.action([options] { return run_show(*options), 0; });
+}
+
+} // namespace
+
+void add_data_command(Command& program)
+{
+    Command data = program.add("data", "Make and look at tokenizers and token stores");
+    data.footer("Example:\n"
+                "  trivium data tokenizer corpus/ --vocab 8192 -o corpus.model\n"
+                "  trivium data tokenize corpus/ --tokenizer corpus.model -o train.h5 --valid valid.h5\n"
+                "  trivium data show train.h5");
+    add_tokenizer(data);
+    add_tokenize(data);
+    add_show(data);
+}
+
+} // namespace trivium

@@ -1,0 +1,162 @@
+// `trivium checkpoint diff`: what two checkpoints do not have in common.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr i64 values_at_once = i64{1} << 18;
+
+struct DiffArguments {
+    std::string a, b;
+    bool json = false;
+};
+
+struct Difference {
+    i64 count = 0;       ///< values whose bits differ
+    double largest = 0;  ///< of the absolute differences; NaN where one of two is none
+    i64 at = -1;         ///< flattened index of the first
+};
+
+/// Of two tensors of one shape and type.
+Difference compare(const CheckpointReader& a, const CheckpointReader& b, const CheckpointReader::Entry& entry)
+{
+    Difference found;
+    std::vector<double> x, y; // exact for both types
+    const i64 values = element_count(entry.shape);
+    for (i64 begin = 0; begin < values; begin += values_at_once) {
+        const i64 count = std::min(values_at_once, values - begin);
+        x.resize(static_cast<std::size_t>(count));
+        y.resize(static_cast<std::size_t>(count));
+        a.read(entry.name, begin, count, StoredType::f64, x.data());
+        b.read(entry.name, begin, count, StoredType::f64, y.data());
+        for (std::size_t i = 0; i < x.size(); ++i) {
+            if (std::memcmp(&x[i], &y[i], sizeof(double)) == 0)
+                continue;
+            found.at = found.count++ == 0 ? begin + static_cast<i64>(i) : found.at;
+            const double difference = std::abs(x[i] - y[i]);
+            found.largest = std::isnan(difference) || difference > found.largest ? difference : found.largest;
+        }
+    }
+    return found;
+}
+
+/// What of the run's state differs.
+Json compare_states(const RunState& a, const RunState& b)
+{
+    Json rows = Json::array();
+    const auto compare = [&](const char* key, const auto& x, const auto& y) {
+        if (x != y)
+            rows.push_back({{"key", key}, {"a", x}, {"b", y}});
+    };
+    compare("step", a.step, b.step);
+    compare("updates", a.updates, b.updates);
+    compare("samples", a.samples, b.samples);
+    compare("tokens", a.tokens, b.tokens);
+    compare("seed", a.seed, b.seed);
+    compare("tokenizer", a.tokenizer, b.tokenizer);
+    compare("data", a.data, b.data);
+    compare("valid", a.valid, b.valid);
+    compare("recent_losses", a.recent_losses, b.recent_losses);
+    compare("skipped_in_row", a.skipped_in_row, b.skipped_in_row);
+    compare("grid", a.grid, b.grid);
+    compare("ranks", a.ranks, b.ranks);
+    compare("build", a.build, b.build);
+    compare("machine", a.machine, b.machine);
+    compare("cost_table", a.cost_table, b.cost_table);
+    compare("config", a.config, b.config);
+    compare("imported", a.imported, b.imported);
+    return rows;
+}
+
+/// A row for each tensor that differs.
+Json compare_tensors(const CheckpointReader& a, const CheckpointReader& b)
+{
+    Json rows = Json::array();
+    std::map<std::string, CheckpointReader::Entry> others;
+    for (const CheckpointReader::Entry& entry : b.tensors())
+        others.emplace(entry.name, entry);
+    for (const CheckpointReader::Entry& entry : a.tensors()) {
+        const auto other = others.find(entry.name);
+        if (other == others.end()) {
+            rows.push_back({{"tensor", entry.name}, {"problem", "only in a"}});
+            continue;
+        }
+        log_progress("comparing " + entry.name);
+        if (entry.shape != other->second.shape || entry.type != other->second.type)
+            rows.push_back({{"tensor", entry.name}, {"problem", "another shape or type"}, {"a", {{"shape", entry.shape}, {"type", name_of(entry.type)}}},
+                            {"b", {{"shape", other->second.shape}, {"type", name_of(other->second.type)}}}});
+        else if (const Difference found = compare(a, b, entry); found.count > 0)
+            rows.push_back({{"tensor", entry.name}, {"problem", "other values"}, {"values", element_count(entry.shape)}, {"differ", found.count},
+                            {"largest", found.largest}, {"first_at", found.at}});
+        others.erase(other);
+    }
+    for (const auto& [name, entry] : others)
+        rows.push_back({{"tensor", name}, {"problem", "only in b"}});
+    log_progress("");
+    return rows;
+}
+
+void print(const DiffArguments& arguments, const Json& state, const Json& tensors, std::size_t all)
+{
+    for (const Json& row : state)
+        if (row["key"] == "config")
+            fmt::print("config      differs (`trivium checkpoint show` prints each)\n");
+        else if (row["key"] == "imported")
+            fmt::print("imported    differs (files of the model that a run began from)\n");
+        else
+            fmt::print("{:<11} {} and {}\n", row["key"].get<std::string>(), row["a"].dump(), row["b"].dump());
+    for (const Json& row : tensors) {
+        const auto name = row["tensor"].get<std::string>(), problem = row["problem"].get<std::string>();
+        if (problem == "other values")
+            fmt::print("{:<44} {} of {} values differ, by up to {:.3g}\n", name, format_count(row["differ"].get<i64>()), format_count(row["values"].get<i64>()),
+                       row["largest"].is_number() ? row["largest"].get<double>() : std::nan(""));
+        else if (problem == "another shape or type")
+            fmt::print("{:<44} {} {} and {} {}\n", name, row["a"]["type"].get<std::string>(), row["a"]["shape"].dump(), row["b"]["type"].get<std::string>(),
+                       row["b"]["shape"].dump());
+        else
+            fmt::print("{:<44} only in {}\n", name, problem == "only in a" ? arguments.a : arguments.b);
+    }
+    if (tensors.empty())
+        fmt::print("all {} tensors are the same, bit for bit\n", all);
+    else
+        fmt::print("{} tensors differ, of {}\n", tensors.size(), all);
+}
+
+int diff(const DiffArguments& arguments)
+{
+    const CheckpointReader a = CheckpointReader::open(newest_checkpoint(arguments.a)), b = CheckpointReader::open(newest_checkpoint(arguments.b));
+    const Json state = compare_states(a.state(), b.state()), tensors = compare_tensors(a, b);
+    if (arguments.json)
+        fmt::print("{}\n", Json{{"a", a.path()}, {"b", b.path()}, {"same_tensors", tensors.empty()}, {"same_state", state.empty()}, {"state", state}, {"tensors", tensors}}
+                               .dump(2, ' ', false, Json::error_handler_t::replace));
+    else
+        print(arguments, state, tensors, a.tensors().size());
+    return state.empty() && tensors.empty() ? 0 : 1;
+}
+
+} // namespace
+
+void add_diff_command(Command& checkpoint)
+{
+    Command command = checkpoint.add("diff", "what differs between two checkpoints, of any grids; exit status 1 where something does");
+    auto arguments = std::make_shared<DiffArguments>();
+    command.option("a", arguments->a, "a checkpoint, or a folder of them: its newest", {.required = true});
+    command.option("b", arguments->b, "another one", {.required = true});
+    command.flag("--json", arguments->json, "print JSON");
+    command.action([=] { return diff(*arguments); });
+}
+
+} // namespace trivium

@@ -1,0 +1,77 @@
+// `trivium eval`.
+#include "base/check.hpp"
+#include "runtime/initialise.hpp"
+#include "train/evaluator.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+#include "compile/threads.hpp"
+#include "train/this_machine.hpp"
+#include "train/inputs.hpp"
+#include "train/state.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace trivium {
+
+namespace {
+
+struct EvalArguments {
+    ConfigArguments config;
+    std::string checkpoint, data;
+    i64 batches = 0;
+};
+
+int evaluate(const EvalArguments& a)
+{
+    const RunConfig config = load_config(a.config);
+    const std::string path = !a.data.empty() ? a.data : !config.data.valid.empty() ? config.data.valid : config.data.train;
+    if (path.empty())
+        throw UserError({"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
+    const TokenStore store = TokenStore::open(path);
+    if (store.vocab() > config.model.vocab)
+        throw UserError({path, str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
+                         "evaluate on data of the model's tokenizer"});
+    const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
+    require_same_model(checkpoint, config);
+    require_same_tokenizer(checkpoint, store.fingerprint(), path);
+    require_tokenizer(config.data, store);
+    verify_at_start(store);
+    const int threads = thread_count(config.parallel, thread_limit());
+    const Computing computing(threads);
+    const Compiled compiled = compile_evaluation(config, {machine_of(computing), {}, 0});
+    const Program& program = compiled.programs[0];
+    Arena arena(compiled.memory.arena);
+    initialise(program.graph, program.schedule, arena, 0, threads, Role::constant);
+    restore_parameters(checkpoint, program, arena);
+    Evaluator evaluator(program, arena, {threads, false, contracts_on ? Bytes{256} : Bytes{0}});
+    const Evaluation e = evaluator.run(store, a.batches * config.train.global_batch);
+    if (e.tokens == 0)
+        throw UserError({path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
+    if (a.config.json)
+        fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step},
+                                                  {"data", path}, {"tokens", e.tokens}, {"loss", e.loss},
+                                                  {"perplexity", std::exp(e.loss)}, {"arena_bytes", compiled.memory.arena}}
+                               .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+    else
+        fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
+                   checkpoint.state().step, path, e.loss, std::exp(e.loss), format_count(e.tokens));
+    return 0;
+}
+
+} // namespace
+
+void add_eval_command(Command& program)
+{
+    Command command = program.add("eval", "validation loss and perplexity of a checkpoint");
+    auto arguments = std::make_shared<EvalArguments>();
+    arguments->config.add_to(command, true);
+    command.option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)")
+        .option("--data", arguments->data, "token store (default: data.valid)")
+        .option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)",
+                {.from = 0, .to = 1e9});
+    command.action([=] { return on_first_rank([&] { return evaluate(*arguments); }); });
+}
+
+} // namespace trivium

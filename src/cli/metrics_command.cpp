@@ -1,0 +1,130 @@
+// `trivium metrics`.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/files/files.hpp"
+#include "io/report/loss_curve.hpp"
+#include "io/metrics/metrics.hpp"
+#include "io/report/run_report.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+namespace trivium {
+
+namespace {
+
+struct MetricsArguments {
+    std::vector<std::string> files;
+    std::string file, output, format, title;
+};
+
+/// UserError where the output would replace what one of the runs, or a run that goes on in its folder, wrote down.
+void spare_own_files(const std::string& output, const std::vector<std::string>& inputs)
+{
+    namespace fs = std::filesystem;
+    const std::string named = file_to_replace(output);
+    if (named.empty())
+        return;
+    std::error_code error;
+    const fs::path file = fs::absolute(named, error);
+    const auto refuse_if_same = [&](const fs::path& own) { // though there be no such file yet
+        if (fs::equivalent(own, file, error) || (own.filename() == file.filename() && fs::equivalent(own.parent_path(), file.parent_path(), error)))
+            throw UserError({output, "is the run's own file", "what is made of the record would take its place", "name another file for --output"});
+    };
+    for (const std::string& input : inputs) {
+        const fs::path given = fs::absolute(metrics_file(input), error), real = fs::weakly_canonical(given, error);
+        refuse_if_same(given);
+        for (const fs::path& folder : {given.parent_path(), real.parent_path()})
+            for (const char* name : {"metrics.jsonl", "metrics.superseded.jsonl", "launches.jsonl"})
+                refuse_if_same(folder / name);
+    }
+}
+
+/// UserError where the name promises a form that is not written: the file would open nowhere.
+void require_form(const std::string& output, const char* form, const char* ending, const std::string& remedy)
+{
+    static const std::vector<std::string> known{".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ico", ".avif", ".pdf", ".eps", ".ps", ".svg", ".svgz", ".html", ".htm", ".csv", ".json", ".xlsx"};
+    std::string own = std::filesystem::path(output).extension().string();
+    std::transform(own.begin(), own.end(), own.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (own != ending && !(own == ".htm" && std::string(ending) == ".html") && std::find(known.begin(), known.end(), own) != known.end())
+        throw UserError({output, str("ends in '", own, "', and what is written is ", form), "", str("name it with '", ending, "'", remedy)});
+}
+
+std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
+{
+    std::vector<NamedMetrics> runs;
+    for (const std::string& name : run_names(files))
+        runs.push_back({name, read_metrics_table(files[runs.size()])});
+    return runs;
+}
+
+int draw_curve(const MetricsArguments& a)
+{
+    require_form(a.output, "SVG", ".svg", "; browsers show it, and rsvg-convert or inkscape makes other pictures of it");
+    spare_own_files(a.output, a.files);
+    LossCurveOptions options;
+    options.title = a.title.empty() ? options.title : a.title;
+    write_file(a.output, loss_curve_svg(read_runs(a.files), options));
+    log_info("wrote " + a.output);
+    return 0;
+}
+
+int export_runs(const MetricsArguments& a)
+{
+    if (a.format == "csv")
+        require_form(a.output, "CSV", ".csv", "");
+    spare_own_files(a.output, a.files);
+    const std::vector<NamedMetrics> runs = read_runs(a.files);
+    if (a.format == "csv")
+        write_csv(a.output, runs);
+    else
+        write_event_files(a.output, runs);
+    log_info("wrote " + a.output);
+    return 0;
+}
+
+/// "run-a/logs": the folder that has the files of a run, and the one above.
+std::string name_of_run(const RunFiles& run)
+{
+    std::error_code ignored;
+    const std::filesystem::path folder = std::filesystem::weakly_canonical(run.metrics_path, ignored).parent_path();
+    return (folder.parent_path().filename() / folder.filename()).string();
+}
+
+int report(const MetricsArguments& a)
+{
+    require_form(a.output, "HTML", ".html", "; a browser prints it as PDF");
+    spare_own_files(a.output, {a.file});
+    const RunFiles run = read_run_files(a.file);
+    write_file(a.output, run_report_html(run, a.title.empty() ? name_of_run(run) : a.title));
+    log_info("wrote " + a.output);
+    return 0;
+}
+
+} // namespace
+
+void add_metrics_command(Command& program)
+{
+    Command metrics = program.add("metrics", "what runs wrote down: curves, reports, forms of other programs");
+    auto arguments = std::make_shared<MetricsArguments>();
+    Command curve = metrics.add("curve", "draw loss curves as SVG");
+    curve.option("files", arguments->files, "metrics.jsonl files, or folders that have one: a curve each", {.required = true})
+        .option("-o,--output", arguments->output, "the SVG to write", {.required = true})
+        .option("--title", arguments->title, "heading of the picture (default: Training loss)");
+    curve.action([=] { return draw_curve(*arguments); });
+    Command other = metrics.add("export", "write CSV, or event files for TensorBoard");
+    other.option("files", arguments->files, "metrics.jsonl files, or folders that have one: a run each", {.required = true})
+        .option("--format", arguments->format, "the form to write", {.required = true, .words = {"csv", "tensorboard"}})
+        .option("-o,--output", arguments->output, "the file (csv) or the folder (tensorboard) to write", {.required = true});
+    other.action([=] { return export_runs(*arguments); });
+    Command page = metrics.add("report", "one page about a run as HTML");
+    page.option("folder", arguments->file, "log.dir of the run, or its metrics.jsonl", {.required = true})
+        .option("-o,--output", arguments->output, "the page to write", {.required = true})
+        .option("--title", arguments->title, "heading of the page (default: the names of the folder and the one above)");
+    page.action([=] { return report(*arguments); });
+}
+
+} // namespace trivium

@@ -1,0 +1,71 @@
+// `trivium checkpoint prune`: removes old checkpoints, and never the last good one.
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "io/checkpoint/values.hpp"
+#include "train/folder_lock.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+
+#include <fmt/format.h>
+
+namespace trivium {
+
+namespace {
+
+struct PruneArguments {
+    std::string dir;
+    i64 keep = 2;
+    bool dry_run = false;
+};
+
+bool is_good(const std::string& path)
+{
+    log_progress("verifying " + path);
+    try {
+        const CheckpointReader checkpoint = CheckpointReader::open(path);
+        checkpoint.verify();
+        return find_value_faults(checkpoint).empty();
+    } catch (const UserError&) {
+    } catch (const IoError&) {
+    }
+    return false;
+}
+
+int run(const PruneArguments& arguments)
+{
+    if (arguments.keep < 1)
+        throw UserError({"--keep", str("is ", arguments.keep), "the last good checkpoint always stays", "give 1 or more"});
+    if (list_checkpoints(arguments.dir).empty())
+        throw UserError({arguments.dir, "holds no checkpoint", "", "give the folder of a run's checkpoints"});
+    const FolderLock lock(arguments.dir); // not while a run saves there
+    const std::vector<std::string> names = list_checkpoints(arguments.dir);
+    i64 good = 0;
+    for (const std::string& name : names) {
+        const std::string path = arguments.dir + "/" + name;
+        if (good < arguments.keep) {
+            const bool is = is_good(path);
+            good += is ? 1 : 0;
+            fmt::print("{}  {}\n", path, is ? "good, stays" : "bad: `trivium checkpoint verify` says why; left for you to look at");
+        } else {
+            if (!arguments.dry_run)
+                remove_checkpoint(arguments.dir, name);
+            fmt::print("{}  {}\n", path, arguments.dry_run ? "would be removed" : "removed");
+        }
+    }
+    return 0;
+}
+
+} // namespace
+
+void add_prune_command(Command& checkpoint)
+{
+    Command command = checkpoint.add("prune", "remove all but the newest good checkpoints of a folder");
+    auto arguments = std::make_shared<PruneArguments>();
+    command.option("folder", arguments->dir, "a run's checkpoints", {.required = true});
+    command.option("--keep", arguments->keep, "good ones that stay");
+    command.flag("--dry-run", arguments->dry_run, "say what would be removed");
+    command.action([=] { return run(*arguments); });
+}
+
+} // namespace trivium

@@ -1,0 +1,27 @@
+// The commands of the full build.
+#include "io/tokens/tokenizer.hpp"
+#include "io/tokens/token_store.hpp"
+#include "kernels/runtime.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+
+namespace trivium {
+
+void add_runtime_commands(Command& program, const std::string& build)
+{
+    add_train_command(program, build);
+    add_check_command(program, build);
+    add_eval_command(program);
+    add_generate_command(program);
+    add_data_command(program);
+    add_checkpoint_command(program, build);
+}
+
+int thread_limit() { return kernels::thread_limit(); }
+
+i64 vocabulary_of(const DataConfig& data)
+{
+    return data.train.empty() ? make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer)->vocab_size() : TokenStore::open(data.train).vocab();
+}
+
+} // namespace trivium

@@ -1,0 +1,278 @@
+#include "compile/choose_grid.hpp"
+
+#include "base/activity.hpp"
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "compile/compile.hpp"
+#include "compile/describe.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+namespace trivium {
+
+namespace {
+
+struct Candidate {
+    i64 data, pipeline, tensor;
+    i64 most_micro;  ///< sequences of a microbatch, where the config leaves that open
+    bool cut_enough; ///< into as many parts as the given one, or more
+    double score;
+
+    std::tuple<bool, double, i64, i64, i64, i64> order() const { return {!cut_enough, -score, -data * pipeline * tensor, data, pipeline, -most_micro}; }
+};
+
+/// Heads go evenly over so many tensor ranks.
+bool divides_heads(const ModelConfig& m, i64 tensor)
+{
+    return tensor <= m.kv_heads ? m.kv_heads % tensor == 0 : m.heads / m.kv_heads % tensor == 0;
+}
+
+/// How much a tensor degree that is not the config's is to be liked, whatever the rest: evenly, within a node, a power of two.
+double liking(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
+{
+    const i64 tensor = c.parallel.tensor;
+    if (tensor == tensor_before)
+        return 1;
+    const bool even = divides_heads(c.model, tensor) && c.model.ffn_dim % tensor == 0;
+    const bool in_node = ranks_per_node == 0 || ranks_per_node % tensor == 0;
+    const bool power = (tensor & (tensor - 1)) == 0;
+    return (even ? 1 : 0.1) * (in_node ? 1 : 0.1) * (power ? 1 : 0.8);
+}
+
+double score(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
+{
+    const ParallelConfig& p = c.parallel;
+    const auto layers = static_cast<double>(c.model.layers), stages = static_cast<double>(p.pipeline), batches = static_cast<double>(microbatch_count(c));
+    const double balance = layers / (stages * std::ceil(layers / stages));
+    const double busy = batches / (batches + stages - 1);
+    const double steps = std::abs(std::log2(static_cast<double>(p.tensor) / static_cast<double>(tensor_before)));
+    return static_cast<double>(rank_count(p)) * balance * busy * std::pow(0.7, steps) * liking(c, tensor_before, ranks_per_node);
+}
+
+/// The largest divisor of `share` that is at most `most`.
+i64 largest_part(i64 share, i64 most)
+{
+    i64 part = std::min(share, most);
+    while (share % part != 0)
+        --part;
+    return part;
+}
+
+/// `config` on such a grid, with microbatches of at most `most_micro` sequences where it leaves their size open.
+RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipeline, i64 tensor)
+{
+    RunConfig c = config;
+    c.parallel.data = data;
+    c.parallel.pipeline = pipeline;
+    c.parallel.tensor = tensor;
+    if (c.train.micro_batch == 0)
+        c.train.micro_batch = largest_part(c.train.global_batch / data, most_micro);
+    return c;
+}
+
+/// Adds the grids of at most `ranks` ranks that the batch and the rough shape of the model admit.
+void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node, std::vector<Candidate>& candidates)
+{
+    const ParallelConfig& before = config.parallel;
+    const ModelConfig& m = config.model;
+    const i64 most_tensor = std::min(ranks, std::max(m.kv_heads, m.heads / m.kv_heads));
+    for (i64 data = 1; data <= std::min(ranks, config.train.global_batch); ++data) {
+        const i64 share = config.train.global_batch / data;
+        if (config.train.global_batch % data != 0 || (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
+            continue;
+        RunConfig c = config_on(config, most_micro, data, 1, 1);
+        for (i64 tensor = 1; tensor <= std::min(most_tensor, ranks / data); ++tensor) {
+            if (tensor % before.tensor != 0 && before.tensor % tensor != 0) // heads would lie unevenly
+                continue;
+            c.parallel.tensor = tensor;
+            for (i64 pipeline = 1; pipeline <= std::min(m.layers, ranks / data / tensor); ++pipeline) {
+                c.parallel.pipeline = pipeline;
+                candidates.push_back({data, pipeline, tensor, most_micro, pipeline * tensor >= before.pipeline * before.tensor, score(c, before.tensor, ranks_per_node)});
+            }
+        }
+    }
+}
+
+/// For microbatches of at most each of these sizes, best first.
+std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks, i64 ranks_per_node)
+{
+    std::vector<Candidate> candidates;
+    for (const i64 most_micro : micros)
+        add_candidates(config, most_micro, ranks, ranks_per_node, candidates);
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
+    return candidates;
+}
+
+/// What a rank holds of the model at least, in bytes.
+class LeastBytes {
+public:
+    explicit LeastBytes(const RunConfig& config) : config_(config)
+    {
+        const ParallelConfig& p = config.parallel;
+        const ModelConfig& m = config.model;
+        const auto master = static_cast<double>(size_of(master_type(config.train.precision))), compute = static_cast<double>(size_of(compute_type(config.train.precision)));
+        const auto tensor = static_cast<double>(p.tensor);
+        batches_ = static_cast<double>(microbatch_count(config));
+        // A master and two moments; besides them, what a step computes with, and the sums of gradients over microbatches.
+        const bool sharded = p.zero > 0 && p.data > 1;
+        value_ = (sharded ? 3 * master / static_cast<double>(p.data) + compute : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) / tensor;
+        ModelConfig none = m;
+        none.layers = 0;
+        layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) / static_cast<double>(m.layers);
+        // What a layer keeps of a microbatch for its gradients: the operands of its products and of attention.
+        const double width = 4.0 * static_cast<double>(m.dim) + 2.0 * static_cast<double>(m.kv_heads * m.head_dim()) + (m.family == Family::llama ? 3 : 1) * static_cast<double>(m.ffn_dim);
+        if (p.recompute == Recompute::none || p.recompute == Recompute::automatic)
+            kept_ = static_cast<double>(micro_batch(config) * m.seq) * width * (config.train.fp8 ? 1 : compute) / tensor;
+    }
+
+    /// Of the largest stage, however the layers lie: if all stages were alike.
+    double balanced() const
+    {
+        double layers = 0; // for each byte of every stage
+        for (i64 stage = 0; stage < config_.parallel.pipeline; ++stage)
+            layers += 1 / of_layer(stage);
+        return static_cast<double>(config_.model.layers) / layers;
+    }
+
+    std::vector<Bytes> of_stages() const
+    {
+        const ModelConfig& m = config_.model;
+        const std::vector<int> stage_of = stages_of_blocks(config_);
+        const double table = value_ * static_cast<double>(m.vocab * m.dim);
+        std::vector<Bytes> least;
+        for (int stage = 0; stage < config_.parallel.pipeline; ++stage) {
+            const auto layers = static_cast<double>(std::count(stage_of.begin() + 1, stage_of.end() - 1, stage));
+            const bool first = stage_of.front() == stage, last = stage_of.back() == stage;
+            const double tables = (first ? table : 0) + (last && !(m.tied_embeddings && first) ? table : 0);
+            least.push_back(static_cast<Bytes>(layers * of_layer(stage) + tables));
+        }
+        return least;
+    }
+
+private:
+    double of_layer(i64 stage) const
+    {
+        const double in_flight = config_.parallel.schedule == ScheduleKind::one_f_one_b ? std::min(batches_, static_cast<double>(config_.parallel.pipeline - stage)) : batches_;
+        return layer_ + in_flight * kept_;
+    }
+
+    const RunConfig& config_;
+    double batches_ = 1, value_ = 0, layer_ = 0, kept_ = 0;
+};
+
+/// How many times the memory of a rank, or the config's limit, an arena of so many bytes takes.
+double excess(const RunConfig& config, const Machine& machine, Bytes most, double arena)
+{
+    const auto limit = static_cast<double>(config.parallel.memory_limit);
+    const double wanted = arena + (machine.is_device ? static_cast<double>(machine.process) : 0);
+    return std::max(limit > 0 ? arena / limit : 0, most > 0 ? wanted / static_cast<double>(most) : 0);
+}
+
+/// Whether a grid may keep `most` and the config's limit, by what its arena has at least; compiling a large model takes seconds.
+bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
+{
+    if (excess(config, machine, most, LeastBytes(config).balanced()) > 1)
+        return false;
+    const std::vector<Bytes> least = LeastBytes(config).of_stages();
+    return excess(config, machine, most, static_cast<double>(*std::max_element(least.begin(), least.end()))) <= 1;
+}
+
+struct TooLarge {};
+
+} // namespace
+
+std::vector<Bytes> least_bytes_of_stages(const RunConfig& config) { return LeastBytes(config).of_stages(); }
+
+std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& machine, Bytes most)
+{
+    const Bytes limit = config.parallel.memory_limit;
+    CompileConfig options;
+    options.machine = machine;
+    Bytes largest = 0;
+    try {
+        if (!may_fit(config, machine, most))
+            return std::nullopt;
+        const std::vector<Bytes> least = LeastBytes(config).of_stages();
+        const Bytes bound = *std::max_element(least.begin(), least.end());
+        const auto wanted = [&](const Mesh& mesh, i64 rank) { // the first along data and tensor have the largest parts
+            const Coordinates at = mesh.coordinates(rank);
+            const auto stage = static_cast<std::size_t>(at[1]);
+            const bool may_be_largest = stage < 2 || stage + 1 == least.size() || least[stage] > bound * 4 / 5;
+            return at[0] == 0 && at[2] == 0 && may_be_largest;
+        };
+        compile_ranks(config, options, wanted, [&](i64, const Compiled& compiled) {
+            largest = std::max(largest, bytes_wanted(compiled.memory, machine));
+            if ((limit > 0 && compiled.memory.arena > limit) || (most > 0 && largest > most))
+                throw TooLarge{};
+        });
+        return largest;
+    } catch (const TooLarge&) {
+        return std::nullopt;
+    } catch (const UserError&) {
+        return std::nullopt;
+    }
+}
+
+Bytes bytes_wanted(const MemoryPlan& plan, const Machine& machine) { return plan.arena + (machine.is_device ? plan.process : plan.snapshot); }
+
+namespace {
+
+/// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least come next, so that the
+/// search ends soon.
+std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks, Bytes most, const Machine& machine, const GridEffort& effort)
+{
+    std::multimap<double, RunConfig> others;
+    int compiled = 0;
+    const auto fits = [&](const RunConfig& chosen) {
+        Activity::of_process().advance(); // of a large model each takes seconds
+        ++compiled;
+        return bytes_of_largest(chosen, machine, most).has_value();
+    };
+    for (const Candidate& c : candidates_for(config, micros, ranks, machine.ranks_per_node)) {
+        RunConfig chosen = config_on(config, c.most_micro, c.data, c.pipeline, c.tensor);
+        const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
+        if (bound > 1)
+            continue;
+        if (compiled >= effort.best)
+            others.emplace(bound, std::move(chosen));
+        else if (fits(chosen))
+            return chosen;
+    }
+    for (const auto& [bound, chosen] : others) {
+        if (most > 0 && compiled >= effort.best + effort.smallest)
+            break;
+        if (fits(chosen))
+            return chosen;
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine, const GridEffort& effort)
+{
+    return first_that_fits(config, {micro_batch(config)}, ranks, memory, machine, effort);
+}
+
+RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine)
+{
+    if (rank_count(config.parallel) == ranks)
+        return config;
+    const std::vector<i64> given{micro_batch(config)};
+    std::vector<i64> smaller;
+    for (i64 micro = config.train.micro_batch == 0 && memory > 0 ? given.front() / 2 : 0; micro > 0; micro /= 2)
+        smaller.push_back(micro);
+    // Smaller microbatches where the config leaves their size open; where no grid has the memory, whatever there is.
+    for (const auto& [micros, most] : {std::pair{given, memory}, {smaller, memory}, {given, Bytes{0}}})
+        if (const std::optional<RunConfig> chosen = first_that_fits(config, micros, ranks, most, machine, {}))
+            return *chosen;
+    throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")), str("the config's is ", describe_grid(config.parallel)),
+                     "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
+}
+
+} // namespace trivium

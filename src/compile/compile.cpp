@@ -1,0 +1,292 @@
+#include "compile/compile.hpp"
+
+#include "base/check.hpp"
+#include "model/model.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/bucket.hpp"
+#include "passes/fuse.hpp"
+#include "passes/optimizer.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
+#include "passes/simplify.hpp"
+#include "passes/stage.hpp"
+#include "plan/cost.hpp"
+#include "compile/saved_values.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+/// How the tensor axis cuts the model. Throws UserError where some rank would have nothing.
+ModelAxes model_axes(const RunConfig& config)
+{
+    const ParallelConfig& p = config.parallel;
+    const ModelConfig& m = config.model;
+    const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
+        if (!holds)
+            throw UserError({"parallel.tensor", str(p.tensor, " tensor ranks cannot share ", extent, " ", what), str(key, " = ", extent),
+                             str("set parallel.tensor to ", extent, " or less")});
+    };
+    const i64 queries = m.heads / m.kv_heads;
+    require(std::max(m.kv_heads, queries) >= p.tensor, queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
+            std::max(m.kv_heads, queries), queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
+    require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
+    require(m.vocab >= p.tensor, "model.vocab", m.vocab, "words");
+    ModelAxes axes;
+    axes.batch = "data";
+    axes.tensor = "tensor";
+    axes.sequence = p.sequence && p.tensor > 1;
+    axes.split_queries = m.kv_heads < p.tensor;
+    if (axes.sequence)
+        require(m.seq >= p.tensor, "model.seq", m.seq, "tokens of a sequence");
+    return axes;
+}
+
+GraphConfig graph_config(const RunConfig& config)
+{
+    return {micro_batch(config) * config.parallel.data, compute_type(config.train.precision), master_type(config.train.precision),
+            model_axes(config), config.train.fp8};
+}
+
+/// What this version cannot run yet, on one rank too: a config means the same on every grid.
+void refuse_unbuilt(const RunConfig& config)
+{
+    for (const NotBuilt& missing : not_built())
+        if (missing.asked(config))
+            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not built yet"), str("not in this version: ", missing.values),
+                             std::string(missing.remedy)});
+}
+
+BucketConfig bucket_config(const ParallelConfig& p)
+{
+    BucketConfig bucket;
+    if (p.bucket == "none")
+        bucket.bytes = 0;
+    else if (p.bucket == "block")
+        bucket.by_block = true;
+    else if (p.bucket != "auto")
+        bucket.bytes = std::stoll(p.bucket);
+    return bucket;
+}
+
+/// The program of all ranks, with every value's sharding.
+Graph training_graph(const RunConfig& config, PassRunner& runner)
+{
+    const ParallelConfig& p = config.parallel;
+    Graph g = build_loss_graph(config.model, graph_config(config));
+    g.name = "train";
+    g.mesh = mesh_of(p);
+    OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
+    optimizer.shard_axis = p.zero > 0 && p.data > 1 ? "data" : "";
+    optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
+    g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
+    g = runner.run("autodiff", Level::global, std::move(g), [&](Graph graph) { return autodiff(std::move(graph), {}); });
+    g = runner.run("optimizer", Level::global, std::move(g), [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
+    g = runner.run("simplify", Level::global, std::move(g), simplify);
+    return runner.run("propagate", Level::sharded, std::move(g), propagate);
+}
+
+/// Parameters lie as they do in `kept`, where that is given: the programs share them.
+Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph* kept = nullptr)
+{
+    Graph g = build_loss_graph(config.model, graph_config(config));
+    for (const ValueId id : g.with_role(Role::parameter))
+        if (kept)
+            g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
+    g.name = "eval";
+    g.mesh = mesh_of(config.parallel);
+    g = runner.run("simplify-eval", Level::global, std::move(g), [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
+    return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
+}
+
+/// One rank's part of a sharded graph.
+Graph local_graph(const Graph& sharded, const Compiled& compiled, const ParallelConfig& parallel, PassRunner& runner)
+{
+    const std::string suffix = sharded.name == "train" ? "" : "-" + sharded.name;
+    const int pipeline = sharded.mesh.find("pipeline");
+    Graph g = sharded;
+    if (pipeline >= 0 && sharded.mesh.size("pipeline") > 1) {
+        const StageConfig stage{compiled.stage_of_block, static_cast<int>(compiled.at[static_cast<std::size_t>(pipeline)]), "pipeline"};
+        g = runner.run("stage" + suffix, Level::sharded, std::move(g), [&](Graph graph) { return cut_stage(graph, stage); });
+    }
+    g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) { return partition(graph, {compiled.at, "pipeline"}); });
+    g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
+    g = runner.run("bucket" + suffix, Level::local, std::move(g), [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
+    return runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
+}
+
+/// Steps for each program, and one arena for all.
+void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
+{
+    std::vector<Schedule*> schedules;
+    for (Program& program : compiled.programs) {
+        const int pipeline = program.graph.mesh.find("pipeline");
+        ScheduleConfig schedule;
+        schedule.kind = config.parallel.schedule;
+        schedule.microbatches = program.microbatches;
+        schedule.scratch = machine.scratch;
+        if (pipeline >= 0) {
+            schedule.stage = compiled.at[static_cast<std::size_t>(pipeline)];
+            schedule.stages = program.graph.mesh.size("pipeline");
+        }
+        program.schedule = build_schedule(program.graph, schedule);
+        schedules.push_back(&program.schedule);
+    }
+    MemoryConfig memory;
+    memory.red_zone = contracts_on ? 256 : 0;
+    compiled.memory = plan_memory(schedules, memory);
+    compiled.memory.process = machine.process;
+}
+
+/// The programs of all ranks; what one rank runs of them follows from its coordinates.
+struct Sharded {
+    Graph train, eval;
+    std::vector<int> stage_of_block;
+    StagesOf stages_of;
+    Flops flops = 0;
+};
+
+Sharded shard_training(const RunConfig& config, PassRunner& runner)
+{
+    refuse_unbuilt(config);
+    Sharded all;
+    all.train = training_graph(config, runner);
+    all.eval = evaluation_graph(config, runner, &all.train);
+    all.stage_of_block = balance_stages(all.train, config.parallel.pipeline);
+    if (config.parallel.pipeline > 1)
+        all.stages_of = stages_holding(all.train, all.stage_of_block);
+    all.flops = model_flops(all.train, microbatch_count(config));
+    return all;
+}
+
+Compiled compile_rank(const Sharded& all, const RunConfig& config, const CompileConfig& options, PassRunner& runner, i64 rank)
+{
+    Compiled compiled;
+    compiled.stage_of_block = all.stage_of_block;
+    compiled.stages_of = all.stages_of;
+    compiled.at = all.train.mesh.coordinates(rank);
+    compiled.flops = all.flops;
+    compiled.programs.push_back({local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
+    compiled.programs.push_back({local_graph(all.eval, compiled, config.parallel, runner), 1, {}, all.eval});
+    lay_out(compiled, config, options.machine);
+    if (saves_from_snapshot(config, options.machine))
+        for (const SavedValue& saved : saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of))
+            compiled.memory.snapshot += saved.written();
+    compiled.passes = runner.records();
+    return compiled;
+}
+
+/// Keeps the config's limit: of several ranks, the largest is the one to tell of.
+class MemoryLimit {
+public:
+    explicit MemoryLimit(Bytes limit) : limit_(limit) {}
+    void look_at(i64 rank, const Compiled& compiled)
+    {
+        if (rank_ >= 0 && compiled.memory.arena <= largest_.arena)
+            return;
+        largest_ = compiled.memory;
+        rank_ = rank;
+        stage_ = compiled.at[static_cast<std::size_t>(compiled.programs[train_program].graph.mesh.find("pipeline"))];
+        stages_ = compiled.programs[train_program].graph.mesh.size("pipeline");
+    }
+    void require() const { require_within(largest_, limit_, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : "")); }
+
+private:
+    Bytes limit_;
+    MemoryPlan largest_;
+    i64 rank_ = -1, stage_ = 0, stages_ = 1;
+};
+
+} // namespace
+
+bool saves_from_snapshot(const RunConfig& config, const Machine& machine)
+{
+    return machine.is_device || (config.checkpoint.async && config.checkpoint.every > 0);
+}
+
+DType compute_type(Precision precision)
+{
+    return precision == Precision::bf16 ? DType::bf16 : precision == Precision::f64 ? DType::f64 : DType::f32;
+}
+
+DType master_type(Precision precision) { return precision == Precision::f64 ? DType::f64 : DType::f32; }
+
+Mesh mesh_of(const ParallelConfig& p) { return {{{"data", p.data}, {"pipeline", p.pipeline}, {"tensor", p.tensor}}}; }
+
+Compiled compile_training(const RunConfig& config, const CompileConfig& options)
+{
+    PassRunner runner(options.runner);
+    const Sharded all = shard_training(config, runner);
+    Compiled compiled = compile_rank(all, config, options, runner, options.rank);
+    MemoryLimit limit(config.parallel.memory_limit);
+    limit.look_at(options.rank, compiled);
+    limit.require();
+    return compiled;
+}
+
+void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64)>& wanted,
+                   const std::function<void(i64, Compiled&)>& visit)
+{
+    PassRunner runner(options.runner);
+    const Sharded all = shard_training(config, runner);
+    MemoryLimit limit(config.parallel.memory_limit);
+    for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
+        if (wanted(all.train.mesh, rank)) {
+            Compiled compiled = compile_rank(all, config, options, runner, rank);
+            limit.look_at(rank, compiled);
+            visit(rank, compiled);
+        }
+    limit.require();
+}
+
+std::vector<int> stages_of_blocks(const RunConfig& config)
+{
+    if (config.parallel.pipeline == 1)
+        return std::vector<int>(static_cast<std::size_t>(config.model.layers + 2), 0);
+    RunConfig whole = config;
+    whole.parallel.tensor = 1; // costs are those of all ranks together
+    return balance_stages(build_loss_graph(whole.model, graph_config(whole)), config.parallel.pipeline);
+}
+
+Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
+{
+    RunConfig alone = config;
+    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
+    PassRunner runner(options.runner);
+    Compiled compiled;
+    const Graph sharded = evaluation_graph(alone, runner);
+    compiled.at = {0, 0, 0};
+    compiled.programs.push_back({local_graph(sharded, compiled, alone.parallel, runner), 1, {}, sharded});
+    compiled.passes = runner.records();
+    lay_out(compiled, alone, options.machine);
+    require_within(compiled.memory, config.parallel.memory_limit, "one rank");
+    return compiled;
+}
+
+Compiled compile_generation(const RunConfig& config, const GenerationShape& shape, const CompileConfig& options)
+{
+    RunConfig alone = config;
+    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
+    PassRunner runner(options.runner);
+    Compiled compiled;
+    GraphConfig graph = graph_config(alone);
+    graph.batch = shape.batch;
+    compiled.at = {0, 0, 0};
+    for (const i64 queries : {shape.prefill, i64{1}}) {
+        const std::string name = queries == 1 ? "decode" : "prefill";
+        Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
+        g.name = name;
+        g.mesh = mesh_of(alone.parallel);
+        g = runner.run(name, Level::global, std::move(g), simplify);
+        g = runner.run("propagate-" + name, Level::sharded, std::move(g), propagate);
+        compiled.programs.push_back({local_graph(g, compiled, alone.parallel, runner), 1, {}, g});
+    }
+    compiled.passes = runner.records();
+    lay_out(compiled, alone, options.machine);
+    require_within(compiled.memory, config.parallel.memory_limit, "one rank");
+    return compiled;
+}
+
+} // namespace trivium

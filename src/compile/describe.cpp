@@ -1,0 +1,40 @@
+#include "compile/describe.hpp"
+
+#include "base/check.hpp"
+
+namespace trivium {
+
+std::string describe_model(const RunConfig& config)
+{
+    const ModelConfig& m = config.model;
+    return str(format_si(static_cast<double>(parameter_count(m))), " parameters: ", name_of(m.family), ", ", m.layers, " layers, dim ", m.dim, ", ", m.heads,
+               " heads (", m.kv_heads, " key-value), vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
+}
+
+std::string describe_grid(const ParallelConfig& p)
+{
+    return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "",
+               p.data > 1 ? str(", zero ", p.zero) : "", p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
+}
+
+std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage)
+{
+    const int layers = static_cast<int>(stage_of_block.size()) - 2;
+    int first = 0, last = -1;
+    std::string text;
+    const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+    if (stage_of_block.front() == stage)
+        add("embedding");
+    for (int block = 1; block <= layers; ++block)
+        if (stage_of_block[static_cast<std::size_t>(block)] == stage) {
+            first = first ? first : block;
+            last = block;
+        }
+    if (first)
+        add(first == last ? str("layer ", first - 1) : str("layers ", first - 1, "-", last - 1));
+    if (stage_of_block.back() == stage)
+        add("head");
+    return text;
+}
+
+} // namespace trivium

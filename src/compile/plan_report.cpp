@@ -1,0 +1,173 @@
+#include "compile/plan_report.hpp"
+
+#include "base/check.hpp"
+#include "base/counted.hpp"
+#include "base/host_memory.hpp"
+#include "plan/cost.hpp"
+#include "compile/choose_grid.hpp"
+#include "compile/threads.hpp"
+#include "compile/describe.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+/// Ranks to compile: all of a small run, else the first of each stage along data and tensor, which have the largest parts.
+bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
+{
+    const i64 ranks = mesh.ranks();
+    const Coordinates at = mesh.coordinates(rank);
+    return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || (at[0] == 0 && at[2] == 0);
+}
+
+i64 ranks_of_a_node(const Machine& machine, i64 ranks) { return machine.ranks_per_node > 0 ? std::min(machine.ranks_per_node, ranks) : ranks; }
+
+/// Bytes of a device, or of a node; 0 where nobody says.
+Bytes memory_of(const Machine& machine)
+{
+    return machine.memory > 0 || machine.is_device ? machine.memory : std::max<Bytes>(0, available_host_memory());
+}
+
+/// What a rank has of it, on a grid of so many.
+Bytes share_of(const Machine& machine, i64 ranks)
+{
+    return machine.is_device ? machine.memory : memory_of(machine) / ranks_of_a_node(machine, ranks);
+}
+
+MemoryVerdict verdict_on(const PlanReport& r)
+{
+    MemoryVerdict v;
+    v.available = memory_of(r.machine);
+    v.known = v.available > 0;
+    const auto wanted = [&](const RankPlan& rank) { return bytes_wanted(rank.memory, r.machine); };
+    if (r.machine.is_device) {
+        for (const RankPlan& rank : r.ranks)
+            v.needed = std::max(v.needed, wanted(rank));
+    } else {
+        const i64 ranks = r.rank_total(), each = ranks_of_a_node(r.machine, ranks);
+        const Mesh mesh = mesh_of(r.config.parallel);
+        std::vector<Bytes> of_stage(r.stages.size(), 0);
+        for (const RankPlan& rank : r.ranks)
+            of_stage[static_cast<std::size_t>(rank.at[1])] = std::max(of_stage[static_cast<std::size_t>(rank.at[1])], wanted(rank));
+        Bytes sum = 0;
+        for (i64 rank = 0, planned = 0; rank < ranks; ++rank) {
+            sum = rank % each == 0 ? 0 : sum;
+            const bool own = planned < static_cast<i64>(r.ranks.size()) && r.ranks[static_cast<std::size_t>(planned)].rank == rank;
+            sum += own ? wanted(r.ranks[static_cast<std::size_t>(planned++)]) : of_stage[static_cast<std::size_t>(mesh.coordinates(rank)[1])];
+            v.needed = std::max(v.needed, sum);
+        }
+        v.sharers = each;
+    }
+    v.fits = v.known && v.needed <= v.available;
+    return v;
+}
+
+/// A change of a config that takes less memory, as a user writes it.
+struct Change {
+    std::string words;
+    RunConfig config;
+};
+
+std::vector<Change> changes_of(const RunConfig& config)
+{
+    std::vector<Change> all;
+    const i64 micro = micro_batch(config);
+    const bool zero = config.parallel.zero == 0 && config.parallel.data > 1;
+    RunConfig smaller = config, sharded = config;
+    sharded.parallel.zero = 1;
+    if (zero)
+        all.push_back({"parallel.zero=1", sharded});
+    for (i64 part = micro / 2; part >= 1; part /= 2)
+        if (micro % part == 0) {
+            smaller.train.micro_batch = part;
+            all.push_back({str("train.micro_batch=", part), smaller});
+        }
+    if (zero && micro > 1) {
+        sharded.train.micro_batch = 1;
+        all.push_back({"parallel.zero=1 train.micro_batch=1", sharded});
+    }
+    return all;
+}
+
+/// What would fit: another setting, on as many ranks; else more ranks.
+std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
+{
+    const Machine& machine = r.machine;
+    std::string tried;
+    for (const Change& change : changes_of(r.config)) {
+        tried += (tried.empty() ? "" : ", ") + change.words;
+        if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
+            return change.words + " fits";
+    }
+    const auto choose = [&](const RunConfig& config, i64 count, const std::string& words) {
+        const std::optional<RunConfig> chosen = grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
+        return chosen ? str(counted(rank_count(chosen->parallel), "rank"), words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen->parallel)) : std::string();
+    };
+    RunConfig smaller = given, least = given;
+    smaller.train.micro_batch = least.train.micro_batch = 1;
+    least.parallel.zero = 1;
+    const Change variants[] = {{"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=1 train.micro_batch=1", least}};
+    constexpr i64 most_times = 64;
+    const i64 now = std::max(ranks, r.rank_total());
+    const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks have no more memory
+    for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
+        for (const Change& variant : variants)
+            if (const std::string fits = choose(variant.config, times * now, variant.words); !fits.empty())
+                return fits;
+    const std::string more = shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
+    return str("lower model.seq, or take a machine with more memory", tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " would do)"));
+}
+
+} // namespace
+
+const RankPlan& PlanReport::largest() const
+{
+    return *std::max_element(ranks.begin(), ranks.end(), [](const RankPlan& a, const RankPlan& b) { return a.memory.arena < b.memory.arena; });
+}
+
+double PlanReport::mfu() const
+{
+    return flops / (step * machine.peak(compute_type(config.train.precision), threads) * static_cast<double>(rank_total()));
+}
+
+Bytes PlanReport::checkpoint() const { return 3 * size_of(master_type(config.train.precision)) * parameter_count(config.model); }
+
+PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
+{
+    PlanReport report;
+    report.machine = machine;
+    report.asked = ranks;
+    report.config = ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), machine) : config;
+    report.threads = thread_count(report.config.parallel, thread_limit, static_cast<int>(ranks_of_a_node(machine, report.rank_total()))); // as if on this machine
+    CompileConfig options;
+    options.machine = machine;
+    std::vector<Program> stages;
+    const auto keep = [&](i64 rank, Compiled& compiled) {
+        RankPlan plan{rank, compiled.at, 0, compiled.memory};
+        const Graph& g = compiled.programs[train_program].graph;
+        for (const ValueId id : g.with_role(Role::parameter))
+            plan.parameters += g[id].type.elements();
+        report.ranks.push_back(std::move(plan));
+        report.flops = compiled.flops;
+        if (compiled.at[0] == 0 && compiled.at[2] == 0) { // one of each stage
+            report.stages.push_back(blocks_of_stage(compiled.stage_of_block, compiled.at[1]));
+            stages.push_back(std::move(compiled.programs[train_program]));
+        }
+    };
+    compile_ranks(report.config, options, [&](const Mesh& mesh, i64 rank) { return is_planned(report.config, mesh, rank); }, keep);
+    std::vector<StageProgram> programs;
+    for (const Program& stage : stages)
+        programs.push_back({&stage.graph, &stage.schedule});
+    for (std::size_t s = 0; const Timeline& timeline : simulate(programs, report.machine, report.threads)) {
+        report.step = std::max(report.step, timeline.length());
+        report.stage_busy = std::max(report.stage_busy, timeline.busy(stages[s++].schedule, queue_compute));
+    }
+    report.memory = verdict_on(report);
+    if (report.memory.known && !report.memory.fits)
+        report.memory.remedy = remedy_for(report, config, ranks);
+    return report;
+}
+
+} // namespace trivium

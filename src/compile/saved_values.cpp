@@ -1,0 +1,96 @@
+#include "compile/saved_values.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+std::string saved_name(const Value& value)
+{
+    if (value.role == Role::parameter)
+        return "param/" + value.name;
+    std::string name = value.name; // "adam_m.NAME"
+    name[name.find('.')] = '/';
+    return name;
+}
+
+/// The ranks that hold the same part of a value.
+struct Holders {
+    std::string group; ///< equal for values that the same ranks hold
+    i64 count = 1;
+    i64 index = 0; ///< of this rank among them
+};
+
+Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at, const StagesOf& stages_of)
+{
+    Holders holders;
+    for (std::size_t a = 0; a < at.size(); ++a) {
+        const MeshAxis& axis = graph.mesh.axes[a];
+        const bool cuts = std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
+            return std::find(dim.axes.begin(), dim.axes.end(), axis.name) != dim.axes.end();
+        });
+        if (cuts)
+            continue;
+        std::vector<i64> places; // on this axis, of those that hold it
+        if (const auto stages = stages_of.find(value.name); axis.name == "pipeline" && axis.size > 1 && stages != stages_of.end())
+            places.assign(stages->second.begin(), stages->second.end());
+        else
+            for (i64 i = 0; i < axis.size; ++i)
+                places.push_back(i);
+        const auto own = std::find(places.begin(), places.end(), at[a]);
+        TRV_CHECK(own != places.end(), value.name, " is not of ", axis.name, " ", at[a]);
+        holders.index = holders.index * static_cast<i64>(places.size()) + (own - places.begin());
+        holders.count *= static_cast<i64>(places.size());
+        for (const i64 place : places)
+            holders.group += str(axis.name, place, " ");
+    }
+    return holders;
+}
+
+} // namespace
+
+std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at, const StagesOf& stages_of)
+{
+    struct Member {
+        Holders holders;
+        std::size_t saved; ///< index
+    };
+    std::vector<SavedValue> all;
+    std::vector<Member> members;
+    for (const Role role : {Role::parameter, Role::state})
+        for (const ValueId id : program.graph.with_role(role)) {
+            const Value& value = program.graph[id];
+            members.push_back({holders_of(program.graph, value, at, stages_of), all.size()});
+            SavedValue& saved = all.emplace_back(SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0});
+            saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
+            saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
+        }
+    // By name, as the holders of a group may stand in other stages, whose graphs have another order.
+    std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) { return std::tie(a.holders.group, all[a.saved].name) < std::tie(b.holders.group, all[b.saved].name); });
+    for (auto first = members.begin(); first != members.end();) {
+        const auto last = std::find_if(first, members.end(), [&](const Member& m) { return m.holders.group != first->holders.group; });
+        Bytes sum = 0, begin = 0;
+        for (auto m = first; m != last; ++m)
+            sum += all[m->saved].written();
+        const Holders& h = first->holders;
+        for (auto m = first; m != last; ++m) {
+            SavedValue& saved = all[m->saved];
+            const i64 rows = saved.rows.size;
+            /// The row at which the part of holder `index` begins.
+            const auto row_at = [&](i64 index) {
+                const Bytes cut = sum / h.count * index - begin;
+                return index == h.count ? rows : cut <= 0 ? 0 : std::min(rows, (cut + saved.row_bytes / 2) / std::max<Bytes>(1, saved.row_bytes));
+            };
+            const i64 from = row_at(h.index), to = row_at(h.index + 1);
+            begin += saved.written();
+            saved.rows = {from, to - from};
+        }
+        first = last;
+    }
+    return all;
+}
+
+} // namespace trivium
