@@ -124,9 +124,9 @@ void succeed_together(Comm& comm, const std::function<void()>& work)
     const bool all_alike = std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == reports[0]; });
     const std::string text = (all_alike ? "" : str("rank ", comm.world_ranks()[rank], ": ")) + reports[rank].substr(2);
     if (kind == 'u')
-        throw AgreedError<UserError>(text, comm, Complaint{});
+        throw AgreedError<UserError>(text, comm, Diagnostic{});
     if (kind == 'i')
-        throw AgreedError<IoError>(text, comm, Complaint{});
+        throw AgreedError<IoError>(text, comm, Diagnostic{});
     if (kind == 'b')
         throw AgreedError<InternalError>(text, comm, "", 0, "");
     throw AgreedError<Error>(text, comm, text, status);

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr const char* state_file = "state.h5";
-constexpr std::size_t most_open_files = 32;
+constexpr std::size_t most_open_old_files = 32;
 
 struct OldManifest {
     struct File {
@@ -285,7 +285,7 @@ private:
         if (listed == manifest_.files.end())
             damaged("its manifest does not list " + name);
         const std::string place = path_ + "/" + name;
-        if (files_.size() >= most_open_files)
+        if (files_.size() >= most_open_old_files)
             files_.clear();
         PlainFile file = open_stored(place, listed->bytes);
         if (hex(hash_file(place)) != listed->xxh64)

@@ -100,9 +100,9 @@ struct Keys {
 };
 
 /// The kinds of model that are read; Mistral is a Llama that may have a window.
-enum class Kind { llama, mistral, gpt2 };
+enum class Architecture { llama, mistral, gpt2 };
 
-Kind kind_of(const Keys& keys)
+Architecture kind_of(const Keys& keys)
 {
     std::string name = keys.word("model_type");
     if (const Json* architectures = keys.find("architectures")) {
@@ -111,11 +111,11 @@ Kind kind_of(const Keys& keys)
         name = (*architectures)[0].get<std::string>();
     }
     if (name == "LlamaForCausalLM" || name == "llama")
-        return Kind::llama;
+        return Architecture::llama;
     if (name == "MistralForCausalLM" || name == "mistral")
-        return Kind::mistral;
+        return Architecture::mistral;
     if (name == "GPT2LMHeadModel" || name == "gpt2")
-        return Kind::gpt2;
+        return Architecture::gpt2;
     keys.unsupported(str("its architecture is ", in_quotes(name)), "LlamaForCausalLM, MistralForCausalLM and GPT2LMHeadModel can be");
 }
 
@@ -181,8 +181,8 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
         keys.refuse("is not a JSON object");
     HuggingFaceConfig result;
     ModelConfig& model = result.model;
-    const Kind kind = kind_of(keys);
-    model.family = kind == Kind::gpt2 ? Family::gpt2 : Family::llama;
+    const Architecture kind = kind_of(keys);
+    model.family = kind == Architecture::gpt2 ? Family::gpt2 : Family::llama;
     if (keys.find("quantization_config"))
         keys.unsupported("its weights are quantised", "quantization_config is there");
     for (const Fixed& fixed : fixed_values())
@@ -190,11 +190,11 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
             if (std::find(fixed.allowed.begin(), fixed.allowed.end(), *value) == fixed.allowed.end())
                 keys.unsupported(str("its ", fixed.key, " is ", in_quotes(value->dump())), "it can be with " + fixed.allowed[0].dump());
     model.vocab = keys.whole("vocab_size");
-    if (kind == Kind::gpt2)
+    if (kind == Architecture::gpt2)
         read_gpt2(keys, model);
     else
-        read_llama(keys, model, kind == Kind::mistral ? LlamaDefaults{8, 131072} : LlamaDefaults{0, 2048});
-    if (kind == Kind::mistral) {
+        read_llama(keys, model, kind == Architecture::mistral ? LlamaDefaults{8, 131072} : LlamaDefaults{0, 2048});
+    if (kind == Architecture::mistral) {
         result.window = json.contains("sliding_window") ? keys.whole("sliding_window", 0) : 4096; // null: none
         if (result.window == 0 && keys.find("sliding_window"))
             keys.refuse("has sliding_window = 0");

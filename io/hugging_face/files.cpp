@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char *config_name = "config.json", *generation_name = "generation_config.json", *tokenizer_config_name = "tokenizer_config.json";
 /// What goes out as it came in with the tokenizer.
@@ -46,7 +46,7 @@ std::string adapted_config(const std::string& imported, ModelConfig model, const
         return "";
     const std::string place = std::string(config_name) + " of the imported model";
     const HuggingFaceConfig theirs = parse_hugging_face_config(imported, place);
-    Json json = Json::parse(imported);
+    OrderedJson json = OrderedJson::parse(imported);
     if (model.family == Family::llama) {
         const i64 seq = model.seq;
         json["max_position_embeddings"] = std::max(seq, theirs.model.seq);
@@ -59,18 +59,18 @@ std::string adapted_config(const std::string& imported, ModelConfig model, const
     json.erase("auto_map"); // to Python files that are not here
     json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;
     if (!same_tokenizer) {
-        json["bos_token_id"] = tokens.bos < 0 ? Json() : Json(tokens.bos);
-        json["eos_token_id"] = tokens.eos < 0 ? Json() : Json(tokens.eos);
+        json["bos_token_id"] = tokens.bos < 0 ? OrderedJson() : OrderedJson(tokens.bos);
+        json["eos_token_id"] = tokens.eos < 0 ? OrderedJson() : OrderedJson(tokens.eos);
         json.erase("pad_token_id");
     }
     return json.dump(2) + "\n";
 }
 
-void copy_special_tokens(const std::string& imported, Json& to)
+void copy_special_tokens(const std::string& imported, OrderedJson& to)
 {
     if (imported.empty())
         return;
-    const Json from = Json::parse(imported);
+    const OrderedJson from = OrderedJson::parse(imported);
     for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"})
         if (from.contains(key))
             to[key] = from[key];
@@ -78,7 +78,7 @@ void copy_special_tokens(const std::string& imported, Json& to)
 
 std::string new_generation_config(const SpecialTokens& tokens)
 {
-    return Json{{"_from_model_config", true}, {"bos_token_id", tokens.bos}, {"eos_token_id", tokens.eos}}.dump(2) + "\n";
+    return OrderedJson{{"_from_model_config", true}, {"bos_token_id", tokens.bos}, {"eos_token_id", tokens.eos}}.dump(2) + "\n";
 }
 
 } // namespace
@@ -113,13 +113,13 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
     ExportedFiles result;
     std::string config = adapted_config(file_of(imported, config_name), model, type, same_tokenizer, tokens);
     if (config.empty()) {
-        Json json = Json::parse(print_hugging_face_config(model, type, tokens));
+        OrderedJson json = OrderedJson::parse(print_hugging_face_config(model, type, tokens));
         if (same_tokenizer)
             copy_special_tokens(file_of(imported, config_name), json);
         config = json.dump(2) + "\n";
     }
     result.files[config_name] = config;
-    const Json json = Json::parse(config);
+    const OrderedJson json = OrderedJson::parse(config);
     if (const auto names = json.find("architectures"); names != json.end() && !names->empty())
         result.architecture = names->front().get<std::string>();
     else

@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using Kind = SentencePieceModel::Kind;
 
 constexpr std::size_t longest_piece = 256; ///< in bytes; the time to order its merges grows with the square
@@ -70,9 +70,9 @@ std::size_t last_merge(std::string_view piece, const Spelled& scores)
 /// All pairs that make a piece, the first merge of SentencePiece first. It merges by the piece alone, and of two places
 /// for one piece takes the left one; here pairs have ranks, so the pair that it takes in the piece itself comes first,
 /// then those whose left part is longer.
-Json merges_of(const std::vector<std::string_view>& by_score, const Spelled& scores)
+OrderedJson merges_of(const std::vector<std::string_view>& by_score, const Spelled& scores)
 {
-    Json merges = Json::array();
+    OrderedJson merges = OrderedJson::array();
     for (const std::string_view piece : by_score) {
         const std::vector<std::size_t> bounds = character_bounds(piece);
         const std::size_t usual = last_merge(piece, scores);
@@ -119,9 +119,9 @@ std::string obstacle(const SentencePieceModel& model, const std::vector<std::str
 }
 
 /// What happens to a text first.
-Json normalizer_of(const SentencePieceModel& model, bool every_byte)
+OrderedJson normalizer_of(const SentencePieceModel& model, bool every_byte)
 {
-    Json steps = Json::array();
+    OrderedJson steps = OrderedJson::array();
     const auto replace = [&](const char* kind, const char* what, const char* with) {
         steps.push_back({{"type", "Replace"}, {"pattern", {{kind, what}}}, {"content", with}});
     };
@@ -135,28 +135,28 @@ Json normalizer_of(const SentencePieceModel& model, bool every_byte)
         replace("Regex", " +\\z", "");
     if (model.add_dummy_prefix)
         steps.push_back({{"type", "Prepend"}, {"prepend", " "}});
-    return steps.empty() ? Json() : Json{{"type", "Sequence"}, {"normalizers", steps}};
+    return steps.empty() ? OrderedJson() : OrderedJson{{"type", "Sequence"}, {"normalizers", steps}};
 }
 
-Json decoder_of(const SentencePieceModel& model)
+OrderedJson decoder_of(const SentencePieceModel& model)
 {
-    Json steps = Json::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
+    OrderedJson steps = OrderedJson::array({{{"type", "ByteFallback"}}, {{"type", "Fuse"}}});
     if (model.add_dummy_prefix)
         steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
     return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
 /// The token `text` before each text.
-Json post_processor_of(const std::string& text, i64 id)
+OrderedJson post_processor_of(const std::string& text, i64 id)
 {
-    const auto special = [&](int type) { return Json{{"SpecialToken", {{"id", text}, {"type_id", type}}}}; };
-    const auto sequence = [&](const char* name, int type) { return Json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
-    return {{"type", "TemplateProcessing"}, {"single", Json::array({special(0), sequence("A", 0)})},
-            {"pair", Json::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
+    const auto special = [&](int type) { return OrderedJson{{"SpecialToken", {{"id", text}, {"type_id", type}}}}; };
+    const auto sequence = [&](const char* name, int type) { return OrderedJson{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+    return {{"type", "TemplateProcessing"}, {"single", OrderedJson::array({special(0), sequence("A", 0)})},
+            {"pair", OrderedJson::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
             {"special_tokens", {{text, {{"id", text}, {"ids", {id}}, {"tokens", {text}}}}}}};
 }
 
-Json added_token(const std::string& text, i64 id, bool special)
+OrderedJson added_token(const std::string& text, i64 id, bool special)
 {
     return {{"id", id}, {"content", text}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
@@ -180,7 +180,7 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
         return {"", why};
     std::stable_sort(by_score.begin(), by_score.end(), [&](std::string_view a, std::string_view b) { return scores.at(a) > scores.at(b); });
 
-    Json added = Json::array(), unknown;
+    OrderedJson added = OrderedJson::array(), unknown;
     std::set<std::string_view> texts;
     for (std::size_t id = 0; id < pieces.size(); ++id) {
         const Kind kind = model.pieces[id].kind;
@@ -191,12 +191,12 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
         if (kind == Kind::unknown || kind == Kind::control || kind == Kind::user_defined)
             added.push_back(added_token(pieces[id], static_cast<i64>(id), kind != Kind::user_defined));
     }
-    Json file{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
+    OrderedJson file{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
     file["normalizer"] = normalizer_of(model, bytes == 256);
     file["pre_tokenizer"] = nullptr;
-    file["post_processor"] = first < 0 ? Json() : post_processor_of(pieces.at(static_cast<std::size_t>(first)), first);
+    file["post_processor"] = first < 0 ? OrderedJson() : post_processor_of(pieces.at(static_cast<std::size_t>(first)), first);
     file["decoder"] = decoder_of(model);
-    Json bpe{{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", unknown}, {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
+    OrderedJson bpe{{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", unknown}, {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
              {"fuse_unk", true}, {"byte_fallback", bytes > 0}, {"ignore_merges", false}};
     std::string text = file.dump(1);
     text.resize(text.size() - 2); // "\n}"

@@ -11,7 +11,7 @@ namespace trivium {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// A class of transformers that takes tokenizer.json as it stands; those named after models make their own rules.
 constexpr const char* plain_class = "PreTrainedTokenizerFast";
@@ -35,7 +35,7 @@ SpellId spelling_of(const std::string& text)
 
 std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq)
 {
-    Json config{{"tokenizer_class", plain_class}};
+    OrderedJson config{{"tokenizer_class", plain_class}};
     for (const auto& [key, id] : {std::pair<const char*, i64>{"bos_token", tokenizer.bos()}, {"eos_token", tokenizer.eos()}})
         if (const std::string text = spell(id); !text.empty())
             config[key] = text;
@@ -46,7 +46,7 @@ std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq
 /// Theirs for a tokenizer.json that was made here.
 std::string adapted_config(const std::string& imported)
 {
-    Json config = Json::parse(imported);
+    OrderedJson config = OrderedJson::parse(imported);
     for (const char* key : {"auto_map", "legacy", "sp_model_kwargs", "add_prefix_space", "vocab_file", "tokenizer_file"})
         config.erase(key);
     config["tokenizer_class"] = plain_class;
@@ -58,7 +58,7 @@ bool begins_with_bos(const std::string& imported)
 {
     if (imported.empty())
         return false;
-    const Json config = Json::parse(imported);
+    const OrderedJson config = OrderedJson::parse(imported);
     if (const auto flag = config.find("add_bos_token"); flag != config.end() && flag->is_boolean())
         return flag->get<bool>();
     const auto name = config.find("tokenizer_class");

@@ -6,14 +6,14 @@
 
 namespace trivium {
 
-std::string format(const Complaint& complaint)
+std::string format(const Diagnostic& diagnostic)
 {
-    std::string text = complaint.place.empty() ? "" : complaint.place + ": ";
-    text += complaint.problem;
-    if (!complaint.reason.empty())
-        text += "\n  reason: " + complaint.reason;
-    if (!complaint.remedy.empty())
-        text += "\n  remedy: " + complaint.remedy;
+    std::string text = diagnostic.place.empty() ? "" : diagnostic.place + ": ";
+    text += diagnostic.problem;
+    if (!diagnostic.reason.empty())
+        text += "\n  reason: " + diagnostic.reason;
+    if (!diagnostic.remedy.empty())
+        text += "\n  remedy: " + diagnostic.remedy;
     return text;
 }
 

@@ -22,14 +22,14 @@ std::string str(const Args&... args)
 }
 
 /// The four parts of a message for a person. `reason` and `remedy` may be empty.
-struct Complaint {
+struct Diagnostic {
     std::string place;   ///< file, key, tensor or rank the message is about
     std::string problem; ///< what is wrong
     std::string reason;  ///< why it is wrong
     std::string remedy;  ///< what to do about it
 };
 
-std::string format(const Complaint& complaint);
+std::string format(const Diagnostic& diagnostic);
 
 class Error : public std::runtime_error {
 public:
@@ -45,12 +45,12 @@ private:
 
 class UserError : public Error {
 public:
-    explicit UserError(const Complaint& complaint) : Error(format(complaint), 2) {}
+    explicit UserError(const Diagnostic& diagnostic) : Error(format(diagnostic), 2) {}
 };
 
 class IoError : public Error {
 public:
-    explicit IoError(const Complaint& complaint) : Error(format(complaint), 1) {}
+    explicit IoError(const Diagnostic& diagnostic) : Error(format(diagnostic), 1) {}
 };
 
 class InternalError : public Error {

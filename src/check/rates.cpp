@@ -53,9 +53,9 @@ Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const
     return {spent / static_cast<double>(runs), computes_on_device() ? 1 : (cpu_time(threads) - cpu) / (spent * threads)};
 }
 
-class Bench {
+class RateBench {
 public:
-    explicit Bench(int threads)
+    explicit RateBench(int threads)
     {
         exec.threads = threads;
         if (computes_on_device())
@@ -74,7 +74,7 @@ private:
 };
 
 /// Square products of a size that a transformer has.
-Pace product_pace(const CheckGround& ground, const Bench& bench, kernels::DType type, i64 side, Seconds seconds)
+Pace product_pace(const CheckGround& ground, const RateBench& bench, kernels::DType type, i64 side, Seconds seconds)
 {
     kernels::ProductShape shape;
     shape.m = shape.n = shape.k = side;
@@ -152,7 +152,7 @@ Measured measure_all(const CheckGround& ground, const std::vector<std::vector<Ra
 
 RankRates measure_rank(const CheckGround& ground, Seconds seconds)
 {
-    const Bench bench(ground.facts.threads);
+    const RateBench bench(ground.facts.threads);
     const bool device = computes_on_device();
     // On the host, so much for each thread that handing out the work takes little of the time.
     const i64 side = device ? 8192 : contracts_on ? 256 : round_up(std::llround(1024 * std::cbrt(ground.facts.threads)), 64);

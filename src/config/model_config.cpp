@@ -13,7 +13,7 @@ namespace {
 // Within these, products of sizes fit into 64 bits.
 constexpr i64 max_layers = 4096, max_dim = i64{1} << 20, max_extent = i64{1} << 24, max_vocab = i64{1} << 28;
 
-void require(bool holds, const char* key, const std::string& problem, const std::string& remedy)
+void require_model(bool holds, const char* key, const std::string& problem, const std::string& remedy)
 {
     if (!holds)
         throw UserError({str("model.", key), problem, "", remedy});
@@ -70,8 +70,8 @@ void resolve(ModelConfig& config)
 void validate(const ModelConfig& c)
 {
     const auto positive = [](const char* key, i64 value, i64 most) {
-        require(value > 0, key, str("must be positive, is ", value), "give a positive whole number");
-        require(value <= most, key, str("is too large: ", value), str("give at most ", most));
+        require_model(value > 0, key, str("must be positive, is ", value), "give a positive whole number");
+        require_model(value <= most, key, str("is too large: ", value), str("give at most ", most));
     };
     positive("layers", c.layers, max_layers);
     positive("dim", c.dim, max_dim);
@@ -80,23 +80,23 @@ void validate(const ModelConfig& c)
     positive("ffn_dim", c.ffn_dim, max_extent);
     positive("vocab", c.vocab, max_vocab);
     positive("seq", c.seq, max_extent);
-    require(c.dim % c.heads == 0, "heads", str(c.heads, " heads do not divide dim = ", c.dim),
+    require_model(c.dim % c.heads == 0, "heads", str(c.heads, " heads do not divide dim = ", c.dim),
             "choose heads that divide model.dim");
-    require(c.heads % c.kv_heads == 0, "kv_heads", str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
+    require_model(c.heads % c.kv_heads == 0, "kv_heads", str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
             "choose kv_heads that divide model.heads");
-    require(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps", str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
+    require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps", str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
     if (c.family == Family::llama) {
-        require(c.head_dim() % 2 == 0, "heads",
+        require_model(c.head_dim() % 2 == 0, "heads",
                 str("rotary embeddings need an even head size, dim / heads is ", c.head_dim()),
                 "choose model.heads so that dim / heads is even");
-        require(c.rope_theta > 1 && std::isfinite(c.rope_theta), "rope_theta", str("must be finite and above 1, is ", c.rope_theta), "10000 or 500000 are usual");
+        require_model(c.rope_theta > 1 && std::isfinite(c.rope_theta), "rope_theta", str("must be finite and above 1, is ", c.rope_theta), "10000 or 500000 are usual");
         const RopeScaling& s = c.rope_scaling;
-        require(s.factor >= 1 && std::isfinite(s.factor), "rope_scaling", str("factor must be finite and at least 1, is ", s.factor), "Llama 3.1 uses 8");
-        require(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0 && std::isfinite(s.high_freq_factor), "rope_scaling",
+        require_model(s.factor >= 1 && std::isfinite(s.factor), "rope_scaling", str("factor must be finite and at least 1, is ", s.factor), "Llama 3.1 uses 8");
+        require_model(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0 && std::isfinite(s.high_freq_factor), "rope_scaling",
                 "high_freq_factor must be above low_freq_factor, and both positive", "Llama 3.1 uses 1 and 4");
-        require(s.original_seq > 0 && s.original_seq <= max_vocab, "rope_scaling", str("original_seq must be from 1 to ", max_vocab, ", is ", s.original_seq), "Llama 3.1 uses 8192");
+        require_model(s.original_seq > 0 && s.original_seq <= max_vocab, "rope_scaling", str("original_seq must be from 1 to ", max_vocab, ", is ", s.original_seq), "Llama 3.1 uses 8192");
     } else {
-        require(c.rope_scaling == RopeScaling{}, "rope_scaling", "gpt2 has learned positions, no rotary ones",
+        require_model(c.rope_scaling == RopeScaling{}, "rope_scaling", "gpt2 has learned positions, no rotary ones",
                 "remove the key or set model.family = \"llama\"");
     }
 }

@@ -30,11 +30,11 @@ FolderLock::FolderLock(const std::string& folder, const LockPatience& patience, 
     if (!held)
         return;
     close(descriptor_);
-    const Complaint complaint{folder, "is in use by another run", "two runs in one folder would mix their " + content,
+    const Diagnostic diagnostic{folder, "is in use by another run", "two runs in one folder would mix their " + content,
                               "wait for it to end, or give this run its own checkpoint.dir and log.dir"};
     if (patience.limit > 0)
-        throw Error(format(complaint), 75);
-    throw UserError(complaint);
+        throw Error(format(diagnostic), 75);
+    throw UserError(diagnostic);
 }
 
 FolderLock::~FolderLock()

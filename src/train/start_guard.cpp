@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::chrono::milliseconds interval(50);
+constexpr std::chrono::milliseconds poll_interval(50);
 constexpr std::chrono::milliseconds patience(1500); // the watchdog tells rank 0 within half a second, and rank 0 speaks for all
 constexpr int requeue = 75;
 
@@ -41,7 +41,7 @@ void StartGuard::release()
 void StartGuard::run()
 {
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, interval, [this] { return released_; })) {
+    while (!wake_.wait_for(lock, poll_interval, [this] { return released_; })) {
         const int signal = signals_.stop();
         if (signal == 0)
             continue;

@@ -22,7 +22,7 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds interval = 0.5;  ///< between two signs of life
+constexpr Seconds heartbeat_interval = 0.5;  ///< between two signs of life
 constexpr Seconds listening = 0.1; ///< at a time
 constexpr Seconds gap = 3;         ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
 constexpr Seconds assurance = 3;   ///< between two words of a monitor to all
@@ -100,7 +100,7 @@ void Watchdog::run()
             }
         }
         turn = time;
-        if (time - told_ >= interval) {
+        if (time - told_ >= heartbeat_interval) {
             told_ = time;
             tell();
             if (is_monitor())
@@ -214,7 +214,7 @@ void Watchdog::judge()
 void Watchdog::judge_monitors()
 {
     const Seconds limit = config().limit, time = now();
-    const Seconds turn = limit + interval * std::min(rank_, 60);
+    const Seconds turn = limit + heartbeat_interval * std::min(rank_, 60);
     if (limit <= 0 || monitored_ < 0 || time - monitored_ <= turn || time - progressed_ <= turn)
         return;
     RankNews own;

@@ -54,7 +54,7 @@ Printed checkpoint(std::vector<std::string> arguments)
     return printed;
 }
 
-const std::string version_1 = TRIVIUM_IO_TEST_DATA "/version-1";
+const std::string checkpoint_of_version_1 = TRIVIUM_IO_TEST_DATA "/version-1";
 
 } // namespace
 
@@ -62,7 +62,7 @@ TEST_CASE("list, show and verify know checkpoints of a grid and those of version
 {
     const TemporaryFolder folder;
     save_tiled(folder.path(), tilings()[3], 4); // 2 x 3 ranks
-    std::filesystem::copy(version_1, folder / "step-00000007");
+    std::filesystem::copy(checkpoint_of_version_1, folder / "step-00000007");
 
     const auto rows = nlohmann::json::parse(checkpoint({"list", folder.path(), "--json"}).text);
     REQUIRE(rows.size() == 2);

@@ -27,7 +27,7 @@ Json& tensor_of(Json& manifest, const std::string& name)
 const std::string version_1 = TRIVIUM_IO_TEST_DATA "/version-1", version_2 = TRIVIUM_IO_TEST_DATA "/version-2";
 
 /// "" where all of the checkpoint reads and verifies.
-std::string complaint(const std::string& path)
+std::string manifest_error(const std::string& path)
 {
     return message_of<UserError>([&] {
         const CheckpointReader reader = CheckpointReader::open(path);
@@ -46,14 +46,14 @@ TEST_CASE("a manifest of version 2 that lies is found out")
     const std::string path = folder / "step-00000001", file = path + "/manifest.json";
     std::filesystem::copy(version_2, path);
     const Json whole = Json::parse(get(file));
-    REQUIRE(complaint(path) == "");
+    REQUIRE(manifest_error(path) == "");
     const auto lie = [&](const std::string& found, auto&& edit) {
         Json manifest = whole;
         edit(manifest);
         REQUIRE(manifest != whole);
         put(file, manifest.dump());
-        INFO(manifest.dump() << "\n" << complaint(path));
-        CHECK(says(complaint(path), "step-00000001", found));
+        INFO(manifest.dump() << "\n" << manifest_error(path));
+        CHECK(says(manifest_error(path), "step-00000001", found));
     };
     const auto w = [](Json& m) -> Json& { return tensor_of(m, "param/w"); };
 

@@ -63,7 +63,7 @@ void load(const std::string& path)
         reader.read(view);
 }
 
-std::string complaint(const std::string& path)
+std::string checkpoint_error(const std::string& path)
 {
     return message_of<UserError>([&] { load(path); });
 }
@@ -173,38 +173,38 @@ TEST_CASE("a damaged checkpoint is an error wherever the damage is")
         const std::string file = path + "/" + name, whole = get(file);
         for (const std::size_t size : {std::size_t{0}, std::size_t{7}, whole.size() / 3, whole.size() / 2, whole.size() - 1}) {
             put(file, whole.substr(0, size));
-            CHECK(says(complaint(path), "step-00000001", name, "truncated"));
+            CHECK(says(checkpoint_error(path), "step-00000001", name, "truncated"));
         }
         for (std::size_t at = 0; at < whole.size(); at += 97) {
             put(file, whole);
             flip(file, at);
-            CHECK(says(complaint(path), "step-00000001", name, "hash"));
+            CHECK(says(checkpoint_error(path), "step-00000001", name, "hash"));
             CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path).verify(); }), name, "hash"));
         }
         put(file, whole);
         std::filesystem::remove(file);
-        CHECK(says(complaint(path), name));
+        CHECK(says(checkpoint_error(path), name));
         put(file, whole);
     }
-    CHECK(complaint(path) == "");
+    CHECK(checkpoint_error(path) == "");
     const std::string manifest = path + "/manifest.json", whole = get(manifest);
     for (std::size_t at = 0; at < whole.size(); ++at)
         for (const int bit : {1, 2, 16}) {
             std::string damaged = whole;
             damaged[at] = static_cast<char>(damaged[at] ^ bit);
             put(manifest, damaged);
-            const std::string message = complaint(path);
+            const std::string message = checkpoint_error(path);
             INFO(at << ": " << message);
             CHECK((message.empty() ? only_spaces_differ(damaged, whole) : says(message, "step-00000001")));
         }
     for (const std::string& text : {std::string(), whole.substr(0, 30), std::string("[]"), std::string("{}"),
                                     std::string("{\"format\":\"trivium checkpoint\",\"version\":1,\"step\":1,\"files\":[]}")}) {
         put(manifest, text);
-        CHECK(says(complaint(path), "step-00000001", "manifest"));
+        CHECK(says(checkpoint_error(path), "step-00000001", "manifest"));
     }
     std::filesystem::remove(manifest);
-    CHECK(says(complaint(path), "no complete checkpoint"));
-    CHECK(says(complaint(folder / "step-00000002"), "no such checkpoint"));
+    CHECK(says(checkpoint_error(path), "no complete checkpoint"));
+    CHECK(says(checkpoint_error(folder / "step-00000002"), "no such checkpoint"));
 }
 
 TEST_CASE("resume takes the newest good checkpoint")
@@ -314,7 +314,7 @@ TEST_CASE("what is moved aside stays, however often a run begins anew")
     CHECK(list_checkpoints(folder.path()).empty());
     CHECK_FALSE(std::filesystem::exists(folder / "latest"));
     for (const char* aside : {".superseded-step-00000004", ".superseded-step-00000004.2", ".superseded-step-00000001"})
-        CHECK(complaint(folder / aside) == "");
+        CHECK(checkpoint_error(folder / aside) == "");
     set_log_level(LogLevel::info);
 }
 

@@ -9,7 +9,7 @@ using namespace trivium;
 
 namespace {
 
-std::string complaint(const std::string& text, const std::vector<std::string>& overrides = {})
+std::string config_error(const std::string& text, const std::vector<std::string>& overrides = {})
 {
     const std::string message = message_of<UserError>([&] { parse_config(text, "run.toml", overrides); });
     INFO(message);
@@ -57,7 +57,7 @@ TEST_CASE("a preset comes first, wherever it stands; other keys override it")
     CHECK(of_override.model.dim == 768);
     CHECK(of_override.model.layers == 5);
     CHECK(of_override.model.heads == 16);
-    CHECK(says(complaint("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
+    CHECK(says(config_error("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
 }
 
 TEST_CASE("rope_scaling has five ways to be written")
@@ -72,55 +72,55 @@ TEST_CASE("rope_scaling has five ways to be written")
     CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") == RopeScaling{16, 1, 4, 1024});
     CHECK(scaling("{factor = 16, low_freq_factor = 2, high_freq_factor = 8, original_seq = 512}") == RopeScaling{16, 2, 8, 512});
     CHECK(parse_config("", "t", {"model.rope_scaling=llama3"}).model.rope_scaling.factor == 8);
-    CHECK(says(complaint("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\""));
-    CHECK(says(complaint("[model]\nrope_scaling = [1, 2]\n"), "run.toml:2:16", "an array"));
-    CHECK(says(complaint("[model]\nrope_scaling = {facto = 2}\n"), "run.toml:2:16", "did you mean 'factor'?"));
-    CHECK(says(complaint("[model]\nrope_scaling = [1, 2, 3, \"x\"]\n"), "original_seq", "the string \"x\""));
+    CHECK(says(config_error("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\""));
+    CHECK(says(config_error("[model]\nrope_scaling = [1, 2]\n"), "run.toml:2:16", "an array"));
+    CHECK(says(config_error("[model]\nrope_scaling = {facto = 2}\n"), "run.toml:2:16", "did you mean 'factor'?"));
+    CHECK(says(config_error("[model]\nrope_scaling = [1, 2, 3, \"x\"]\n"), "original_seq", "the string \"x\""));
 }
 
 TEST_CASE("unknown tables and keys are errors that name the nearest known one")
 {
-    CHECK(says(complaint("[train]\nlr = 1\nstesp = 3\n"), "run.toml:3:9", "'train.stesp'", "did you mean 'steps'?"));
-    CHECK(says(complaint("[model]\nlr = 1\n"), "run.toml:2:6", "'lr' belongs to [train]"));
-    CHECK(says(complaint("[modle]\ndim = 1\n"), "run.toml:1:1", "unknown table 'modle'", "did you mean [model]?"));
-    CHECK(says(complaint("lr = 1\n"), "run.toml:1:6", "belongs to [train]", "train.lr"));
-    CHECK(says(complaint("train = 1\n"), "run.toml:1:9", "[train]"));
-    CHECK(says(complaint("", {"train.sed=1"}), "override 'train.sed=1'", "did you mean 'train.seed'?"));
-    CHECK(says(complaint("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]", "did you mean 'parallel.zero'?"));
-    CHECK(says(complaint("", {"lr=1"}), "override 'lr=1'", "train.lr"));
-    CHECK(says(complaint("", {"stesp=1"}), "override 'stesp=1'", "did you mean 'train.steps'?"));
-    CHECK(says(complaint("", {"evry=1"}), "did you mean 'checkpoint.every' or 'log.every'?"));
-    CHECK_FALSE(has(complaint("", {"train.x=1"}), "did you mean")); // no letter of it
-    CHECK(says(complaint("", {"trian.lr=1"}), "did you mean [train]?"));
-    CHECK(says(complaint("", {"train.lr"}), "override 'train.lr'", "has no '='"));
-    CHECK(says(complaint("[train]\nqqqqqqqqqqqqqqq = 1\n"), "the keys of [train] are"));
-    CHECK(says(complaint("[data.train]\nx = 1\n"), "a table", "text"));
+    CHECK(says(config_error("[train]\nlr = 1\nstesp = 3\n"), "run.toml:3:9", "'train.stesp'", "did you mean 'steps'?"));
+    CHECK(says(config_error("[model]\nlr = 1\n"), "run.toml:2:6", "'lr' belongs to [train]"));
+    CHECK(says(config_error("[modle]\ndim = 1\n"), "run.toml:1:1", "unknown table 'modle'", "did you mean [model]?"));
+    CHECK(says(config_error("lr = 1\n"), "run.toml:1:6", "belongs to [train]", "train.lr"));
+    CHECK(says(config_error("train = 1\n"), "run.toml:1:9", "[train]"));
+    CHECK(says(config_error("", {"train.sed=1"}), "override 'train.sed=1'", "did you mean 'train.seed'?"));
+    CHECK(says(config_error("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]", "did you mean 'parallel.zero'?"));
+    CHECK(says(config_error("", {"lr=1"}), "override 'lr=1'", "train.lr"));
+    CHECK(says(config_error("", {"stesp=1"}), "override 'stesp=1'", "did you mean 'train.steps'?"));
+    CHECK(says(config_error("", {"evry=1"}), "did you mean 'checkpoint.every' or 'log.every'?"));
+    CHECK_FALSE(has(config_error("", {"train.x=1"}), "did you mean")); // no letter of it
+    CHECK(says(config_error("", {"trian.lr=1"}), "did you mean [train]?"));
+    CHECK(says(config_error("", {"train.lr"}), "override 'train.lr'", "has no '='"));
+    CHECK(says(config_error("[train]\nqqqqqqqqqqqqqqq = 1\n"), "the keys of [train] are"));
+    CHECK(says(config_error("[data.train]\nx = 1\n"), "a table", "text"));
 }
 
 TEST_CASE("a wrong type says what was found and what is expected")
 {
-    CHECK(says(complaint("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"", "a whole number", "without quotes"));
-    CHECK(says(complaint("[train]\nsteps = 1.5\n"), "the number 1.5", "a whole number"));
-    CHECK(says(complaint("[train]\nlr = true\n"), "true", "a number"));
-    CHECK(says(complaint("[train]\nlr = \"1\"\n"), "the string \"1\"", "a number"));
-    CHECK(says(complaint("[parallel]\noverlap = 1\n"), "the whole number 1", "true or false"));
-    CHECK(says(complaint("[data]\ntrain = 5\n"), "the whole number 5", "double quotes"));
-    CHECK(says(complaint("[train]\nprecision = \"bf17\"\n"), "bf17", "did you mean \"bf16\"?"));
-    CHECK(says(complaint("[train]\nprecision = \"fp8\"\n"), "run.toml:2:13", "train.fp8 = true", "bf16"));
-    CHECK(says(complaint("[train]\nprecision = 16\n"), "the whole number 16", "\"f32\""));
-    CHECK(says(complaint("[train]\nsteps = 2026-01-01\n"), "a date"));
-    CHECK(says(complaint("", {"train.steps=ten"}), "override 'train.steps=ten'", "the string \"ten\""));
-    CHECK(says(complaint("", {"train.steps=1\ntrain=2"}), "override"));
+    CHECK(says(config_error("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"", "a whole number", "without quotes"));
+    CHECK(says(config_error("[train]\nsteps = 1.5\n"), "the number 1.5", "a whole number"));
+    CHECK(says(config_error("[train]\nlr = true\n"), "true", "a number"));
+    CHECK(says(config_error("[train]\nlr = \"1\"\n"), "the string \"1\"", "a number"));
+    CHECK(says(config_error("[parallel]\noverlap = 1\n"), "the whole number 1", "true or false"));
+    CHECK(says(config_error("[data]\ntrain = 5\n"), "the whole number 5", "double quotes"));
+    CHECK(says(config_error("[train]\nprecision = \"bf17\"\n"), "bf17", "did you mean \"bf16\"?"));
+    CHECK(says(config_error("[train]\nprecision = \"fp8\"\n"), "run.toml:2:13", "train.fp8 = true", "bf16"));
+    CHECK(says(config_error("[train]\nprecision = 16\n"), "the whole number 16", "\"f32\""));
+    CHECK(says(config_error("[train]\nsteps = 2026-01-01\n"), "a date"));
+    CHECK(says(config_error("", {"train.steps=ten"}), "override 'train.steps=ten'", "the string \"ten\""));
+    CHECK(says(config_error("", {"train.steps=1\ntrain=2"}), "override"));
 }
 
 TEST_CASE("wrong syntax has line and column; a missing file is the user's mistake")
 {
-    CHECK(says(complaint("[train]\nlr = \n"), "run.toml:2:", "TOML"));
-    CHECK(says(complaint("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
-    CHECK(says(complaint("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML", "in double quotes"));
-    CHECK(says(complaint("[train]\nlr = 1\n[train]\nsteps = 2\n"), "run.toml:3:", "[train] stands in the file twice"));
-    CHECK(says(complaint("[data]\ntrain = \"abc\n"), "run.toml:2:", "does not end on its line"));
-    CHECK_FALSE(has(complaint("[train\nlr = 1\n"), "while parsing")); // the parser's own words
+    CHECK(says(config_error("[train]\nlr = \n"), "run.toml:2:", "TOML"));
+    CHECK(says(config_error("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
+    CHECK(says(config_error("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML", "in double quotes"));
+    CHECK(says(config_error("[train]\nlr = 1\n[train]\nsteps = 2\n"), "run.toml:3:", "[train] stands in the file twice"));
+    CHECK(says(config_error("[data]\ntrain = \"abc\n"), "run.toml:2:", "does not end on its line"));
+    CHECK_FALSE(has(config_error("[train\nlr = 1\n"), "while parsing")); // the parser's own words
     const TemporaryFolder folder;
     CHECK(says(message_of<UserError>([&] { read_config(folder / "none.toml"); }), "none.toml", "no such config file"));
     CHECK(says(message_of<UserError>([&] { read_config(folder.path()); }), "is a folder"));

@@ -41,7 +41,7 @@ std::string data(std::vector<std::string> arguments)
     return output.str();
 }
 
-std::string complaint(const std::vector<std::string>& arguments)
+std::string diagnostic(const std::vector<std::string>& arguments)
 {
     return message_of<UserError>([&] { data(arguments); });
 }
@@ -153,9 +153,9 @@ TEST_CASE("a folder: what was read, what was left out and why")
     CHECK(has(data(with({"--key", "body"})), "1 .json (2 documents)"));
     CHECK(has(data(with({"--include", "*.py"})), "read: 120 .py\n"));
     CHECK(has(data(with({"--include", "*.py,README", "--exclude", "src/1*"})), "read: 89 .py, 1 file without a suffix\n"));
-    CHECK(says(complaint(with({"--include", "*.txt"})), "no text was found", "that --include or --exclude leave out"));
-    CHECK(says(complaint({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}), "data.json:1", "no field \"text\"", "\"body\"", "--key"));
-    CHECK(says(complaint({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--key", "body"}), "--key body", "applies to nothing", "README"));
+    CHECK(says(diagnostic(with({"--include", "*.txt"})), "no text was found", "that --include or --exclude leave out"));
+    CHECK(says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}), "data.json:1", "no field \"text\"", "\"body\"", "--key"));
+    CHECK(says(diagnostic({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--key", "body"}), "--key body", "applies to nothing", "README"));
 }
 
 TEST_CASE("what the data command cannot do, it says")
@@ -164,16 +164,16 @@ TEST_CASE("what the data command cannot do, it says")
     put(folder / "a.txt", "some text");
     put(folder / "zero.txt", "");
     const std::string a = folder / "a.txt", out = folder / "o.h5";
-    CHECK(says(complaint({"tokenize", folder / "none.txt", "--tokenizer", "bytes", "-o", out}), "none.txt"));
-    CHECK(says(complaint({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}), "no text was found", "1 empty file"));
-    CHECK(says(complaint({"tokenize", a, "--tokenizer", folder / "none.model", "-o", out}), "none.model"));
-    CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", a}), "read and written"));
-    CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", out}), "read and written"));
-    CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}), "no text is left for validation"));
-    CHECK(says(complaint({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5", "--valid-fraction", "1.5"}),
+    CHECK(says(diagnostic({"tokenize", folder / "none.txt", "--tokenizer", "bytes", "-o", out}), "none.txt"));
+    CHECK(says(diagnostic({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}), "no text was found", "1 empty file"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", folder / "none.model", "-o", out}), "none.model"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", a}), "read and written"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", out}), "read and written"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}), "no text is left for validation"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5", "--valid-fraction", "1.5"}),
                "--valid-fraction", "0.05"));
-    CHECK(says(complaint({"show", a}), "is not a Trivium token store"));
-    CHECK(says(complaint({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for a tokenizer"));
+    CHECK(says(diagnostic({"show", a}), "is not a Trivium token store"));
+    CHECK(says(diagnostic({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for a tokenizer"));
     CHECK(get(a) == "some text");
     CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2); // no leftovers, no outputs
     CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes"}), UserError);

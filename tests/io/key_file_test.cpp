@@ -24,7 +24,7 @@ struct Things {
 };
 
 /// What is wrong with a file of this content.
-std::string complaint(const std::string& content)
+std::string key_file_error(const std::string& content)
 {
     const TemporaryFolder folder;
     put(folder / "things.toml", content);
@@ -58,13 +58,13 @@ TEST_CASE("a file of keys comes back bit for bit")
 
 TEST_CASE("mistakes in a file of keys")
 {
-    const std::string unknown = complaint("on = true\nrat = 1.0\n");
+    const std::string unknown = key_file_error("on = true\nrat = 1.0\n");
     CHECK(has(unknown, "things.toml:2:"));
     CHECK(has(unknown, "did you mean 'rate'?"));
-    CHECK(has(complaint("count = \"three\"\n"), "count"));
-    CHECK(has(complaint("count = 1.5\n"), "count"));
-    CHECK(has(complaint("[table]\ncount = 1\n"), "unknown key 'table'"));
-    CHECK(has(complaint("count = = 1\n"), "is not valid TOML"));
+    CHECK(has(key_file_error("count = \"three\"\n"), "count"));
+    CHECK(has(key_file_error("count = 1.5\n"), "count"));
+    CHECK(has(key_file_error("[table]\ncount = 1\n"), "unknown key 'table'"));
+    CHECK(has(key_file_error("count = = 1\n"), "is not valid TOML"));
     Things things;
     CHECK(has(message_of<UserError>([&] { read_key_file("/nowhere/things.toml", "file of things", key_places(things)); }), "/nowhere/things.toml"));
 }

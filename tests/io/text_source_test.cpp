@@ -34,7 +34,7 @@ All all(const std::vector<std::string>& inputs, const std::string& key = "")
     return result;
 }
 
-std::string complaint(const std::vector<std::string>& inputs, const std::string& key = "")
+std::string source_error(const std::vector<std::string>& inputs, const std::string& key = "")
 {
     return message_of<UserError>([&] { all(inputs, key); });
 }
@@ -64,16 +64,16 @@ TEST_CASE("files, folders and JSONL give documents in a stated order")
 TEST_CASE("what is no corpus is the user's mistake, with its place")
 {
     const TemporaryFolder folder;
-    CHECK(says(complaint({folder / "none.txt"}), "none.txt", "no such text file"));
-    CHECK(says(complaint({}), "no text file is named"));
+    CHECK(says(source_error({folder / "none.txt"}), "none.txt", "no such text file"));
+    CHECK(says(source_error({}), "no text file is named"));
     put(folder / "zero.txt", "");
-    CHECK(says(complaint({folder / "zero.txt"}), "zero.txt", "no text was found"));
+    CHECK(says(source_error({folder / "zero.txt"}), "zero.txt", "no text was found"));
     put(folder / "zero.jsonl", "\n\n");
-    CHECK(says(complaint({folder / "zero.jsonl"}), "no text was found"));
+    CHECK(says(source_error({folder / "zero.jsonl"}), "no text was found"));
     std::filesystem::create_directories(folder / "bare");
-    CHECK(says(complaint({folder / "bare"}), "bare", "no text was found"));
+    CHECK(says(source_error({folder / "bare"}), "bare", "no text was found"));
     put(folder / "a.txt.gz", "x");
-    CHECK(says(complaint({folder / "a.txt.gz"}), "compressed", "gunzip"));
+    CHECK(says(source_error({folder / "a.txt.gz"}), "compressed", "gunzip"));
 }
 
 TEST_CASE("bad JSONL lines are named by file and line")
@@ -81,7 +81,7 @@ TEST_CASE("bad JSONL lines are named by file and line")
     const TemporaryFolder folder;
     const auto of = [&](const std::string& content, const std::string& key = "text") {
         put(folder / "x.jsonl", content);
-        return complaint({folder / "x.jsonl"}, key);
+        return source_error({folder / "x.jsonl"}, key);
     };
     const std::string broken = of("{\"text\":\"a\"}\n{\"text\":\"b\"\n");
     CHECK(says(broken, "x.jsonl:2: is not valid JSON", "column 12", "end of input"));
@@ -100,7 +100,7 @@ TEST_CASE("text that is not UTF-8 is refused with its byte offset")
 {
     const TemporaryFolder folder;
     put(folder / "latin.txt", "caf\xe9 au lait");
-    CHECK(says(complaint({folder / "latin.txt"}), "latin.txt", "byte offset 3", "iconv"));
+    CHECK(says(source_error({folder / "latin.txt"}), "latin.txt", "byte offset 3", "iconv"));
     CHECK(first_invalid_utf8("") == -1);
     CHECK(first_invalid_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf") == -1);
     CHECK(first_invalid_utf8("a\x80") == 1);                 // a continuation alone
@@ -133,7 +133,7 @@ TEST_CASE("JSON records are told by content: lines, lists, objects one after ano
     CHECK(all({folder / "x.json"}).places == std::vector<std::string>{folder / "x.json:2", folder / "x.json:4"});
     const auto of = [&](const std::string& content, const std::string& key = "") {
         put(folder / "x.json", content);
-        return complaint({folder / "x.json"}, key);
+        return source_error({folder / "x.json"}, key);
     };
     CHECK(says(of("[\n" + a + "\n" + c + "]"), "x.json:3", "not valid JSON", "comma"));
     CHECK(says(of("[\n" + a + ",\n" + c), "x.json:3", "does not end"));
@@ -144,7 +144,7 @@ TEST_CASE("JSON records are told by content: lines, lists, objects one after ano
     CHECK(says(of("[{\"body\": \"a\"}]"), "x.json:1", "no field \"text\"", "\"body\""));
     CHECK(says(of("{\"a\": 1,}"), "x.json:1", "not valid JSON"));
     CHECK(says(of("{\"a\": 1}", "body"), "--key body", "applies to nothing", "1 .json"));
-    CHECK(complaint({folder / "x.json"}).empty()); // a lone object without text is a document itself
+    CHECK(source_error({folder / "x.json"}).empty()); // a lone object without text is a document itself
     CHECK(all({folder / "x.json"}).texts == std::vector<std::string>{"{\"a\": 1}"});
     put(folder / "x.json", "{\n  \"text\": \"only\"\n}\n");
     CHECK(all({folder / "x.json"}).texts == std::vector<std::string>{"only"});
@@ -162,11 +162,11 @@ TEST_CASE("what is no text is left out of a folder, and refused where it is name
     for (const auto& [name, content] : bad) {
         put(folder / ("c/" + name), content);
         INFO(name);
-        CHECK(says(complaint({folder / ("c/" + name)}), name, "remedy: "));
+        CHECK(says(source_error({folder / ("c/" + name)}), name, "remedy: "));
     }
     put(folder / "c/zero.bin", "");
     std::ofstream(folder / "c/zeros.bin", std::ios::binary) << std::string(5000, '\0');
-    CHECK(says(complaint({folder / "c/zeros.bin"}), "zeros.bin", "binary"));
+    CHECK(says(source_error({folder / "c/zeros.bin"}), "zeros.bin", "binary"));
     put(folder / "c/bad.json", "{\"a\": }");
     REQUIRE(::mkfifo((folder / "c/pipe.txt").c_str(), 0600) == 0);
     std::filesystem::create_symlink("nowhere", folder / "c/broken.txt");
@@ -188,5 +188,5 @@ TEST_CASE("what is no text is left out of a folder, and refused where it is name
         CHECK(has(left_out, part));
     }
     std::filesystem::remove(folder / "c/good.txt");
-    CHECK(says(complaint({folder / "c"}), "no text was found", "4 compressed files", "2 files that are not UTF-8"));
+    CHECK(says(source_error({folder / "c"}), "no text was found", "4 compressed files", "2 files that are not UTF-8"));
 }

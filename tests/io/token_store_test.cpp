@@ -166,43 +166,43 @@ TEST_CASE("a writer that is given up leaves nothing, one without documents is re
 TEST_CASE("missing, foreign and empty files are named")
 {
     const TemporaryFolder folder;
-    const auto complaint = [&](const std::string& name) {
+    const auto store_error = [&](const std::string& name) {
         return message_of<UserError>([&] { TokenStore::open(folder / name); });
     };
-    CHECK(says(complaint("none.h5"), "none.h5", "no such Trivium token store"));
+    CHECK(says(store_error("none.h5"), "none.h5", "no such Trivium token store"));
     put(folder / "zero.h5", "");
-    CHECK(says(complaint("zero.h5"), "zero.h5", "is empty"));
+    CHECK(says(store_error("zero.h5"), "zero.h5", "is empty"));
     put(folder / "text.h5", sample_text(1000));
-    CHECK(says(complaint("text.h5"), "text.h5", "is not a Trivium token store"));
+    CHECK(says(store_error("text.h5"), "text.h5", "is not a Trivium token store"));
     h5::File other = h5::File::create(folder / "other.h5");
     other.set("vocab", i64{258});
     other.close();
-    CHECK(says(complaint("other.h5"), "other.h5", "is not a Trivium token store", "another HDF5 file"));
+    CHECK(says(store_error("other.h5"), "other.h5", "is not a Trivium token store", "another HDF5 file"));
     h5::File later = h5::File::create(folder / "later.h5", {.reserved = seal_bytes});
     later.close();
     seal_file(folder / "later.h5", "Trivium token store", 99, seal_bytes, 0);
-    CHECK(says(complaint("later.h5"), "version 99", "version 2"));
+    CHECK(says(store_error("later.h5"), "version 99", "version 2"));
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
-    CHECK(says(complaint("later.h5"), "version 1", "this program reads version 2", "tokenize the text again"));
+    CHECK(says(store_error("later.h5"), "version 1", "this program reads version 2", "tokenize the text again"));
     // Sealed, but not what a token store has inside.
     seal_file(folder / "later.h5", "Trivium token store", 2, seal_bytes, 0);
-    CHECK(says(complaint("later.h5"), "later.h5", "has no attribute 'vocab'"));
-    CHECK(says(complaint(""), "is a folder"));
+    CHECK(says(store_error("later.h5"), "later.h5", "has no attribute 'vocab'"));
+    CHECK(says(store_error(""), "is a folder"));
     REQUIRE(::mkfifo((folder / "pipe.h5").c_str(), 0600) == 0);
-    CHECK(says(complaint("pipe.h5"), "is a pipe, not a Trivium token store")); // nobody writes to it
+    CHECK(says(store_error("pipe.h5"), "is a pipe, not a Trivium token store")); // nobody writes to it
     std::filesystem::create_symlink("pipe.h5", folder / "link-to-pipe.h5");
-    CHECK(says(complaint("link-to-pipe.h5"), "is a pipe"));
+    CHECK(says(store_error("link-to-pipe.h5"), "is a pipe"));
     put(folder / "sparse.h5", "");
     std::filesystem::resize_file(folder / "sparse.h5", std::uintmax_t{1} << 40);
-    CHECK(says(complaint("sparse.h5"), "is not a Trivium token store"));
+    CHECK(says(store_error("sparse.h5"), "is not a Trivium token store"));
     write_store(folder / "grown.h5", 3);
     std::filesystem::resize_file(folder / "grown.h5", std::uintmax_t{1} << 40);
-    CHECK(says(complaint("grown.h5"), "has grown"));
+    CHECK(says(store_error("grown.h5"), "has grown"));
     write_store(folder / "good.h5", 3);
     std::filesystem::create_symlink("good.h5", folder / "link.h5");
     CHECK(TokenStore::open(folder / "link.h5").documents() == 3); // a link to a store is one
     std::filesystem::create_symlink("round.h5", folder / "round.h5");
-    CHECK(says(complaint("round.h5"), "is a link that leads round"));
+    CHECK(says(store_error("round.h5"), "is a link that leads round"));
 }
 
 TEST_CASE("a truncated store is an error at any length, never a crash")

@@ -16,7 +16,7 @@ using namespace trivium;
 namespace {
 
 /// What parse and verify say, or "".
-std::string complaint(const std::string& text, const std::string& file)
+std::string graph_error(const std::string& text, const std::string& file)
 {
     try {
         const Graph graph = parse_graph(text, file);
@@ -28,7 +28,7 @@ std::string complaint(const std::string& text, const std::string& file)
     return "";
 }
 
-std::string complaint(const Graph& graph, Level level = Level::global)
+std::string graph_error(const Graph& graph, Level level = Level::global)
 {
     try {
         verify(graph, level);
@@ -63,7 +63,7 @@ TEST_CASE("each file of tests/errors fails as its first line says")
         INFO(name);
         REQUIRE(text.rfind(mark, 0) == 0);
         const std::string want = text.substr(mark.size(), text.find('\n') - mark.size());
-        const std::string got = complaint(text, name);
+        const std::string got = graph_error(text, name);
         INFO("want: " << want << "\ngot: " << got);
         CHECK(contains(got, want));
         CHECK(contains(got, "remedy: "));
@@ -82,13 +82,13 @@ TEST_CASE("a text that is too long, or has too many values, ops or operands, is 
             text += line.substr(0, line.find('#')) + std::to_string(i) + line.substr(line.find('#') + 1);
         return text;
     };
-    CHECK(contains(complaint(std::string(max_text_bytes + 1, '\n'), "long.graph"), "long.graph: has 67108865 bytes, more than 67108864"));
-    CHECK(contains(complaint(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"), "more than 200000 values"));
-    CHECK(contains(complaint(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n", "%y# = gelu(%x) : f32[2]\n"), "o.graph"), "more than 100000 ops"));
+    CHECK(contains(graph_error(std::string(max_text_bytes + 1, '\n'), "long.graph"), "long.graph: has 67108865 bytes, more than 67108864"));
+    CHECK(contains(graph_error(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"), "more than 200000 values"));
+    CHECK(contains(graph_error(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n", "%y# = gelu(%x) : f32[2]\n"), "o.graph"), "more than 100000 ops"));
     std::string operands = "%x";
     for (std::size_t i = 0; i < max_text_operands; ++i)
         operands += ", %x";
-    CHECK(contains(complaint("graph g\nparameter %x : f64[]\nepilogue {\n  %y = stack(" + operands + ") : f64[2]\n}\n", "w.graph"),
+    CHECK(contains(graph_error("graph g\nparameter %x : f64[]\nepilogue {\n  %y = stack(" + operands + ") : f64[2]\n}\n", "w.graph"),
                    "more than 10000 operands"));
 }
 
@@ -104,33 +104,33 @@ TEST_CASE("the largest legal shapes do not overflow")
 
 TEST_CASE("verify sees what no text can say")
 {
-    REQUIRE(complaint(small_graph()) == "");
+    REQUIRE(graph_error(small_graph()) == "");
     const ValueId x(0), y(1);
     Graph g = small_graph();
     g[y].name = "x";
-    CHECK(contains(complaint(g), "%x: the name stands twice"));
+    CHECK(contains(graph_error(g), "%x: the name stands twice"));
     g = small_graph();
     g[y].role = Role::input;
-    CHECK(contains(complaint(g), "%y: a value is computed by an op, or is given: not both"));
+    CHECK(contains(graph_error(g), "%y: a value is computed by an op, or is given: not both"));
     g = small_graph();
     g[x].role = Role::computed;
-    CHECK(contains(complaint(g), "%x: a value is computed by an op, or is given: not both"));
+    CHECK(contains(graph_error(g), "%x: a value is computed by an op, or is given: not both"));
     g = small_graph();
     g.mesh.axes = {{"data", 2}};
     g[y].sharding.partial = {{"data"}};
-    CHECK(contains(complaint(g), "%y: a partial value in a global graph"));
-    CHECK(complaint(g, Level::local) == "");
+    CHECK(contains(graph_error(g), "%y: a partial value in a global graph"));
+    CHECK(graph_error(g, Level::local) == "");
     g = small_graph();
     g.outputs.push_back(ValueId(7));
-    CHECK(contains(complaint(g), "an output names no value"));
+    CHECK(contains(graph_error(g), "an output names no value"));
     g = small_graph();
     g.ops[0].operands[0] = y;
-    CHECK(contains(complaint(g), "op 0 gelu: %y is used before it is computed"));
+    CHECK(contains(graph_error(g), "op 0 gelu: %y is used before it is computed"));
     g.ops[0].operands[0] = ValueId(9);
-    CHECK(contains(complaint(g), "an operand names no value"));
+    CHECK(contains(graph_error(g), "an operand names no value"));
     g = small_graph();
     g.ops.push_back(g.ops[0]);
-    CHECK(contains(complaint(g), "op 1 gelu: %y has another producer"));
+    CHECK(contains(graph_error(g), "op 1 gelu: %y has another producer"));
 }
 
 TEST_CASE("a result may not outlive the buffer that it is in")
@@ -142,7 +142,7 @@ TEST_CASE("a result may not outlive the buffer that it is in")
     const ValueId in = b.value("sum.before", {DType::f32, {2}}, Role::carry);
     const ValueId out = b.add_into(in, b.op1(OpKind::accumulate, {x}));
     g.carries.push_back({in, out});
-    REQUIRE(complaint(g) == "");
+    REQUIRE(graph_error(g) == "");
     g[out].lifetime = Lifetime::run;
-    CHECK(contains(complaint(g), "outlives the buffer it is in"));
+    CHECK(contains(graph_error(g), "outlives the buffer it is in"));
 }

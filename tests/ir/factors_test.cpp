@@ -20,7 +20,7 @@ FactorKind kind_of(const FactorRule& rule, std::string_view name)
 
 FactorRule product(const std::string& rule, Shape a, Shape b) { return make_rule(rule, {std::move(a), std::move(b)}, {}, "test"); }
 
-std::string complaint(std::string_view rule, const std::vector<Shape>& operands, const FactorSizes& sizes = {})
+std::string rule_error(std::string_view rule, const std::vector<Shape>& operands, const FactorSizes& sizes = {})
 {
     try {
         make_rule(rule, operands, sizes, "the place");
@@ -30,7 +30,7 @@ std::string complaint(std::string_view rule, const std::vector<Shape>& operands,
     return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 } // namespace
 
@@ -67,8 +67,8 @@ TEST_CASE("a factor of results only takes its size from outside")
 {
     const FactorRule grad = make_rule("* d, * -> v d | v?", {{2, 3, 4}, {2, 3}}, {{"v", 10}, {"d", 99}}, "test");
     CHECK(grad.shape_of(grad.results[0]) == Shape{10, 4}); // an operand's size stands above an attribute's
-    CHECK(contains(complaint("* d, * -> v d", {{2, 4}, {2}}), "nothing gives the size of 'v'"));
-    CHECK(contains(complaint("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}), "nothing gives the size of 'v'"));
+    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}), "nothing gives the size of 'v'"));
+    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}), "nothing gives the size of 'v'"));
 }
 
 TEST_CASE("the last pattern of a variadic rule repeats")
@@ -82,16 +82,16 @@ TEST_CASE("the last pattern of a variadic rule repeats")
 
 TEST_CASE("operands that do not fit are refused, with the place and the rule")
 {
-    const std::string wrong = complaint("m k, k n -> m n", {{2, 3}, {4, 5}});
-    CHECK(contains(wrong, "the place: dimension 0 of operand 1 is 4, but 'k' is 3"));
-    CHECK(contains(wrong, "its rule is 'm k, k n -> m n'"));
-    CHECK(contains(complaint("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule wants 2"));
-    CHECK(contains(complaint("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule wants 2"));
-    CHECK(contains(complaint("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule wants 1 or more"));
-    CHECK(contains(complaint("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions where another has 2"));
-    CHECK(contains(complaint("*, * -> *", {{2, 3}, {2, 4}}), "dimension 1 of operand 1 is 4"));
-    CHECK(contains(complaint("m k", {{2, 3}}), "the rule has no '->'"));
-    CHECK(contains(complaint("* * -> *", {{2, 3}}), "more than one '*'"));
+    const std::string wrong = rule_error("m k, k n -> m n", {{2, 3}, {4, 5}});
+    CHECK(says(wrong, "the place: dimension 0 of operand 1 is 4, but 'k' is 3"));
+    CHECK(says(wrong, "its rule is 'm k, k n -> m n'"));
+    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule wants 2"));
+    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule wants 2"));
+    CHECK(says(rule_error("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule wants 1 or more"));
+    CHECK(says(rule_error("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions where another has 2"));
+    CHECK(says(rule_error("*, * -> *", {{2, 3}, {2, 4}}), "dimension 1 of operand 1 is 4"));
+    CHECK(says(rule_error("m k", {{2, 3}}), "the rule has no '->'"));
+    CHECK(says(rule_error("* * -> *", {{2, 3}}), "more than one '*'"));
 }
 
 TEST_CASE("the rules of a product's gradients swap its parts")

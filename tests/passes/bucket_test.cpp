@@ -15,7 +15,7 @@ using namespace trivium;
 namespace {
 
 /// Gathers and sums over two axes in prologue and epilogue, in chains and side by side, with plain ops between.
-Graph random_graph(u64 seed)
+Graph random_reductions(u64 seed)
 {
     std::mt19937_64 draw(seed);
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(draw() % n); };
@@ -108,7 +108,7 @@ TEST_CASE("merging loses nothing, keeps a legal order and the bytes asked for, a
     int merged = 0;
     for (u64 seed = 0; seed < 2000; ++seed) {
         INFO("seed " << seed);
-        const Graph before = random_graph(seed);
+        const Graph before = random_reductions(seed);
         const Bytes limit = seed % 3 == 0 ? 300 : Bytes{1} << 30;
         const Graph after = bucket(before, {limit, false});
         verify(after, Level::local);
