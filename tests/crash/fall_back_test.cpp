@@ -24,9 +24,9 @@ std::vector<double> losses(const std::string& log)
     return all;
 }
 
-class Ground {
+class FallBackGround {
 public:
-    explicit Ground(int ranks) : ranks_(ranks)
+    explicit FallBackGround(int ranks) : ranks_(ranks)
     {
         write_text(folder_ / "text.txt", some_text(1000));
         REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path()).status == 0);
@@ -101,7 +101,7 @@ private:
 
 void try_damages(int ranks, std::size_t every)
 {
-    const Ground ground(ranks);
+    const FallBackGround ground(ranks);
     const std::vector<damage::Damage> all = ground.damages();
     const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
     for (std::size_t i = 0; i < all.size(); ++i)

@@ -77,7 +77,7 @@ bool legal(const Graph& graph)
     return true;
 }
 
-Sharding sharded(std::vector<Axes> dims, bool open = false)
+Sharding annotated(std::vector<Axes> dims, bool open = false)
 {
     Sharding s;
     for (Axes& axes : dims)
@@ -146,13 +146,13 @@ TEST_CASE("who disagrees about a factor gets nothing of it, and hands nothing on
     const ValueId x = b.value("x", type, Role::input), y = b.value("y", type, Role::input);
     b.sum_of(x, y);
     g.values.back().name = "sum";
-    g[x].sharding = sharded({{"data"}, {}}, true);
-    g[y].sharding = sharded({{"tensor"}, {}}, true);
+    g[x].sharding = annotated({{"data"}, {}}, true);
+    g[y].sharding = annotated({{"tensor"}, {}}, true);
     const Graph apart = propagate(g);
     CHECK(axes_of(apart, "sum", 0).empty());
     CHECK(axes_of(apart, "x", 0) == Axes{"data"});
     CHECK(axes_of(apart, "y", 0) == Axes{"tensor"});
-    g[y].sharding = sharded({{"data", "tensor"}, {}}, true); // finer is no disagreement
+    g[y].sharding = annotated({{"data", "tensor"}, {}}, true); // finer is no disagreement
     const Graph finer = propagate(g);
     CHECK(axes_of(finer, "sum", 0) == Axes{"data", "tensor"});
     CHECK(axes_of(finer, "x", 0) == Axes{"data", "tensor"});
@@ -167,9 +167,9 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
         Builder b(g);
         const ValueId x = b.value("x", {DType::f32, {4, 4}}, Role::input), w = b.value("w", {DType::f32, {4, 4}}, Role::input);
         const ValueId y = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("m k, k n -> m n")}}, "y");
-        g[x].sharding = sharded(std::move(x_mk), true);
-        g[w].sharding = sharded(std::move(w_kn), true);
-        g[y].sharding = sharded(std::move(y_mn), true);
+        g[x].sharding = annotated(std::move(x_mk), true);
+        g[w].sharding = annotated(std::move(w_kn), true);
+        g[y].sharding = annotated(std::move(y_mn), true);
         return propagate(g);
     };
     // x's rows and w's columns: of y only one could be sharded over tensor.
@@ -192,9 +192,9 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
     Builder b(g);
     const ValueId q = b.value("q", {DType::f32, {2, 4, 2, 2, 4}}, Role::input), k = b.value("k", {DType::f32, {2, 4, 2, 4}}, Role::input);
     const std::vector<ValueId> o = b.op(OpKind::attention, {q, k, k}, {{"scale", 1.0}}, {"o", "stats"});
-    g[q].sharding = sharded({{"tensor"}, {}, {}, {}, {}}, true);
-    g[k].sharding = sharded({{}, {}, {"tensor"}, {}}, true);
-    g[o[0]].sharding = sharded({{}, {}, {}, {"tensor"}, {}}, true);
+    g[q].sharding = annotated({{"tensor"}, {}, {}, {}, {}}, true);
+    g[k].sharding = annotated({{}, {}, {"tensor"}, {}}, true);
+    g[o[0]].sharding = annotated({{}, {}, {}, {"tensor"}, {}}, true);
     const Graph done = propagate(g);
     for (std::size_t d = 0; d < 4; ++d)
         CHECK(axes_of(done, "stats", d).empty());
@@ -207,17 +207,17 @@ TEST_CASE("no rank is left without a row")
     g.mesh.axes = {{"data", 2}, {"tensor", 3}};
     Builder b(g);
     const ValueId x = b.value("x", {DType::f32, {4, 5}}, Role::input), y = b.op1(OpKind::gelu, {x}, {}, "y");
-    g[x].sharding = sharded({{"data"}, {}}, true);
+    g[x].sharding = annotated({{"data"}, {}}, true);
     const ValueId w = b.value("w", {DType::f32, {4, 5}}, Role::input);
-    g[w].sharding = sharded({{"data"}, {"tensor"}});
+    g[w].sharding = annotated({{"data"}, {"tensor"}});
     b.sum_of(y, w);
     g.values.back().name = "z";
     const Graph done = propagate(g);
     CHECK(axes_of(done, "x", 1) == Axes{"tensor"}); // 3 of 5
     Graph tight = g;
-    tight[w].sharding = sharded({{"data"}, {}});
-    tight[x].sharding = sharded({{}, {"tensor"}}, true);
-    tight[y].sharding = sharded({{}, {}}, true);
+    tight[w].sharding = annotated({{"data"}, {}});
+    tight[x].sharding = annotated({{}, {"tensor"}}, true);
+    tight[y].sharding = annotated({{}, {}}, true);
     tight.mesh.axes[1].size = 6; // more ranks than rows: not even by annotation
     CHECK_THROWS_AS(verify(propagate(tight), Level::sharded), UserError);
 }
