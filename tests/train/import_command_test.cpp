@@ -48,8 +48,6 @@ struct Trained {
     }
 };
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 } // namespace
 
 TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates the same, generates, trains on")

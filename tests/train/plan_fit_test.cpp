@@ -16,8 +16,6 @@ using namespace trivium;
 
 namespace {
 
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
-
 RunConfig config_of(const std::vector<std::string>& overrides)
 {
     RunConfig c = read_config("", overrides);

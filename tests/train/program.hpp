@@ -47,6 +47,8 @@ private:
     std::string path_;
 };
 
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 void write_text(const std::string& path, const std::string& text);
 std::string read_text(const std::string& path);
 

@@ -22,8 +22,6 @@ using namespace trivium;
 
 namespace {
 
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 int count(const std::string& text, const std::string& part)
 {
     int n = 0;

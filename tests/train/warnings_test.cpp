@@ -6,8 +6,6 @@
 
 namespace {
 
-bool has(const std::string& text, const std::string& words) { return text.find(words) != std::string::npos; }
-
 } // namespace
 
 TEST_CASE("settings without effect are warned of on stderr, by plan and explain alike")
