@@ -19,8 +19,6 @@ nlohmann::json check_json(const Outcome& outcome)
     return nlohmann::json::parse(outcome.out);
 }
 
-bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
-
 } // namespace
 
 TEST_CASE("a check of three ranks, and the machine file that it writes")

@@ -4,10 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-namespace {
-
-} // namespace
-
 TEST_CASE("settings without effect are warned of on stderr, by plan and explain alike")
 {
     const Folder folder;
