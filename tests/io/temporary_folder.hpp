@@ -1,5 +1,6 @@
 #pragma once
 // A folder that is there for one test.
+#include "has.hpp"
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -68,8 +69,6 @@ std::string message_of(Call&& call)
     }
     return "";
 }
-
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// `message` has each of the parts, and a remedy.
 template <class... Parts>

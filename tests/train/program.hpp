@@ -1,5 +1,6 @@
 #pragma once
 // Runs the program as a user would.
+#include "has.hpp"
 #include <functional>
 #include <string>
 #include <vector>
@@ -46,8 +47,6 @@ public:
 private:
     std::string path_;
 };
-
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 void write_text(const std::string& path, const std::string& text);
 std::string read_text(const std::string& path);
