@@ -5,7 +5,8 @@
 # makes the static library trivium_NAME (alias Trivium::NAME) from the sources of the current folder.
 # DEPS are the rooms it may include, LIBS outside libraries its public headers need, PRIVATE_LIBS those
 # that only its sources need. PRECOMPILED is a large header that is compiled once for the sources that name it; builds with
-# CMAKE_DISABLE_PRECOMPILE_HEADERS (the preset planner) show that these name all that they use. The property TRIVIUM_ROOM_DEPS is what tests/layers checks includes against.
+# CMAKE_DISABLE_PRECOMPILE_HEADERS (the preset planner) show that these name all that they use. The property
+# TRIVIUM_ROOM_DEPS is what tests/structure checks includes against.
 
 add_library(trivium_flags INTERFACE)
 target_compile_features(trivium_flags INTERFACE cxx_std_20)

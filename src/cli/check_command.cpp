@@ -8,14 +8,12 @@
 #include "check/rates.hpp"
 #include "check/report.hpp"
 #include "check/run.hpp"
-#include "train/grid_report.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
 #include "train/this_machine.hpp"
 #include "train/node_memory.hpp"
-#include "train/agreement.hpp"
 #include "train/watchdog.hpp"
 
 #include <cerrno>

@@ -4,7 +4,6 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/values.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 
 #include <algorithm>
 #include <filesystem>

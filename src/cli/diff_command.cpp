@@ -3,7 +3,6 @@
 #include "base/log.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 
 #include <cmath>
 #include <cstring>

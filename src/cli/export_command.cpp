@@ -11,7 +11,6 @@
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 
 #include <array>
 #include <fmt/format.h>

@@ -9,7 +9,6 @@
 #include "io/hugging_face/files.hpp"
 #include "io/tokens/tokenizer.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 
 #include <algorithm>
 #include <filesystem>

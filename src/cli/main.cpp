@@ -3,7 +3,6 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 #include "version.hpp"
 
 #include <cstdio>

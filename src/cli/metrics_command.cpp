@@ -6,7 +6,6 @@
 #include "io/metrics/metrics.hpp"
 #include "io/report/run_report.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 
 #include <algorithm>
 #include <cctype>

@@ -5,7 +5,6 @@
 #include "io/checkpoint/values.hpp"
 #include "train/folder_lock.hpp"
 #include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 
 #include <fmt/format.h>
 

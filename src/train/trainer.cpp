@@ -9,7 +9,6 @@
 #include "compile/threads.hpp"
 #include "kernels/runtime.hpp"
 #include "train/agreement.hpp"
-#include "train/grid_report.hpp"
 #include "train/loss_spikes.hpp"
 #include "train/node_memory.hpp"
 #include "train/this_machine.hpp"

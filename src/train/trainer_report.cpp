@@ -8,7 +8,6 @@
 #include "runtime/trace.hpp"
 #include "compile/describe.hpp"
 #include "train/grid_report.hpp"
-#include "train/inputs.hpp"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -10,9 +10,7 @@
 #include "runtime/initialise.hpp"
 #include "compile/describe.hpp"
 #include "train/disk_space.hpp"
-#include "train/agreement.hpp"
 #include "train/inputs.hpp"
-#include "train/node_memory.hpp"
 
 #include <fmt/format.h>
 
