@@ -121,8 +121,10 @@ void succeed_together(Comm& comm, const std::function<void()>& work)
     const char kind = reports[rank][0];
     const int status = static_cast<unsigned char>(reports[rank][1]);
     // What all met alike (a wrong key) is no one rank's.
-    const bool all_alike = std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == reports[0]; });
-    const std::string text = (all_alike ? "" : str("rank ", comm.world_ranks()[rank], ": ")) + reports[rank].substr(2);
+    const bool all_alike =
+        std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == reports[0]; });
+    const std::string text =
+        (all_alike ? "" : str("rank ", comm.world_ranks()[rank], ": ")) + reports[rank].substr(2);
     if (kind == 'u')
         throw AgreedError<UserError>(text, comm, Diagnostic{});
     if (kind == 'i')

@@ -12,7 +12,10 @@ struct Collective::Impl {
     std::unique_ptr<Request> pending; ///< none: it is over
     int lane = 0;
 
-    Impl(Comm& on, CollectiveShape shape, Piece scratch) : comm(on), rounds(std::move(shape), comm.size(), comm.rank(), scratch) {}
+    Impl(Comm& on, CollectiveShape shape, Piece scratch)
+        : comm(on), rounds(std::move(shape), comm.size(), comm.rank(), scratch)
+    {
+    }
 
     void begin_round()
     {
@@ -64,7 +67,10 @@ bool Collective::progress()
     return true;
 }
 
-std::vector<int> Collective::waits_for() const { return impl_->pending ? impl_->pending->waits_for() : std::vector<int>{}; }
+std::vector<int> Collective::waits_for() const
+{
+    return impl_->pending ? impl_->pending->waits_for() : std::vector<int>{};
+}
 
 void Collective::finish()
 {

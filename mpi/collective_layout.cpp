@@ -21,7 +21,8 @@ i64 CollectiveLayout::elements(int rank) const
     return all;
 }
 
-std::optional<CollectiveLayout::Block> CollectiveLayout::one_row(int rank, i64 begin, i64 end, bool in_part) const
+std::optional<CollectiveLayout::Block> CollectiveLayout::one_row(int rank, i64 begin, i64 end,
+                                                                 bool in_part) const
 {
     i64 first = 0;
     for (const Operand& operand : operands_) {
@@ -34,7 +35,8 @@ std::optional<CollectiveLayout::Block> CollectiveLayout::one_row(int rank, i64 b
         if (end > first || (!in_part && part.size < operand.extent && (end - begin) + at > (o + 1) * row))
             return std::nullopt;
         const i64 stride = operand.extent * operand.inner;
-        return Block{&operand, o * stride + part.begin * operand.inner + at % row, stride, at, 0, 1, end - begin};
+        return Block{&operand,   o * stride + part.begin * operand.inner + at % row, stride, at, 0, 1,
+                     end - begin};
     }
     return std::nullopt;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Which bytes of a bucket belong to which rank. What a rank has of all operands, one after the other, is its stream:
-// the parts [outer, part, inner] of each, dense. A collective moves the streams window by window.
+// Which bytes of a bucket belong to which rank. What a rank has of all operands, one after the other, is its
+// stream: the parts [outer, part, inner] of each, dense. A collective moves the streams window by window.
 #include "mpi/collective.hpp"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ public:
         const Operand* operand;
         i64 whole;  ///< index of the first element in [outer, extent, inner]
         i64 stride; ///< and from row to row there
-        i64 part;   ///< index of the first element in [outer, part, inner], where the rows follow each other too
+        i64 part;   ///< index of the first element in [outer, part, inner], where the rows follow each other
+                    ///< too
         i64 at;     ///< and in the window
         i64 rows, row; ///< rows, and elements of each
     };
@@ -26,7 +27,10 @@ public:
     /// Elements of a rank's stream; rank 0 has the longest.
     i64 elements(int rank) const;
     /// No operand is scattered, and there is but one: windows are contiguous in it.
-    bool dense() const { return operands_.empty() || (operands_.size() == 1 && operands_.front().outer == 1); }
+    bool dense() const
+    {
+        return operands_.empty() || (operands_.size() == 1 && operands_.front().outer == 1);
+    }
     int ranks() const { return ranks_; }
     const std::vector<Operand>& operands() const { return operands_; }
 
@@ -49,12 +53,16 @@ void CollectiveLayout::for_each_block(int rank, i64 begin, i64 end, Visit&& visi
         if (first >= end)
             return;
         const Stretch part = part_of(operand.extent, ranks_, rank);
-        const i64 row = part.size * operand.inner, elements = operand.outer * row, stride = operand.extent * operand.inner;
+        const i64 row = part.size * operand.inner, elements = operand.outer * row,
+                  stride = operand.extent * operand.inner;
         const i64 last = std::min(end - first, elements);
-        for (i64 at = std::max<i64>(begin - first, 0); at < last;) { // what is left of a row, whole rows, the head of one
+        for (i64 at = std::max<i64>(begin - first, 0);
+             at < last;) { // what is left of a row, whole rows, the head of one
             const i64 o = at / row, in_row = at % row, whole_rows = in_row == 0 ? (last - at) / row : 0;
-            const i64 rows = std::max<i64>(whole_rows, 1), count = whole_rows > 0 ? row : std::min(row - in_row, last - at);
-            visit(Block{&operand, o * stride + part.begin * operand.inner + in_row, stride, at, first + at - begin, rows, count});
+            const i64 rows = std::max<i64>(whole_rows, 1),
+                      count = whole_rows > 0 ? row : std::min(row - in_row, last - at);
+            visit(Block{&operand, o * stride + part.begin * operand.inner + in_row, stride, at,
+                        first + at - begin, rows, count});
             at += rows * count;
         }
         first += elements;

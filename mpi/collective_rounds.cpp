@@ -6,8 +6,8 @@ namespace {
 
 constexpr Bytes alignment = 64, least_slot = 4096;
 
-/// Windows that wait in the scratch: those to be sent that are not contiguous in their tensors, and those received that
-/// are to be added up or spread out.
+/// Windows that wait in the scratch: those to be sent that are not contiguous in their tensors, and those
+/// received that are to be added up or spread out.
 int slots_of(const CollectiveLayout& layout, CollectiveKind kind)
 {
     const int peers = layout.ranks() - 1;
@@ -32,21 +32,25 @@ std::vector<CopyBlock> copies_of_whole(const CollectiveShape& shape)
 {
     std::vector<CopyBlock> copies;
     for (const Operand& operand : shape.operands)
-        if (const Bytes bytes = operand.outer * operand.extent * operand.inner * size_of(shape.type); bytes > 0 && operand.in != operand.out)
-            copies.push_back({static_cast<std::byte*>(operand.out), static_cast<const std::byte*>(operand.in), bytes});
+        if (const Bytes bytes = operand.outer * operand.extent * operand.inner * size_of(shape.type);
+            bytes > 0 && operand.in != operand.out)
+            copies.push_back(
+                {static_cast<std::byte*>(operand.out), static_cast<const std::byte*>(operand.in), bytes});
     return copies;
 }
 
 CollectiveRounds::CollectiveRounds(CollectiveShape shape, int ranks, int rank, Piece scratch)
-    : shape_(std::move(shape)), ranks_(ranks), rank_(rank), layout_(shape_, ranks), element_(size_of(shape_.type)),
-      packed_(scratch.data), received_(scratch.data)
+    : shape_(std::move(shape)), ranks_(ranks), rank_(rank), layout_(shape_, ranks),
+      element_(size_of(shape_.type)), packed_(scratch.data), received_(scratch.data)
 {
     TRV_CHECK(gathers_only() || shape_.type != DType::i32, "no reduction of i32");
     const Bytes least = collective_scratch(shape_, ranks).least;
-    TRV_CHECK(scratch.bytes >= least, "a collective with ", scratch.bytes, " bytes of scratch, which needs ", least);
+    TRV_CHECK(scratch.bytes >= least, "a collective with ", scratch.bytes, " bytes of scratch, which needs ",
+              least);
     window_ = layout_.elements(0);
     if (const int slots = slots_of(layout_, shape_.kind); slots > 0 && window_ > 0) {
-        TRV_CHECK(reinterpret_cast<std::uintptr_t>(scratch.data) % alignment == 0, "a scratch that is not aligned");
+        TRV_CHECK(reinterpret_cast<std::uintptr_t>(scratch.data) % alignment == 0,
+                  "a scratch that is not aligned");
         slot_ = std::min(scratch.bytes / slots, window_ * element_ + alignment - 1) / alignment * alignment;
         window_ = ceil_div(window_, ceil_div(window_, slot_ / element_)); // rounds alike
         received_ = packed_ + slot_ * (slots - (ranks - 1));
@@ -97,7 +101,8 @@ void CollectiveRounds::scatter(Round& round) const
         }
         std::byte* to = slot_of(packed_, peer);
         layout_.for_each_block(peer, begin_, end(peer), [&](const Block& b) {
-            round.pack.push_back({to + b.at * element_, in(b, b.whole), b.row * element_, b.rows, b.row * element_, b.stride * element_});
+            round.pack.push_back({to + b.at * element_, in(b, b.whole), b.row * element_, b.rows,
+                                  b.row * element_, b.stride * element_});
         });
         send.data = to;
     }
@@ -110,7 +115,8 @@ void CollectiveRounds::scatter(Round& round) const
     all.slot = slot_;
     const bool whole = shape_.kind == CollectiveKind::all_reduce;
     layout_.for_each_block(rank_, begin_, end(rank_), [&](const Block& b) {
-        all.blocks.push_back({out(b, whole ? b.whole : b.part), in(b, b.whole), b.stride, b.at, b.rows, b.row});
+        all.blocks.push_back(
+            {out(b, whole ? b.whole : b.part), in(b, b.whole), b.stride, b.at, b.rows, b.row});
     });
 }
 
@@ -123,10 +129,12 @@ void CollectiveRounds::gather(Round& round) const
         if (const auto row = layout_.one_row(rank_, begin_, end(rank_), gathers_only()))
             send.data = own(*row);
         else {
-            layout_.for_each_block(rank_, begin_, end(rank_), [&](const Block& b) { // rows follow each other in the part
-                const Bytes stride = (gathers_only() ? b.row : b.stride) * element_;
-                round.pack.push_back({packed_ + b.at * element_, own(b), b.row * element_, b.rows, b.row * element_, stride});
-            });
+            layout_.for_each_block(
+                rank_, begin_, end(rank_), [&](const Block& b) { // rows follow each other in the part
+                    const Bytes stride = (gathers_only() ? b.row : b.stride) * element_;
+                    round.pack.push_back({packed_ + b.at * element_, own(b), b.row * element_, b.rows,
+                                          b.row * element_, stride});
+                });
             send.data = packed_;
         }
     }
@@ -144,12 +152,14 @@ void CollectiveRounds::gather(Round& round) const
         }
         receive.data = slot_of(received_, peer);
         layout_.for_each_block(peer, begin_, end(peer), [&](const Block& b) {
-            round.spread.push_back({out(b, b.whole), receive.data + b.at * element_, b.row * element_, b.rows, b.stride * element_, b.row * element_});
+            round.spread.push_back({out(b, b.whole), receive.data + b.at * element_, b.row * element_, b.rows,
+                                    b.stride * element_, b.row * element_});
         });
     }
     if (gathers_only())
         layout_.for_each_block(rank_, begin_, end(rank_), [&](const Block& b) {
-            round.keep.push_back({out(b, b.whole), in(b, b.part), b.row * element_, b.rows, b.stride * element_, b.row * element_});
+            round.keep.push_back({out(b, b.whole), in(b, b.part), b.row * element_, b.rows,
+                                  b.stride * element_, b.row * element_});
         });
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// A collective as rounds, each of copies, an exchange, and what is made of what came. Whoever runs them (the host,
-// mpi/collective.cpp; a device's stream, mpi/device_collective.cpp) takes the same rounds, hence gets the same bits.
+// A collective as rounds, each of copies, an exchange, and what is made of what came. Whoever runs them (the
+// host, mpi/collective.cpp; a device's stream, mpi/device_collective.cpp) takes the same rounds, hence gets
+// the same bits.
 #include "mpi/collective_layout.hpp"
 
 namespace trivium {
@@ -14,8 +15,8 @@ struct CopyBlock {
     Bytes to_stride = 0, from_stride = 0; ///< from row to row
 };
 
-/// Rows of elements that are combined over the ranks: row r of this rank is at own + r * own_stride, that of another
-/// in its slot from element at + r * row. The results are dense from `out`, which may be `own`.
+/// Rows of elements that are combined over the ranks: row r of this rank is at own + r * own_stride, that of
+/// another in its slot from element at + r * row. The results are dense from `out`, which may be `own`.
 struct CombineBlock {
     std::byte* out = nullptr;
     const std::byte* own = nullptr;
@@ -34,7 +35,10 @@ struct Combination {
     bool own_slot = false; ///< whether this rank has a slot too, which is not read
     std::vector<CombineBlock> blocks;
 
-    const std::byte* slot_of(int peer) const { return slots + slot * (own_slot || peer < rank ? peer : peer - 1); }
+    const std::byte* slot_of(int peer) const
+    {
+        return slots + slot * (own_slot || peer < rank ? peer : peer - 1);
+    }
 };
 
 struct Round {
@@ -66,21 +70,30 @@ private:
     bool gathers_only() const { return shape_.kind == CollectiveKind::all_gather; }
     i64 end(int rank) const { return std::min(begin_ + window_, layout_.elements(rank)); }
     Bytes window_bytes(int rank) const { return std::max<i64>(end(rank) - begin_, 0) * element_; }
-    std::byte* slot_of(std::byte* slots, int peer) const { return slots + slot_ * (peer < rank_ ? peer : peer - 1); }
-    const std::byte* in(const Block& block, i64 index) const { return static_cast<const std::byte*>(block.operand->in) + index * element_; }
-    std::byte* out(const Block& block, i64 index) const { return static_cast<std::byte*>(block.operand->out) + index * element_; }
+    std::byte* slot_of(std::byte* slots, int peer) const
+    {
+        return slots + slot_ * (peer < rank_ ? peer : peer - 1);
+    }
+    const std::byte* in(const Block& block, i64 index) const
+    {
+        return static_cast<const std::byte*>(block.operand->in) + index * element_;
+    }
+    std::byte* out(const Block& block, i64 index) const
+    {
+        return static_cast<std::byte*>(block.operand->out) + index * element_;
+    }
     void scatter(Round& round) const;
     void gather(Round& round) const;
 
     CollectiveShape shape_;
     int ranks_, rank_;
     CollectiveLayout layout_;
-    Bytes element_;             ///< size of one
-    i64 window_ = 0;            ///< elements of each stream that move in a round
-    Bytes slot_ = 0;            ///< bytes of a window in the scratch
+    Bytes element_;                 ///< size of one
+    i64 window_ = 0;                ///< elements of each stream that move in a round
+    Bytes slot_ = 0;                ///< bytes of a window in the scratch
     std::byte *packed_, *received_; ///< slots, by peer
-    i64 begin_ = 0;             ///< of the next round's windows
-    bool gathering_ = false;    ///< else it scatters
+    i64 begin_ = 0;                 ///< of the next round's windows
+    bool gathering_ = false;        ///< else it scatters
 };
 
 } // namespace trivium

@@ -68,7 +68,8 @@ void combine_of(DType type, std::span<const std::byte* const> parts, std::byte* 
 
 } // namespace
 
-void combine_parts(DType type, Combine combine, std::span<const std::byte* const> parts, std::byte* out, i64 count)
+void combine_parts(DType type, Combine combine, std::span<const std::byte* const> parts, std::byte* out,
+                   i64 count)
 {
     if (combine == Combine::sum)
         combine_of(type, parts, out, count, Sum{});
@@ -83,10 +84,12 @@ void combine_blocks(const Combination& combination)
     for (const CombineBlock& block : combination.blocks)
         for (i64 r = 0; r < block.rows; ++r) {
             for (int peer = 0; peer < combination.ranks; ++peer)
-                parts[static_cast<std::size_t>(peer)] = peer == combination.rank
-                                                            ? block.own + r * block.own_stride * element
-                                                            : combination.slot_of(peer) + (block.at + r * block.row) * element;
-            combine_parts(combination.type, combination.combine, parts, block.out + r * block.row * element, block.row);
+                parts[static_cast<std::size_t>(peer)] =
+                    peer == combination.rank
+                        ? block.own + r * block.own_stride * element
+                        : combination.slot_of(peer) + (block.at + r * block.row) * element;
+            combine_parts(combination.type, combination.combine, parts, block.out + r * block.row * element,
+                          block.row);
         }
 }
 

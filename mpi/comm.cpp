@@ -8,8 +8,8 @@ namespace trivium {
 void Comm::keep_own(std::span<const ConstPiece> sends, std::span<const Piece> receives, int lane) const
 {
     const auto ranks = static_cast<std::size_t>(size()), own = static_cast<std::size_t>(rank());
-    TRV_CHECK(sends.size() == ranks && receives.size() == ranks, "an exchange of ", sends.size(), " and ", receives.size(),
-              " pieces between ", ranks);
+    TRV_CHECK(sends.size() == ranks && receives.size() == ranks, "an exchange of ", sends.size(), " and ",
+              receives.size(), " pieces between ", ranks);
     TRV_CHECK(lane >= 0 && lane < lanes, "lane ", lane);
     TRV_CHECK(sends[own].bytes == receives[own].bytes, "a rank's own pieces differ in size");
     if (sends[own].bytes > 0)
@@ -18,7 +18,8 @@ void Comm::keep_own(std::span<const ConstPiece> sends, std::span<const Piece> re
 
 void Comm::check_peer(int peer, int channel) const
 {
-    TRV_CHECK(peer >= 0 && peer < size() && channel >= 0 && channel < channels, "rank ", peer, " on channel ", channel);
+    TRV_CHECK(peer >= 0 && peer < size() && channel >= 0 && channel < channels, "rank ", peer, " on channel ",
+              channel);
 }
 
 int Comm::place_among(const std::vector<int>& members) const

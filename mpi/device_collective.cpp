@@ -10,7 +10,8 @@ constexpr Bytes largest_gather = Bytes{1} << 19; ///< of all ranks' contribution
 std::vector<DenseMove> native_moves(const CollectiveShape& shape, int ranks, bool deterministic)
 {
     const bool gathers = shape.kind == CollectiveKind::all_gather;
-    if (!gathers && (deterministic || shape.combine != Combine::sum || (shape.type != DType::f32 && shape.type != DType::f64)))
+    if (!gathers && (deterministic || shape.combine != Combine::sum ||
+                     (shape.type != DType::f32 && shape.type != DType::f64)))
         return {};
     std::vector<DenseMove> moves;
     for (const Operand& operand : shape.operands) {
@@ -43,17 +44,26 @@ DeviceCollective::DeviceCollective(DeviceComm& comm, CollectiveShape shape, Piec
         way_ = Way::native;
     else if (own.kind == CollectiveKind::all_reduce)
         plan_gather(scratch);
-    comm.plan(way_ == Way::native ? use_of(own.kind) : way_ == Way::gather ? use_of(CollectiveKind::all_gather) : use_exchange);
+    comm.plan(way_ == Way::native   ? use_of(own.kind)
+              : way_ == Way::gather ? use_of(CollectiveKind::all_gather)
+                                    : use_exchange);
 }
 
 void DeviceCollective::plan_gather(Piece scratch)
 {
     const CollectiveShape& shape = rounds_.shape();
-    Combination all{.type = shape.type, .combine = shape.combine, .ranks = comm_.size(), .rank = comm_.rank(), .slots = scratch.data, .own_slot = true, .blocks = {}};
+    Combination all{.type = shape.type,
+                    .combine = shape.combine,
+                    .ranks = comm_.size(),
+                    .rank = comm_.rank(),
+                    .slots = scratch.data,
+                    .own_slot = true,
+                    .blocks = {}};
     i64 count = 0;
     for (const Operand& operand : shape.operands)
         if (const i64 elements = operand.outer * operand.extent * operand.inner; elements > 0) {
-            all.blocks.push_back({static_cast<std::byte*>(operand.out), static_cast<const std::byte*>(operand.in), elements, count, 1, elements});
+            all.blocks.push_back({static_cast<std::byte*>(operand.out),
+                                  static_cast<const std::byte*>(operand.in), elements, count, 1, elements});
             count += elements;
         }
     const Bytes element = size_of(shape.type);

@@ -17,11 +17,13 @@ std::string describe(const Link& link) { return str(link.from, " ", link.to, " "
 
 } // namespace
 
-DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend) : grid_(grid), backend_(std::move(backend))
+DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend)
+    : grid_(grid), backend_(std::move(backend))
 {
     alone_ = &add(backend_->join({}, 1, 0, DeviceGroup::all));
     world_ = grid.world().size() == 1 ? alone_ : &add(join_group(grid.world(), *backend_));
-    // The groups along one axis are disjoint, and all ranks take the axes in the same order: nobody waits in a circle.
+    // The groups along one axis are disjoint, and all ranks take the axes in the same order: nobody waits in
+    // a circle.
     for (const MeshAxis& axis : grid.mesh().axes)
         if (axis.size > 1)
             along_[axis.name] = &add(join_group(grid.along(axis.name), *backend_));
@@ -51,7 +53,8 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
     // Both ends of a link list it until they have it; its sender adds the id.
     std::ostringstream own;
     for (const Link& link : links) {
-        TRV_CHECK((link.from == group.rank()) != (link.to == group.rank()), "link ", describe(link), " along ", axis, " of rank ", group.rank());
+        TRV_CHECK((link.from == group.rank()) != (link.to == group.rank()), "link ", describe(link),
+                  " along ", axis, " of rank ", group.rank());
         if (!links_.contains({axis, link}))
             own << describe(link) << ' ' << (link.from == group.rank() ? backend_->make_id() : "-") << '\n';
     }
@@ -72,12 +75,15 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
         }
     }
     for (const auto& [link, ends] : all)
-        TRV_CHECK(ends.senders == 1 && ends.receivers == 1, "link ", describe(link), " along ", axis, " has one end");
-    // Joining waits for the other end. All have the same list and take it in its order: of the links that are not yet
-    // made, the first one's ends have made all of theirs before it, so both are there, and the list gets shorter.
+        TRV_CHECK(ends.senders == 1 && ends.receivers == 1, "link ", describe(link), " along ", axis,
+                  " has one end");
+    // Joining waits for the other end. All have the same list and take it in its order: of the links that are
+    // not yet made, the first one's ends have made all of theirs before it, so both are there, and the list
+    // gets shorter.
     for (const auto& [link, ends] : all)
         if (link.from == group.rank() || link.to == group.rank())
-            links_[{axis, link}] = &add(backend_->join(ends.id, 2, link.to == group.rank(), DeviceGroup::link));
+            links_[{axis, link}] =
+                &add(backend_->join(ends.id, 2, link.to == group.rank(), DeviceGroup::link));
 }
 
 DeviceComm& DeviceGrid::link(const std::string& axis, const Link& link) const

@@ -14,8 +14,8 @@ struct Link {
     auto operator<=>(const Link&) const = default;
 };
 
-/// One rank's share of them. A communicator's moves take turns, so what is to go on at once has one of its own: each axis,
-/// the world, and each link. All are made by the constructor and open_links(), none later.
+/// One rank's share of them. A communicator's moves take turns, so what is to go on at once has one of its
+/// own: each axis, the world, and each link. All are made by the constructor and open_links(), none later.
 class DeviceGrid {
 public:
     /// All ranks of the grid call it, each with its device ready. `grid` must outlive it.
@@ -27,14 +27,15 @@ public:
     /// As Grid::along().
     DeviceComm& along(const std::string& axis) const;
 
-    /// All members of this rank's group along `axis` call it, each with the links that it has an end of. Makes those that
-    /// are not there yet. \throws InternalError, on all of them, where a link has one end only
+    /// All members of this rank's group along `axis` call it, each with the links that it has an end of.
+    /// Makes those that are not there yet. \throws InternalError, on all of them, where a link has one end
+    /// only
     void open_links(const std::string& axis, std::vector<Link> links);
     /// One that was opened: the sender is its rank 0, the receiver its rank 1.
     DeviceComm& link(const std::string& axis, const Link& link) const;
 
-    /// All ranks call it when all their collectives are made, before the first is enqueued: DeviceComm::connect() of what
-    /// any member has planned.
+    /// All ranks call it when all their collectives are made, before the first is enqueued:
+    /// DeviceComm::connect() of what any member has planned.
     void connect();
 
     /// DeviceComm::check() of all.
@@ -54,8 +55,8 @@ private:
     std::map<Place, DeviceComm*> links_;
 };
 
-/// The device of a rank among those that it sees: the ranks of a node take them in turn. Where a launcher shows each rank
-/// only its own (as Slurm does), that is device 0.
+/// The device of a rank among those that it sees: the ranks of a node take them in turn. Where a launcher
+/// shows each rank only its own (as Slurm does), that is device 0.
 int device_index(const Grid& grid, int devices);
 
 /// Whether two of the names are alike. (Each rank names its device: ranks that share one are for tests.)

@@ -53,7 +53,8 @@ bool Grid::crosses_nodes(const std::string& axis) const
     for (i64 rank = 0; rank < mesh_.ranks() && along >= 0; ++rank) {
         Coordinates first = mesh_.coordinates(rank); // of its group
         first[static_cast<std::size_t>(along)] = 0;
-        if (node_of_rank_[static_cast<std::size_t>(mesh_.rank(first))] != node_of_rank_[static_cast<std::size_t>(rank)])
+        if (node_of_rank_[static_cast<std::size_t>(mesh_.rank(first))] !=
+            node_of_rank_[static_cast<std::size_t>(rank)])
             return true;
     }
     return false;

@@ -10,19 +10,22 @@ namespace trivium {
 class DeviceBackend;
 class DeviceGrid;
 
-/// The communicators of one rank. Rank r of the world stands at mesh.coordinates(r): the last axis varies fastest,
-/// so that its groups sit inside a node where nodes have consecutive ranks, as the session's world has them.
+/// The communicators of one rank. Rank r of the world stands at mesh.coordinates(r): the last axis varies
+/// fastest, so that its groups sit inside a node where nodes have consecutive ranks, as the session's world
+/// has them.
 class Grid {
 public:
-    /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis of more than one rank and
-    /// takes `world` as the joint one of all axes. `node` names this rank's node. \pre world.size() == mesh.ranks()
+    /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis of more than one rank
+    /// and takes `world` as the joint one of all axes. `node` names this rank's node. \pre world.size() ==
+    /// mesh.ranks()
     Grid(Comm& world, const Mesh& mesh, const std::string& node);
     ~Grid();
 
     const Mesh& mesh() const { return mesh_; }
     const Coordinates& at() const { return at_; }
     Comm& world() const { return world_; }
-    /// The group along `axis`, the world for "world"; of this rank alone where the mesh has no such axis, or one rank along it.
+    /// The group along `axis`, the world for "world"; of this rank alone where the mesh has no such axis, or
+    /// one rank along it.
     Comm& along(const std::string& axis) const;
 
     /// Nodes that the ranks run on, by world rank: 0, 1, … in order of appearance.
@@ -34,7 +37,8 @@ public:
     int local_ranks() const;
     int local_rank() const;
 
-    /// Makes the communicators between the ranks' devices, and keeps them; all ranks call it, each with its device ready.
+    /// Makes the communicators between the ranks' devices, and keeps them; all ranks call it, each with its
+    /// device ready.
     void open_devices(std::shared_ptr<DeviceBackend> backend);
     /// \pre open_devices() was called
     DeviceGrid& devices() const;

@@ -40,7 +40,8 @@ LaunchVerdict judge(const LaunchWait& wait, Seconds limit, int rank)
     if (wait.asked >= asked_limit)
         return LaunchVerdict::stop;
     // One speaks for a node, and one for all; the next where the one before does not.
-    if (wait.stopped >= std::min(stopped_limit, limit) + wait.before || wait.waited >= limit + 0.5 * std::clamp(rank, 0, 60))
+    if (wait.stopped >= std::min(stopped_limit, limit) + wait.before ||
+        wait.waited >= limit + 0.5 * std::clamp(rank, 0, 60))
         return LaunchVerdict::hung;
     return LaunchVerdict::wait;
 }
@@ -88,7 +89,10 @@ void LaunchWatch::run()
         const LaunchVerdict verdict = judge(wait, limit, launch_.rank);
         if (verdict == LaunchVerdict::stop) {
             if (!ended || launch_.rank == 0)
-                std::fprintf(stderr, "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n", launch_.rank, what_);
+                std::fprintf(
+                    stderr,
+                    "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n",
+                    launch_.rank, what_);
             std::fflush(stderr);
             std::_Exit(ended ? status_again : leave_status(status_again)); // it did not end by itself
         }
@@ -100,10 +104,17 @@ void LaunchWatch::run()
 void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) const
 {
     const std::string seen = describe(launch_, others);
-    const std::string cause = str(what_, " has not come back for ", static_cast<int>(waited), " s", seen.empty() ? "" : ": " + seen);
-    std::fprintf(stderr, "trivium: the run hangs: rank %d: %s\n%s  remedy: %s; TRIVIUM_START_LIMIT sets the time (0: none)\n", launch_.rank, cause.c_str(),
-                 seen.empty() ? "  reason: a rank on another node has not come so far, or the network between the nodes does not carry MPI\n" : "",
-                 seen.empty() ? "see whether `mpirun -n 2 hostname` and a small run on two nodes work" : "see what has stopped or ended it; the run goes on when started again");
+    const std::string cause = str(what_, " has not come back for ", static_cast<int>(waited), " s",
+                                  seen.empty() ? "" : ": " + seen);
+    std::fprintf(
+        stderr,
+        "trivium: the run hangs: rank %d: %s\n%s  remedy: %s; TRIVIUM_START_LIMIT sets the time (0: none)\n",
+        launch_.rank, cause.c_str(),
+        seen.empty() ? "  reason: a rank on another node has not come so far, or the network between the "
+                       "nodes does not carry MPI\n"
+                     : "",
+        seen.empty() ? "see whether `mpirun -n 2 hostname` and a small run on two nodes work"
+                     : "see what has stopped or ended it; the run goes on when started again");
     std::fflush(stderr);
     // Apart, as the disk may be what hangs.
     auto written = std::make_shared<std::promise<int>>();
@@ -117,7 +128,9 @@ void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) c
         }
         written->set_value(leave_status(status));
     }).detach();
-    const int status = done.wait_for(std::chrono::duration<double>(writing)) == std::future_status::ready ? done.get() : status_again;
+    const int status = done.wait_for(std::chrono::duration<double>(writing)) == std::future_status::ready
+                           ? done.get()
+                           : status_again;
     for (const Sibling& each : others)
         if (each.rank < 0 && is_stopped(each))
             ::kill(each.process, SIGKILL);

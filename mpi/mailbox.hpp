@@ -1,6 +1,6 @@
 #pragma once
-// Where the threads of one process meet to move bytes: a send and a receive of one line match in order, and whichever
-// comes second copies.
+// Where the threads of one process meet to move bytes: a send and a receive of one line match in order, and
+// whichever comes second copies.
 #include "mpi/comm.hpp"
 
 #include <array>
@@ -37,7 +37,10 @@ public:
     }
 
     void post_send(const Address& address, Move& move) { post(address, move, &Line::sends, &Line::receives); }
-    void post_receive(const Address& address, Move& move) { post(address, move, &Line::receives, &Line::sends); }
+    void post_receive(const Address& address, Move& move)
+    {
+        post(address, move, &Line::receives, &Line::sends);
+    }
     bool test(const Move& move);
     void wait(const Move& move);
     /// Nobody touches the move afterwards.
@@ -49,7 +52,8 @@ public:
     void end(int thread);
     std::exception_ptr failure() const { return failure_; }
 
-    /// The number of a new group: the same for all its members, who are told apart from other groups by the lowest.
+    /// The number of a new group: the same for all its members, who are told apart from other groups by the
+    /// lowest.
     int group(int parent, int call, int lowest_member);
 
 private:
@@ -73,7 +77,7 @@ private:
 };
 
 /// The communicator of member `rank` of group `group`, whose members are the mailbox's threads `threads`.
-std::unique_ptr<Comm> make_thread_comm(std::shared_ptr<Mailbox> mailbox, int group, int rank, std::vector<int> threads,
-                                       std::vector<int> world_ranks);
+std::unique_ptr<Comm> make_thread_comm(std::shared_ptr<Mailbox> mailbox, int group, int rank,
+                                       std::vector<int> threads, std::vector<int> world_ranks);
 
 } // namespace trivium

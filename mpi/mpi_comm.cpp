@@ -18,7 +18,8 @@ constexpr Bytes longest_message = Bytes{1} << 30;
 
 class MpiRequest final : public Request {
 public:
-    MpiRequest(MPI_Comm comm, const std::vector<int>& world_ranks, std::size_t pieces) : comm_(comm), world_ranks_(world_ranks)
+    MpiRequest(MPI_Comm comm, const std::vector<int>& world_ranks, std::size_t pieces)
+        : comm_(comm), world_ranks_(world_ranks)
     {
         requests_.reserve(pieces);
         expected_.reserve(pieces);
@@ -30,7 +31,8 @@ public:
         for (Bytes at = 0; at < piece.bytes; at += longest_message) {
             expected_.push_back(-1);
             peers_.push_back(to);
-            check_mpi(MPI_Isend(piece.data + at, count(piece.bytes, at), MPI_BYTE, to, tag, comm_, next()), "MPI_Isend");
+            check_mpi(MPI_Isend(piece.data + at, count(piece.bytes, at), MPI_BYTE, to, tag, comm_, next()),
+                      "MPI_Isend");
         }
     }
     void receive(int from, int tag, Piece piece)
@@ -38,7 +40,8 @@ public:
         for (Bytes at = 0; at < piece.bytes; at += longest_message) {
             expected_.push_back(count(piece.bytes, at));
             peers_.push_back(from);
-            check_mpi(MPI_Irecv(piece.data + at, expected_.back(), MPI_BYTE, from, tag, comm_, next()), "MPI_Irecv");
+            check_mpi(MPI_Irecv(piece.data + at, expected_.back(), MPI_BYTE, from, tag, comm_, next()),
+                      "MPI_Irecv");
         }
     }
 
@@ -48,7 +51,8 @@ public:
             return true;
         int over = 0;
         statuses_.resize(requests_.size());
-        const int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &over, statuses_.data());
+        const int code =
+            MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &over, statuses_.data());
         if (code == MPI_ERR_IN_STATUS)
             for (const MPI_Status& status : statuses_)
                 if (status.MPI_ERROR != MPI_ERR_PENDING)
@@ -71,7 +75,8 @@ public:
         std::vector<int> ranks;
         for (std::size_t i = 0; i < requests_.size(); ++i) {
             int over = 0;
-            check_mpi(MPI_Request_get_status(requests_[i], &over, MPI_STATUS_IGNORE), "MPI_Request_get_status");
+            check_mpi(MPI_Request_get_status(requests_[i], &over, MPI_STATUS_IGNORE),
+                      "MPI_Request_get_status");
             if (over == 0)
                 ranks.push_back(world_ranks_[static_cast<std::size_t>(peers_[i])]);
         }
@@ -79,7 +84,10 @@ public:
     }
 
 private:
-    static int count(Bytes bytes, Bytes at) { return static_cast<int>(std::min(longest_message, bytes - at)); }
+    static int count(Bytes bytes, Bytes at)
+    {
+        return static_cast<int>(std::min(longest_message, bytes - at));
+    }
     MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
     /// What came is what was expected.
@@ -89,7 +97,8 @@ private:
             int received = -1;
             if (expected_[i] >= 0)
                 check_mpi(MPI_Get_count(&statuses_[i], MPI_BYTE, &received), "MPI_Get_count");
-            TRV_CHECK(received == expected_[i], "a message of ", received, " bytes where ", expected_[i], " were expected");
+            TRV_CHECK(received == expected_[i], "a message of ", received, " bytes where ", expected_[i],
+                      " were expected");
         }
         requests_.clear();
         Activity::of_process().advance();
@@ -106,7 +115,8 @@ private:
 class MpiComm final : public Comm {
 public:
     /// Owns `comm`.
-    MpiComm(MPI_Comm comm, int rank, std::vector<int> world_ranks) : Comm(rank, std::move(world_ranks)), comm_(comm)
+    MpiComm(MPI_Comm comm, int rank, std::vector<int> world_ranks)
+        : Comm(rank, std::move(world_ranks)), comm_(comm)
     {
         check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     }
@@ -154,7 +164,8 @@ public:
         const int place = place_among(members);
         const bool alone = members.size() == 1;
         MPI_Comm group = MPI_COMM_NULL;
-        check_mpi(MPI_Comm_split(comm_, alone ? MPI_UNDEFINED : members.front(), place, &group), "MPI_Comm_split");
+        check_mpi(MPI_Comm_split(comm_, alone ? MPI_UNDEFINED : members.front(), place, &group),
+                  "MPI_Comm_split");
         if (alone)
             return make_self_comm(world_ranks()[static_cast<std::size_t>(rank())]);
         int ranks = 0;
@@ -200,14 +211,18 @@ std::unique_ptr<Comm> make_mpi_world(const std::string& node)
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
     std::unique_ptr<Comm> given = as_world(world);
     const std::vector<std::string> nodes = gather_texts(*given, node);
-    const auto first = [&](std::size_t rank) { return std::find(nodes.begin(), nodes.end(), nodes[rank]) - nodes.begin(); };
+    const auto first = [&](std::size_t rank) {
+        return std::find(nodes.begin(), nodes.end(), nodes[rank]) - nodes.begin();
+    };
     std::vector<std::ptrdiff_t> firsts;
     for (std::size_t rank = 0; rank < nodes.size(); ++rank)
         firsts.push_back(first(rank));
     if (std::is_sorted(firsts.begin(), firsts.end()))
         return given;
     MPI_Comm sorted = MPI_COMM_NULL; // equal keys stay in order
-    check_mpi(MPI_Comm_split(world, 0, static_cast<int>(firsts[static_cast<std::size_t>(given->rank())]), &sorted), "MPI_Comm_split");
+    check_mpi(
+        MPI_Comm_split(world, 0, static_cast<int>(firsts[static_cast<std::size_t>(given->rank())]), &sorted),
+        "MPI_Comm_split");
     return as_world(sorted);
 }
 

@@ -23,9 +23,15 @@ Number number_at(std::string_view bytes, std::size_t at)
 
 } // namespace
 
-SealedDatagrams::SealedDatagrams(const SipKey& key, int rank, int ranks) : key_(key), rank_(rank), taken_(static_cast<std::size_t>(ranks)) {}
+SealedDatagrams::SealedDatagrams(const SipKey& key, int rank, int ranks)
+    : key_(key), rank_(rank), taken_(static_cast<std::size_t>(ranks))
+{
+}
 
-std::string SealedDatagrams::tag_of(int rank) const { return bytes_of(siphash(key_, "tag" + bytes_of(std::int32_t{rank}))); }
+std::string SealedDatagrams::tag_of(int rank) const
+{
+    return bytes_of(siphash(key_, "tag" + bytes_of(std::int32_t{rank})));
+}
 
 u64 SealedDatagrams::hash(int from, int to, u64 counter, std::string_view text) const
 {
@@ -36,7 +42,8 @@ u64 SealedDatagrams::hash(int from, int to, u64 counter, std::string_view text) 
 std::string SealedDatagrams::seal(int to, std::string_view text)
 {
     const u64 counter = ++sent_;
-    std::string datagram = tag_of(to) + bytes_of(hash(rank_, to, counter, text)) + bytes_of(counter) + bytes_of(std::int32_t{rank_});
+    std::string datagram = tag_of(to) + bytes_of(hash(rank_, to, counter, text)) + bytes_of(counter) +
+                           bytes_of(std::int32_t{rank_});
     return datagram.append(text);
 }
 
@@ -47,8 +54,8 @@ std::optional<OpenedDatagram> SealedDatagrams::open(std::string_view datagram)
     const auto given = number_at<u64>(datagram, 8), counter = number_at<u64>(datagram, 16);
     const auto from = number_at<std::int32_t>(datagram, 24);
     const std::string_view text = datagram.substr(header);
-    if (from < 0 || static_cast<std::size_t>(from) >= taken_.size() || counter <= taken_[static_cast<std::size_t>(from)] ||
-        given != hash(from, rank_, counter, text))
+    if (from < 0 || static_cast<std::size_t>(from) >= taken_.size() ||
+        counter <= taken_[static_cast<std::size_t>(from)] || given != hash(from, rank_, counter, text))
         return std::nullopt;
     taken_[static_cast<std::size_t>(from)] = counter;
     return OpenedDatagram{from, std::string(text)};

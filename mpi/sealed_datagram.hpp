@@ -1,6 +1,6 @@
 #pragma once
-// Datagrams that only ranks of one run can make: each has the hash, under a key that never travels with them, of its sender,
-// its receiver, a counter and its text.
+// Datagrams that only ranks of one run can make: each has the hash, under a key that never travels with them,
+// of its sender, its receiver, a counter and its text.
 #include "mpi/siphash.hpp"
 
 #include <optional>
@@ -14,10 +14,11 @@ struct OpenedDatagram {
     std::string text{};
 };
 
-/// A datagram is the receiver's address tag (8 bytes), the hash (8), the counter (8), the sender (4), the text.
+/// A datagram is the receiver's address tag (8 bytes), the hash (8), the counter (8), the sender (4), the
+/// text.
 ///
-/// The tag is plain: whoever reads a datagram knows its receiver's tag. It keeps off strangers who flood a receiver whose
-/// datagrams they cannot read, before any hash is computed; the hash alone says what is true.
+/// The tag is plain: whoever reads a datagram knows its receiver's tag. It keeps off strangers who flood a
+/// receiver whose datagrams they cannot read, before any hash is computed; the hash alone says what is true.
 class SealedDatagrams {
 public:
     static constexpr std::size_t header = 28; ///< bytes
@@ -27,8 +28,8 @@ public:
 
     /// What to send to rank `to`: a new one at each call. The receiver takes it once.
     std::string seal(int to, std::string_view text);
-    /// The message of what has arrived, unless it is forged, cut, for another rank, or no newer than one of that sender
-    /// that was taken before.
+    /// The message of what has arrived, unless it is forged, cut, for another rank, or no newer than one of
+    /// that sender that was taken before.
     std::optional<OpenedDatagram> open(std::string_view datagram);
     /// What each datagram to `rank` begins with, as it lies in memory.
     std::string tag_of(int rank) const;

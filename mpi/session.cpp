@@ -32,7 +32,8 @@ bool launched_as_rank()
 Session::Session(const LaunchWatchConfig& watch)
 {
     if (!launched_as_rank()) {
-        // srun without a PMI plug-in starts tasks that do not know of each other: each would train the whole run.
+        // srun without a PMI plug-in starts tasks that do not know of each other: each would train the whole
+        // run.
         const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
         const char* step = std::getenv("SLURM_STEP_ID");
         if (tasks && step && std::strtol(tasks, nullptr, 10) > 1)
@@ -61,7 +62,9 @@ Session::~Session()
 {
     std::optional<LaunchWatch> waits;
     if (started_ && status_ >= 0)
-        waits.emplace("the end of MPI", LaunchWatchConfig{.on_hang = [status = status_](const std::string&) { return status; }});
+        waits.emplace("the end of MPI", LaunchWatchConfig{.on_hang = [status = status_](const std::string&) {
+                          return status;
+                      }});
     world_.reset();
     if (started_)
         MPI_Finalize();

@@ -9,9 +9,10 @@
 
 namespace trivium {
 
-/// Starts MPI (MPI_THREAD_FUNNELED) where a launcher started this process, and ends it. Started alone, a process
-/// is one rank and MPI stays asleep: no daemon, no delay. Make one first in main and keep it to the end; best by
-/// run_session(), since its destructor waits for the other ranks, which do not come where only this one has failed.
+/// Starts MPI (MPI_THREAD_FUNNELED) where a launcher started this process, and ends it. Started alone, a
+/// process is one rank and MPI stays asleep: no daemon, no delay. Make one first in main and keep it to the
+/// end; best by run_session(), since its destructor waits for the other ranks, which do not come where only
+/// this one has failed.
 class Session {
 public:
     /// `watch`: what a start that does not come to its end leaves behind.
@@ -24,8 +25,8 @@ public:
     int ranks() const { return ranks_; }
     /// All ranks, numbered node by node; of this one alone where MPI sleeps. The session owns it.
     Comm& world() const { return *world_; }
-    /// Waits for all ranks, which all call it when their work is done; then each rank's end waits for the others' no longer than a
-    /// start does. Returns `status`.
+    /// Waits for all ranks, which all call it when their work is done; then each rank's end waits for the
+    /// others' no longer than a start does. Returns `status`.
     int end_together(int status);
     /// The same, where all ranks are known to end now.
     int ends_with(int status) { return status_ = status; }
@@ -39,10 +40,10 @@ private:
     std::unique_ptr<Comm> world_;
 };
 
-/// Runs `body` in a session and returns its status. Where one of several ranks throws, it prints "trivium: " and the
-/// message to stderr and ends all ranks at once with the error's exit status. An error that all members of a group throw
-/// alike (see Agreed) is printed by its first alone; where the group is the world, each rank returns the status. A rank
-/// that is alone lets the exception pass.
+/// Runs `body` in a session and returns its status. Where one of several ranks throws, it prints "trivium: "
+/// and the message to stderr and ends all ranks at once with the error's exit status. An error that all
+/// members of a group throw alike (see Agreed) is printed by its first alone; where the group is the world,
+/// each rank returns the status. A rank that is alone lets the exception pass.
 int run_session(const std::function<int(Session&)>& body, const LaunchWatchConfig& watch = {});
 
 /// The MPI library's own description, one line.

@@ -58,7 +58,8 @@ struct Status {
 
 Status status_of(int process)
 {
-    const std::string text = content(str("/proc/", process, "/stat")); // "PID (NAME) STATE PARENT …"; the name may have anything in it
+    const std::string text = content(
+        str("/proc/", process, "/stat")); // "PID (NAME) STATE PARENT …"; the name may have anything in it
     const std::size_t name_end = text.rfind(')');
     Status status;
     if (name_end != std::string::npos) {
@@ -83,11 +84,15 @@ LaunchId launch_of_environment()
         const char* rank;
         std::vector<const char*> shared;
     };
-    static const Launcher launchers[] = {
-        {"PMIX_RANK", {"PMIX_NAMESPACE"}}, {"PALS_RANKID", {"PALS_APID"}}, {"SLURM_PROCID", {"SLURM_JOB_ID", "SLURM_STEP_ID"}}, {"PMI_RANK", {}}};
+    static const Launcher launchers[] = {{"PMIX_RANK", {"PMIX_NAMESPACE"}},
+                                         {"PALS_RANKID", {"PALS_APID"}},
+                                         {"SLURM_PROCID", {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
+                                         {"PMI_RANK", {}}};
     LaunchId id;
     for (const Launcher& launcher : launchers) {
-        const bool known = std::getenv(launcher.rank) && std::all_of(launcher.shared.begin(), launcher.shared.end(), [](const char* name) { return std::getenv(name); });
+        const bool known =
+            std::getenv(launcher.rank) && std::all_of(launcher.shared.begin(), launcher.shared.end(),
+                                                      [](const char* name) { return std::getenv(name); });
         if (!known)
             continue;
         id.rank = variable_or(launcher.rank, -1);
@@ -96,7 +101,8 @@ LaunchId launch_of_environment()
             id.shared.push_back(str(name, "=", std::getenv(name)));
         break;
     }
-    for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE"}) // mpirun in a Slurm job: its own counts
+    for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE",
+                             "OMPI_COMM_WORLD_SIZE"}) // mpirun in a Slurm job: its own counts
         id.ranks = std::max(1, variable_or(name, id.ranks));
     for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"})
         id.on_node = variable_or(name, id.on_node);
@@ -110,21 +116,27 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
     const std::string launcher = program_of(parent);
     const bool is_launcher = !launcher.empty() && launcher != program_of(own);
     std::error_code error;
-    for (auto entry = fs::directory_iterator("/proc", error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    for (auto entry = fs::directory_iterator("/proc", error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
         const int process = number_or(entry->path().filename().string(), 0);
-        struct stat owner{};
-        if (process <= 0 || process == own || ::stat(entry->path().c_str(), &owner) != 0 || owner.st_uid != ::geteuid())
+        struct stat owner {};
+        if (process <= 0 || process == own || ::stat(entry->path().c_str(), &owner) != 0 ||
+            owner.st_uid != ::geteuid())
             continue;
         const Status status = status_of(process);
         if (status.state == 'Z' || status.state == 'X' || status.is_helper)
             continue;
         const std::string environment = content(str("/proc/", process, "/environ")); // empty: another user's
-        const bool shares = launch.shared.empty() ? status.parent == parent : std::all_of(launch.shared.begin(), launch.shared.end(), [&](const std::string& line) {
-            const std::size_t equals = line.find('=');
-            const char* value = value_in(environment, line.substr(0, equals));
-            return value && line.substr(equals + 1) == value;
-        });
-        const char* rank = launch.rank_variable.empty() || !shares ? nullptr : value_in(environment, launch.rank_variable);
+        const bool shares =
+            launch.shared.empty()
+                ? status.parent == parent
+                : std::all_of(launch.shared.begin(), launch.shared.end(), [&](const std::string& line) {
+                      const std::size_t equals = line.find('=');
+                      const char* value = value_in(environment, line.substr(0, equals));
+                      return value && line.substr(equals + 1) == value;
+                  });
+        const char* rank =
+            launch.rank_variable.empty() || !shares ? nullptr : value_in(environment, launch.rank_variable);
         if (rank && number_or(rank, -1) != launch.rank) // else a wrapper or a helper of this one's own
             found.push_back({process, number_or(rank, -1), status.state});
         else if (rank)
@@ -132,7 +144,9 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
         else if (is_launcher && status.parent == parent && program_of(process) == launcher)
             found.push_back({process, -1, status.state});
     }
-    std::sort(found.begin(), found.end(), [](const Sibling& a, const Sibling& b) { return a.rank != b.rank ? a.rank < b.rank : a.process < b.process; });
+    std::sort(found.begin(), found.end(), [](const Sibling& a, const Sibling& b) {
+        return a.rank != b.rank ? a.rank < b.rank : a.process < b.process;
+    });
     return found;
 }
 
@@ -144,12 +158,16 @@ std::string describe(const LaunchId& launch, const std::vector<Sibling>& others)
         if (each.rank >= 0)
             there.insert(each.rank);
         if (each.state == 'T' || each.state == 't')
-            text += str(text.empty() ? "" : "; ", each.rank >= 0 ? str("rank ", each.rank) : "a rank that the launcher has not yet begun", " is stopped",
-                        each.state == 't' ? " by a debugger" : "", " (process ", each.process, ", state ", each.state, ")");
+            text +=
+                str(text.empty() ? "" : "; ",
+                    each.rank >= 0 ? str("rank ", each.rank) : "a rank that the launcher has not yet begun",
+                    " is stopped", each.state == 't' ? " by a debugger" : "", " (process ", each.process,
+                    ", state ", each.state, ")");
     }
     const int missing = launch.on_node - static_cast<int>(there.size());
     if (missing > 0)
-        text += str(text.empty() ? "" : "; ", missing, " of the ", launch.on_node, " ranks of this node ", missing == 1 ? "is" : "are", " not there");
+        text += str(text.empty() ? "" : "; ", missing, " of the ", launch.on_node, " ranks of this node ",
+                    missing == 1 ? "is" : "are", " not there");
     return text;
 }
 

@@ -39,10 +39,12 @@ std::vector<std::string> outer_addresses()
     if (getifaddrs(&list) != 0)
         return addresses;
     for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-        if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET || (each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0)
+        if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET ||
+            (each->ifa_flags & IFF_UP) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0)
             continue;
         char text[INET_ADDRSTRLEN] = "";
-        inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text, sizeof text);
+        inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr, text,
+                  sizeof text);
         addresses.emplace_back(text);
     }
     freeifaddrs(list);
@@ -62,12 +64,13 @@ SipKey random_key()
 {
     SipKey key{};
     if (::getrandom(key.data(), sizeof key, 0) != static_cast<ssize_t>(sizeof key))
-        throw IoError({"the watchdog", str("gets no random key: ", std::strerror(errno)), "", "job.watchdog=0 goes without it"});
+        throw IoError({"the watchdog", str("gets no random key: ", std::strerror(errno)), "",
+                       "job.watchdog=0 goes without it"});
     return key;
 }
 
-/// Has the kernel drop what does not begin with `tag` (8 bytes) before it takes room in the socket's queue. Where it takes no
-/// filter, such datagrams are dropped later.
+/// Has the kernel drop what does not begin with `tag` (8 bytes) before it takes room in the socket's queue.
+/// Where it takes no filter, such datagrams are dropped later.
 void let_only_pass(int socket, const std::string& tag)
 {
     std::uint32_t words[2] = {};
@@ -120,8 +123,10 @@ struct SideChannel::Impl {
         own.sin_family = AF_INET;
         own.sin_addr.s_addr = htonl(INADDR_ANY);
         socklen_t size = sizeof own;
-        if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 || ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
-            throw IoError({"the watchdog", str("gets no UDP socket: ", std::strerror(errno)), "", "job.watchdog=0 goes without it"});
+        if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 ||
+            ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
+            throw IoError({"the watchdog", str("gets no UDP socket: ", std::strerror(errno)), "",
+                           "job.watchdog=0 goes without it"});
         port = ntohs(own.sin_port);
         const int room = 1 << 20; // for a thousand ranks that speak at once
         ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
@@ -167,7 +172,8 @@ void SideChannel::send(int to, std::string_view text) const
 {
     const std::string datagram = impl_->sealed->seal(to, text.substr(0, static_cast<std::size_t>(longest)));
     for (const sockaddr_in& address : impl_->peers[static_cast<std::size_t>(to)])
-        ::sendto(impl_->socket, datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+        ::sendto(impl_->socket, datagram.data(), datagram.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                 reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
 std::optional<SideChannel::Message> SideChannel::receive(Seconds limit) const

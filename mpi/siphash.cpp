@@ -39,7 +39,8 @@ u64 number_in(std::string_view bytes)
 
 u64 siphash(const SipKey& key, std::string_view text)
 {
-    State s{key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261, key[1] ^ 0x7465646279746573};
+    State s{key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
+            key[1] ^ 0x7465646279746573};
     const std::size_t whole = text.size() / 8 * 8;
     for (std::size_t at = 0; at < whole; at += 8)
         s.take(number_in(text.substr(at, 8)));

@@ -10,7 +10,10 @@ namespace {
 
 class ThreadRequest final : public Request {
 public:
-    ThreadRequest(std::shared_ptr<Mailbox> mailbox, std::size_t moves) : mailbox_(std::move(mailbox)), moves_(moves) {}
+    ThreadRequest(std::shared_ptr<Mailbox> mailbox, std::size_t moves)
+        : mailbox_(std::move(mailbox)), moves_(moves)
+    {
+    }
     ~ThreadRequest() override
     {
         for (Mailbox::Move& move : moves_)
@@ -41,7 +44,8 @@ class ThreadComm final : public Comm {
 public:
     ThreadComm(std::shared_ptr<Mailbox> mailbox, int group, int rank, std::vector<int> threads,
                std::vector<int> world_ranks)
-        : Comm(rank, std::move(world_ranks)), mailbox_(std::move(mailbox)), group_(group), threads_(std::move(threads))
+        : Comm(rank, std::move(world_ranks)), mailbox_(std::move(mailbox)), group_(group),
+          threads_(std::move(threads))
     {
     }
 
@@ -112,10 +116,11 @@ private:
 
 } // namespace
 
-std::unique_ptr<Comm> make_thread_comm(std::shared_ptr<Mailbox> mailbox, int group, int rank, std::vector<int> threads,
-                                       std::vector<int> world_ranks)
+std::unique_ptr<Comm> make_thread_comm(std::shared_ptr<Mailbox> mailbox, int group, int rank,
+                                       std::vector<int> threads, std::vector<int> world_ranks)
 {
-    return std::make_unique<ThreadComm>(std::move(mailbox), group, rank, std::move(threads), std::move(world_ranks));
+    return std::make_unique<ThreadComm>(std::move(mailbox), group, rank, std::move(threads),
+                                        std::move(world_ranks));
 }
 
 void run_on_threads(int ranks, const std::function<void(Comm&)>& body)

@@ -20,7 +20,8 @@ class Budget {
 public:
     explicit Budget(int parts = 1)
         : end_(std::chrono::steady_clock::now() +
-               std::chrono::milliseconds(1000 * number("TRIVIUM_SOAK_SECONDS", 1) / static_cast<unsigned>(parts)))
+               std::chrono::milliseconds(1000 * number("TRIVIUM_SOAK_SECONDS", 1) /
+                                         static_cast<unsigned>(parts)))
     {
     }
     bool left() const { return std::chrono::steady_clock::now() < end_; }

@@ -33,7 +33,8 @@ bool is_inside(const Box& box, const Shape& whole)
 {
     bool inside = box.offset.size() == whole.size() && box.shape.size() == whole.size();
     for (std::size_t d = 0; inside && d < whole.size(); ++d)
-        inside = box.offset[d] >= 0 && box.shape[d] >= 0 && box.shape[d] <= whole[d] && box.offset[d] <= whole[d] - box.shape[d];
+        inside = box.offset[d] >= 0 && box.shape[d] >= 0 && box.shape[d] <= whole[d] &&
+                 box.offset[d] <= whole[d] - box.shape[d];
     return inside;
 }
 
@@ -92,7 +93,8 @@ std::size_t most_divided(const std::vector<Box>& boxes)
         for (const Box& box : boxes)
             begins.push_back(box.offset[d]);
         std::sort(begins.begin(), begins.end());
-        const auto places = static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
+        const auto places =
+            static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
         if (places > most) {
             most = places;
             best = d;
@@ -105,7 +107,8 @@ std::size_t most_divided(const std::vector<Box>& boxes)
 bool have_common(const Box& a, const Box& b)
 {
     for (std::size_t d = 0; d < a.shape.size(); ++d)
-        if (std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) <= std::max(a.offset[d], b.offset[d]))
+        if (std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) <=
+            std::max(a.offset[d], b.offset[d]))
             return false;
     return true;
 }
@@ -120,10 +123,13 @@ std::string tiling_fault(const Shape& whole, const std::vector<Box>& boxes)
         const std::size_t axis = most_divided(boxes);
         std::vector<std::size_t> order(boxes.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
-        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return boxes[a].offset[axis] < boxes[b].offset[axis]; });
+        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return boxes[a].offset[axis] < boxes[b].offset[axis];
+        });
         for (std::size_t i = 0; i < order.size(); ++i) {
             const Box& a = boxes[order[i]];
-            for (std::size_t j = i + 1; j < order.size() && boxes[order[j]].offset[axis] < a.offset[axis] + a.shape[axis]; ++j)
+            for (std::size_t j = i + 1;
+                 j < order.size() && boxes[order[j]].offset[axis] < a.offset[axis] + a.shape[axis]; ++j)
                 if (have_common(a, boxes[order[j]]))
                     return str("pieces ", print_box(a), " and ", print_box(boxes[order[j]]), " overlap");
         }

@@ -22,11 +22,12 @@ bool is_inside(const Box& box, const Shape& whole);
 /// What two boxes of one tensor share; nothing where that has no element. \pre as many dimensions
 std::optional<Box> intersection(const Box& a, const Box& b);
 
-/// Elements [begin, begin + count) of a tensor of this shape, flattened row-major, as boxes that follow each other.
+/// Elements [begin, begin + count) of a tensor of this shape, flattened row-major, as boxes that follow each
+/// other.
 std::vector<Box> boxes_of_range(const Shape& shape, i64 begin, i64 count);
 
-/// What keeps `boxes` from covering each element of `whole` once: "has a hole: …", "[…] and […] overlap"; empty where
-/// they do. \pre all are inside, none is empty
+/// What keeps `boxes` from covering each element of `whole` once: "has a hole: …", "[…] and […] overlap";
+/// empty where they do. \pre all are inside, none is empty
 std::string tiling_fault(const Shape& whole, const std::vector<Box>& boxes);
 
 } // namespace trivium

@@ -1,10 +1,10 @@
 #pragma once
-// Checkpoints: tensors by global name and box, and the state of the run. A checkpoint knows tensors, not ranks: any
-// grid writes it, any other reads it. A folder "step-00000100" is complete or absent:
+// Checkpoints: tensors by global name and box, and the state of the run. A checkpoint knows tensors, not
+// ranks: any grid writes it, any other reads it. A folder "step-00000100" is complete or absent:
 //
-//   shard-00000.h5   what one rank wrote: a dataset per piece of "param/<name>", "adam_m/<name>", "adam_v/<name>", …
-//   index.h5         each tensor as a virtual dataset over its pieces
-//   manifest.json    the state of the run, sizes and hashes; written last, verified first
+//   shard-00000.h5   what one rank wrote: a dataset per piece of "param/<name>", "adam_m/<name>",
+//   "adam_v/<name>", … index.h5         each tensor as a virtual dataset over its pieces manifest.json    the
+//   state of the run, sizes and hashes; written last, verified first
 //
 // docs/checkpoint.md has the whole format. Versions 1 and 2 read like this one.
 #include "base/units.hpp"
@@ -37,8 +37,8 @@ struct TensorPiece {
     StoredType type = StoredType::f32;
     void* data = nullptr;
     bool save = true; ///< this rank writes it: of a piece that several ranks hold, one does
-    /// For a save of what is not in memory, where `data` is null: gives bytes [begin, begin + to.size()) of the content;
-    /// called front to back. It may throw.
+    /// For a save of what is not in memory, where `data` is null: gives bytes [begin, begin + to.size()) of
+    /// the content; called front to back. It may throw.
     std::function<void(Bytes begin, std::span<std::byte> to)> fetch{};
 
     i64 count() const { return element_count(box.shape); } ///< elements
@@ -50,24 +50,27 @@ TensorPiece whole_tensor(std::string name, Shape shape, StoredType type, void* d
 
 /// Where a run stands.
 struct RunState {
-    i64 step = 0;          ///< steps done
-    i64 updates = 0;       ///< of these, with an update (the others were skipped)
-    i64 samples = 0;       ///< sequences consumed: the next sample's global index
-    i64 tokens = 0;        ///< tokens consumed
+    i64 step = 0;    ///< steps done
+    i64 updates = 0; ///< of these, with an update (the others were skipped)
+    i64 samples = 0; ///< sequences consumed: the next sample's global index
+    i64 tokens = 0;  ///< tokens consumed
     i64 seed = 0;
     std::string config{};    ///< the resolved config, as to_toml prints it
     std::string build{};     ///< version of the program that wrote it
     std::string tokenizer{}; ///< fingerprint
-    std::string grid{};      ///< that wrote it: "data 2 x pipeline 2 x tensor 2, zero 1"; for people, empty where unknown
-    i64 ranks = 0;           ///< of that grid; 0 where unknown
-    std::string machine{};    ///< that it was planned for
-    std::string cost_table{}; ///< hash of that machine's rates and sizes
-    std::string job{};        ///< of the cluster, that saved it; empty: none
+    std::string
+        grid{}; ///< that wrote it: "data 2 x pipeline 2 x tensor 2, zero 1"; for people, empty where unknown
+    i64 ranks = 0;                       ///< of that grid; 0 where unknown
+    std::string machine{};               ///< that it was planned for
+    std::string cost_table{};            ///< hash of that machine's rates and sizes
+    std::string job{};                   ///< of the cluster, that saved it; empty: none
     std::vector<double> recent_losses{}; ///< nats per token, oldest first: what train.spike_z compares with
     i64 skipped_in_row = 0;              ///< steps up to this one
-    std::map<std::string, std::string> imported{}; ///< settings of the model that this one was imported as, by file name (io/hugging_face/files.hpp)
-    std::string imported_tokenizer{};              ///< fingerprint of that model's; empty: it could not be read
-    std::string data{}, valid{}; ///< TokenStore::content() of what it is trained and validated on; empty: none, or not known
+    std::map<std::string, std::string> imported{}; ///< settings of the model that this one was imported as,
+                                                   ///< by file name (io/hugging_face/files.hpp)
+    std::string imported_tokenizer{}; ///< fingerprint of that model's; empty: it could not be read
+    std::string data{},
+        valid{}; ///< TokenStore::content() of what it is trained and validated on; empty: none, or not known
 
     bool operator==(const RunState&) const = default;
 };
@@ -75,31 +78,33 @@ struct RunState {
 /// "step-00000100".
 std::string checkpoint_name(i64 step);
 
-/// The saves of one run into the folder `dir`, which all ranks share. Each rank's share of a save is written by write()
-/// and publish() alone, which touch no communicator, so that a thread of its own may call them.
+/// The saves of one run into the folder `dir`, which all ranks share. Each rank's share of a save is written
+/// by write() and publish() alone, which touch no communicator, so that a thread of its own may call them.
 class CheckpointWriter {
 public:
-    /// All ranks of `world` make one, each with the pieces that it holds: where they lie is the same in every save, what
-    /// `data` points to is read anew. Those with `save` must tile each tensor, empty ones aside. Makes `dir`.
-    /// Throws on all ranks alike: InternalError where the pieces leave a hole, overlap, or differ in type or whole
-    /// shape; IoError.
+    /// All ranks of `world` make one, each with the pieces that it holds: where they lie is the same in every
+    /// save, what `data` points to is read anew. Those with `save` must tile each tensor, empty ones aside.
+    /// Makes `dir`. Throws on all ranks alike: InternalError where the pieces leave a hole, overlap, or
+    /// differ in type or whole shape; IoError.
     CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces);
     CheckpointWriter(const CheckpointWriter&) = delete;
     CheckpointWriter& operator=(const CheckpointWriter&) = delete;
     ~CheckpointWriter();
 
-    /// All ranks call it: makes the folder that the save is written to before it gets its name. IoError on all.
+    /// All ranks call it: makes the folder that the save is written to before it gets its name. IoError on
+    /// all.
     void begin(i64 step);
     /// This rank's shard. What goes wrong is for collect(), and for failed().
     void write() noexcept;
     bool failed() const;
-    /// All ranks call it, each after its write(): on any rank's failure all throw what the lowest failing one met, no
-    /// folder of the checkpoint's name appears, and older checkpoints stay.
+    /// All ranks call it, each after its write(): on any rank's failure all throw what the lowest failing one
+    /// met, no folder of the checkpoint's name appears, and older checkpoints stay.
     void collect();
-    /// Rank 0 calls it: index, manifest, name, the marker dir/latest. Returns the path: from then on it is a checkpoint,
-    /// and on the disk. IoError, and then the folder is gone.
+    /// Rank 0 calls it: index, manifest, name, the marker dir/latest. Returns the path: from then on it is a
+    /// checkpoint, and on the disk. IoError, and then the folder is gone.
     std::string publish(const RunState& state);
-    /// Rank 0 calls it, after publish(): removes all but the newest `keep` (0: none); the new one always stays. IoError.
+    /// Rank 0 calls it, after publish(): removes all but the newest `keep` (0: none); the new one always
+    /// stays. IoError.
     void prune(i64 keep);
 
 private:
@@ -107,14 +112,14 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// One save in one go. All ranks of `world` call it at the same state.step; the rest of `state`, and `keep`, are rank 0's.
-/// Returns the checkpoint's path. Errors as CheckpointWriter's, on all ranks.
+/// One save in one go. All ranks of `world` call it at the same state.step; the rest of `state`, and `keep`,
+/// are rank 0's. Returns the checkpoint's path. Errors as CheckpointWriter's, on all ranks.
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state,
                             std::span<const TensorPiece> pieces, i64 keep);
 
-/// For a run that starts at `step` although `dir` holds later checkpoints (of another beginning, or from before a
-/// roll-back): moves those aside, to `.superseded-NAME`, so that no restart takes them for this run's. Says so.
-/// One rank calls it.
+/// For a run that starts at `step` although `dir` holds later checkpoints (of another beginning, or from
+/// before a roll-back): moves those aside, to `.superseded-NAME`, so that no restart takes them for this
+/// run's. Says so. One rank calls it.
 void supersede_checkpoints(const std::string& dir, i64 step);
 
 /// Makes `dir` and shows that it can be written to. One rank calls it. IoError where not.
@@ -132,8 +137,8 @@ std::string newest_checkpoint(const std::string& path);
 /// The step in the name of the checkpoint `path`; 0 where it has no such name.
 i64 checkpoint_step(const std::string& path);
 
-/// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such folder.
-/// UserError where it is a file, IoError.
+/// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such
+/// folder. UserError where it is a file, IoError.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 
 class CheckpointReader {
@@ -145,9 +150,10 @@ public:
         i64 pieces; ///< that it is stored in
     };
 
-    /// `path`: the checkpoint's own folder. Reads the manifest and opens the index; shards are opened, and blocks of them
-    /// verified, when a read first touches them. UserError where there is none, or one of a version that this program
-    /// does not read; DamagedCheckpoint (a UserError, io/files/damaged.hpp) where it is not as it was written; IoError.
+    /// `path`: the checkpoint's own folder. Reads the manifest and opens the index; shards are opened, and
+    /// blocks of them verified, when a read first touches them. UserError where there is none, or one of a
+    /// version that this program does not read; DamagedCheckpoint (a UserError, io/files/damaged.hpp) where
+    /// it is not as it was written; IoError.
     static CheckpointReader open(const std::string& path);
     CheckpointReader(CheckpointReader&&) noexcept;
     ~CheckpointReader();
@@ -160,9 +166,10 @@ public:
     Bytes bytes() const; ///< on disk, without the manifest
     i64 shards() const;  ///< files with tensors
 
-    /// Fills into.data from the stored pieces that intersect into.box; f32 and f64 convert. Verifies the blocks that it
-    /// reads, and holds nothing larger than a few of them besides. `save` is of no matter.
-    /// UserError: no such tensor (names the nearest), another whole shape; DamagedCheckpoint; IoError. \pre the box is in it
+    /// Fills into.data from the stored pieces that intersect into.box; f32 and f64 convert. Verifies the
+    /// blocks that it reads, and holds nothing larger than a few of them besides. `save` is of no matter.
+    /// UserError: no such tensor (names the nearest), another whole shape; DamagedCheckpoint; IoError. \pre
+    /// the box is in it
     void read(const TensorPiece& into) const;
     /// `count` values from flattened index `begin` of tensor `name` on, as `type`.
     void read(const std::string& name, i64 begin, i64 count, StoredType type, void* data) const;
@@ -183,15 +190,17 @@ private:
 /// What a rank reads of a checkpoint.
 using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 
-/// Restores from `path`, a checkpoint or a folder of them. All ranks of `world` call it and get the same answer, the path
-/// of the checkpoint. `use` gets each candidate, on all ranks, and reads what it needs; it may do so more than once: where a
-/// rank finds damage, in what it reads or in its share of what nobody reads, all go on to the checkpoint before, and rank 0
-/// warns. Changes nothing on the disk.
-/// UserError, on all ranks, where there is none, or where all that exist are bad; and what else `use` throws.
+/// Restores from `path`, a checkpoint or a folder of them. All ranks of `world` call it and get the same
+/// answer, the path of the checkpoint. `use` gets each candidate, on all ranks, and reads what it needs; it
+/// may do so more than once: where a rank finds damage, in what it reads or in its share of what nobody
+/// reads, all go on to the checkpoint before, and rank 0 warns. Changes nothing on the disk. UserError, on
+/// all ranks, where there is none, or where all that exist are bad; and what else `use` throws.
 std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use);
 
-/// Goes on from the run's own checkpoint, if there is one. config.resume: "never"; "auto": the newest good one of
-/// config.dir, whose bad ones are set aside then (renamed to `.bad-NAME`); or a path, as restore_from() takes it.
-std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const UseCheckpoint& use);
+/// Goes on from the run's own checkpoint, if there is one. config.resume: "never"; "auto": the newest good
+/// one of config.dir, whose bad ones are set aside then (renamed to `.bad-NAME`); or a path, as
+/// restore_from() takes it.
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,
+                                          const UseCheckpoint& use);
 
 } // namespace trivium

@@ -1,10 +1,10 @@
 // The folder of a run's checkpoints: its list, what goes, which one a run goes on from.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parts.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/files.hpp"
-#include "io/checkpoint/manifest.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -32,7 +32,8 @@ i64 step_of(const std::string& name)
 {
     i64 step = 0;
     for (const char digit : name.substr(prefix.size()))
-        if (__builtin_mul_overflow(step, i64{10}, &step) || __builtin_add_overflow(step, i64{digit - '0'}, &step))
+        if (__builtin_mul_overflow(step, i64{10}, &step) ||
+            __builtin_add_overflow(step, i64{digit - '0'}, &step))
             return std::numeric_limits<i64>::max();
     return step;
 }
@@ -80,9 +81,11 @@ std::string first_problem(Comm& world, const std::string& path, const UseCheckpo
     return "";
 }
 
-/// The first of `names`, on all ranks, that all can use; none where there are no names. Appends those before it to `bad`;
-/// rank 0 warns about each. Throws where all are bad.
-std::optional<std::string> first_good(Comm& world, const std::string& dir, const std::vector<std::string>& names, const UseCheckpoint& use, std::vector<std::string>& bad)
+/// The first of `names`, on all ranks, that all can use; none where there are no names. Appends those before
+/// it to `bad`; rank 0 warns about each. Throws where all are bad.
+std::optional<std::string> first_good(Comm& world, const std::string& dir,
+                                      const std::vector<std::string>& names, const UseCheckpoint& use,
+                                      std::vector<std::string>& bad)
 {
     std::string why;
     for (const std::string& name : names) {
@@ -96,7 +99,8 @@ std::optional<std::string> first_good(Comm& world, const std::string& dir, const
     }
     succeed_together(world, [&] { // all know it, one says it
         if (!bad.empty())
-            throw UserError({dir, "every checkpoint in it is bad", why, "restore one from a copy, or start anew with checkpoint.resume=never"});
+            throw UserError({dir, "every checkpoint in it is bad", why,
+                             "restore one from a copy, or start anew with checkpoint.resume=never"});
     });
     return std::nullopt;
 }
@@ -112,7 +116,8 @@ std::vector<std::string> list_together(Comm& world, const std::function<std::vec
     return share(world, names);
 }
 
-/// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns the path.
+/// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns
+/// the path.
 std::string move_aside(const std::string& dir, const std::string& name, const std::string& with)
 {
     std::string aside = dir + "/" + with + name;
@@ -185,7 +190,10 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
     remove_all(old);
 }
 
-void mark_latest(const std::string& dir, const std::string& name) { write_file(dir + "/latest", name + "\n"); }
+void mark_latest(const std::string& dir, const std::string& name)
+{
+    write_file(dir + "/latest", name + "\n");
+}
 
 void prune(const std::string& dir, const std::string& newest, i64 keep)
 {
@@ -208,10 +216,13 @@ void remove_checkpoint(const std::string& dir, const std::string& name)
 
 void remove_leftovers(const std::string& dir)
 {
-    const auto is_leftover = [](const std::string& name) { // the last four: what write_file() had not finished, and probes
-        const std::string_view beginnings[] = {begun, removed, replaced, ".scratch-", "latest.tmp-", ".run.tmp-", ".probe", ".seen-by-all"};
-        return std::any_of(std::begin(beginnings), std::end(beginnings), [&](std::string_view beginning) { return name.starts_with(beginning); });
-    };
+    const auto is_leftover =
+        [](const std::string& name) { // the last four: what write_file() had not finished, and probes
+            const std::string_view beginnings[] = {begun,         removed,     replaced, ".scratch-",
+                                                   "latest.tmp-", ".run.tmp-", ".probe", ".seen-by-all"};
+            return std::any_of(std::begin(beginnings), std::end(beginnings),
+                               [&](std::string_view beginning) { return name.starts_with(beginning); });
+        };
     std::vector<std::string> leftovers;
     std::error_code error;
     fs::directory_iterator at(dir, error);
@@ -221,7 +232,8 @@ void remove_leftovers(const std::string& dir)
             leftovers.push_back(name);
     }
     if (error)
-        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
+                       "check the path and its permissions"});
     for (const std::string& name : leftovers) {
         const std::string path = dir + "/" + name;
         if (name.starts_with(replaced) && !fs::exists(dir + "/" + name.substr(replaced.size())))
@@ -239,7 +251,8 @@ void supersede_checkpoints(const std::string& dir, i64 step)
     for (const std::string& name : list_checkpoints(dir)) {
         if (step_of(name) <= step)
             continue;
-        log_warning(str(dir, "/", name, " is later than step ", step, ", where this run begins: moved aside to ", move_aside(dir, name, ".superseded-")));
+        log_warning(str(dir, "/", name, " is later than step ", step,
+                        ", where this run begins: moved aside to ", move_aside(dir, name, ".superseded-")));
         moved = true;
     }
     if (const std::vector<std::string> left = list_checkpoints(dir); moved && !left.empty())
@@ -262,9 +275,12 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     std::error_code error;
     fs::directory_iterator at(dir, error);
     if (error == std::errc::not_a_directory)
-        throw UserError({dir, "is not a checkpoint, nor a folder of them", "it is a file; a checkpoint is a folder like step-00000100", "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
+        throw UserError({dir, "is not a checkpoint, nor a folder of them",
+                         "it is a file; a checkpoint is a folder like step-00000100",
+                         "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
     if (error && error != std::errc::no_such_file_or_directory)
-        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the path and its permissions"});
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
+                       "check the path and its permissions"});
     if (error)
         return names;
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
@@ -272,10 +288,12 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
         if (is_checkpoint_name(at->path().filename().string()) && at->is_directory(unknown))
             names.push_back(at->path().filename().string());
         if (unknown && unknown != std::errc::no_such_file_or_directory)
-            throw IoError({at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
+            throw IoError(
+                {at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
     }
     if (error) // half a list would make a run go on from an older one
-        throw IoError({dir, "cannot list this folder of checkpoints", error.message(), "check the file system, and start again"});
+        throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
+                       "check the file system, and start again"});
     // By number: a step may have more digits than others.
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
         return a.size() != b.size() ? a.size() > b.size() : a > b;
@@ -286,14 +304,17 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
 i64 checkpoint_step(const std::string& path)
 {
     const fs::path given(path);
-    const std::string name = (given.has_filename() ? given : given.parent_path()).filename(); // "…/step-00000004/" has none
+    const std::string name =
+        (given.has_filename() ? given : given.parent_path()).filename(); // "…/step-00000004/" has none
     return is_checkpoint_name(name) ? step_of(name) : 0;
 }
 
 bool looks_like_checkpoint(const std::string& path)
 {
     std::error_code error;
-    return fs::is_directory(path, error) && (fs::exists(path + "/" + manifest_file, error) || is_checkpoint_name(fs::canonical(path, error).filename().string()));
+    return fs::is_directory(path, error) &&
+           (fs::exists(path + "/" + manifest_file, error) ||
+            is_checkpoint_name(fs::canonical(path, error).filename().string()));
 }
 
 std::string newest_checkpoint(const std::string& path)
@@ -306,7 +327,8 @@ std::string restore_from(Comm& world, const std::string& path, const UseCheckpoi
 {
     std::error_code ignored;
     const std::vector<std::string> names = list_together(world, [&] {
-        const bool is_checkpoint = !fs::is_directory(path, ignored) || fs::exists(path + "/" + manifest_file, ignored);
+        const bool is_checkpoint =
+            !fs::is_directory(path, ignored) || fs::exists(path + "/" + manifest_file, ignored);
         return is_checkpoint ? std::vector<std::string>{} : list_checkpoints(path);
     });
     std::vector<std::string> bad;
@@ -316,7 +338,8 @@ std::string restore_from(Comm& world, const std::string& path, const UseCheckpoi
     return path;
 }
 
-std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config, const UseCheckpoint& use)
+std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,
+                                          const UseCheckpoint& use)
 {
     if (config.resume == "never")
         return std::nullopt;

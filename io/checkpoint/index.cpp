@@ -2,12 +2,12 @@
 
 #include "base/check.hpp"
 #include "io/checkpoint/box.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/shard.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/hdf5.hpp"
-#include "io/checkpoint/manifest.hpp"
-#include "io/checkpoint/shard.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -20,7 +20,10 @@ namespace {
 constexpr i64 pieces_in_round = 1 << 16;
 constexpr i64 words_at_once = 1 << 16;
 
-std::string to_bytes(const std::vector<u64>& words) { return {reinterpret_cast<const char*>(words.data()), words.size() * 8}; }
+std::string to_bytes(const std::vector<u64>& words)
+{
+    return {reinterpret_cast<const char*>(words.data()), words.size() * 8};
+}
 
 std::vector<u64> to_words(const std::string& bytes)
 {
@@ -36,8 +39,9 @@ void merge(std::map<std::string, TensorRecord>& records, TensorRecord&& part)
     if (is_new)
         return;
     TensorRecord& record = at->second;
-    TRV_CHECK(record.type == part.type && record.shape == part.shape, "tensor '", record.name, "' is ", name_of(record.type), " ", print_shape(record.shape),
-              " on one rank, ", name_of(part.type), " ", print_shape(part.shape), " on another");
+    TRV_CHECK(record.type == part.type && record.shape == part.shape, "tensor '", record.name, "' is ",
+              name_of(record.type), " ", print_shape(record.shape), " on one rank, ", name_of(part.type), " ",
+              print_shape(part.shape), " on another");
     record.pieces.insert(record.pieces.end(), part.pieces.begin(), part.pieces.end());
 }
 
@@ -45,7 +49,8 @@ void require_tiling(const TensorRecord& record)
 {
     std::vector<Box> boxes;
     for (const StoredPiece& piece : record.pieces) {
-        TRV_CHECK(is_inside(piece.box, record.shape), "tensor '", record.name, "' of shape ", print_shape(record.shape), " has a piece ", print_box(piece.box));
+        TRV_CHECK(is_inside(piece.box, record.shape), "tensor '", record.name, "' of shape ",
+                  print_shape(record.shape), " has a piece ", print_box(piece.box));
         boxes.push_back(piece.box);
     }
     const std::string fault = tiling_fault(record.shape, boxes);
@@ -56,7 +61,9 @@ void require_tiling(const TensorRecord& record)
 
 PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, const std::string& folder)
 {
-    const auto in_round = [](const TensorRecord& record, i64 rounds) { return static_cast<i64>(hash_bytes(record.name) % static_cast<u64>(rounds)); };
+    const auto in_round = [](const TensorRecord& record, i64 rounds) {
+        return static_cast<i64>(hash_bytes(record.name) % static_cast<u64>(rounds));
+    };
     i64 own_pieces = 0, all_pieces = 0;
     for (const TensorRecord& record : own)
         own_pieces += std::max<i64>(1, static_cast<i64>(record.pieces.size())); // its head counts too
@@ -87,7 +94,8 @@ PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, c
             }
         });
     }
-    std::sort(list.entries_.begin(), list.entries_.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    std::sort(list.entries_.begin(), list.entries_.end(),
+              [](const Entry& a, const Entry& b) { return a.name < b.name; });
     return list;
 }
 
@@ -107,7 +115,9 @@ void PieceList::visit(const std::function<void(const TensorRecord&)>& see) const
         std::vector<u64> words(static_cast<std::size_t>(entry.count));
         file_->read(entry.begin * 8, words.data(), entry.count * 8);
         if (hash_block(words.data(), entry.count * 8) != entry.hash)
-            throw IoError({file_->path(), "has not the bytes that were written", "the disk of checkpoint.dir was full, or fails", "start again where there is space"});
+            throw IoError({file_->path(), "has not the bytes that were written",
+                           "the disk of checkpoint.dir was full, or fails",
+                           "start again where there is space"});
         see(parse_records(words, file_->path()).at(0));
     }
 }
@@ -117,8 +127,10 @@ namespace {
 /// Lists and virtual datasets; what holds parts of the file is gone at the end, so that it can be closed.
 void fill_index(h5::File& file, const PieceList& pieces, IndexPlace& place)
 {
-    h5::Dataset tensors = file.create_dataset("index/tensors", h5::Type::u64, {std::max<i64>(1, place.tensors)}); // what is empty has no place
-    h5::Dataset records = file.create_dataset("index/records", h5::Type::u64, {std::max<i64>(1, place.words)});
+    h5::Dataset tensors = file.create_dataset(
+        "index/tensors", h5::Type::u64, {std::max<i64>(1, place.tensors)}); // what is empty has no place
+    h5::Dataset records =
+        file.create_dataset("index/records", h5::Type::u64, {std::max<i64>(1, place.words)});
     place.tensors_at = tensors.file_offset();
     place.records_at = records.file_offset();
     std::vector<u64> begins, words;
@@ -173,7 +185,8 @@ Index::Index(BlockReader file, const IndexPlace& place, std::string path)
 
 Index Index::open(const std::string& path, const IndexPlace& place, Bytes block_bytes)
 {
-    return {BlockReader(open_stored(path, place.bytes), 0, place.bytes, place.blocks, block_bytes), place, path};
+    return {BlockReader(open_stored(path, place.bytes), 0, place.bytes, place.blocks, block_bytes), place,
+            path};
 }
 
 i64 Index::begin_of(i64 tensor) const
@@ -185,11 +198,15 @@ i64 Index::begin_of(i64 tensor) const
     return static_cast<i64>(begin);
 }
 
-void Index::read_words(i64 begin, i64 count, u64* to) const { file_->read(place_.records_at + begin * 8, to, count * 8); }
+void Index::read_words(i64 begin, i64 count, u64* to) const
+{
+    file_->read(place_.records_at + begin * 8, to, count * 8);
+}
 
 TensorHead Index::head(i64 tensor) const
 {
-    return read_head([&](i64 begin, i64 count, u64* to) { read_words(begin, count, to); }, begin_of(tensor), place_.words, path_);
+    return read_head([&](i64 begin, i64 count, u64* to) { read_words(begin, count, to); }, begin_of(tensor),
+                     place_.words, path_);
 }
 
 std::optional<i64> Index::find(const std::string& name) const

@@ -1,13 +1,14 @@
 #pragma once
-// The index of a checkpoint, index.h5: every tensor by name as a virtual dataset over the pieces, for any program that
-// reads HDF5; and for this one, two lists:
+// The index of a checkpoint, index.h5: every tensor by name as a virtual dataset over the pieces, for any
+// program that reads HDF5; and for this one, two lists:
 //
 //   index/records    u64: a record for each tensor (io/checkpoint/tensor_record.hpp), sorted by name
 //   index/tensors    u64: the word at which each record begins
 //
-// A reader finds a tensor by bisection and reads its record alone, so a large index is never in memory as a whole.
-#include "io/files/blocks.hpp"
+// A reader finds a tensor by bisection and reads its record alone, so a large index is never in memory as a
+// whole.
 #include "io/checkpoint/tensor_record.hpp"
+#include "io/files/blocks.hpp"
 #include "mpi/comm.hpp"
 
 #include <functional>
@@ -32,9 +33,9 @@ struct IndexPlace {
 /// What all ranks will write, tensor by tensor, on rank 0; in a file without a name, as it may be large.
 class PieceList {
 public:
-    /// All ranks of `world` call it with what they write themselves. In rounds, so that no rank holds more than some
-    /// ten thousand records. All throw InternalError where ranks differ about a tensor or the pieces do not tile it.
-    /// `folder`: for the file. IoError.
+    /// All ranks of `world` call it with what they write themselves. In rounds, so that no rank holds more
+    /// than some ten thousand records. All throw InternalError where ranks differ about a tensor or the
+    /// pieces do not tile it. `folder`: for the file. IoError.
     static PieceList gather(Comm& world, const std::vector<TensorRecord>& own, const std::string& folder);
 
     i64 size() const { return static_cast<i64>(entries_.size()); }

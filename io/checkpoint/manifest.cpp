@@ -14,7 +14,7 @@ namespace trivium {
 namespace {
 
 using Json = nlohmann::ordered_json; // to print
-using nlohmann::json;           // to read
+using nlohmann::json;                // to read
 
 constexpr std::string_view seal_begins = ",\n  \"xxh3\": \"", seal_ends = "\"\n}\n";
 constexpr std::size_t digits = 16;
@@ -23,9 +23,12 @@ constexpr i64 most_shards = i64{1} << 20;
 
 Json to_json(const RunState& s)
 {
-    Json state{{"step", s.step},           {"updates", s.updates},     {"samples", s.samples}, {"tokens", s.tokens}, {"seed", s.seed},
-            {"grid", s.grid},           {"ranks", s.ranks},         {"build", s.build},     {"machine", s.machine}, {"cost_table", s.cost_table},
-            {"tokenizer", s.tokenizer}, {"config", s.config}};
+    Json state{{"step", s.step},           {"updates", s.updates},
+               {"samples", s.samples},     {"tokens", s.tokens},
+               {"seed", s.seed},           {"grid", s.grid},
+               {"ranks", s.ranks},         {"build", s.build},
+               {"machine", s.machine},     {"cost_table", s.cost_table},
+               {"tokenizer", s.tokenizer}, {"config", s.config}};
     if (!s.data.empty())
         state["data"] = s.data;
     if (!s.valid.empty())
@@ -89,8 +92,9 @@ Json to_json(const IndexPlace& index)
     Json blocks = Json::array();
     for (const u64 hash : index.blocks)
         blocks.push_back(hex(hash));
-    return {{"file", index_file},  {"bytes", index.bytes}, {"tensors_at", index.tensors_at}, {"tensors", index.tensors}, {"records_at", index.records_at},
-            {"words", index.words}, {"blocks", blocks}};
+    return {{"file", index_file},       {"bytes", index.bytes},           {"tensors_at", index.tensors_at},
+            {"tensors", index.tensors}, {"records_at", index.records_at}, {"words", index.words},
+            {"blocks", blocks}};
 }
 
 /// A stretch of `count` words of a file.
@@ -131,7 +135,8 @@ std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
         shards.push_back({count_at(entry, "bytes"), count_at(entry, "header"), hash_at(entry, "xxh3")});
         const Shard& s = shards.back();
         if (s.header > s.bytes || ceil_div(s.bytes - s.header, block_bytes) > s.header / 8)
-            throw JsonFault{str("lists ", shown(file), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
+            throw JsonFault{
+                str("lists ", shown(file), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
     }
     return shards;
 }
@@ -140,15 +145,23 @@ std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
 
 std::string print_manifest(const Manifest& m)
 {
-    const auto line = [](const char* key, const Json& value) { return str(",\n  \"", key, "\": ", value.dump(-1, ' ', false, Json::error_handler_t::replace)); };
-    std::string text = str("{\n  \"format\": ", Json(checkpoint_kind).dump(), ",\n  \"version\": ", checkpoint_version);
-    text += line("state", to_json(m.state)) + line("block_bytes", m.block_bytes) + line("index", to_json(m.index)) + ",\n  \"shards\": [";
+    const auto line = [](const char* key, const Json& value) {
+        return str(",\n  \"", key, "\": ", value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    };
+    std::string text =
+        str("{\n  \"format\": ", Json(checkpoint_kind).dump(), ",\n  \"version\": ", checkpoint_version);
+    text += line("state", to_json(m.state)) + line("block_bytes", m.block_bytes) +
+            line("index", to_json(m.index)) + ",\n  \"shards\": [";
     bool first = true;
     for (std::size_t rank = 0; rank < m.shards.size(); ++rank) {
         const Shard& s = m.shards[rank];
         if (s.bytes == 0)
             continue;
-        const Json entry{{"file", shard_file(static_cast<i64>(rank))}, {"rank", rank}, {"bytes", s.bytes}, {"header", s.header}, {"xxh3", hex(s.hash)}};
+        const Json entry{{"file", shard_file(static_cast<i64>(rank))},
+                         {"rank", rank},
+                         {"bytes", s.bytes},
+                         {"header", s.header},
+                         {"xxh3", hex(s.hash)}};
         text += str(first ? "" : ",", "\n    ", entry.dump());
         first = false;
     }
@@ -161,14 +174,17 @@ bool is_sealed(const std::string& text)
 {
     const std::size_t seal = seal_begins.size() + digits + seal_ends.size();
     const std::size_t sealed = text.size() < seal ? 0 : text.size() - seal;
-    return sealed > 0 && text.substr(sealed) == str(seal_begins, hex(hash_block(text.data(), static_cast<Bytes>(sealed))), seal_ends);
+    return sealed > 0 &&
+           text.substr(sealed) ==
+               str(seal_begins, hex(hash_block(text.data(), static_cast<Bytes>(sealed))), seal_ends);
 }
 
 i64 manifest_version(const std::string& text)
 {
     const json value = parse_json(text);
     const auto version = value.is_object() ? value.find("version") : value.end();
-    return value.is_object() && version != value.end() && version->is_number_integer() ? version->get<i64>() : 0;
+    return value.is_object() && version != value.end() && version->is_number_integer() ? version->get<i64>()
+                                                                                       : 0;
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path)
@@ -176,11 +192,14 @@ Manifest parse_manifest(const std::string& text, const std::string& path)
     if (!is_sealed(text))
         throw DamagedCheckpoint(path, "its manifest is not the one that was written (its hash differs)");
     if (const i64 version = manifest_version(text); version > checkpoint_version)
-        throw UserError({path, str("is a checkpoint of version ", version), str("this program reads versions 1 to ", checkpoint_version), "use the program that wrote it"});
+        throw UserError({path, str("is a checkpoint of version ", version),
+                         str("this program reads versions 1 to ", checkpoint_version),
+                         "use the program that wrote it"});
     const json value = parse_json(text);
     Manifest m;
     try {
-        if (json_member(value, "format") != checkpoint_kind || json_member(value, "version") != checkpoint_version)
+        if (json_member(value, "format") != checkpoint_kind ||
+            json_member(value, "version") != checkpoint_version)
             throw JsonFault{"is of another kind"};
         m.block_bytes = count_at(value, "block_bytes");
         if (m.block_bytes < least_block_bytes || m.block_bytes > most_block_bytes)

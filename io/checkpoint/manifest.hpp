@@ -1,6 +1,6 @@
 #pragma once
-// manifest.json of a checkpoint: the state of the run, and what every file must be. Its last line is the hash of all
-// that stands before, so that it is the first thing that is verified; HDF5 sees no file before that.
+// manifest.json of a checkpoint: the state of the run, and what every file must be. Its last line is the hash
+// of all that stands before, so that it is the first thing that is verified; HDF5 sees no file before that.
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/index.hpp"
 #include "io/checkpoint/shard.hpp"
@@ -27,8 +27,8 @@ struct Manifest {
 /// JSON, a line per shard.
 std::string print_manifest(const Manifest& manifest);
 
-/// Of the checkpoint at `path`. \throws DamagedCheckpoint where the text is not what print_manifest made, UserError where it
-/// is of a version that this program does not read
+/// Of the checkpoint at `path`. \throws DamagedCheckpoint where the text is not what print_manifest made,
+/// UserError where it is of a version that this program does not read
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 /// Whether the last line is the hash of what stands before.

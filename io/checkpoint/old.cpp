@@ -1,13 +1,13 @@
-// Checkpoints of versions 1 and 2: whole-file hashes, and all pieces in the manifest. Version 1 was one process's, with
-// whole tensors in state.h5.
+// Checkpoints of versions 1 and 2: whole-file hashes, and all pieces in the manifest. Version 1 was one
+// process's, with whole tensors in state.h5.
 #include "base/check.hpp"
 #include "io/checkpoint/box.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/source.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/hdf5.hpp"
 #include "io/files/json_value.hpp"
-#include "io/checkpoint/manifest.hpp"
 
 #include <algorithm>
 #include <map>
@@ -45,20 +45,26 @@ struct OldManifest {
     std::vector<Tensor> tensors; ///< sorted by name; none in version 1, whose state.h5 lists them
 };
 
-bool all_digits(std::string_view text) { return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos; }
+bool all_digits(std::string_view text)
+{
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 /// Names of a checkpoint's own files: no manifest leads a reader elsewhere.
 bool is_file_name(std::string_view name)
 {
     constexpr std::string_view prefix = "shard-", suffix = ".h5";
-    return name == state_file || (name.size() > prefix.size() + suffix.size() && name.starts_with(prefix) && name.ends_with(suffix) &&
-                                  all_digits(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size())));
+    return name == state_file ||
+           (name.size() > prefix.size() + suffix.size() && name.starts_with(prefix) &&
+            name.ends_with(suffix) &&
+            all_digits(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size())));
 }
 
 bool is_dataset_of(std::string_view dataset, std::string_view tensor)
 {
     return dataset == tensor ||
-           (dataset.size() > tensor.size() && dataset.starts_with(tensor) && dataset[tensor.size()] == '@' && all_digits(dataset.substr(tensor.size() + 1)));
+           (dataset.size() > tensor.size() && dataset.starts_with(tensor) && dataset[tensor.size()] == '@' &&
+            all_digits(dataset.substr(tensor.size() + 1)));
 }
 
 /// Reads JSON. Throws JsonFault where it has another form, or the content is wrong.
@@ -93,7 +99,10 @@ struct Parser {
         if (!safe_count(tensor.shape))
             throw JsonFault{str("tensor '", tensor.name, "' has the shape ", print_shape(tensor.shape))};
         for (const Json& piece : list_at(value, "pieces"))
-            tensor.pieces.push_back({text_at(piece, "file"), text_at(piece, "dataset"), {shape(json_member(piece, "offset")), shape(json_member(piece, "shape"))}});
+            tensor.pieces.push_back(
+                {text_at(piece, "file"),
+                 text_at(piece, "dataset"),
+                 {shape(json_member(piece, "offset")), shape(json_member(piece, "shape"))}});
         return tensor;
     }
 
@@ -121,7 +130,8 @@ std::string fault_of(const OldManifest::Tensor& tensor, const std::map<std::stri
         if (file == files.end())
             return str("has a piece in '", piece.file, "', which is not listed");
         if (element_count(piece.box.shape) > file->second / size_of(tensor.type))
-            return str("has a piece ", print_box(piece.box), " in ", piece.file, ", a file of ", file->second, " bytes");
+            return str("has a piece ", print_box(piece.box), " in ", piece.file, ", a file of ", file->second,
+                       " bytes");
         if (!is_dataset_of(piece.dataset, tensor.name))
             return str("has a piece in a dataset '", piece.dataset, "'");
         boxes.push_back(piece.box);
@@ -160,7 +170,8 @@ OldManifest parse_old_manifest(const std::string& text, const std::string& path)
     } catch (const JsonFault& fault) {
         throw DamagedCheckpoint(path, "its manifest " + fault.text);
     }
-    std::sort(manifest.tensors.begin(), manifest.tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(manifest.tensors.begin(), manifest.tensors.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
     if (const std::string fault = fault_of(manifest); !fault.empty())
         throw DamagedCheckpoint(path, "its manifest: " + fault);
     return manifest;
@@ -186,7 +197,8 @@ RunState read_state(const h5::File& file)
 
 class OldSource : public CheckpointSource {
 public:
-    OldSource(const std::string& path, const std::string& text) : path_(path), manifest_(parse_old_manifest(text, path))
+    OldSource(const std::string& path, const std::string& text)
+        : path_(path), manifest_(parse_old_manifest(text, path))
     {
         version = manifest_.version;
         for (const OldManifest::File& file : manifest_.files) {
@@ -209,7 +221,8 @@ public:
             damaged(error.what());
         }
         if (state.step != manifest_.step)
-            damaged(str("its manifest is of step ", manifest_.step, ", ", state_file, " of step ", state.step));
+            damaged(
+                str("its manifest is of step ", manifest_.step, ", ", state_file, " of step ", state.step));
     }
 
     i64 tensors() const override { return static_cast<i64>(manifest_.tensors.size()); }
@@ -222,7 +235,8 @@ public:
 
     std::optional<i64> find(const std::string& name) const override
     {
-        const auto found = std::lower_bound(manifest_.tensors.begin(), manifest_.tensors.end(), name, [](const auto& t, const std::string& n) { return t.name < n; });
+        const auto found = std::lower_bound(manifest_.tensors.begin(), manifest_.tensors.end(), name,
+                                            [](const auto& t, const std::string& n) { return t.name < n; });
         if (found == manifest_.tensors.end() || found->name != name)
             return std::nullopt;
         return found - manifest_.tensors.begin();
@@ -242,10 +256,12 @@ public:
         const h5::Dataset data = file.hdf5.dataset(p.dataset);
         const auto require = [&](const char* what, const Shape& found, const Shape& claimed) {
             if (found != claimed)
-                damaged(str(p.file, " has tensor '", t.name, "' with ", what, " ", print_shape(found), ", its manifest claims ", print_shape(claimed)));
+                damaged(str(p.file, " has tensor '", t.name, "' with ", what, " ", print_shape(found),
+                            ", its manifest claims ", print_shape(claimed)));
         };
         if (data.type() != hdf5_type(t.type))
-            damaged(str(p.file, " has tensor '", t.name, "' as ", h5::name_of(data.type()), ", its manifest claims ", name_of(t.type)));
+            damaged(str(p.file, " has tensor '", t.name, "' as ", h5::name_of(data.type()),
+                        ", its manifest claims ", name_of(t.type)));
         require("shape", data.shape(), p.box.shape);
         if (version > 1) {
             require("offset", data.get_integers("offset"), p.box.offset);
@@ -274,14 +290,18 @@ private:
 
     [[noreturn]] void damaged(const std::string& problem) const { throw DamagedCheckpoint(path_, problem); }
 
-    const OldManifest::Tensor& at(i64 tensor) const { return manifest_.tensors[static_cast<std::size_t>(tensor)]; }
+    const OldManifest::Tensor& at(i64 tensor) const
+    {
+        return manifest_.tensors[static_cast<std::size_t>(tensor)];
+    }
 
     /// The file, open; its hash is right: the library can crash on damaged metadata.
     File& opened(const std::string& name)
     {
         if (const auto known = files_.find(name); known != files_.end())
             return known->second;
-        const auto listed = std::find_if(manifest_.files.begin(), manifest_.files.end(), [&](const OldManifest::File& file) { return file.name == name; });
+        const auto listed = std::find_if(manifest_.files.begin(), manifest_.files.end(),
+                                         [&](const OldManifest::File& file) { return file.name == name; });
         if (listed == manifest_.files.end())
             damaged("its manifest does not list " + name);
         const std::string place = path_ + "/" + name;
@@ -291,7 +311,10 @@ private:
         if (hex(hash_file(place)) != listed->xxh64)
             damaged(str(name, " has not the bytes that were written (its hash differs)"));
         try {
-            return files_.emplace(name, File{h5::File::open(place), BlockReader(std::move(file), 0, listed->bytes, {})}).first->second;
+            return files_
+                .emplace(name,
+                         File{h5::File::open(place), BlockReader(std::move(file), 0, listed->bytes, {})})
+                .first->second;
         } catch (const UserError& error) { // HDF5 could not make sense of it
             damaged(error.what());
         }
@@ -306,8 +329,11 @@ private:
             const h5::Dataset data = file.dataset(name);
             if (data.type() != h5::Type::f32 && data.type() != h5::Type::f64)
                 damaged(str("tensor ", name, " has type ", h5::name_of(data.type())));
-            manifest_.tensors.push_back({name, data.type() == h5::Type::f32 ? StoredType::f32 : StoredType::f64, data.shape(),
-                                         {{state_file, name, {Shape(data.shape().size(), 0), data.shape()}}}});
+            manifest_.tensors.push_back(
+                {name,
+                 data.type() == h5::Type::f32 ? StoredType::f32 : StoredType::f64,
+                 data.shape(),
+                 {{state_file, name, {Shape(data.shape().size(), 0), data.shape()}}}});
         }
     }
 

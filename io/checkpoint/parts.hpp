@@ -16,15 +16,15 @@ void rename_path(const std::string& from, const std::string& to);
 /// Removes what a save that was cut short has left in `dir`; puts back what it had taken away. IoError.
 void remove_leftovers(const std::string& dir);
 
-/// Gives the finished folder `temporary` of `dir` its name. One of that name, of the same step before a restart, goes.
-/// Returns when the name is on the disk. IoError, and then an old one is as it was.
+/// Gives the finished folder `temporary` of `dir` its name. One of that name, of the same step before a
+/// restart, goes. Returns when the name is on the disk. IoError, and then an old one is as it was.
 void put_in_place(const std::string& dir, const std::string& temporary, const std::string& name);
 
 /// Writes dir/latest. IoError.
 void mark_latest(const std::string& dir, const std::string& name);
 
-/// Removes all checkpoints but the newest `keep` (0: none). `newest` is the one just written: it stays whatever its
-/// step. IoError.
+/// Removes all checkpoints but the newest `keep` (0: none). `newest` is the one just written: it stays
+/// whatever its step. IoError.
 void prune(const std::string& dir, const std::string& newest, i64 keep);
 
 } // namespace trivium

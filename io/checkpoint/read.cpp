@@ -23,7 +23,8 @@ void convert(const std::byte* from, i64 count, std::byte* to)
 }
 
 /// Elements that stand one behind the other in a file, to where they stand so in memory.
-void read_run(const CheckpointSource::Place& from, i64 first, i64 count, StoredType stored, StoredType wanted, std::byte* to)
+void read_run(const CheckpointSource::Place& from, i64 first, i64 count, StoredType stored, StoredType wanted,
+              std::byte* to)
 {
     const Bytes begin = from.offset + first * size_of(stored);
     if (stored == wanted)
@@ -50,7 +51,8 @@ i64 index_of(const Shape& at, const Shape& origin, const Shape& shape)
 }
 
 /// What `stored`, a box in a file, and `wanted`, one in memory, have in common.
-void read_common(const CheckpointSource::Place& from, const Box& stored, const Box& common, StoredType stored_type, const Box& wanted, StoredType type, std::byte* to)
+void read_common(const CheckpointSource::Place& from, const Box& stored, const Box& common,
+                 StoredType stored_type, const Box& wanted, StoredType type, std::byte* to)
 {
     // Runs cover the trailing dimensions that are whole on both sides, and the one before them.
     std::size_t inner = common.shape.size();
@@ -63,7 +65,8 @@ void read_common(const CheckpointSource::Place& from, const Box& stored, const B
     }
     Shape at = common.offset;
     for (i64 runs = element_count(common.shape) / run; runs > 0; --runs) {
-        read_run(from, index_of(at, stored.offset, stored.shape), run, stored_type, type, to + index_of(at, wanted.offset, wanted.shape) * size_of(type));
+        read_run(from, index_of(at, stored.offset, stored.shape), run, stored_type, type,
+                 to + index_of(at, wanted.offset, wanted.shape) * size_of(type));
         for (std::size_t d = inner; d-- > 0;) {
             if (++at[d] < common.offset[d] + common.shape[d])
                 break;
@@ -83,10 +86,11 @@ struct CheckpointReader::Impl {
         for (i64 i = 0; i < source->tensors(); ++i)
             names.push_back(source->head(i).name);
         const std::string near = nearest_word(name, names);
-        throw UserError({path, str("has no tensor '", name, "'"),
-                         near.empty() ? str("it has ", names.size(), " others: a checkpoint of another model")
-                                      : str("the nearest is '", near, "'; a checkpoint of another model?"),
-                         "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});
+        throw UserError(
+            {path, str("has no tensor '", name, "'"),
+             near.empty() ? str("it has ", names.size(), " others: a checkpoint of another model")
+                          : str("the nearest is '", near, "'; a checkpoint of another model?"),
+             "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});
     }
 
     void read(i64 tensor, const Box& wanted, StoredType type, std::byte* to)
@@ -142,10 +146,14 @@ void CheckpointReader::read(const TensorPiece& into) const
     const i64 tensor = impl_->find(into.name);
     const Shape shape = impl_->source->head(tensor).shape;
     if (shape != into.whole)
-        throw UserError({impl_->path, str("tensor '", into.name, "' has shape ", print_shape(shape), ", the model wants ", print_shape(into.whole)),
-                         "it is a checkpoint of another model",
-                         "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});
-    TRV_CHECK(is_inside(into.box, into.whole), "tensor '", into.name, "' of shape ", print_shape(into.whole), " has no ", print_box(into.box));
+        throw UserError(
+            {impl_->path,
+             str("tensor '", into.name, "' has shape ", print_shape(shape), ", the model wants ",
+                 print_shape(into.whole)),
+             "it is a checkpoint of another model",
+             "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});
+    TRV_CHECK(is_inside(into.box, into.whole), "tensor '", into.name, "' of shape ", print_shape(into.whole),
+              " has no ", print_box(into.box));
     impl_->read(tensor, into.box, into.type, static_cast<std::byte*>(into.data));
 }
 
@@ -153,8 +161,9 @@ void CheckpointReader::read(const std::string& name, i64 begin, i64 count, Store
 {
     const i64 tensor = impl_->find(name);
     const Shape shape = impl_->source->head(tensor).shape;
-    TRV_CHECK(begin >= 0 && count >= 0 && count <= element_count(shape) && begin <= element_count(shape) - count, "tensor '", name, "': ", begin, " + ", count,
-              " of ", element_count(shape));
+    TRV_CHECK(begin >= 0 && count >= 0 && count <= element_count(shape) &&
+                  begin <= element_count(shape) - count,
+              "tensor '", name, "': ", begin, " + ", count, " of ", element_count(shape));
     auto* to = static_cast<std::byte*>(data);
     for (const Box& box : boxes_of_range(shape, begin, count)) {
         impl_->read(tensor, box, type, to);

@@ -1,10 +1,10 @@
 #include "io/checkpoint/shard.hpp"
 
 #include "base/check.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/hdf5.hpp"
-#include "io/checkpoint/manifest.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -13,7 +13,8 @@
 
 namespace trivium {
 
-static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian, as this program is");
+static_assert(std::endian::native == std::endian::little,
+              "checkpoints are little-endian, as this program is");
 
 namespace {
 
@@ -34,12 +35,15 @@ Bytes metadata_guess(std::span<const ShardPiece> pieces)
 {
     Bytes bytes = 4096;
     for (const ShardPiece& p : pieces)
-        bytes += 640 + 3 * static_cast<Bytes>(p.dataset.size()) + 48 * static_cast<Bytes>(p.piece->whole.size());
+        bytes +=
+            640 + 3 * static_cast<Bytes>(p.dataset.size()) + 48 * static_cast<Bytes>(p.piece->whole.size());
     return bytes;
 }
 
-/// Makes the file with all datasets, and no content. False where the metadata takes more space than [0, header) leaves.
-bool make_file(const std::string& path, i64 step, std::span<const ShardPiece> pieces, Bytes header, i64 blocks)
+/// Makes the file with all datasets, and no content. False where the metadata takes more space than [0,
+/// header) leaves.
+bool make_file(const std::string& path, i64 step, std::span<const ShardPiece> pieces, Bytes header,
+               i64 blocks)
 {
     h5::File file = h5::File::create(path, {.metadata = header - 8 * blocks});
     const Bytes end = header + data_bytes(pieces);
@@ -127,7 +131,8 @@ BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_
     std::vector<u64> hashes(static_cast<std::size_t>(ceil_div(data, block_bytes)));
     const auto bytes = hashes.size() * 8;
     if (bytes > header.size())
-        throw DamagedCheckpoint(path, str("its header has no space for the hashes of ", hashes.size(), " blocks"));
+        throw DamagedCheckpoint(path,
+                                str("its header has no space for the hashes of ", hashes.size(), " blocks"));
     std::memcpy(hashes.data(), header.data() + (header.size() - bytes), bytes);
     return {std::move(file), shard.header, data, std::move(hashes), block_bytes};
 }
@@ -135,8 +140,9 @@ BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_
 void check_dataset(const h5::File& shard, const std::string& dataset, const TensorPiece& piece, Bytes offset)
 {
     const h5::Dataset data = shard.dataset(dataset);
-    if (data.type() != hdf5_type(piece.type) || data.shape() != piece.box.shape || data.get_integers("offset") != piece.box.offset ||
-        data.get_integers("whole") != piece.whole || data.file_offset() != offset)
+    if (data.type() != hdf5_type(piece.type) || data.shape() != piece.box.shape ||
+        data.get_integers("offset") != piece.box.offset || data.get_integers("whole") != piece.whole ||
+        data.file_offset() != offset)
         throw DamagedCheckpoint(shard.path(), str("its dataset '", dataset, "' is not what the index says"));
 }
 

@@ -1,8 +1,8 @@
 #include "io/checkpoint/source.hpp"
 
 #include "base/check.hpp"
-#include "io/files/damaged.hpp"
 #include "io/checkpoint/manifest.hpp"
+#include "io/files/damaged.hpp"
 
 #include <filesystem>
 #include <map>
@@ -18,7 +18,8 @@ constexpr std::size_t most_open_files = 32;
 class ShardedSource : public CheckpointSource {
 public:
     ShardedSource(const std::string& path, Manifest manifest)
-        : path_(path), manifest_(std::move(manifest)), index_(Index::open(path + "/" + index_file, manifest_.index, manifest_.block_bytes))
+        : path_(path), manifest_(std::move(manifest)),
+          index_(Index::open(path + "/" + index_file, manifest_.index, manifest_.block_bytes))
     {
         state = manifest_.state;
         version = checkpoint_version;
@@ -32,15 +33,21 @@ public:
     i64 tensors() const override { return index_.size(); }
     TensorHead head(i64 tensor) const override { return index_.head(tensor); }
     std::optional<i64> find(const std::string& name) const override { return index_.find(name); }
-    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const override { index_.visit_pieces(tensor, see); }
+    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const override
+    {
+        index_.visit_pieces(tensor, see);
+    }
 
     Place locate(const TensorHead& tensor, const StoredPiece& piece) override
     {
         if (piece.shard >= static_cast<i64>(manifest_.shards.size()))
-            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece in ", shard_file(piece.shard), ", which is not listed"));
+            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece in ",
+                                               shard_file(piece.shard), ", which is not listed"));
         BlockReader& file = opened(piece.shard);
-        if (piece.offset > file.bytes() || element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
-            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece behind the end of ", shard_file(piece.shard)));
+        if (piece.offset > file.bytes() ||
+            element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
+            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece behind the end of ",
+                                               shard_file(piece.shard)));
         return {&file, piece.offset};
     }
 
@@ -81,11 +88,14 @@ private:
             visit_pieces(tensor, [&](const StoredPiece& piece) {
                 missing -= element_count(piece.box.shape);
                 if (const auto file = hdf5.find(piece.shard); file != hdf5.end())
-                    check_dataset(file->second, dataset_name(h.name, piece.number), {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
-                                  manifest_.shards[static_cast<std::size_t>(piece.shard)].header + piece.offset);
+                    check_dataset(file->second, dataset_name(h.name, piece.number),
+                                  {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
+                                  manifest_.shards[static_cast<std::size_t>(piece.shard)].header +
+                                      piece.offset);
             });
             if (missing != 0)
-                throw DamagedCheckpoint(path_, str("tensor '", h.name, "' has a hole, or pieces that overlap"));
+                throw DamagedCheckpoint(path_,
+                                        str("tensor '", h.name, "' has a hole, or pieces that overlap"));
         }
     }
 
@@ -95,7 +105,11 @@ private:
             return known->second;
         if (files_.size() >= most_open_files)
             files_.clear();
-        return files_.emplace(shard, open_shard(path_ + "/" + shard_file(shard), manifest_.shards[static_cast<std::size_t>(shard)], manifest_.block_bytes)).first->second;
+        return files_
+            .emplace(shard,
+                     open_shard(path_ + "/" + shard_file(shard),
+                                manifest_.shards[static_cast<std::size_t>(shard)], manifest_.block_bytes))
+            .first->second;
     }
 
     std::string path_;
@@ -110,22 +124,27 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path)
 {
     const std::string remedy = "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)";
     if (!fs::is_directory(path))
-        throw UserError({path, fs::exists(path) ? "is not a checkpoint" : "there is no such checkpoint", "a checkpoint is a folder like step-00000100", remedy});
+        throw UserError({path, fs::exists(path) ? "is not a checkpoint" : "there is no such checkpoint",
+                         "a checkpoint is a folder like step-00000100", remedy});
     const std::string name = path + "/" + manifest_file;
     if (!fs::exists(fs::symlink_status(name))) {
         if (!looks_like_checkpoint(path))
-            throw UserError({path, "is not a checkpoint, and holds none", str("it has no ", manifest_file, " and no folder like step-00000100"), remedy});
+            throw UserError({path, "is not a checkpoint, and holds none",
+                             str("it has no ", manifest_file, " and no folder like step-00000100"), remedy});
         throw DamagedCheckpoint(path, str("is no complete checkpoint: it has no ", manifest_file));
     }
     const PlainFile file = open_stored(name);
     if (file.size() > most_manifest_bytes)
-        throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()), ", and none has more than ", format_bytes(most_manifest_bytes)));
+        throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()),
+                                          ", and none has more than ", format_bytes(most_manifest_bytes)));
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(0, text.data(), static_cast<Bytes>(text.size()));
     if (!is_sealed(text)) // older versions were not
         if (const i64 version = manifest_version(text); version == 1 || version == 2) {
             if (file.size() > most_old_manifest_bytes)
-                throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()), ", and none of version ", version, " has more than ", format_bytes(most_old_manifest_bytes)));
+                throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()),
+                                                  ", and none of version ", version, " has more than ",
+                                                  format_bytes(most_old_manifest_bytes)));
             return open_old_source(path, text);
         }
     return std::make_unique<ShardedSource>(path, parse_manifest(text, path));

@@ -1,7 +1,7 @@
 #pragma once
 // What a CheckpointReader reads, of whatever version. Private to it.
-#include "io/files/blocks.hpp"
 #include "io/checkpoint/tensor_record.hpp"
+#include "io/files/blocks.hpp"
 
 #include <memory>
 #include <optional>

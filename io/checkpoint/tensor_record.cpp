@@ -15,7 +15,10 @@ constexpr u64 largest = u64{1} << 62;
 
 } // namespace
 
-std::string dataset_name(const std::string& tensor, i64 number) { return number == 0 ? tensor : str(tensor, "@", number); }
+std::string dataset_name(const std::string& tensor, i64 number)
+{
+    return number == 0 ? tensor : str(tensor, "@", number);
+}
 
 void append(std::vector<u64>& words, const TensorRecord& record)
 {
@@ -29,7 +32,8 @@ void append(std::vector<u64>& words, const TensorRecord& record)
     extents(record.shape);
     words.push_back(record.pieces.size());
     for (const StoredPiece& piece : record.pieces) {
-        words.insert(words.end(), {static_cast<u64>(piece.shard), static_cast<u64>(piece.number), static_cast<u64>(piece.offset)});
+        words.insert(words.end(), {static_cast<u64>(piece.shard), static_cast<u64>(piece.number),
+                                   static_cast<u64>(piece.offset)});
         extents(piece.box.offset);
         extents(piece.box.shape);
     }
@@ -62,7 +66,8 @@ TensorHead read_head(const ReadWords& read, i64 begin, i64 end, const std::strin
     for (const u64 extent : shape)
         head.shape.push_back(static_cast<i64>(std::min(extent, largest)));
     if (!safe_count(head.shape))
-        throw DamagedCheckpoint(place, str("tensor '", head.name, "' has the shape ", print_shape(head.shape)));
+        throw DamagedCheckpoint(place,
+                                str("tensor '", head.name, "' has the shape ", print_shape(head.shape)));
     const i64 each = words_of_piece(static_cast<i64>(shape.size()));
     head.pieces = static_cast<i64>(number(largest, "pieces"));
     if (head.pieces > (end - begin) / each)
@@ -81,7 +86,8 @@ StoredPiece parse_piece(const u64* words, const TensorHead& head, const std::str
         piece.box.shape.push_back(number(words[3 + d + i]));
     }
     if (!is_inside(piece.box, head.shape))
-        throw DamagedCheckpoint(place, str("tensor '", head.name, "' of shape ", print_shape(head.shape), " has a piece ", print_box(piece.box)));
+        throw DamagedCheckpoint(place, str("tensor '", head.name, "' of shape ", print_shape(head.shape),
+                                           " has a piece ", print_box(piece.box)));
     return piece;
 }
 
@@ -90,7 +96,9 @@ std::vector<TensorRecord> parse_records(const std::vector<u64>& words, const std
     std::vector<TensorRecord> records;
     const auto end = static_cast<i64>(words.size());
     for (i64 at = 0; at < end;) {
-        const TensorHead head = read_head([&](i64 begin, i64 count, u64* to) { std::copy_n(words.data() + begin, count, to); }, at, end, place);
+        const TensorHead head =
+            read_head([&](i64 begin, i64 count, u64* to) { std::copy_n(words.data() + begin, count, to); },
+                      at, end, place);
         at += head.words;
         TensorRecord record{head.name, head.type, head.shape, {}};
         for (i64 i = 0; i < head.pieces; ++i, at += words_of_piece(static_cast<i64>(head.shape.size())))

@@ -1,9 +1,9 @@
 #pragma once
 // A tensor and where its pieces lie, in 64-bit words: as ranks tell each other, and as the index holds it.
 //
-//   name bytes, the name in as many words as it needs (zeros behind it), type, dimensions d, shape [d], pieces,
-//   and for each piece: shard, number among the shard's pieces of this tensor, offset in the shard's data in bytes,
-//   offset [d], shape [d]
+//   name bytes, the name in as many words as it needs (zeros behind it), type, dimensions d, shape [d],
+//   pieces, and for each piece: shard, number among the shard's pieces of this tensor, offset in the shard's
+//   data in bytes, offset [d], shape [d]
 #include "io/checkpoint/checkpoint.hpp"
 
 #include <functional>

@@ -17,7 +17,8 @@ constexpr i64 values_at_once = i64{1} << 18;
 template <class T>
 void count(ValueCounts& counts, std::span<const T> values)
 {
-    constexpr T largest = std::numeric_limits<T>::max(), smallest = std::numeric_limits<T>::min(), plausible = static_cast<T>(1e18);
+    constexpr T largest = std::numeric_limits<T>::max(), smallest = std::numeric_limits<T>::min(),
+                plausible = static_cast<T>(1e18);
     for (const T value : values) { // sums of comparisons, so that it runs at the speed of memory
         const T magnitude = std::abs(value);
         counts.not_finite += magnitude <= largest ? 0 : 1;
@@ -48,7 +49,9 @@ void ValueCounts::add(std::span<const double> values) { count(*this, values); }
 
 std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts& counts)
 {
-    const auto fault = [&](i64 count, const char* are, bool not_finite) { return ValueFault{name, str(count, " of ", counts.values, " values ", are), not_finite}; };
+    const auto fault = [&](i64 count, const char* are, bool not_finite) {
+        return ValueFault{name, str(count, " of ", counts.values, " values ", are), not_finite};
+    };
     if (counts.not_finite > 0)
         return fault(counts.not_finite, "are not finite", true);
     if (counts.huge > 0)
@@ -62,7 +65,9 @@ std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint)
 {
     std::vector<ValueFault> faults;
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
-        if (const auto fault = value_fault(entry.name, entry.type == StoredType::f32 ? count_tensor<float>(checkpoint, entry) : count_tensor<double>(checkpoint, entry)))
+        if (const auto fault = value_fault(entry.name, entry.type == StoredType::f32
+                                                           ? count_tensor<float>(checkpoint, entry)
+                                                           : count_tensor<double>(checkpoint, entry)))
             faults.push_back(*fault);
     return faults;
 }
@@ -76,7 +81,10 @@ void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece
     else
         counts.add(std::span(static_cast<const double*>(piece.data), size));
     if (counts.not_finite > 0)
-        throw DamagedCheckpoint(checkpoint.path(), str("tensor '", piece.name, "' has ", counts.not_finite, counts.not_finite == 1 ? " value that is" : " values that are", " not finite"));
+        throw DamagedCheckpoint(checkpoint.path(),
+                                str("tensor '", piece.name, "' has ", counts.not_finite,
+                                    counts.not_finite == 1 ? " value that is" : " values that are",
+                                    " not finite"));
 }
 
 } // namespace trivium

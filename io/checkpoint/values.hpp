@@ -1,5 +1,6 @@
 #pragma once
-// Whether the values of a checkpoint can be those of a run: hashes tell that bytes are as they were written, and no more.
+// Whether the values of a checkpoint can be those of a run: hashes tell that bytes are as they were written,
+// and no more.
 #include "io/checkpoint/checkpoint.hpp"
 
 namespace trivium {
@@ -21,14 +22,16 @@ struct ValueFault {
     bool not_finite = false; ///< otherwise: implausible
 };
 
-/// What the counts of the tensor `name` say against it, the worst; none where they say nothing. Implausible are any huge
-/// value, and parameters of which more than 1 in 100 are subnormal: so do numbers look whose bytes are in the wrong order.
+/// What the counts of the tensor `name` say against it, the worst; none where they say nothing. Implausible
+/// are any huge value, and parameters of which more than 1 in 100 are subnormal: so do numbers look whose
+/// bytes are in the wrong order.
 std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts& counts);
 
 /// Of all tensors, read and verified a bounded part at a time. Errors as CheckpointReader::read.
 std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint);
 
-/// \throws DamagedCheckpoint where the piece of `checkpoint` that was just read has values that are not finite
+/// \throws DamagedCheckpoint where the piece of `checkpoint` that was just read has values that are not
+/// finite
 void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece);
 
 } // namespace trivium

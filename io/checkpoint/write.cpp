@@ -1,7 +1,7 @@
 #include "base/check.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parts.hpp"
 #include "io/files/files.hpp"
-#include "io/checkpoint/manifest.hpp"
 
 #include <cstring>
 #include <exception>
@@ -25,7 +25,8 @@ void require_all_files(const std::string& folder, const Manifest& manifest)
         std::error_code error;
         const auto bytes = fs::file_size(path, error);
         if (error || static_cast<Bytes>(bytes) != shard.bytes)
-            throw IoError({path, "was written by another rank, and rank 0 cannot see it", error ? error.message() : "its size differs",
+            throw IoError({path, "was written by another rank, and rank 0 cannot see it",
+                           error ? error.message() : "its size differs",
                            "set checkpoint.dir to a folder on a file system that all nodes share"});
     }
 }
@@ -53,7 +54,10 @@ TensorPiece whole_tensor(std::string name, Shape shape, StoredType type, void* d
 }
 
 struct CheckpointWriter::Impl {
-    Impl(Comm& comm, const std::string& folder, std::vector<TensorPiece> held) : world(comm), dir(folder), pieces(std::move(held)) {}
+    Impl(Comm& comm, const std::string& folder, std::vector<TensorPiece> held)
+        : world(comm), dir(folder), pieces(std::move(held))
+    {
+    }
 
     bool first() const { return world.rank() == 0; }
 
@@ -69,7 +73,8 @@ struct CheckpointWriter::Impl {
             if (is_new)
                 records.push_back({piece.name, piece.type, piece.whole, {}});
             TensorRecord& record = records[at->second];
-            TRV_CHECK(record.type == piece.type && record.shape == piece.whole, "a rank has '", piece.name, "' of two kinds");
+            TRV_CHECK(record.type == piece.type && record.shape == piece.whole, "a rank has '", piece.name,
+                      "' of two kinds");
             if (!piece.save || piece.count() == 0)
                 continue;
             const auto number = static_cast<i64>(record.pieces.size());
@@ -187,7 +192,8 @@ std::string CheckpointWriter::publish(const RunState& state)
 
 void CheckpointWriter::prune(i64 keep) { trivium::prune(impl_->dir, checkpoint_name(impl_->step), keep); }
 
-std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state, std::span<const TensorPiece> pieces, i64 keep)
+std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state,
+                            std::span<const TensorPiece> pieces, i64 keep)
 {
     CheckpointWriter writer(world, dir, {pieces.begin(), pieces.end()});
     writer.begin(state.step);

@@ -12,13 +12,17 @@ namespace trivium {
 
 namespace {
 
-constexpr Bytes writeback_bytes = Bytes{8} << 20; ///< handed to the disk at once, so that it works while we do
+constexpr Bytes writeback_bytes = Bytes{8}
+                                  << 20; ///< handed to the disk at once, so that it works while we do
 constexpr Bytes readahead_bytes = Bytes{8} << 20;
 constexpr std::size_t most_kept = 4;
 
 } // namespace
 
-BlockWriter::BlockWriter(PlainFile& file, Bytes begin, Bytes block_bytes) : file_(file), at_(begin), block_bytes_(block_bytes), written_back_(begin) {}
+BlockWriter::BlockWriter(PlainFile& file, Bytes begin, Bytes block_bytes)
+    : file_(file), at_(begin), block_bytes_(block_bytes), written_back_(begin)
+{
+}
 
 void BlockWriter::write(const std::byte* data, Bytes bytes)
 {
@@ -58,19 +62,27 @@ void BlockWriter::put(const std::byte* block, Bytes bytes)
 }
 
 BlockReader::BlockReader(PlainFile file, Bytes begin, Bytes bytes, std::vector<u64> hashes, Bytes block_bytes)
-    : file_(std::move(file)), begin_(begin), bytes_(bytes), block_bytes_(block_bytes), hashes_(std::move(hashes))
+    : file_(std::move(file)), begin_(begin), bytes_(bytes), block_bytes_(block_bytes),
+      hashes_(std::move(hashes))
 {
-    TRV_CHECK(hashes_.empty() || static_cast<i64>(hashes_.size()) == ceil_div(bytes, block_bytes), file_.path(), " has ", hashes_.size(), " hashes");
+    TRV_CHECK(hashes_.empty() || static_cast<i64>(hashes_.size()) == ceil_div(bytes, block_bytes),
+              file_.path(), " has ", hashes_.size(), " hashes");
 }
 
-Bytes BlockReader::size_of_block(i64 block) const { return std::min(block_bytes_, bytes_ - block * block_bytes_); }
+Bytes BlockReader::size_of_block(i64 block) const
+{
+    return std::min(block_bytes_, bytes_ - block * block_bytes_);
+}
 
 void BlockReader::check(i64 block, const std::byte* data) const
 {
     Activity::of_process().advance();
-    if (!hashes_.empty() && hash_block(data, size_of_block(block)) != hashes_[static_cast<std::size_t>(block)])
-        throw DamagedCheckpoint(file_.path(), str("bytes ", begin_ + block * block_bytes_, " to ", begin_ + block * block_bytes_ + size_of_block(block) - 1,
-                                                  " are not the ones that were written (their hash differs)"));
+    if (!hashes_.empty() &&
+        hash_block(data, size_of_block(block)) != hashes_[static_cast<std::size_t>(block)])
+        throw DamagedCheckpoint(file_.path(),
+                                str("bytes ", begin_ + block * block_bytes_, " to ",
+                                    begin_ + block * block_bytes_ + size_of_block(block) - 1,
+                                    " are not the ones that were written (their hash differs)"));
 }
 
 const std::vector<std::byte>& BlockReader::kept(i64 block)
@@ -93,7 +105,8 @@ const std::vector<std::byte>& BlockReader::kept(i64 block)
 
 void BlockReader::read(Bytes offset, void* data, Bytes bytes)
 {
-    TRV_CHECK(offset >= 0 && bytes >= 0 && bytes <= bytes_ && offset <= bytes_ - bytes, file_.path(), ": ", offset, " + ", bytes, " of ", bytes_);
+    TRV_CHECK(offset >= 0 && bytes >= 0 && bytes <= bytes_ && offset <= bytes_ - bytes, file_.path(), ": ",
+              offset, " + ", bytes, " of ", bytes_);
     for (auto* to = static_cast<std::byte*>(data); bytes > 0;) {
         const i64 block = offset / block_bytes_;
         const Bytes from = offset % block_bytes_, take = std::min(bytes, size_of_block(block) - from);

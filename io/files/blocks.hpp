@@ -1,6 +1,6 @@
 #pragma once
-// A stretch of a file in blocks of a fixed size, the last one shorter, each with its hash: so a part can be read and
-// verified without the rest. The hashes are made in the pass that writes.
+// A stretch of a file in blocks of a fixed size, the last one shorter, each with its hash: so a part can be
+// read and verified without the rest. The hashes are made in the pass that writes.
 #include "io/files/plain_file.hpp"
 
 #include <map>
@@ -35,8 +35,10 @@ private:
 /// Reads any part of a stretch; what it gives is what was written.
 class BlockReader {
 public:
-    /// `bytes` of `file` from `begin` on. No hashes: read without verification (what is verified as a whole file).
-    BlockReader(PlainFile file, Bytes begin, Bytes bytes, std::vector<u64> hashes, Bytes block_bytes = default_block_bytes);
+    /// `bytes` of `file` from `begin` on. No hashes: read without verification (what is verified as a whole
+    /// file).
+    BlockReader(PlainFile file, Bytes begin, Bytes bytes, std::vector<u64> hashes,
+                Bytes block_bytes = default_block_bytes);
 
     Bytes bytes() const { return bytes_; }
     /// [offset, offset + bytes) of the stretch. Holds a few blocks besides. IoError where reading fails,

@@ -68,29 +68,40 @@ enum class Written { below_table, dotted };
 {
     const std::vector<std::string> owners = owners_of(table), tables = table_names();
     if (!owners.empty()) {
-        const std::string dotted = str("write ", owners.front(), ".", table, written == Written::dotted ? "=…" : " = …");
-        throw UserError({place, str("'", table, "' stands outside of any table"), str("'", table, "' belongs to ", in_brackets(owners)),
-                         written == Written::dotted ? dotted : str("write it below ", in_brackets(owners), ", or ", dotted)});
+        const std::string dotted =
+            str("write ", owners.front(), ".", table, written == Written::dotted ? "=…" : " = …");
+        throw UserError({place, str("'", table, "' stands outside of any table"),
+                         str("'", table, "' belongs to ", in_brackets(owners)),
+                         written == Written::dotted
+                             ? dotted
+                             : str("write it below ", in_brackets(owners), ", or ", dotted)});
     }
     std::vector<std::string> known = tables;
     for (const std::string& key : key_names(""))
         known.push_back(key);
     const std::string near = nearest_word(table, known);
     if (!near.empty() && std::find(tables.begin(), tables.end(), near) == tables.end())
-        throw UserError({place, str("unknown key '", table, "'"), "a key has its table in front of it, or stands below it", str("did you mean ", full_names(near), "?")});
-    throw UserError({place, str("unknown table '", table, "'"), str("the tables are ", in_brackets(tables)), near.empty() ? "choose one of them" : str("did you mean [", near, "]?")});
+        throw UserError({place, str("unknown key '", table, "'"),
+                         "a key has its table in front of it, or stands below it",
+                         str("did you mean ", full_names(near), "?")});
+    throw UserError({place, str("unknown table '", table, "'"), str("the tables are ", in_brackets(tables)),
+                     near.empty() ? "choose one of them" : str("did you mean [", near, "]?")});
 }
 
-[[noreturn]] void throw_unknown_key(const std::string& table, const std::string& key, const std::string& place, Written written)
+[[noreturn]] void throw_unknown_key(const std::string& table, const std::string& key,
+                                    const std::string& place, Written written)
 {
     const std::string problem = str("unknown key '", table, ".", key, "'");
     const std::vector<std::string> owners = owners_of(key);
     if (!owners.empty())
         throw UserError({place, problem, str("'", key, "' belongs to ", in_brackets(owners)),
-                         written == Written::dotted ? str("did you mean ", full_names(key), "?") : str("move it to ", in_brackets(owners))});
+                         written == Written::dotted ? str("did you mean ", full_names(key), "?")
+                                                    : str("move it to ", in_brackets(owners))});
     const std::string near = nearest_word(key, key_names(table));
     if (!near.empty())
-        throw UserError({place, problem, "", written == Written::dotted ? str("did you mean '", table, ".", near, "'?") : str("did you mean '", near, "'?")});
+        throw UserError({place, problem, "",
+                         written == Written::dotted ? str("did you mean '", table, ".", near, "'?")
+                                                    : str("did you mean '", near, "'?")});
     const std::string elsewhere = nearest_word(key, key_names(""));
     throw UserError({place, problem, str("the keys of [", table, "] are ", one_of(key_names(table))),
                      elsewhere.empty() ? "remove it" : str("did you mean ", full_names(elsewhere), "?")});
@@ -106,14 +117,17 @@ void refuse_switch_as_word(const RunConfig& config, const std::string& table, co
         keys.keys(keys, [&](const char* key, const auto& target, const char*) {
             if constexpr (std::is_same_v<std::decay_t<decltype(target)>, bool>)
                 if (word == key)
-                    throw UserError({value.place, str("'", value.key, "' does not know \"", word, "\""), str("'", table, ".", key, "' is a key of its own"),
-                                     str("set ", table, ".", key, " = true", word == "fp8" ? str(", with ", value.key, " = \"bf16\"") : "")});
+                    throw UserError({value.place, str("'", value.key, "' does not know \"", word, "\""),
+                                     str("'", table, ".", key, "' is a key of its own"),
+                                     str("set ", table, ".", key, " = true",
+                                         word == "fp8" ? str(", with ", value.key, " = \"bf16\"") : "")});
         });
     });
 }
 
 /// Sets config.table.key from `value`.
-void set_key(RunConfig& config, const std::string& table, const std::string& key, const ConfigValue& value, Written written)
+void set_key(RunConfig& config, const std::string& table, const std::string& key, const ConfigValue& value,
+             Written written)
 {
     bool table_known = false, key_known = false;
     RunConfig::tables(config, [&](const char* name, auto& keys) {
@@ -149,7 +163,8 @@ Override parse_override(const std::string& text)
     result.place = str("override '", text, "'");
     const std::size_t equals = text.find('='), dot = text.find('.');
     if (equals == std::string::npos)
-        throw UserError({result.place, "has no '='", "an override is table.key=value", "write for example train.steps=1000"});
+        throw UserError({result.place, "has no '='", "an override is table.key=value",
+                         "write for example train.steps=1000"});
     if (dot == std::string::npos || dot > equals)
         throw_unknown_table(text.substr(0, equals), result.place, Written::dotted);
     result.table = text.substr(0, dot);
@@ -168,7 +183,8 @@ Override parse_override(const std::string& text)
 
 } // namespace
 
-RunConfig parse_config(const std::string& text, const std::string& name, const std::vector<std::string>& overrides)
+RunConfig parse_config(const std::string& text, const std::string& name,
+                       const std::vector<std::string>& overrides)
 {
     const toml::table file = parse_toml(text, name);
     std::vector<Override> changes;
@@ -196,10 +212,14 @@ RunConfig parse_config(const std::string& text, const std::string& name, const s
         if (std::find(known.begin(), known.end(), table_name) == known.end())
             throw_unknown_table(table_name, toml_place(name, content.source()), Written::below_table);
         if (keys == nullptr)
-            throw UserError({toml_place(name, content.source()), str("'", table_name, content.is_array() ? "' is one table, not a list of them" : "' is a table, not a value"), "",
-                             str("write [", table_name, "] on a line of its own, its keys below")});
+            throw UserError(
+                {toml_place(name, content.source()),
+                 str("'", table_name,
+                     content.is_array() ? "' is one table, not a list of them" : "' is a table, not a value"),
+                 "", str("write [", table_name, "] on a line of its own, its keys below")});
         for (const auto& [key, node] : *keys)
-            set_key(config, table_name, std::string(key.str()), value_in_file(table_name, std::string(key.str()), node), Written::below_table);
+            set_key(config, table_name, std::string(key.str()),
+                    value_in_file(table_name, std::string(key.str()), node), Written::below_table);
     }
     for (const Override& change : changes)
         set_key(config, change.table, change.key, change.value(), Written::dotted);
@@ -209,7 +229,8 @@ RunConfig parse_config(const std::string& text, const std::string& name, const s
 
 RunConfig read_config(const std::string& path, const std::vector<std::string>& overrides)
 {
-    return parse_config(path.empty() ? "" : read_file(path, "config file", most_settings_bytes), path, overrides);
+    return parse_config(path.empty() ? "" : read_file(path, "config file", most_settings_bytes), path,
+                        overrides);
 }
 
 std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables)
@@ -231,13 +252,15 @@ std::string config_reference()
     std::string text;
     const RunConfig config;
     RunConfig::tables(config, [&](const char* table, const auto& keys) {
-        text += str(text.empty() ? "" : "\n", "## [", table, "]\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
+        text += str(text.empty() ? "" : "\n", "## [", table,
+                    "]\n\n| key | type | default | meaning |\n|---|---|---|---|\n");
         keys.keys(keys, [&](const char* key, const auto& value, const char* meaning) {
             std::string missing;
             for (const NotBuilt& n : not_built())
                 if (n.table == table && n.key == key)
                     missing = str("; not in this version: ", n.values);
-            text += str("| `", key, "` | ", type_name(value), " | `", print_value(value), "` | ", meaning, missing, " |\n");
+            text += str("| `", key, "` | ", type_name(value), " | `", print_value(value), "` | ", meaning,
+                        missing, " |\n");
         });
     });
     return text;

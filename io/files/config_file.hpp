@@ -18,7 +18,8 @@ RunConfig read_config(const std::string& path, const std::vector<std::string>& o
 RunConfig parse_config(const std::string& text, const std::string& name,
                        const std::vector<std::string>& overrides = {});
 
-/// Every key as TOML, of these tables or (none named) of all; parse_config of all gives the same RunConfig, bit for bit.
+/// Every key as TOML, of these tables or (none named) of all; parse_config of all gives the same RunConfig,
+/// bit for bit.
 std::string to_toml(const RunConfig& config, const std::vector<std::string>& tables = {});
 
 /// Markdown: one table per config table, with type, default and meaning of each key.

@@ -52,8 +52,9 @@ bool get_number(const toml::node& node, double& number)
     return true;
 }
 
-const char* const scaling_forms = "\"none\", \"llama3\", a factor, [factor, low_freq_factor, high_freq_factor, "
-                                  "original_seq] or a table of these";
+const char* const scaling_forms =
+    "\"none\", \"llama3\", a factor, [factor, low_freq_factor, high_freq_factor, "
+    "original_seq] or a table of these";
 
 RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& value)
 {
@@ -70,17 +71,19 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
         else if (name == "original_seq" || name == "original_max_position_embeddings")
             assign(scaling.original_seq, entry);
         else {
-            const std::vector<std::string> known{"factor", "low_freq_factor", "high_freq_factor", "original_seq",
-                                                 "original_max_position_embeddings"};
+            const std::vector<std::string> known{"factor", "low_freq_factor", "high_freq_factor",
+                                                 "original_seq", "original_max_position_embeddings"};
             const std::string near = nearest_word(name, known);
-            throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"), str("it takes ", one_of(known)),
+            throw UserError({value.place, str("unknown key '", value.key, ".", name, "'"),
+                             str("it takes ", one_of(known)),
                              near.empty() ? "remove it" : str("did you mean '", near, "'?")});
         }
     }
     return scaling;
 }
 
-/// What a person can do with, of what the parser says ("Error while parsing value: could not determine value type").
+/// What a person can do with, of what the parser says ("Error while parsing value: could not determine value
+/// type").
 struct SyntaxHint {
     std::string reason, remedy;
 };
@@ -89,11 +92,13 @@ SyntaxHint explain_syntax(std::string said)
 {
     const auto has = [&](const char* words) { return said.find(words) != std::string::npos; };
     const auto quoted = [&] { // the last word that it quotes
-        const std::size_t end = said.rfind('\''), begin = end == std::string::npos ? end : said.rfind('\'', end - 1);
+        const std::size_t end = said.rfind('\''),
+                          begin = end == std::string::npos ? end : said.rfind('\'', end - 1);
         return begin == std::string::npos ? "" : said.substr(begin + 1, end - begin - 1);
     };
     if (has("determine value type"))
-        return {"what stands behind the '=' is no number, no true or false, and no word in quotes", "put words and paths in double quotes, like precision = \"bf16\""};
+        return {"what stands behind the '=' is no number, no true or false, and no word in quotes",
+                "put words and paths in double quotes, like precision = \"bf16\""};
     if (has("cannot redefine existing table"))
         return {str("[", quoted(), "] stands in the file twice"), "write the keys of both below one of them"};
     if (has("cannot redefine existing"))
@@ -103,14 +108,16 @@ SyntaxHint explain_syntax(std::string said)
     if (has("utf-8") || has("UTF-8"))
         return {"it is not UTF-8 text", "save it as UTF-8; a binary file was given perhaps"};
     if (has("not representable"))
-        return {str(quoted(), " is too large for a whole number"), "write it with an exponent, like 1e20, where the key takes any number"};
+        return {str(quoted(), " is too large for a whole number"),
+                "write it with an exponent, like 1e20, where the key takes any number"};
     if (has("leading zero"))
         return {"a number begins with 0", "leave the leading zeros out"};
     if (const std::string prefix = "Error while parsing "; said.starts_with(prefix))
         said = said.substr(prefix.size());
     if (const std::size_t end = said.find("saw '\\n'"); end != std::string::npos)
         said.replace(end, 8, "the line ends");
-    return {said, "write key = value lines, each below its [table] where there are tables; strings stand in double quotes"};
+    return {said, "write key = value lines, each below its [table] where there are tables; strings stand in "
+                  "double quotes"};
 }
 
 } // namespace
@@ -132,8 +139,8 @@ toml::table parse_toml(const std::string& text, const std::string& name)
 
 void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy)
 {
-    throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected), "",
-                     remedy.empty() ? str("give ", expected) : remedy});
+    throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected),
+                     "", remedy.empty() ? str("give ", expected) : remedy});
 }
 
 std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>& words)
@@ -151,7 +158,8 @@ std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>&
         throw_wrong_type(value, one_of(quoted));
     const std::string near = nearest_word(word, words);
     throw UserError({value.place, str("'", value.key, "' does not know \"", word, "\""),
-                     str("it must be ", one_of(quoted)), near.empty() ? "choose one of them" : str("did you mean \"", near, "\"?")});
+                     str("it must be ", one_of(quoted)),
+                     near.empty() ? "choose one of them" : str("did you mean \"", near, "\"?")});
 }
 
 void assign(i64& target, const ConfigValue& value)
@@ -162,21 +170,24 @@ void assign(i64& target, const ConfigValue& value)
     }
     const auto* real = value.node.as_floating_point();
     if (real == nullptr || !whole(real->get()))
-        throw_wrong_type(value, "a whole number", value.node.is_string() ? "write the digits without quotes" : "");
+        throw_wrong_type(value, "a whole number",
+                         value.node.is_string() ? "write the digits without quotes" : "");
     target = static_cast<i64>(real->get());
 }
 
 void assign(double& target, const ConfigValue& value)
 {
     if (!get_number(value.node, target))
-        throw_wrong_type(value, "a number", value.node.is_string() ? "write it without quotes, like 3e-4" : "");
+        throw_wrong_type(value, "a number",
+                         value.node.is_string() ? "write it without quotes, like 3e-4" : "");
 }
 
 void assign(bool& target, const ConfigValue& value)
 {
     const auto* flag = value.node.as_boolean();
     if (flag == nullptr)
-        throw_wrong_type(value, "true or false", value.node.is_string() ? "write true or false without quotes" : "");
+        throw_wrong_type(value, "true or false",
+                         value.node.is_string() ? "write true or false without quotes" : "");
     target = flag->get();
 }
 
@@ -186,7 +197,8 @@ void assign(std::string& target, const ConfigValue& value)
         target = text->get();
     else if (!value.text.empty()) // an override needs no quotes: log.dir=2026
         target = value.text;
-    else if (const auto* integer = value.node.as_integer(); integer != nullptr && value.key == "parallel.bucket")
+    else if (const auto* integer = value.node.as_integer();
+             integer != nullptr && value.key == "parallel.bucket")
         target = std::to_string(integer->get()); // a word or a number of bytes
     else
         throw_wrong_type(value, "text", "put it in double quotes");

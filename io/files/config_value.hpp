@@ -22,7 +22,8 @@ toml::table parse_toml(const std::string& text, const std::string& name);
 std::string toml_place(const std::string& file, const toml::source_region& source);
 
 /// Throws UserError: the key wants `expected`, the value is something else.
-[[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy = "");
+[[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected,
+                                   const std::string& remedy = "");
 
 /// The word that stands for an enum value. UserError where it is none of `words`.
 std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>& words);

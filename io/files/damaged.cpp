@@ -9,7 +9,8 @@ PlainFile open_stored(const std::string& path)
     } catch (const UserError& error) {
         std::string problem = error.what(); // "PATH: PROBLEM\n  reason: …"
         problem = problem.substr(0, problem.find('\n'));
-        throw DamagedCheckpoint(path, problem.starts_with(path + ": ") ? problem.substr(path.size() + 2) : problem);
+        throw DamagedCheckpoint(path,
+                                problem.starts_with(path + ": ") ? problem.substr(path.size() + 2) : problem);
     }
 }
 
@@ -17,7 +18,8 @@ PlainFile open_stored(const std::string& path, Bytes bytes)
 {
     PlainFile file = open_stored(path);
     if (const Bytes found = file.size(); found != bytes)
-        throw DamagedCheckpoint(path, str("has ", found, " bytes, ", bytes, " were written", found < bytes ? " (truncated)" : ""));
+        throw DamagedCheckpoint(path, str("has ", found, " bytes, ", bytes, " were written",
+                                          found < bytes ? " (truncated)" : ""));
     return file;
 }
 

@@ -5,16 +5,19 @@
 
 namespace trivium {
 
-/// A checkpoint, or a file of one, is not as it was written: where there is another one, that can be used instead.
+/// A checkpoint, or a file of one, is not as it was written: where there is another one, that can be used
+/// instead.
 class DamagedCheckpoint : public UserError {
 public:
     DamagedCheckpoint(const std::string& place, const std::string& problem)
-        : UserError({place, problem, "this checkpoint is damaged or incomplete", "use another one (checkpoint.resume), or restore it from a copy"})
+        : UserError({place, problem, "this checkpoint is damaged or incomplete",
+                     "use another one (checkpoint.resume), or restore it from a copy"})
     {
     }
 };
 
-/// A file of a checkpoint, to read. \throws DamagedCheckpoint where there is none or something else stands there, IoError
+/// A file of a checkpoint, to read. \throws DamagedCheckpoint where there is none or something else stands
+/// there, IoError
 PlainFile open_stored(const std::string& path);
 /// One that must have so many bytes.
 PlainFile open_stored(const std::string& path, Bytes bytes);

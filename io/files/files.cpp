@@ -31,11 +31,14 @@ int open_to_read(const std::string& path, std::string_view what)
     const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (number < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
-            throw UserError({path, str("there is no such ", what), "", "check the path; it is relative to the working folder"});
+            throw UserError({path, str("there is no such ", what), "",
+                             "check the path; it is relative to the working folder"});
         if (errno == ELOOP)
-            throw UserError({path, str("is a link that leads round, not a ", what), "", "put the file itself there"});
+            throw UserError(
+                {path, str("is a link that leads round, not a ", what), "", "put the file itself there"});
         if (errno == EACCES)
-            throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno), "check its permissions"});
+            throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno),
+                             "check its permissions"});
         throw_errno(path, "open");
     }
     struct stat info {};
@@ -75,7 +78,9 @@ std::string read_file(const std::string& path, std::string_view what, Bytes most
         throw_errno(path, "read");
     const auto require = [&](Bytes bytes) {
         if (bytes > most)
-            throw UserError({path, str("is too large for a ", what), str("at most ", format_bytes(most), " are read, it has ", format_bytes(bytes), S_ISREG(info.st_mode) ? "" : " or more"),
+            throw UserError({path, str("is too large for a ", what),
+                             str("at most ", format_bytes(most), " are read, it has ", format_bytes(bytes),
+                                 S_ISREG(info.st_mode) ? "" : " or more"),
                              "check that it is the right file"});
     };
     require(info.st_size);

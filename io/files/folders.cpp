@@ -29,10 +29,12 @@ std::string file_in_folder(const std::string& folder, const std::string& name)
     if (status.type() == fs::file_type::not_found && !fs::is_symlink(fs::symlink_status(path, error)))
         return "";
     if (status.type() != fs::file_type::regular)
-        throw UserError({path.string(), "is no plain file", error ? error.message() : "", "get the folder again from where it came from"});
+        throw UserError({path.string(), "is no plain file", error ? error.message() : "",
+                         "get the folder again from where it came from"});
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
     const bool is_cache = home.parent_path().filename() == "snapshots";
-    if (!is_below(target, home) && !(is_cache && is_below(target, home.parent_path().parent_path() / "blobs")))
+    if (!is_below(target, home) &&
+        !(is_cache && is_below(target, home.parent_path().parent_path() / "blobs")))
         throw UserError({path.string(), "is a link out of its folder", "it leads to " + target.string(),
                          "copy the folder with the files that it links to: cp -rL " + folder + " COPY"});
     return path.string();
@@ -46,7 +48,8 @@ void require_new_folder(const std::string& path)
     if (!fs::is_directory(path, error))
         throw UserError({path, "exists and is no folder", "", "name a folder that does not exist yet"});
     if (!fs::is_empty(path, error))
-        throw UserError({path, "exists and is not empty", "nothing is overwritten", "name a folder that does not exist yet, or remove this one"});
+        throw UserError({path, "exists and is not empty", "nothing is overwritten",
+                         "name a folder that does not exist yet, or remove this one"});
 }
 
 void make_whole_folder(const std::string& path, const std::function<void(const std::string&)>& write)
@@ -68,7 +71,8 @@ void make_whole_folder(const std::string& path, const std::function<void(const s
             throw_errno(path, "make");
     } catch (const fs::filesystem_error& error) {
         fs::remove_all(temporary, ignored);
-        throw IoError({path, "cannot be written", error.code().message(), "check the path and its permissions"});
+        throw IoError(
+            {path, "cannot be written", error.code().message(), "check the path and its permissions"});
     } catch (...) {
         fs::remove_all(temporary, ignored);
         throw;

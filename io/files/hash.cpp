@@ -24,7 +24,10 @@ Hash64::Hash64() : state_(XXH64_createState())
 
 Hash64::~Hash64() { XXH64_freeState(state_of(state_)); }
 
-void Hash64::add(const void* data, Bytes bytes) { XXH64_update(state_of(state_), data, static_cast<std::size_t>(bytes)); }
+void Hash64::add(const void* data, Bytes bytes)
+{
+    XXH64_update(state_of(state_), data, static_cast<std::size_t>(bytes));
+}
 
 u64 Hash64::digest() const { return XXH64_digest(state_of(state_)); }
 

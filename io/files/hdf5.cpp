@@ -11,19 +11,21 @@ namespace trivium::h5 {
 namespace {
 
 constexpr std::size_t longest_attribute = std::size_t{1} << 20;
-constexpr Type all_types[] = {Type::u8, Type::u16, Type::u32, Type::i32, Type::i64, Type::u64, Type::f32, Type::f64};
+constexpr Type all_types[] = {Type::u8,  Type::u16, Type::u32, Type::i32,
+                              Type::i64, Type::u64, Type::f32, Type::f64};
 
 /// Elements [begin, begin + count) as a file selection.
 Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i64 begin, i64 count)
 {
-    TRV_CHECK(begin >= 0 && count >= 0 && begin + count <= dataset.count(), place, ": ", begin, " + ", count, " of ",
-              dataset.count());
+    TRV_CHECK(begin >= 0 && count >= 0 && begin + count <= dataset.count(), place, ": ", begin, " + ", count,
+              " of ", dataset.count());
     Handle space(check(H5Dget_space(id), place, "read the shape"), close_space);
     if (begin == 0 && count == dataset.count())
         return space;
     TRV_CHECK(dataset.shape().size() == 1, place, ": a part of ", dataset.shape().size(), " dimensions");
     const auto start = static_cast<hsize_t>(begin), extent = static_cast<hsize_t>(count);
-    check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &extent, nullptr), place, "select");
+    check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, &start, nullptr, &extent, nullptr), place,
+          "select");
     return space;
 }
 
@@ -58,7 +60,8 @@ void Dataset::write(i64 begin, i64 count, Type type, const void* data)
         return;
     const Lock lock;
     const Handle file = select(*this, id_.get(), place_, begin, count), memory = memory_space(place_, count);
-    check(H5Dwrite(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_, "write");
+    check(H5Dwrite(id_.get(), memory_type(type), memory.get(), file.get(), H5P_DEFAULT, data), place_,
+          "write");
 }
 
 void Dataset::read(i64 begin, i64 count, Type type, void* data) const
@@ -74,10 +77,13 @@ void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
 {
     const Lock lock;
     const auto count = static_cast<hsize_t>(values.size());
-    const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr), place_, "describe an attribute"), close_space);
-    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), place_,
-                          "make an attribute"),
-                    close_attribute);
+    const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr),
+                             place_, "describe an attribute"),
+                       close_space);
+    const Handle id(
+        check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+              place_, "make an attribute"),
+        close_attribute);
     if (!values.empty())
         check(H5Awrite(id.get(), H5T_NATIVE_INT64, values.data()), place_, "write an attribute");
 }
@@ -87,7 +93,8 @@ std::vector<i64> Dataset::get_integers(const std::string& attribute) const
     const Lock lock;
     if (H5Aexists(id_.get(), attribute.c_str()) <= 0)
         throw_damaged(place_, str("has no attribute '", attribute, "'"));
-    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), place_, "open an attribute"), close_attribute);
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), place_, "open an attribute"),
+                    close_attribute);
     const Handle type(check(H5Aget_type(id.get()), place_, "read an attribute"), close_type);
     const Handle space(check(H5Aget_space(id.get()), place_, "read an attribute"), close_space);
     const hssize_t count = check(H5Sget_simple_extent_npoints(space.get()), place_, "read an attribute");
@@ -101,7 +108,8 @@ std::vector<i64> Dataset::get_integers(const std::string& attribute) const
 
 namespace {
 
-/// Every file has one writer, and is read when it is complete: no locks, which some parallel file systems refuse.
+/// Every file has one writer, and is read when it is complete: no locks, which some parallel file systems
+/// refuse.
 Handle file_access()
 {
     Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), close_plist);
@@ -117,17 +125,22 @@ File File::create(const std::string& path, const FileLayout& layout)
     be_quiet();
     File file;
     file.path_ = path;
-    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist), access = file_access();
+    const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist),
+        access = file_access();
     // What waits in a buffer is written when a dataset is closed, where a failure reaches nobody.
     check(H5Pset_sieve_buf_size(access.get(), 0), path, "prepare");
     check(H5Pset_obj_track_times(creation.get(), false), path, "prepare"); // same input, same bytes
-    check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path, "reserve the first bytes");
+    check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path,
+          "reserve the first bytes");
     if (layout.metadata > 0) {
         check(H5Pset_meta_block_size(access.get(), static_cast<hsize_t>(layout.metadata)), path, "prepare");
         check(H5Pset_small_data_block_size(access.get(), 0), path, "prepare");
-        check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), path, "prepare"); // its groups are smaller
+        check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), path,
+              "prepare"); // its groups are smaller
     }
-    file.id_ = Handle(check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), path, "create the file"), close_file);
+    file.id_ = Handle(
+        check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), path, "create the file"),
+        close_file);
     return file;
 }
 
@@ -144,8 +157,13 @@ File File::open(const std::string& path)
     if (id < 0) {
         const std::string reason = innermost_message();
         const bool truncated = reason.find("truncated") != std::string::npos;
-        throw UserError({path, truncated ? "is truncated" : bytes == 0 ? "is empty" : "is no readable HDF5 file", reason,
-                         truncated ? "copy it again whole, or make it again" : "check the path; make the file again if it is damaged"});
+        throw UserError({path,
+                         truncated    ? "is truncated"
+                         : bytes == 0 ? "is empty"
+                                      : "is no readable HDF5 file",
+                         reason,
+                         truncated ? "copy it again whole, or make it again"
+                                   : "check the path; make the file again if it is damaged"});
     }
     file.id_ = Handle(id, close_file);
     return file;
@@ -162,9 +180,10 @@ void File::set(const std::string& attribute, i64 value)
 {
     const Lock lock;
     const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
-    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT), path_,
-                          "make an attribute"),
-                    close_attribute);
+    const Handle id(
+        check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
+              path_, "make an attribute"),
+        close_attribute);
     check(H5Awrite(id.get(), H5T_NATIVE_INT64, &value), path_, "write an attribute");
 }
 
@@ -175,9 +194,10 @@ void File::set(const std::string& attribute, const std::string& value)
     const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), close_type);
     check(H5Tset_size(type.get(), value.size() + 1), path_, "describe text");
     check(H5Tset_cset(type.get(), H5T_CSET_UTF8), path_, "describe text");
-    const Handle id(check(H5Acreate2(id_.get(), attribute.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT), path_,
-                          "make an attribute"),
-                    close_attribute);
+    const Handle id(
+        check(H5Acreate2(id_.get(), attribute.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
+              path_, "make an attribute"),
+        close_attribute);
     check(H5Awrite(id.get(), type.get(), value.c_str()), path_, "write an attribute");
 }
 
@@ -192,7 +212,8 @@ i64 File::get_integer(const std::string& attribute) const
     const Lock lock;
     if (!has_attribute(attribute))
         throw_damaged(path_, str("has no attribute '", attribute, "'"));
-    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"), close_attribute);
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"),
+                    close_attribute);
     const Handle type(check(H5Aget_type(id.get()), path_, "read an attribute"), close_type);
     const Handle space(check(H5Aget_space(id.get()), path_, "read an attribute"), close_space);
     if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1)
@@ -207,7 +228,8 @@ std::string File::get_string(const std::string& attribute) const
     const Lock lock;
     if (!has_attribute(attribute))
         throw_damaged(path_, str("has no attribute '", attribute, "'"));
-    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"), close_attribute);
+    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"),
+                    close_attribute);
     const Handle type(check(H5Aget_type(id.get()), path_, "read an attribute"), close_type);
     const Handle space(check(H5Aget_space(id.get()), path_, "read an attribute"), close_space);
     if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
@@ -233,7 +255,9 @@ void make_groups(Handle::Id file, const std::string& name, const std::string& pl
             continue;
         const Handle creation(check(H5Pcreate(H5P_GROUP_CREATE), place, "prepare"), close_plist);
         check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
-        const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), place, "make a group"), close_group);
+        const Handle made(check(H5Gcreate2(file, group.c_str(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+                                place, "make a group"),
+                          close_group);
     }
 }
 
@@ -247,45 +271,60 @@ Dataset File::create_dataset(const std::string& name, Type type, const std::vect
     dataset.shape_ = shape;
     dataset.type_ = type;
     const std::vector<hsize_t> extents = to_hsize(shape);
-    const Handle space(check(shape.empty() ? H5Screate(H5S_SCALAR)
-                                           : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
-                             dataset.place_, "describe the shape"),
-                       close_space);
+    const Handle space(
+        check(shape.empty() ? H5Screate(H5S_SCALAR)
+                            : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+              dataset.place_, "describe the shape"),
+        close_space);
     make_groups(id_.get(), name, dataset.place_);
     const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), dataset.place_, "prepare"), close_plist);
     check(H5Pset_layout(creation.get(), H5D_CONTIGUOUS), dataset.place_, "prepare");
     check(H5Pset_alloc_time(creation.get(), H5D_ALLOC_TIME_EARLY), dataset.place_, "prepare");
     check(H5Pset_obj_track_times(creation.get(), false), dataset.place_, "prepare"); // same input, same bytes
     check(H5Pset_fill_time(creation.get(), H5D_FILL_TIME_NEVER), dataset.place_, "prepare");
-    dataset.id_ = Handle(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT),
+    dataset.id_ = Handle(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(),
+                                          H5P_DEFAULT, creation.get(), H5P_DEFAULT),
                                dataset.place_, "make the dataset"),
                          close_dataset);
     return dataset;
 }
 
-void File::create_virtual(const std::string& name, Type type, const std::vector<i64>& shape, const std::vector<VirtualSource>& sources)
+void File::create_virtual(const std::string& name, Type type, const std::vector<i64>& shape,
+                          const std::vector<VirtualSource>& sources)
 {
     const Lock lock;
     const std::string place = str(path_, ", dataset ", name);
     make_groups(id_.get(), name, place);
     if (shape.empty() && sources.size() == 1) { // a single value has no stretches to map
-        check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT), place, "make the link");
+        check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(),
+                                 H5P_DEFAULT, H5P_DEFAULT),
+              place, "make the link");
         return;
     }
     const std::vector<hsize_t> extents = to_hsize(shape);
-    const Handle space(check(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), place, "describe the shape"), close_space);
+    const Handle space(check(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr),
+                             place, "describe the shape"),
+                       close_space);
     const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), close_plist);
     check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
-    const double nothing = std::numeric_limits<double>::quiet_NaN(); // what a reader gets of a file that is not there
+    const double nothing =
+        std::numeric_limits<double>::quiet_NaN(); // what a reader gets of a file that is not there
     check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &nothing), place, "prepare");
     for (const VirtualSource& source : sources) {
         const std::vector<hsize_t> offset = to_hsize(source.box.offset), part = to_hsize(source.box.shape);
-        const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place, "describe a piece"), close_space);
-        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, part.data(), nullptr), place, "select");
-        check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(), whole.get()), place, "map a piece");
+        const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place,
+                                 "describe a piece"),
+                           close_space);
+        check(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, offset.data(), nullptr, part.data(), nullptr),
+              place, "select");
+        check(H5Pset_virtual(creation.get(), space.get(), source.file.c_str(), source.dataset.c_str(),
+                             whole.get()),
+              place, "map a piece");
     }
     check(H5Sselect_all(space.get()), place, "select");
-    const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), place, "make the dataset"),
+    const Handle made(check(H5Dcreate2(id_.get(), name.c_str(), memory_type(type), space.get(), H5P_DEFAULT,
+                                       creation.get(), H5P_DEFAULT),
+                            place, "make the dataset"),
                       close_dataset);
 }
 
@@ -311,7 +350,8 @@ Dataset File::dataset(const std::string& name) const
         throw_damaged(dataset.place_, str("cannot be opened: ", innermost_message()));
     dataset.id_ = Handle(opened, close_dataset);
     const Handle type(check(H5Dget_type(opened), dataset.place_, "read the type"), close_type);
-    const Handle native(check(H5Tget_native_type(type.get(), H5T_DIR_ASCEND), dataset.place_, "read the type"), close_type);
+    const Handle native(
+        check(H5Tget_native_type(type.get(), H5T_DIR_ASCEND), dataset.place_, "read the type"), close_type);
     const auto known = std::find_if(std::begin(all_types), std::end(all_types),
                                     [&](Type t) { return H5Tequal(native.get(), memory_type(t)) > 0; });
     if (known == std::end(all_types))

@@ -1,7 +1,8 @@
 #pragma once
 // The few things that Trivium wants of HDF5: contiguous datasets, attributes, groups by path.
 // Every library call is checked; a failure is an IoError with HDF5's own innermost message. HDF5 is not
-// thread-safe: a lock lets one thread at a time into the library, so that any thread may use objects of its own.
+// thread-safe: a lock lets one thread at a time into the library, so that any thread may use objects of its
+// own.
 #include "base/units.hpp"
 #include "ir/mesh.hpp"
 
@@ -60,8 +61,9 @@ private:
 
 struct FileLayout {
     Bytes reserved = 0; ///< at the file's beginning, left to the caller: 0, or a power of two from 512 on
-    Bytes metadata = 0; ///< of a file that holds no more than so many bytes of it: all of it comes first, then the datasets
-                        ///< in the order in which they are made, packed. 0: where the library likes it
+    Bytes metadata =
+        0; ///< of a file that holds no more than so many bytes of it: all of it comes first, then the
+           ///< datasets in the order in which they are made, packed. 0: where the library likes it
 };
 
 /// What a stretch of a virtual dataset is taken from.
@@ -75,10 +77,12 @@ class File {
 public:
     /// Creates or truncates. IoError.
     static File create(const std::string& path, const FileLayout& layout = {});
-    /// Read only. The library may crash on a damaged file: check a hash first. UserError where `path` is missing or no HDF5 file, or a truncated one.
+    /// Read only. The library may crash on a damaged file: check a hash first. UserError where `path` is
+    /// missing or no HDF5 file, or a truncated one.
     static File open(const std::string& path);
 
-    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they keep it open
+    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they keep
+    /// it open
     void close();
 
     void set(const std::string& attribute, i64 value);
@@ -90,8 +94,10 @@ public:
 
     /// Contiguous, no fill. `name` may contain '/': groups are made.
     Dataset create_dataset(const std::string& name, Type type, const std::vector<i64>& shape);
-    /// A dataset over pieces in other files, which need not exist yet; NaN where one does not when it is read.
-    void create_virtual(const std::string& name, Type type, const std::vector<i64>& shape, const std::vector<VirtualSource>& sources);
+    /// A dataset over pieces in other files, which need not exist yet; NaN where one does not when it is
+    /// read.
+    void create_virtual(const std::string& name, Type type, const std::vector<i64>& shape,
+                        const std::vector<VirtualSource>& sources);
     /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;

@@ -15,9 +15,9 @@ std::recursive_mutex& library_mutex()
     return mutex;
 }
 
-/// The library closes what is still open when the process or MPI ends, and crashes over a file that a full disk has
-/// kept from closing. Every file here has an owner, so it need not: asked before its start, and started before MPI, it
-/// stays out of both ends.
+/// The library closes what is still open when the process or MPI ends, and crashes over a file that a full
+/// disk has kept from closing. Every file here has an owner, so it need not: asked before its start, and
+/// started before MPI, it stays out of both ends.
 const bool started = [] {
     H5dont_atexit();
     return H5open() >= 0;
@@ -54,12 +54,14 @@ std::string innermost_message()
 
 void throw_failed(const std::string& place, const char* action)
 {
-    throw IoError({place, str("HDF5 cannot ", action), innermost_message(), "check free space, permissions and the file (h5dump -H prints it)"});
+    throw IoError({place, str("HDF5 cannot ", action), innermost_message(),
+                   "check free space, permissions and the file (h5dump -H prints it)"});
 }
 
 void throw_damaged(const std::string& place, const std::string& problem)
 {
-    throw UserError({place, problem, "the file is of another kind, or damaged", "check the path; make the file again"});
+    throw UserError(
+        {place, problem, "the file is of another kind, or damaged", "check the path; make the file again"});
 }
 
 int close_file(Handle::Id id) { return H5Fclose(id); }
@@ -104,7 +106,10 @@ const char* name_of(Type type)
     return names[static_cast<int>(type)];
 }
 
-Handle::Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(std::exchange(other.close_, nullptr)) {}
+Handle::Handle(Handle&& other) noexcept
+    : id_(std::exchange(other.id_, -1)), close_(std::exchange(other.close_, nullptr))
+{
+}
 
 Handle& Handle::operator=(Handle&& other) noexcept
 {

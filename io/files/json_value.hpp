@@ -43,9 +43,11 @@ inline const nlohmann::json& json_member(const nlohmann::json& object, const cha
     return *at;
 }
 
-[[noreturn]] inline void throw_wrong_json(const nlohmann::json& value, const std::string& key, const char* expected)
+[[noreturn]] inline void throw_wrong_json(const nlohmann::json& value, const std::string& key,
+                                          const char* expected)
 {
-    throw JsonFault{str("has ", key.empty() ? "" : "'" + key + "' = ", shown(value), " where ", expected, " should be")};
+    throw JsonFault{
+        str("has ", key.empty() ? "" : "'" + key + "' = ", shown(value), " where ", expected, " should be")};
 }
 
 /// \throws JsonFault where it is no whole number; `key` names the value
@@ -91,10 +93,25 @@ inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
 }
 
 // The same of object[key].
-inline i64 integer_at(const nlohmann::json& object, const char* key) { return json_integer(json_member(object, key), key); }
-inline i64 count_at(const nlohmann::json& object, const char* key) { return json_count(json_member(object, key), key); }
-inline const std::string& text_at(const nlohmann::json& object, const char* key) { return json_text(json_member(object, key), key); }
-inline u64 hash_at(const nlohmann::json& object, const char* key) { return json_hash(json_member(object, key), key); }
-inline const nlohmann::json::array_t& list_at(const nlohmann::json& object, const char* key) { return json_list(json_member(object, key), key); }
+inline i64 integer_at(const nlohmann::json& object, const char* key)
+{
+    return json_integer(json_member(object, key), key);
+}
+inline i64 count_at(const nlohmann::json& object, const char* key)
+{
+    return json_count(json_member(object, key), key);
+}
+inline const std::string& text_at(const nlohmann::json& object, const char* key)
+{
+    return json_text(json_member(object, key), key);
+}
+inline u64 hash_at(const nlohmann::json& object, const char* key)
+{
+    return json_hash(json_member(object, key), key);
+}
+inline const nlohmann::json::array_t& list_at(const nlohmann::json& object, const char* key)
+{
+    return json_list(json_member(object, key), key);
+}
 
 } // namespace trivium

@@ -21,12 +21,15 @@ template <class Struct>
 std::vector<KeyPlace> key_places(Struct& object)
 {
     std::vector<KeyPlace> places;
-    Struct::keys(object, [&](const char* name, auto& member, const char* meaning) { places.push_back({name, &member, meaning}); });
+    Struct::keys(object, [&](const char* name, auto& member, const char* meaning) {
+        places.push_back({name, &member, meaning});
+    });
     return places;
 }
 
 /// Sets the keys that stand in the file; the others stay. `what` names the file's role in messages.
-/// Throws UserError on a missing file, wrong syntax (line, column), an unknown key (the nearest known one), a wrong type.
+/// Throws UserError on a missing file, wrong syntax (line, column), an unknown key (the nearest known one), a
+/// wrong type.
 void read_key_file(const std::string& path, std::string_view what, const std::vector<KeyPlace>& keys);
 
 /// A line for each key with its meaning; read_key_file gives the same values, bit for bit.

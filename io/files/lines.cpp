@@ -8,7 +8,8 @@
 
 namespace trivium {
 
-LineWriter::LineWriter(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666))
+LineWriter::LineWriter(const std::string& path)
+    : path_(path), descriptor_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666))
 {
     if (descriptor_ < 0)
         throw_errno(path, "write");

@@ -25,7 +25,8 @@ private:
     int descriptor_;
 };
 
-/// Calls visit(line, complete) for each line of `content`; the last may lack its newline: it is not complete then.
+/// Calls visit(line, complete) for each line of `content`; the last may lack its newline: it is not complete
+/// then.
 template <class Visit>
 void for_each_line(const std::string& content, Visit&& visit)
 {

@@ -16,7 +16,8 @@ namespace trivium {
 PlainFile PlainFile::open(const std::string& path, std::string_view what, Links links)
 {
     // A pipe would make an open wait; what a link names is not what was written here.
-    const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
+    const int number =
+        ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
     const auto refuse = [&](std::string_view is) {
         throw UserError({path, str("is ", is, ", not a ", what), "", "put the file itself there"});
     };
@@ -26,7 +27,8 @@ PlainFile PlainFile::open(const std::string& path, std::string_view what, Links 
         if (errno == ENXIO)
             refuse("a socket");
         if (errno == ENOENT || errno == ENOTDIR)
-            throw UserError({path, str("there is no such ", what), "", "check the path; it is relative to the working folder"});
+            throw UserError({path, str("there is no such ", what), "",
+                             "check the path; it is relative to the working folder"});
         throw_errno(path, "open");
     }
     PlainFile file(path, number);
@@ -56,7 +58,10 @@ PlainFile PlainFile::temporary(const std::string& folder)
     return {path, number};
 }
 
-PlainFile::PlainFile(PlainFile&& other) noexcept : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+PlainFile::PlainFile(PlainFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1))
+{
+}
 
 PlainFile& PlainFile::operator=(PlainFile&& other) noexcept
 {
@@ -86,11 +91,13 @@ void PlainFile::read(Bytes offset, void* data, Bytes bytes) const
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0 && errno == EIO)
-            throw MediaError({path_, "cannot read", std::strerror(errno), "the disk or the network file system failed; see the system's log"});
+            throw MediaError({path_, "cannot read", std::strerror(errno),
+                              "the disk or the network file system failed; see the system's log"});
         if (got < 0)
             throw_errno(path_, "read");
         if (got == 0)
-            throw MediaError({path_, "ends too early", str("wanted ", bytes, " bytes more"), "another program has cut it; restore it from a copy"});
+            throw MediaError({path_, "ends too early", str("wanted ", bytes, " bytes more"),
+                              "another program has cut it; restore it from a copy"});
         to += got;
         offset += got;
         bytes -= got;
@@ -126,7 +133,10 @@ void PlainFile::begin_writeback(Bytes offset, Bytes bytes)
     ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE); // a hint: sync() has the answer
 }
 
-void PlainFile::will_read(Bytes offset, Bytes bytes) const { ::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED); }
+void PlainFile::will_read(Bytes offset, Bytes bytes) const
+{
+    ::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
+}
 
 void PlainFile::sync()
 {

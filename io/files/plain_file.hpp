@@ -18,8 +18,9 @@ public:
 class PlainFile {
 public:
     enum class Links { refuse, follow };
-    /// To read. `what` names the file's role in messages. UserError where there is none, or something else than a file
-    /// stands there: a link (unless it is followed), a folder, a pipe, a device. IoError where the machine refuses.
+    /// To read. `what` names the file's role in messages. UserError where there is none, or something else
+    /// than a file stands there: a link (unless it is followed), a folder, a pipe, a device. IoError where
+    /// the machine refuses.
     static PlainFile open(const std::string& path, std::string_view what, Links links = Links::refuse);
     /// To read and write what is there, or a new file. IoError.
     static PlainFile open_to_write(const std::string& path);
@@ -31,12 +32,13 @@ public:
 
     const std::string& path() const { return path_; }
     Bytes size() const;
-    /// All of [offset, offset + bytes). IoError where reading fails: a MediaError for the disk's fault, or where the file ends before.
+    /// All of [offset, offset + bytes). IoError where reading fails: a MediaError for the disk's fault, or
+    /// where the file ends before.
     void read(Bytes offset, void* data, Bytes bytes) const;
     /// IoError.
     void write(Bytes offset, const void* data, Bytes bytes);
-    /// Takes space on the disk for a file of so many bytes, where the file system can: a disk that is too full shows
-    /// before anything is written. IoError where there is none.
+    /// Takes space on the disk for a file of so many bytes, where the file system can: a disk that is too
+    /// full shows before anything is written. IoError where there is none.
     void reserve(Bytes bytes);
     /// The system will want [offset, offset + bytes) on the disk soon: begins, and does not wait.
     void begin_writeback(Bytes offset, Bytes bytes);

@@ -23,8 +23,8 @@ struct Seal {
 /// The whole block: reading is comparing with what would be written, so that no flipped bit goes unseen.
 std::string print_seal(std::string_view kind, const Seal& seal)
 {
-    std::string text = str(kind, "\nversion ", seal.version, "\nbytes ", seal.bytes, "\nskip ", seal.skip_begin, " ", seal.skip_bytes,
-                           "\nxxh64 ", hex(seal.hash), "\n");
+    std::string text = str(kind, "\nversion ", seal.version, "\nbytes ", seal.bytes, "\nskip ",
+                           seal.skip_begin, " ", seal.skip_bytes, "\nxxh64 ", hex(seal.hash), "\n");
     text += str("seal ", hex(hash_bytes(text)), "\n");
     text.resize(static_cast<std::size_t>(seal_bytes), '\0');
     return text;
@@ -52,7 +52,8 @@ u64 hash_sealed(const PlainFile& file, const Seal& seal)
 
 } // namespace
 
-void seal_file(const std::string& path, std::string_view kind, i64 version, Bytes skip_begin, Bytes skip_bytes)
+void seal_file(const std::string& path, std::string_view kind, i64 version, Bytes skip_begin,
+               Bytes skip_bytes)
 {
     const PlainFile written = PlainFile::open(path, kind, PlainFile::Links::follow);
     Seal seal{version, written.size(), skip_begin, skip_bytes, 0};
@@ -74,24 +75,31 @@ void check_seal(const std::string& path, const Sealed& expected)
     std::string block(static_cast<std::size_t>(std::min(bytes, seal_bytes)), '\0');
     file.read(0, block.data(), static_cast<Bytes>(block.size()));
     if (!block.starts_with(str(kind, "\n")))
-        throw UserError({path, str("is not a ", kind), block.starts_with("\x89HDF") ? "it is another HDF5 file" : "", remedy});
+        throw UserError({path, str("is not a ", kind),
+                         block.starts_with("\x89HDF") ? "it is another HDF5 file" : "", remedy});
     if (bytes < seal_bytes)
         throw UserError({path, "is truncated", str("it has ", bytes, " bytes"), remedy});
 
     const std::string numbers = block.substr(kind.size() + 1);
     long long found_version = 0, found_bytes = 0, begin = 0, size = 0;
     Seal seal;
-    const int fields = std::sscanf(numbers.c_str(), "version %lld\nbytes %lld\nskip %lld %lld\nxxh64 %16llx", &found_version, &found_bytes, &begin, &size, &seal.hash);
+    const int fields = std::sscanf(numbers.c_str(), "version %lld\nbytes %lld\nskip %lld %lld\nxxh64 %16llx",
+                                   &found_version, &found_bytes, &begin, &size, &seal.hash);
     seal = {found_version, found_bytes, begin, size, seal.hash};
     if (fields != 5 || block != print_seal(kind, seal))
-        throw UserError({path, str("is a damaged ", kind), "its first 512 bytes are not the ones that were written", remedy});
+        throw UserError({path, str("is a damaged ", kind),
+                         "its first 512 bytes are not the ones that were written", remedy});
     if (seal.version != version)
-        throw UserError({path, str("is a ", kind, " of version ", seal.version), str("this program reads version ", version),
+        throw UserError({path, str("is a ", kind, " of version ", seal.version),
+                         str("this program reads version ", version),
                          seal.version < version ? update : "use the program that wrote it, or a later one"});
     if (seal.bytes != bytes)
-        throw UserError({path, bytes < seal.bytes ? "is truncated" : "has grown", str("it has ", bytes, " bytes, ", seal.bytes, " were written"), remedy});
-    if (seal.skip_begin < seal_bytes || seal.skip_bytes < 0 || seal.skip_begin > bytes - seal.skip_bytes || hash_sealed(file, seal) != seal.hash)
-        throw UserError({path, str("is a damaged ", kind), "its bytes are not the ones that were written", remedy});
+        throw UserError({path, bytes < seal.bytes ? "is truncated" : "has grown",
+                         str("it has ", bytes, " bytes, ", seal.bytes, " were written"), remedy});
+    if (seal.skip_begin < seal_bytes || seal.skip_bytes < 0 || seal.skip_begin > bytes - seal.skip_bytes ||
+        hash_sealed(file, seal) != seal.hash)
+        throw UserError(
+            {path, str("is a damaged ", kind), "its bytes are not the ones that were written", remedy});
 }
 
 } // namespace trivium

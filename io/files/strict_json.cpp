@@ -12,10 +12,14 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Goes over the text and builds nothing. (The library's own callbacks look through a whole list for each object in it.)
+/// Goes over the text and builds nothing. (The library's own callbacks look through a whole list for each
+/// object in it.)
 class Checker final : public nlohmann::json_sax<Json> {
 public:
-    Checker(std::string_view text, const std::string& place, int depth) : text_(text), place_(place), depth_(static_cast<std::size_t>(depth)) {}
+    Checker(std::string_view text, const std::string& place, int depth)
+        : text_(text), place_(place), depth_(static_cast<std::size_t>(depth))
+    {
+    }
 
     bool null() override { return true; }
     bool boolean(bool) override { return true; }
@@ -34,13 +38,16 @@ public:
             refuse("has the key " + in_quotes(key) + " twice", "");
         return true;
     }
-    /// `position` counts bytes from 1 on. (The library's own line and column are those of what it has looked at beyond.)
-    bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override
+    /// `position` counts bytes from 1 on. (The library's own line and column are those of what it has looked
+    /// at beyond.)
+    bool parse_error(std::size_t position, const std::string&,
+                     const nlohmann::detail::exception& error) override
     {
         const std::string_view before = text_.substr(0, std::max<std::size_t>(position, 1) - 1);
         const auto line = 1 + std::count(before.begin(), before.end(), '\n');
         const std::size_t begin = before.rfind('\n') + 1; // npos + 1: the first line
-        refuse(str("is not valid JSON at line ", line, ", column ", before.size() - begin + 1), problem_of(error).reason);
+        refuse(str("is not valid JSON at line ", line, ", column ", before.size() - begin + 1),
+               problem_of(error).reason);
     }
 
 private:
@@ -78,7 +85,8 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& place
 
 JsonProblem problem_of(const nlohmann::json::exception& error)
 {
-    // "[json.exception.parse_error.101] parse error at line 3, column 5: REASON", or REASON alone behind the bracket
+    // "[json.exception.parse_error.101] parse error at line 3, column 5: REASON", or REASON alone behind the
+    // bracket
     constexpr std::size_t most = 300;
     JsonProblem problem;
     std::string text = error.what();
@@ -90,7 +98,8 @@ JsonProblem problem_of(const nlohmann::json::exception& error)
         text.erase(0, colon + 2);
     }
     // Bytes of the text that are not UTF-8, and long tokens, are quoted in it.
-    const std::string quoted = Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    const std::string quoted =
+        Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace);
     problem.reason = Json::parse(quoted).get<std::string>() + (text.size() > most ? " …" : "");
     return problem;
 }
@@ -100,7 +109,8 @@ std::string in_quotes(std::string_view text)
     constexpr std::size_t most = 100;
     const bool is_long = text.size() > most;
     // Cut or damaged UTF-8 becomes U+FFFD.
-    return Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace) + (is_long ? "…" : "");
+    return Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace) +
+           (is_long ? "…" : "");
 }
 
 } // namespace trivium

@@ -1,5 +1,6 @@
 #pragma once
-// JSON of others: no key twice, no deep nesting. (The library alone would keep one of two values without a word.)
+// JSON of others: no key twice, no deep nesting. (The library alone would keep one of two values without a
+// word.)
 #include "base/units.hpp"
 
 #include <nlohmann/json.hpp>

@@ -18,7 +18,10 @@ i64 first_invalid_utf8(std::string_view text)
             ++at;
             continue;
         }
-        const std::size_t length = lead >= 0xc2 && lead <= 0xdf ? 2 : lead >= 0xe0 && lead <= 0xef ? 3 : lead >= 0xf0 && lead <= 0xf4 ? 4 : 0;
+        const std::size_t length = lead >= 0xc2 && lead <= 0xdf   ? 2
+                                   : lead >= 0xe0 && lead <= 0xef ? 3
+                                   : lead >= 0xf0 && lead <= 0xf4 ? 4
+                                                                  : 0;
         if (length == 0 || at + length > size)
             return static_cast<i64>(at);
         // The second byte's range excludes overlong forms, surrogates and what lies past U+10FFFF.

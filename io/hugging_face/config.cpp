@@ -1,7 +1,7 @@
 // config.json of Hugging Face <-> [model].
 #include "base/check.hpp"
-#include "io/hugging_face/hugging_face.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/hugging_face/hugging_face.hpp"
 
 #include <algorithm>
 
@@ -45,7 +45,8 @@ struct Keys {
     /// What a model cannot be that Trivium trains.
     [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
     {
-        throw UserError({place, "this model cannot be imported: " + what, reason, "docs/hugging-face.md lists what can be"});
+        throw UserError({place, "this model cannot be imported: " + what, reason,
+                         "docs/hugging-face.md lists what can be"});
     }
 
     const Json* find(const char* key) const
@@ -107,7 +108,8 @@ Architecture kind_of(const Keys& keys)
     std::string name = keys.word("model_type");
     if (const Json* architectures = keys.find("architectures")) {
         if (!architectures->is_array() || architectures->size() != 1 || !(*architectures)[0].is_string())
-            keys.refuse("has architectures = " + in_quotes(architectures->dump()), "it must be a list of one name");
+            keys.refuse("has architectures = " + in_quotes(architectures->dump()),
+                        "it must be a list of one name");
         name = (*architectures)[0].get<std::string>();
     }
     if (name == "LlamaForCausalLM" || name == "llama")
@@ -116,7 +118,8 @@ Architecture kind_of(const Keys& keys)
         return Architecture::mistral;
     if (name == "GPT2LMHeadModel" || name == "gpt2")
         return Architecture::gpt2;
-    keys.unsupported(str("its architecture is ", in_quotes(name)), "LlamaForCausalLM, MistralForCausalLM and GPT2LMHeadModel can be");
+    keys.unsupported(str("its architecture is ", in_quotes(name)),
+                     "LlamaForCausalLM, MistralForCausalLM and GPT2LMHeadModel can be");
 }
 
 /// "rope_parameters" of transformers 5; before it "rope_theta" and "rope_scaling".
@@ -130,13 +133,16 @@ void read_rope(const Keys& keys, ModelConfig& model)
     if (type.empty())
         type = rope.word("type");
     if (type == "llama3") {
-        for (const char* key : {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
+        for (const char* key :
+             {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
             if (!rope.find(key))
                 rope.refuse(str("has no ", key), "rotary scaling of type llama3 needs it");
-        model.rope_scaling = {rope.number("factor", 0), rope.number("low_freq_factor", 0), rope.number("high_freq_factor", 0),
+        model.rope_scaling = {rope.number("factor", 0), rope.number("low_freq_factor", 0),
+                              rope.number("high_freq_factor", 0),
                               rope.whole("original_max_position_embeddings")};
     } else if (!type.empty() && type != "default") {
-        rope.unsupported("its rotary embeddings are scaled by the type " + in_quotes(type), "the types default and llama3 can be");
+        rope.unsupported("its rotary embeddings are scaled by the type " + in_quotes(type),
+                         "the types default and llama3 can be");
     }
 }
 
@@ -151,7 +157,8 @@ void read_llama(const Keys& keys, ModelConfig& model, const LlamaDefaults& other
     model.layers = keys.whole("num_hidden_layers");
     model.dim = keys.whole("hidden_size");
     model.heads = keys.whole("num_attention_heads");
-    model.kv_heads = keys.whole("num_key_value_heads", otherwise.kv_heads > 0 ? otherwise.kv_heads : model.heads);
+    model.kv_heads =
+        keys.whole("num_key_value_heads", otherwise.kv_heads > 0 ? otherwise.kv_heads : model.heads);
     model.ffn_dim = keys.whole("intermediate_size");
     model.seq = keys.whole("max_position_embeddings", otherwise.seq);
     model.norm_eps = keys.number("rms_norm_eps", 1e-6);
@@ -188,14 +195,17 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
     for (const Fixed& fixed : fixed_values())
         if (const Json* value = fixed.family == model.family ? keys.find(fixed.key) : nullptr)
             if (std::find(fixed.allowed.begin(), fixed.allowed.end(), *value) == fixed.allowed.end())
-                keys.unsupported(str("its ", fixed.key, " is ", in_quotes(value->dump())), "it can be with " + fixed.allowed[0].dump());
+                keys.unsupported(str("its ", fixed.key, " is ", in_quotes(value->dump())),
+                                 "it can be with " + fixed.allowed[0].dump());
     model.vocab = keys.whole("vocab_size");
     if (kind == Architecture::gpt2)
         read_gpt2(keys, model);
     else
-        read_llama(keys, model, kind == Architecture::mistral ? LlamaDefaults{8, 131072} : LlamaDefaults{0, 2048});
+        read_llama(keys, model,
+                   kind == Architecture::mistral ? LlamaDefaults{8, 131072} : LlamaDefaults{0, 2048});
     if (kind == Architecture::mistral) {
-        result.window = json.contains("sliding_window") ? keys.whole("sliding_window", 0) : 4096; // null: none
+        result.window =
+            json.contains("sliding_window") ? keys.whole("sliding_window", 0) : 4096; // null: none
         if (result.window == 0 && keys.find("sliding_window"))
             keys.refuse("has sliding_window = 0");
     }
@@ -204,14 +214,17 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
             keys.refuse("has a size of 0");
         validate(model);
     } catch (const UserError& error) {
-        throw UserError({place, "describes no model that can be trained", error.what(), "docs/hugging-face.md lists what can be imported"});
+        throw UserError({place, "describes no model that can be trained", error.what(),
+                         "docs/hugging-face.md lists what can be imported"});
     }
     if (const i64 head_dim = keys.whole("head_dim", model.head_dim()); head_dim != model.head_dim())
-        keys.unsupported(str("its head_dim is ", head_dim), str("hidden_size / num_attention_heads is ", model.head_dim()));
+        keys.unsupported(str("its head_dim is ", head_dim),
+                         str("hidden_size / num_attention_heads is ", model.head_dim()));
     return result;
 }
 
-std::string print_hugging_face_config(const ModelConfig& m, const std::string& type, const SpecialTokens& tokens)
+std::string print_hugging_face_config(const ModelConfig& m, const std::string& type,
+                                      const SpecialTokens& tokens)
 {
     nlohmann::ordered_json json;
     const bool is_llama = m.family == Family::llama;
@@ -219,18 +232,36 @@ std::string print_hugging_face_config(const ModelConfig& m, const std::string& t
     json["model_type"] = is_llama ? "llama" : "gpt2";
     json["vocab_size"] = m.vocab;
     if (is_llama) {
-        json.update({{"hidden_size", m.dim}, {"intermediate_size", m.ffn_dim}, {"num_hidden_layers", m.layers},
-                     {"num_attention_heads", m.heads}, {"num_key_value_heads", m.kv_heads}, {"head_dim", m.head_dim()},
-                     {"max_position_embeddings", m.seq}, {"rms_norm_eps", m.norm_eps}, {"rope_theta", m.rope_theta}});
+        json.update({{"hidden_size", m.dim},
+                     {"intermediate_size", m.ffn_dim},
+                     {"num_hidden_layers", m.layers},
+                     {"num_attention_heads", m.heads},
+                     {"num_key_value_heads", m.kv_heads},
+                     {"head_dim", m.head_dim()},
+                     {"max_position_embeddings", m.seq},
+                     {"rms_norm_eps", m.norm_eps},
+                     {"rope_theta", m.rope_theta}});
         json["rope_scaling"] = nullptr;
         if (const RopeScaling& s = m.rope_scaling; s.factor != 1)
-            json["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", s.factor}, {"low_freq_factor", s.low_freq_factor},
-                                    {"high_freq_factor", s.high_freq_factor}, {"original_max_position_embeddings", s.original_seq}};
+            json["rope_scaling"] = {{"rope_type", "llama3"},
+                                    {"factor", s.factor},
+                                    {"low_freq_factor", s.low_freq_factor},
+                                    {"high_freq_factor", s.high_freq_factor},
+                                    {"original_max_position_embeddings", s.original_seq}};
     } else {
         if (m.kv_heads != m.heads)
-            throw UserError({"model.kv_heads", str("is ", m.kv_heads, ", heads are ", m.heads), "GPT2LMHeadModel has no grouped queries", "export a model whose kv_heads are its heads"});
-        json.update({{"n_embd", m.dim}, {"n_inner", m.ffn_dim}, {"n_layer", m.layers}, {"n_head", m.heads}, {"n_positions", m.seq},
-                     {"layer_norm_epsilon", m.norm_eps}, {"resid_pdrop", 0.0}, {"embd_pdrop", 0.0}, {"attn_pdrop", 0.0}});
+            throw UserError({"model.kv_heads", str("is ", m.kv_heads, ", heads are ", m.heads),
+                             "GPT2LMHeadModel has no grouped queries",
+                             "export a model whose kv_heads are its heads"});
+        json.update({{"n_embd", m.dim},
+                     {"n_inner", m.ffn_dim},
+                     {"n_layer", m.layers},
+                     {"n_head", m.heads},
+                     {"n_positions", m.seq},
+                     {"layer_norm_epsilon", m.norm_eps},
+                     {"resid_pdrop", 0.0},
+                     {"embd_pdrop", 0.0},
+                     {"attn_pdrop", 0.0}});
     }
     for (const Fixed& fixed : fixed_values())
         if (fixed.family == m.family && std::string_view(fixed.key) != "partial_rotary_factor")

@@ -3,9 +3,9 @@
 #include "base/check.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
-#include "io/hugging_face/hugging_face.hpp"
 #include "io/files/strict_json.hpp"
 #include "io/files/utf8.hpp"
+#include "io/hugging_face/hugging_face.hpp"
 
 #include <algorithm>
 
@@ -15,9 +15,11 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr const char *config_name = "config.json", *generation_name = "generation_config.json", *tokenizer_config_name = "tokenizer_config.json";
+constexpr const char *config_name = "config.json", *generation_name = "generation_config.json",
+                     *tokenizer_config_name = "tokenizer_config.json";
 /// What goes out as it came in with the tokenizer.
-constexpr std::array with_tokenizer{"special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "chat_template.json"};
+constexpr std::array with_tokenizer{"special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
+                                    "chat_template.json"};
 
 constexpr Bytes most_kept = Bytes{8} << 20; ///< in each checkpoint
 constexpr int deepest = 64;
@@ -25,7 +27,8 @@ constexpr int deepest = 64;
 void check_content(const std::string& path, const std::string& name, const std::string& text)
 {
     const auto refuse = [&](const std::string& problem) {
-        throw UserError({path, problem, "the checkpoint keeps this file for an export", "get it again from where it came from, or remove it"});
+        throw UserError({path, problem, "the checkpoint keeps this file for an export",
+                         "get it again from where it came from, or remove it"});
     };
     if (name.ends_with(".json") && !parse_strict_json(text, path, deepest).is_object())
         refuse("is not a JSON object");
@@ -40,7 +43,8 @@ std::string file_of(const TextFiles& files, const char* name)
 }
 
 /// Their config.json for this model, or "" where it describes another one.
-std::string adapted_config(const std::string& imported, ModelConfig model, const std::string& type, bool same_tokenizer, const SpecialTokens& tokens)
+std::string adapted_config(const std::string& imported, ModelConfig model, const std::string& type,
+                           bool same_tokenizer, const SpecialTokens& tokens)
 {
     if (imported.empty())
         return "";
@@ -78,7 +82,10 @@ void copy_special_tokens(const std::string& imported, OrderedJson& to)
 
 std::string new_generation_config(const SpecialTokens& tokens)
 {
-    return OrderedJson{{"_from_model_config", true}, {"bos_token_id", tokens.bos}, {"eos_token_id", tokens.eos}}.dump(2) + "\n";
+    return OrderedJson{
+               {"_from_model_config", true}, {"bos_token_id", tokens.bos}, {"eos_token_id", tokens.eos}}
+               .dump(2) +
+           "\n";
 }
 
 } // namespace
@@ -99,17 +106,22 @@ TextFiles read_imported_files(const std::string& folder)
         files[name] = std::move(text);
     }
     if (kept > most_kept)
-        throw UserError({folder, str("has ", format_bytes(kept), " of settings and templates"), str("each checkpoint keeps them, at most ", format_bytes(most_kept)),
+        throw UserError({folder, str("has ", format_bytes(kept), " of settings and templates"),
+                         str("each checkpoint keeps them, at most ", format_bytes(most_kept)),
                          "remove those that an export does not need"});
     return files;
 }
 
-ExportedFiles exported_files(const ModelConfig& model, const std::string& type, const Tokenizer* tokenizer, const RunState& state)
+ExportedFiles exported_files(const ModelConfig& model, const std::string& type, const Tokenizer* tokenizer,
+                             const RunState& state)
 {
     const TextFiles& imported = state.imported;
     // Where either is unknown, the text was tokenized with ids of the model all the same.
-    const bool same_tokenizer = !imported.empty() && (state.imported_tokenizer.empty() || state.tokenizer.empty() || state.imported_tokenizer == state.tokenizer);
-    const SpecialTokens tokens = tokenizer ? SpecialTokens{tokenizer->bos(), tokenizer->eos()} : SpecialTokens{};
+    const bool same_tokenizer =
+        !imported.empty() && (state.imported_tokenizer.empty() || state.tokenizer.empty() ||
+                              state.imported_tokenizer == state.tokenizer);
+    const SpecialTokens tokens =
+        tokenizer ? SpecialTokens{tokenizer->bos(), tokenizer->eos()} : SpecialTokens{};
     ExportedFiles result;
     std::string config = adapted_config(file_of(imported, config_name), model, type, same_tokenizer, tokens);
     if (config.empty()) {
@@ -126,7 +138,8 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
         result.architecture = name_of(model.family);
 
     if (tokenizer) {
-        TokenizerFiles theirs = tokenizer_files(*tokenizer, same_tokenizer ? file_of(imported, tokenizer_config_name) : "", model.seq);
+        TokenizerFiles theirs = tokenizer_files(
+            *tokenizer, same_tokenizer ? file_of(imported, tokenizer_config_name) : "", model.seq);
         result.files.merge(theirs.files);
         result.no_tokenizer_json = theirs.problem;
     }

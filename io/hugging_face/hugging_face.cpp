@@ -13,8 +13,8 @@ namespace trivium {
 
 namespace {
 
-/// A row of the table. Ours: "NAME:dims", with the dims of src/model/model.hpp and a bar between inputs and outputs.
-/// "N" in a name is a layer's number.
+/// A row of the table. Ours: "NAME:dims", with the dims of src/model/model.hpp and a bar between inputs and
+/// outputs. "N" in a name is a layer's number.
 struct Row {
     const char* theirs;
     std::vector<const char*> ours;
@@ -52,8 +52,10 @@ const std::vector<Row>& gpt2_rows()
         {"transformer.wpe.weight", {"positions.weight:p|d"}},
         {"transformer.h.N.ln_1.weight", {"layers.N.attn_norm.weight:d"}},
         {"transformer.h.N.ln_1.bias", {"layers.N.attn_norm.bias:d"}},
-        {"transformer.h.N.attn.c_attn.weight", {"layers.N.attn.q.weight:d|gre", "layers.N.attn.k.weight:d|ge", "layers.N.attn.v.weight:d|ge"}},
-        {"transformer.h.N.attn.c_attn.bias", {"layers.N.attn.q.bias:gre", "layers.N.attn.k.bias:ge", "layers.N.attn.v.bias:ge"}},
+        {"transformer.h.N.attn.c_attn.weight",
+         {"layers.N.attn.q.weight:d|gre", "layers.N.attn.k.weight:d|ge", "layers.N.attn.v.weight:d|ge"}},
+        {"transformer.h.N.attn.c_attn.bias",
+         {"layers.N.attn.q.bias:gre", "layers.N.attn.k.bias:ge", "layers.N.attn.v.bias:ge"}},
         {"transformer.h.N.attn.c_proj.weight", {"layers.N.attn.o.weight:gre|d"}},
         {"transformer.h.N.attn.c_proj.bias", {"layers.N.attn.o.bias:d"}},
         {"transformer.h.N.ln_2.weight", {"layers.N.ffn_norm.weight:d"}},
@@ -130,17 +132,20 @@ HuggingFaceTensor their_tensor(const Row& row, i64 layer, const ModelConfig& mod
 
 [[noreturn]] void refuse(const std::string& folder, const std::string& problem, const std::string& reason)
 {
-    throw UserError({folder, problem, reason, "get the folder again from where it came from, config.json with its tensors"});
+    throw UserError({folder, problem, reason,
+                     "get the folder again from where it came from, config.json with its tensors"});
 }
 
 /// Buffers that old versions stored beside the weights: constants.
 bool is_ignored(std::string_view name)
 {
-    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+    return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+           name.ends_with(".rotary_emb.inv_freq");
 }
 
 /// A tied head that is stored all the same must be the embedding.
-void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head, const SafetensorsEntry& embedding, const std::string& folder)
+void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head,
+                  const SafetensorsEntry& embedding, const std::string& folder)
 {
     const i64 count = head.shape == embedding.shape ? element_count(head.shape) : 0, at_once = i64{1} << 20;
     bool same = head.shape == embedding.shape;
@@ -152,7 +157,8 @@ void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head, 
         same = std::equal(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(size), b.begin());
     }
     if (!same)
-        throw UserError({folder, str("has a tensor ", head_name, " that is not the embedding"), "config.json says tie_word_embeddings = true",
+        throw UserError({folder, str("has a tensor ", head_name, " that is not the embedding"),
+                         "config.json says tie_word_embeddings = true",
                          "set tie_word_embeddings to false in config.json, or remove the tensor"});
 }
 
@@ -161,8 +167,11 @@ void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head, 
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model)
 {
     const std::vector<Row>& rows = model.family == Family::llama ? llama_rows() : gpt2_rows();
-    const auto of_layer = [](const Row& row) { return std::string_view(row.theirs).find(".N.") != std::string_view::npos; };
-    const auto first = std::find_if(rows.begin(), rows.end(), of_layer), last = std::find_if_not(first, rows.end(), of_layer);
+    const auto of_layer = [](const Row& row) {
+        return std::string_view(row.theirs).find(".N.") != std::string_view::npos;
+    };
+    const auto first = std::find_if(rows.begin(), rows.end(), of_layer),
+               last = std::find_if_not(first, rows.end(), of_layer);
     std::vector<HuggingFaceTensor> tensors;
     for (auto row = rows.begin(); row != first; ++row)
         tensors.push_back(their_tensor(*row, 0, model));
@@ -179,17 +188,22 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
 {
     const std::string config = file_in_folder(folder, "config.json");
     if (config.empty())
-        throw UserError({folder, "has no config.json", "", "name a folder that save_pretrained of transformers has written"});
-    const HuggingFaceConfig description = parse_hugging_face_config(read_file(config, "config.json", most_settings_bytes), config);
+        throw UserError({folder, "has no config.json", "",
+                         "name a folder that save_pretrained of transformers has written"});
+    const HuggingFaceConfig description =
+        parse_hugging_face_config(read_file(config, "config.json", most_settings_bytes), config);
     HuggingFaceModel result{description.model, description.window, SafetensorsReader::open(folder), {}};
     const ModelConfig& model = result.model;
     const SafetensorsReader& files = result.files;
     if (model.layers > static_cast<i64>(files.tensors().size())) // before anything as long is made
-        refuse(folder, str("has ", files.tensors().size(), " tensors"), str("config.json has ", model.layers, " layers"));
+        refuse(folder, str("has ", files.tensors().size(), " tensors"),
+               str("config.json has ", model.layers, " layers"));
     result.tensors = hugging_face_tensors(model);
     const std::string prefix(prefix_of(model.family));
     const bool is_bare = !files.find(result.tensors[0].name);
-    const auto name_in_file = [&](const std::string& name) { return is_bare && name.starts_with(prefix) ? name.substr(prefix.size()) : name; };
+    const auto name_in_file = [&](const std::string& name) {
+        return is_bare && name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+    };
     std::set<std::string> known;
     for (HuggingFaceTensor& tensor : result.tensors) {
         tensor.name = name_in_file(tensor.name);
@@ -197,7 +211,9 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         if (!entry)
             refuse(folder, "has no tensor " + in_quotes(tensor.name), "the model of config.json needs it");
         if (entry->shape != tensor.shape)
-            refuse(folder, str("tensor ", in_quotes(tensor.name), " has the shape ", print_shape(entry->shape)), "by config.json it is " + print_shape(tensor.shape));
+            refuse(folder,
+                   str("tensor ", in_quotes(tensor.name), " has the shape ", print_shape(entry->shape)),
+                   "by config.json it is " + print_shape(tensor.shape));
         float first = 0; // its type can be read
         files.read(*entry, i64{0}, std::span(&first, 1));
         known.insert(tensor.name);
@@ -206,7 +222,8 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         if (known.contains(entry.name) || is_ignored(entry.name))
             continue;
         if (entry.name != head_name)
-            refuse(folder, "has a tensor " + in_quotes(entry.name), "the model of config.json has none of that name");
+            refuse(folder, "has a tensor " + in_quotes(entry.name),
+                   "the model of config.json has none of that name");
         require_tied(files, entry, *files.find(result.tensors[0].name), folder);
     }
     return result;

@@ -21,8 +21,11 @@ constexpr Bytes length_bytes = 8;
 i64 bits_of(std::string_view type)
 {
     static constexpr std::array<std::pair<std::string_view, i64>, 21> types{
-        {{"F32", 32}, {"BF16", 16}, {"F16", 16}, {"F64", 64}, {"BOOL", 8}, {"U8", 8}, {"I8", 8}, {"U16", 16}, {"I16", 16}, {"U32", 32}, {"I32", 32}, {"U64", 64}, {"I64", 64},
-         {"C64", 64}, {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6}, {"F4", 4}}};
+        {{"F32", 32},    {"BF16", 16},   {"F16", 16},        {"F64", 64},        {"BOOL", 8},
+         {"U8", 8},      {"I8", 8},      {"U16", 16},        {"I16", 16},        {"U32", 32},
+         {"I32", 32},    {"U64", 64},    {"I64", 64},        {"C64", 64},        {"F8_E4M3", 8},
+         {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6},
+         {"F4", 4}}};
     for (const auto& [name, bits] : types)
         if (name == type)
             return bits;
@@ -31,7 +34,8 @@ i64 bits_of(std::string_view type)
 
 [[noreturn]] void refuse(const std::string& place, const std::string& problem)
 {
-    throw UserError({place, problem, "it is no safetensors file, or a damaged one", "get the file again from where it came from"});
+    throw UserError({place, problem, "it is no safetensors file, or a damaged one",
+                     "get the file again from where it came from"});
 }
 
 /// Content of a tensor; nothing where its type is unknown, or its size leaves i64 or whole bytes.
@@ -61,14 +65,16 @@ std::optional<std::vector<i64>> numbers(const Json& value)
 SafetensorsEntry parse_entry(const std::string& name, const Json& value, const std::string& place)
 {
     const std::string tensor = "tensor " + in_quotes(name);
-    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets"))
+    if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
+        !value.contains("data_offsets"))
         refuse(place, tensor + " has not dtype, shape and data_offsets alone");
     if (!value["dtype"].is_string() || bits_of(value["dtype"].get_ref<const std::string&>()) == 0)
         refuse(place, tensor + " has an unknown type");
     const auto shape = numbers(value["shape"]), offsets = numbers(value["data_offsets"]);
     if (!shape || !offsets || offsets->size() != 2 || (*offsets)[1] < (*offsets)[0])
         refuse(place, tensor + " has a shape or offsets that cannot be");
-    SafetensorsEntry entry{name, value["dtype"].get<std::string>(), *shape, (*offsets)[0], (*offsets)[1] - (*offsets)[0]};
+    SafetensorsEntry entry{name, value["dtype"].get<std::string>(), *shape, (*offsets)[0],
+                           (*offsets)[1] - (*offsets)[0]};
     if (bytes_of(entry.type, entry.shape) != entry.bytes)
         refuse(place, str(tensor, " has ", entry.bytes, " bytes, which do not fit its shape and type"));
     return entry;
@@ -83,8 +89,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
     u64 length = 0;
     for (std::size_t i = 0; i < length_bytes; ++i)
         length |= u64{static_cast<unsigned char>(front[i])} << (8 * i);
-    if (length > static_cast<u64>(std::min(most_header_bytes, file_bytes - length_bytes)) || length > front.size() - length_bytes)
-        refuse(place, str("claims a header of ", length, " bytes, more than ", length > static_cast<u64>(most_header_bytes) ? "any model's" : "it has"));
+    if (length > static_cast<u64>(std::min(most_header_bytes, file_bytes - length_bytes)) ||
+        length > front.size() - length_bytes)
+        refuse(place, str("claims a header of ", length, " bytes, more than ",
+                          length > static_cast<u64>(most_header_bytes) ? "any model's" : "it has"));
     SafetensorsHeader header;
     header.data_begin = length_bytes + static_cast<Bytes>(length);
     const Json json = parse_strict_json(front.substr(length_bytes, length), place + " (its header)", 3);
@@ -103,11 +111,14 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
             header.metadata[key] = text.get<std::string>();
         }
     }
-    std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) { return std::pair(a.begin, a.bytes) < std::pair(b.begin, b.bytes); });
+    std::sort(header.tensors.begin(), header.tensors.end(), [](const auto& a, const auto& b) {
+        return std::pair(a.begin, a.bytes) < std::pair(b.begin, b.bytes);
+    });
     Bytes end = 0;
     for (const SafetensorsEntry& entry : header.tensors) {
         if (entry.begin != end)
-            refuse(place, str("tensor ", in_quotes(entry.name), " begins at ", entry.begin, ", the one before ends at ", end));
+            refuse(place, str("tensor ", in_quotes(entry.name), " begins at ", entry.begin,
+                              ", the one before ends at ", end));
         end += entry.bytes; // no overflow: it is the entry's second offset
     }
     if (end != file_bytes - header.data_begin)
@@ -115,7 +126,8 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
     return header;
 }
 
-std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors, const std::map<std::string, std::string>& metadata)
+std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors,
+                                     const std::map<std::string, std::string>& metadata)
 {
     nlohmann::ordered_json json;
     if (!metadata.empty())
@@ -127,7 +139,8 @@ std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors, con
         tensor.begin = end;
         tensor.bytes = *bytes;
         end += tensor.bytes;
-        json[tensor.name] = {{"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, end}}};
+        json[tensor.name] = {
+            {"dtype", tensor.type}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, end}}};
     }
     std::string text = json.dump();
     text.resize(static_cast<std::size_t>(round_up(static_cast<i64>(text.size()), 8)), ' ');

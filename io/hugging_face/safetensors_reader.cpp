@@ -1,8 +1,8 @@
 #include "base/bf16.hpp"
 #include "base/check.hpp"
 #include "io/files/folders.hpp"
-#include "io/hugging_face/safetensors.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/hugging_face/safetensors.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -17,13 +17,15 @@ namespace trivium {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little, "values are read and written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "values are read and written as they lie in memory");
 
 namespace {
 
 constexpr const char* index_name = "model.safetensors.index.json";
 
-/// Reads to.size() bytes from `at` on. (A descriptor a call: a model may have more shards than a process may open.)
+/// Reads to.size() bytes from `at` on. (A descriptor a call: a model may have more shards than a process may
+/// open.)
 void read_at(const std::string& path, Bytes at, std::span<std::byte> to)
 {
     struct Descriptor {
@@ -39,7 +41,8 @@ void read_at(const std::string& path, Bytes at, std::span<std::byte> to)
         if (got < 0)
             throw_errno(path, "read");
         if (got == 0)
-            throw UserError({path, "ends before its tensors do", "it became shorter while it was read", "get the file again from where it came from"});
+            throw UserError({path, "ends before its tensors do", "it became shorter while it was read",
+                             "get the file again from where it came from"});
         to = to.subspan(static_cast<std::size_t>(got));
         at += got;
     }
@@ -62,17 +65,20 @@ SafetensorsHeader read_header(const std::string& path)
 /// A file's name, of a shard: no index leads a reader elsewhere.
 bool is_shard_name(const std::string& name)
 {
-    return name.ends_with(".safetensors") && name.find('/') == std::string::npos && name.find('\0') == std::string::npos && !name.starts_with(".");
+    return name.ends_with(".safetensors") && name.find('/') == std::string::npos &&
+           name.find('\0') == std::string::npos && !name.starts_with(".");
 }
 
 /// weight_map: in which file each tensor is.
 std::map<std::string, std::string> read_index(const std::string& path)
 {
     const auto refuse = [&](const std::string& problem) {
-        throw UserError({path, problem, "it is no index of shards, or a damaged one", "get the folder again from where it came from"});
+        throw UserError({path, problem, "it is no index of shards, or a damaged one",
+                         "get the folder again from where it came from"});
     };
     const Json json = parse_strict_json(read_file(path, "index of shards", most_index_bytes), path);
-    if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object() || json["weight_map"].empty())
+    if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object() ||
+        json["weight_map"].empty())
         refuse("has no weight_map");
     std::map<std::string, std::string> shards;
     for (const auto& [name, shard] : json["weight_map"].items()) {
@@ -86,22 +92,27 @@ std::map<std::string, std::string> read_index(const std::string& path)
 /// IEEE binary16, exactly.
 float from_half(std::uint16_t bits)
 {
-    const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+    const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, exponent = bits >> 10 & 0x1f,
+                        fraction = bits & 0x3ff;
     if (exponent == 0) // fraction times 2^-24
-        return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
+        return std::bit_cast<float>(sign |
+                                    std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24f));
     const std::uint32_t wide = exponent == 0x1f ? 0xff : exponent - 15 + 127;
     return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
 /// As `Stored` in the file, as float in memory; through a buffer of bounded size.
 template <class Stored, class Widen>
-void read_widened(const SafetensorsReader& reader, const SafetensorsEntry& tensor, i64 first, std::span<float> to, const Widen& widen)
+void read_widened(const SafetensorsReader& reader, const SafetensorsEntry& tensor, i64 first,
+                  std::span<float> to, const Widen& widen)
 {
     std::vector<Stored> buffer(std::min<std::size_t>(to.size(), std::size_t{1} << 18));
     for (std::size_t done = 0; done < to.size();) {
         const std::size_t count = std::min(buffer.size(), to.size() - done);
-        reader.read(tensor, (first + static_cast<i64>(done)) * static_cast<Bytes>(sizeof(Stored)), std::as_writable_bytes(std::span(buffer).first(count)));
-        std::transform(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count), to.begin() + static_cast<std::ptrdiff_t>(done), widen);
+        reader.read(tensor, (first + static_cast<i64>(done)) * static_cast<Bytes>(sizeof(Stored)),
+                    std::as_writable_bytes(std::span(buffer).first(count)));
+        std::transform(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(count),
+                       to.begin() + static_cast<std::ptrdiff_t>(done), widen);
         done += count;
     }
 }
@@ -126,22 +137,29 @@ SafetensorsReader SafetensorsReader::open(const std::string& path)
         for (const auto& [shard, count] : expected) {
             const std::string file = file_in_folder(path, shard);
             if (file.empty())
-                throw UserError({path + "/" + shard, "is missing", str(index_name, " has ", count, " tensors in it"), "get the folder again from where it came from"});
+                throw UserError({path + "/" + shard, "is missing",
+                                 str(index_name, " has ", count, " tensors in it"),
+                                 "get the folder again from where it came from"});
             reader.add(file, &shards, shard);
         }
         for (const auto& [name, shard] : shards)
             if (!reader.files_.contains(name))
-                throw UserError({path + "/" + shard, "has no tensor " + in_quotes(name), str(index_name, " has it there"), "get the folder again from where it came from"});
+                throw UserError({path + "/" + shard, "has no tensor " + in_quotes(name),
+                                 str(index_name, " has it there"),
+                                 "get the folder again from where it came from"});
     } else if (const std::string file = file_in_folder(path, "model.safetensors"); !file.empty()) {
         reader.add(file, nullptr, "");
     } else {
-        throw UserError({path, str("has neither model.safetensors nor ", index_name), "", "name a folder that save_pretrained of transformers has written, in safetensors"});
+        throw UserError({path, str("has neither model.safetensors nor ", index_name), "",
+                         "name a folder that save_pretrained of transformers has written, in safetensors"});
     }
-    std::sort(reader.tensors_.begin(), reader.tensors_.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::sort(reader.tensors_.begin(), reader.tensors_.end(),
+              [](const auto& a, const auto& b) { return a.name < b.name; });
     return reader;
 }
 
-void SafetensorsReader::add(const std::string& path, const std::map<std::string, std::string>* names, const std::string& shard)
+void SafetensorsReader::add(const std::string& path, const std::map<std::string, std::string>* names,
+                            const std::string& shard)
 {
     SafetensorsHeader header = read_header(path);
     const auto file = std::make_shared<const File>(File{path, header.data_begin});
@@ -149,8 +167,10 @@ void SafetensorsReader::add(const std::string& path, const std::map<std::string,
         if (names) {
             const auto place = names->find(tensor.name);
             if (place == names->end() || place->second != shard)
-                throw UserError({path, "has a tensor " + in_quotes(tensor.name), str(index_name, " has it ", place == names->end() ? "nowhere" : "in " + place->second),
-                                 "get the folder again from where it came from"});
+                throw UserError(
+                    {path, "has a tensor " + in_quotes(tensor.name),
+                     str(index_name, " has it ", place == names->end() ? "nowhere" : "in " + place->second),
+                     "get the folder again from where it came from"});
         }
         files_[tensor.name] = file;
         tensors_.push_back(std::move(tensor));
@@ -159,7 +179,9 @@ void SafetensorsReader::add(const std::string& path, const std::map<std::string,
 
 const SafetensorsEntry* SafetensorsReader::find(const std::string& name) const
 {
-    const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name, [](const SafetensorsEntry& a, const std::string& b) { return a.name < b; });
+    const auto at =
+        std::lower_bound(tensors_.begin(), tensors_.end(), name,
+                         [](const SafetensorsEntry& a, const std::string& b) { return a.name < b; });
     return at == tensors_.end() || at->name != name ? nullptr : &*at;
 }
 
@@ -174,7 +196,8 @@ Bytes SafetensorsReader::bytes() const
 void SafetensorsReader::read(const SafetensorsEntry& tensor, Bytes begin, std::span<std::byte> to) const
 {
     const auto size = static_cast<Bytes>(to.size());
-    TRV_CHECK(begin >= 0 && begin <= tensor.bytes && size <= tensor.bytes - begin, tensor.name, " has ", tensor.bytes, " bytes");
+    TRV_CHECK(begin >= 0 && begin <= tensor.bytes && size <= tensor.bytes - begin, tensor.name, " has ",
+              tensor.bytes, " bytes");
     const File& file = *files_.at(tensor.name);
     read_at(file.path, file.data_begin + tensor.begin + begin, to);
 }
@@ -188,9 +211,12 @@ void SafetensorsReader::read(const SafetensorsEntry& tensor, i64 first, std::spa
     else if (tensor.type == "F16")
         read_widened<std::uint16_t>(*this, tensor, first, to, from_half);
     else if (tensor.type == "F64")
-        read_widened<double>(*this, tensor, first, to, [](double value) { return static_cast<float>(value); });
+        read_widened<double>(*this, tensor, first, to,
+                             [](double value) { return static_cast<float>(value); });
     else
-        throw UserError({files_.at(tensor.name)->path, str("tensor ", in_quotes(tensor.name), " is of type ", tensor.type), "F32, BF16, F16 and F64 can be read",
+        throw UserError({files_.at(tensor.name)->path,
+                         str("tensor ", in_quotes(tensor.name), " is of type ", tensor.type),
+                         "F32, BF16, F16 and F64 can be read",
                          "use a form of the model that is not quantised"});
 }
 

@@ -8,7 +8,9 @@
 
 namespace trivium {
 
-SafetensorsWriter::SafetensorsWriter(std::string folder, std::vector<SafetensorsEntry> tensors, Bytes shard_bytes) : folder_(std::move(folder))
+SafetensorsWriter::SafetensorsWriter(std::string folder, std::vector<SafetensorsEntry> tensors,
+                                     Bytes shard_bytes)
+    : folder_(std::move(folder))
 {
     TRV_CHECK(shard_bytes > 0, "a shard of ", shard_bytes, " bytes");
     Bytes in_shard = 0;
@@ -46,7 +48,8 @@ void SafetensorsWriter::open_next()
             return;
         Shard& shard = shards_[next_shard_++];
         file_ = std::make_unique<FileWriter>(folder_ + "/" + shard.name);
-        const std::string header = print_safetensors_header(shard.tensors, {{"format", "pt"}}); // transformers asks for it
+        const std::string header =
+            print_safetensors_header(shard.tensors, {{"format", "pt"}}); // transformers asks for it
         file_->write(header.data(), static_cast<Bytes>(header.size()));
         tensor_ = 0;
         left_ = element_count(shard.tensors[0].shape);
@@ -58,7 +61,8 @@ void SafetensorsWriter::write(std::span<const float> values)
     std::vector<bf16> narrow;
     while (!values.empty()) {
         TRV_CHECK(file_, "more values than the tensors have");
-        const auto count = std::min<std::size_t>({values.size(), static_cast<std::size_t>(left_), std::size_t{1} << 18});
+        const auto count =
+            std::min<std::size_t>({values.size(), static_cast<std::size_t>(left_), std::size_t{1} << 18});
         if (shards_[next_shard_ - 1].tensors[tensor_].type == "F32") {
             file_->write(values.data(), static_cast<Bytes>(count * sizeof(float)));
         } else {

@@ -46,7 +46,8 @@ std::vector<std::size_t> character_bounds(std::string_view text)
 /// Pieces that a text may be made of, by what they spell.
 using Spelled = std::unordered_map<std::string_view, float>;
 
-/// The last merge that SentencePiece makes where the whole text is this piece: at which byte; 0 where it does not make it.
+/// The last merge that SentencePiece makes where the whole text is this piece: at which byte; 0 where it does
+/// not make it.
 std::size_t last_merge(std::string_view piece, const Spelled& scores)
 {
     std::vector<std::size_t> bounds = character_bounds(piece); // of the symbols
@@ -67,9 +68,9 @@ std::size_t last_merge(std::string_view piece, const Spelled& scores)
     return bounds.size() == 3 ? bounds[1] : 0;
 }
 
-/// All pairs that make a piece, the first merge of SentencePiece first. It merges by the piece alone, and of two places
-/// for one piece takes the left one; here pairs have ranks, so the pair that it takes in the piece itself comes first,
-/// then those whose left part is longer.
+/// All pairs that make a piece, the first merge of SentencePiece first. It merges by the piece alone, and of
+/// two places for one piece takes the left one; here pairs have ranks, so the pair that it takes in the piece
+/// itself comes first, then those whose left part is longer.
 OrderedJson merges_of(const std::vector<std::string_view>& by_score, const Spelled& scores)
 {
     OrderedJson merges = OrderedJson::array();
@@ -90,7 +91,8 @@ OrderedJson merges_of(const std::vector<std::string_view>& by_score, const Spell
 }
 
 /// Why the model has no such form, or "".
-std::string obstacle(const SentencePieceModel& model, const std::vector<std::string>& pieces, const Spelled& scores)
+std::string obstacle(const SentencePieceModel& model, const std::vector<std::string>& pieces,
+                     const Spelled& scores)
 {
     if (!model.is_bpe)
         return "its pieces were not made by byte-pair encoding";
@@ -102,13 +104,15 @@ std::string obstacle(const SentencePieceModel& model, const std::vector<std::str
         const Kind kind = model.pieces[id].kind;
         if (pieces[id].size() > longest_piece || first_invalid_utf8(pieces[id]) >= 0)
             return "it has a piece that is very long, or not UTF-8";
-        if (kind == Kind::unused || (kind == Kind::user_defined && (model.add_dummy_prefix || model.remove_extra_whitespaces)))
+        if (kind == Kind::unused ||
+            (kind == Kind::user_defined && (model.add_dummy_prefix || model.remove_extra_whitespaces)))
             return "it has pieces that are unused, or defined by its user";
         if (kind != Kind::normal)
             continue;
         const std::vector<std::size_t> bounds = character_bounds(pieces[id]);
         for (std::size_t i = 1; i < bounds.size(); ++i)
-            if (!scores.contains(std::string_view(pieces[id]).substr(bounds[i - 1], bounds[i] - bounds[i - 1])))
+            if (!scores.contains(
+                    std::string_view(pieces[id]).substr(bounds[i - 1], bounds[i] - bounds[i - 1])))
                 return "it has a piece with a character that is not a piece";
         if (bounds.size() > 2) {
             of_merges.insert(model.pieces[id].score);
@@ -129,7 +133,8 @@ OrderedJson normalizer_of(const SentencePieceModel& model, bool every_byte)
         replace("Regex", "\\A +", "");
         replace("Regex", " {2,}", " ");
     }
-    if (model.add_dummy_prefix || !every_byte) // of these Tokenizer::encode takes U+2581 for a space, as SentencePiece does
+    if (model.add_dummy_prefix ||
+        !every_byte) // of these Tokenizer::encode takes U+2581 for a space, as SentencePiece does
         replace("String", space_mark, " ");
     if (model.remove_extra_whitespaces)
         replace("Regex", " +\\z", "");
@@ -149,16 +154,22 @@ OrderedJson decoder_of(const SentencePieceModel& model)
 /// The token `text` before each text.
 OrderedJson post_processor_of(const std::string& text, i64 id)
 {
-    const auto special = [&](int type) { return OrderedJson{{"SpecialToken", {{"id", text}, {"type_id", type}}}}; };
-    const auto sequence = [&](const char* name, int type) { return OrderedJson{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
-    return {{"type", "TemplateProcessing"}, {"single", OrderedJson::array({special(0), sequence("A", 0)})},
+    const auto special = [&](int type) {
+        return OrderedJson{{"SpecialToken", {{"id", text}, {"type_id", type}}}};
+    };
+    const auto sequence = [&](const char* name, int type) {
+        return OrderedJson{{"Sequence", {{"id", name}, {"type_id", type}}}};
+    };
+    return {{"type", "TemplateProcessing"},
+            {"single", OrderedJson::array({special(0), sequence("A", 0)})},
             {"pair", OrderedJson::array({special(0), sequence("A", 0), special(1), sequence("B", 1)})},
             {"special_tokens", {{text, {{"id", text}, {"ids", {id}}, {"tokens", {text}}}}}}};
 }
 
 OrderedJson added_token(const std::string& text, i64 id, bool special)
 {
-    return {{"id", id}, {"content", text}, {"single_word", false}, {"lstrip", false}, {"rstrip", false}, {"normalized", false}, {"special", special}};
+    return {{"id", id},        {"content", text},     {"single_word", false}, {"lstrip", false},
+            {"rstrip", false}, {"normalized", false}, {"special", special}};
 }
 
 } // namespace
@@ -168,17 +179,21 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
     std::vector<std::string> pieces;
     i64 bytes = 0;
     for (const SentencePieceModel::Piece& piece : model.pieces) {
-        pieces.push_back(piece.kind == Kind::normal || piece.kind == Kind::user_defined ? with_spaces(piece.text) : piece.text);
+        pieces.push_back(piece.kind == Kind::normal || piece.kind == Kind::user_defined
+                             ? with_spaces(piece.text)
+                             : piece.text);
         bytes += piece.kind == Kind::byte ? 1 : 0;
     }
     Spelled scores;
     std::vector<std::string_view> by_score;
     for (std::size_t id = 0; id < pieces.size(); ++id)
-        if (model.pieces[id].kind == Kind::normal && scores.emplace(pieces[id], model.pieces[id].score).second)
+        if (model.pieces[id].kind == Kind::normal &&
+            scores.emplace(pieces[id], model.pieces[id].score).second)
             by_score.push_back(pieces[id]);
     if (const std::string why = obstacle(model, pieces, scores); !why.empty())
         return {"", why};
-    std::stable_sort(by_score.begin(), by_score.end(), [&](std::string_view a, std::string_view b) { return scores.at(a) > scores.at(b); });
+    std::stable_sort(by_score.begin(), by_score.end(),
+                     [&](std::string_view a, std::string_view b) { return scores.at(a) > scores.at(b); });
 
     OrderedJson added = OrderedJson::array(), unknown;
     std::set<std::string_view> texts;
@@ -191,13 +206,21 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
         if (kind == Kind::unknown || kind == Kind::control || kind == Kind::user_defined)
             added.push_back(added_token(pieces[id], static_cast<i64>(id), kind != Kind::user_defined));
     }
-    OrderedJson file{{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
+    OrderedJson file{
+        {"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}, {"added_tokens", added}};
     file["normalizer"] = normalizer_of(model, bytes == 256);
     file["pre_tokenizer"] = nullptr;
-    file["post_processor"] = first < 0 ? OrderedJson() : post_processor_of(pieces.at(static_cast<std::size_t>(first)), first);
+    file["post_processor"] =
+        first < 0 ? OrderedJson() : post_processor_of(pieces.at(static_cast<std::size_t>(first)), first);
     file["decoder"] = decoder_of(model);
-    OrderedJson bpe{{"type", "BPE"}, {"dropout", nullptr}, {"unk_token", unknown}, {"continuing_subword_prefix", nullptr}, {"end_of_word_suffix", nullptr},
-             {"fuse_unk", true}, {"byte_fallback", bytes > 0}, {"ignore_merges", false}};
+    OrderedJson bpe{{"type", "BPE"},
+                    {"dropout", nullptr},
+                    {"unk_token", unknown},
+                    {"continuing_subword_prefix", nullptr},
+                    {"end_of_word_suffix", nullptr},
+                    {"fuse_unk", true},
+                    {"byte_fallback", bytes > 0},
+                    {"ignore_merges", false}};
     std::string text = file.dump(1);
     text.resize(text.size() - 2); // "\n}"
     std::string inner = bpe.dump(1);
@@ -206,7 +229,8 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
     std::string words;
     for (std::size_t id = 0; id < pieces.size(); ++id)
         words += (id == 0 ? "" : ",\n") + nlohmann::json(pieces[id]).dump() + ": " + std::to_string(id);
-    text += ",\n \"model\": " + inner + ",\n \"vocab\": {\n" + words + "\n },\n \"merges\": " + merges_of(by_score, scores).dump() + "\n}\n}\n";
+    text += ",\n \"model\": " + inner + ",\n \"vocab\": {\n" + words +
+            "\n },\n \"merges\": " + merges_of(by_score, scores).dump() + "\n}\n}\n";
     return {text, ""};
 }
 

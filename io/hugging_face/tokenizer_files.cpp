@@ -13,7 +13,8 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// A class of transformers that takes tokenizer.json as it stands; those named after models make their own rules.
+/// A class of transformers that takes tokenizer.json as it stands; those named after models make their own
+/// rules.
 constexpr const char* plain_class = "PreTrainedTokenizerFast";
 
 /// How the tokenizer spells an id; "" where that is unknown.
@@ -36,10 +37,12 @@ SpellId spelling_of(const std::string& text)
 std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq)
 {
     OrderedJson config{{"tokenizer_class", plain_class}};
-    for (const auto& [key, id] : {std::pair<const char*, i64>{"bos_token", tokenizer.bos()}, {"eos_token", tokenizer.eos()}})
+    for (const auto& [key, id] :
+         {std::pair<const char*, i64>{"bos_token", tokenizer.bos()}, {"eos_token", tokenizer.eos()}})
         if (const std::string text = spell(id); !text.empty())
             config[key] = text;
-    config.update({{"clean_up_tokenization_spaces", false}, {"model_max_length", seq}, {"split_special_tokens", true}});
+    config.update(
+        {{"clean_up_tokenization_spaces", false}, {"model_max_length", seq}, {"split_special_tokens", true}});
     return config.dump(2) + "\n";
 }
 
@@ -47,7 +50,8 @@ std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq
 std::string adapted_config(const std::string& imported)
 {
     OrderedJson config = OrderedJson::parse(imported);
-    for (const char* key : {"auto_map", "legacy", "sp_model_kwargs", "add_prefix_space", "vocab_file", "tokenizer_file"})
+    for (const char* key :
+         {"auto_map", "legacy", "sp_model_kwargs", "add_prefix_space", "vocab_file", "tokenizer_file"})
         config.erase(key);
     config["tokenizer_class"] = plain_class;
     return config.dump(2) + "\n";
@@ -65,14 +69,17 @@ bool begins_with_bos(const std::string& imported)
     return name != config.end() && name->is_string() && name->get<std::string>().starts_with("Llama");
 }
 
-TokenizerFiles of_pieces(const Tokenizer& tokenizer, const SentencePieceModel& model, const std::string& imported, i64 seq)
+TokenizerFiles of_pieces(const Tokenizer& tokenizer, const SentencePieceModel& model,
+                         const std::string& imported, i64 seq)
 {
-    const SentencePieceJson json = print_sentencepiece_json(model, begins_with_bos(imported) ? tokenizer.bos() : -1);
+    const SentencePieceJson json =
+        print_sentencepiece_json(model, begins_with_bos(imported) ? tokenizer.bos() : -1);
     TokenizerFiles result;
     result.problem = json.reason;
     if (!json.text.empty()) {
         result.files["tokenizer.json"] = json.text;
-        result.files["tokenizer_config.json"] = imported.empty() ? new_config(tokenizer, spelling_of(model), seq) : adapted_config(imported);
+        result.files["tokenizer_config.json"] =
+            imported.empty() ? new_config(tokenizer, spelling_of(model), seq) : adapted_config(imported);
     } else if (!imported.empty())
         result.files["tokenizer_config.json"] = imported;
     return result;
@@ -86,7 +93,10 @@ TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& im
     if (model == "bytes")
         return of_pieces(tokenizer, byte_pieces(), imported, seq);
     if (looks_like_tokenizer_json(model))
-        return {{{"tokenizer.json", model}, {"tokenizer_config.json", imported.empty() ? new_config(tokenizer, spelling_of(model), seq) : imported}}, ""};
+        return {{{"tokenizer.json", model},
+                 {"tokenizer_config.json",
+                  imported.empty() ? new_config(tokenizer, spelling_of(model), seq) : imported}},
+                ""};
     const SentencePieceModel pieces = parse_sentencepiece_model(model, tokenizer.name());
     TokenizerFiles result = of_pieces(tokenizer, pieces, imported, seq);
     result.files["tokenizer.model"] = model;

@@ -10,13 +10,14 @@ namespace trivium {
 using TextFiles = std::map<std::string, std::string>;
 
 struct TokenizerFiles {
-    TextFiles files;      ///< tokenizer.json, tokenizer.model, tokenizer_config.json
+    TextFiles files;     ///< tokenizer.json, tokenizer.model, tokenizer_config.json
     std::string problem; ///< why there is no tokenizer.json; empty: there is one
 };
 
-/// `AutoTokenizer` gives texts the same ids as `tokenizer` does. `imported`: the tokenizer_config.json of the folder that
-/// the tokenizer came from, which is kept apart from what names its class; empty where the tokenizer was made here, and
-/// then special tokens that a text spells stay text. `seq`: the longest sequence.
+/// `AutoTokenizer` gives texts the same ids as `tokenizer` does. `imported`: the tokenizer_config.json of the
+/// folder that the tokenizer came from, which is kept apart from what names its class; empty where the
+/// tokenizer was made here, and then special tokens that a text spells stay text. `seq`: the longest
+/// sequence.
 TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& imported, i64 seq);
 
 /// Whether a tokenizer.json is the one that stands for "bytes".

@@ -17,7 +17,8 @@ void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 f
     const i64 end = first + static_cast<i64>(to.size());
     for (i64 i = 0; i < rows; ++i) // to has source[i, j] at j * rows + i
         for (i64 j = first <= i ? 0 : ceil_div(first - i, rows); j * rows + i < end; ++j)
-            to[static_cast<std::size_t>(j * rows + i - first)] = source[static_cast<std::size_t>(i * columns + j)];
+            to[static_cast<std::size_t>(j * rows + i - first)] =
+                source[static_cast<std::size_t>(i * columns + j)];
 }
 
 std::string stored_name(const OurTensor& tensor) { return "param/" + tensor.name; }
@@ -31,9 +32,11 @@ i64 columns_of(const HuggingFaceTensor& tensor)
 }
 
 /// A row of each of ours after the other, a bounded number of rows at a time.
-void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader& from, const std::function<void(std::span<const float>)>& sink)
+void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+                         const std::function<void(std::span<const float>)>& sink)
 {
-    const i64 rows = tensor.ours[0].rows, columns = columns_of(tensor), band = std::max<i64>(1, at_once / columns);
+    const i64 rows = tensor.ours[0].rows, columns = columns_of(tensor),
+              band = std::max<i64>(1, at_once / columns);
     std::vector<float> theirs, part;
     for (i64 first = 0; first < rows; first += band) {
         const i64 count = std::min(band, rows - first);
@@ -41,9 +44,11 @@ void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader
         i64 column = 0;
         for (const OurTensor& ours : tensor.ours) {
             part.resize(static_cast<std::size_t>(count * ours.columns));
-            from.read(stored_name(ours), first * ours.columns, count * ours.columns, StoredType::f32, part.data());
+            from.read(stored_name(ours), first * ours.columns, count * ours.columns, StoredType::f32,
+                      part.data());
             for (i64 row = 0; row < count; ++row)
-                std::copy_n(part.begin() + row * ours.columns, ours.columns, theirs.begin() + row * columns + column);
+                std::copy_n(part.begin() + row * ours.columns, ours.columns,
+                            theirs.begin() + row * columns + column);
             column += ours.columns;
         }
         sink(theirs);
@@ -52,7 +57,8 @@ void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader
 
 } // namespace
 
-void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from, const std::function<void(std::span<const float>)>& sink)
+void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from,
+                   const std::function<void(std::span<const float>)>& sink)
 {
     const OurTensor& ours = tensor.ours[0];
     const i64 count = ours.rows * ours.columns;
@@ -67,7 +73,8 @@ void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from
         if (tensor.transposed)
             copy_transposed(whole, ours.rows, ours.columns, first, chunk);
         else
-            from.read(stored_name(ours), first, static_cast<i64>(chunk.size()), StoredType::f32, chunk.data());
+            from.read(stored_name(ours), first, static_cast<i64>(chunk.size()), StoredType::f32,
+                      chunk.data());
         sink(chunk);
     }
 }
@@ -98,13 +105,15 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
         const i64 last = first + static_cast<i64>(to.size()), band = std::max<i64>(1, at_once / columns);
         std::vector<float> rows;
         while (first < last) { // whole rows of theirs, of which ours is a part
-            const i64 row = first / ours.columns, count_of_rows = std::min(band, ceil_div(last, ours.columns) - row);
+            const i64 row = first / ours.columns,
+                      count_of_rows = std::min(band, ceil_div(last, ours.columns) - row);
             rows.resize(static_cast<std::size_t>(count_of_rows * columns));
             from.read(*entry, row * columns, std::span(rows));
             for (i64 i = row; i < row + count_of_rows; ++i) {
-                const i64 begin = std::max(first, i * ours.columns), end = std::min(last, (i + 1) * ours.columns);
-                std::copy_n(rows.begin() + (i - row) * columns + column + begin - i * ours.columns, end - begin,
-                            to.begin() + (begin - last) + static_cast<i64>(to.size()));
+                const i64 begin = std::max(first, i * ours.columns),
+                          end = std::min(last, (i + 1) * ours.columns);
+                std::copy_n(rows.begin() + (i - row) * columns + column + begin - i * ours.columns,
+                            end - begin, to.begin() + (begin - last) + static_cast<i64>(to.size()));
                 first = end;
             }
         }

@@ -40,7 +40,9 @@ void write_csv(const std::string& path, std::span<const NamedMetrics> runs)
                 names.push_back(column.name);
     replace_file(path, [&](const std::string& temporary) {
         FileWriter file(temporary);
-        const auto put = [&](const std::string& text) { file.write(text.data(), static_cast<Bytes>(text.size())); };
+        const auto put = [&](const std::string& text) {
+            file.write(text.data(), static_cast<Bytes>(text.size()));
+        };
         std::string header = runs.size() > 1 ? "run,step" : "step";
         for (const std::string& name : names)
             header += "," + quoted_if_needed(name);

@@ -1,9 +1,9 @@
-// TensorBoard's event files: TFRecord frames (length, its checksum, data, theirs) around protobuf messages, of which four
-// are needed. Their fields, from tensorboard/compat/proto/{event,summary}.proto:
+// TensorBoard's event files: TFRecord frames (length, its checksum, data, theirs) around protobuf messages,
+// of which four are needed. Their fields, from tensorboard/compat/proto/{event,summary}.proto:
 //   Event   { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
 //   Summary { repeated Value value = 1; }    Value { string tag = 1; float simple_value = 2; }
-#include "io/metrics/crc32c.hpp"
 #include "io/files/files.hpp"
+#include "io/metrics/crc32c.hpp"
 #include "io/metrics/metrics_export.hpp"
 
 #include <bit>
@@ -29,7 +29,10 @@ void put_varint(std::string& to, u64 value)
 
 enum class Wire { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-void put_key(std::string& to, int field, Wire wire) { put_varint(to, static_cast<u64>(field << 3 | static_cast<int>(wire))); }
+void put_key(std::string& to, int field, Wire wire)
+{
+    put_varint(to, static_cast<u64>(field << 3 | static_cast<int>(wire)));
+}
 
 void put_bytes(std::string& to, int field, const std::string& value)
 {
@@ -59,7 +62,8 @@ std::string framed(const std::string& data)
 {
     const auto put_checksum = [](std::string& to, std::string_view bytes) {
         const std::uint32_t crc = crc32c(bytes);
-        put_little_endian(to, std::rotr(crc, 15) + 0xa282ead8u); // "masked": a checksum of checksums stays a good one
+        put_little_endian(to, std::rotr(crc, 15) +
+                                  0xa282ead8u); // "masked": a checksum of checksums stays a good one
     };
     std::string frame;
     put_little_endian(frame, static_cast<std::uint64_t>(data.size()));
@@ -115,7 +119,8 @@ void write_event_file(const std::string& path, const MetricsTable& metrics)
 void write_event_files(const std::string& folder, std::span<const NamedMetrics> runs)
 {
     for (const NamedMetrics& run : runs)
-        write_event_file(folder + (runs.size() > 1 ? "/" + run.name : "") + "/events.out.tfevents.trivium", run.metrics);
+        write_event_file(folder + (runs.size() > 1 ? "/" + run.name : "") + "/events.out.tfevents.trivium",
+                         run.metrics);
 }
 
 } // namespace trivium

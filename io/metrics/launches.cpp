@@ -30,7 +30,12 @@ void append(const std::string& path, const Json& line)
 
 void append_end(const std::string& path, i64 number, int status, const std::string& reason, i64 step)
 {
-    append(path, {{"launch", number}, {"event", "end"}, {"time", time_now()}, {"status", status}, {"reason", reason}, {"step", step}});
+    append(path, {{"launch", number},
+                  {"event", "end"},
+                  {"time", time_now()},
+                  {"status", status},
+                  {"reason", reason},
+                  {"step", step}});
 }
 
 /// Adds what a line says.
@@ -85,10 +90,21 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
     make_folders(dir);
     const std::vector<Launch> before = read_launches(path_);
     if (std::filesystem::exists(path_))
-        if (const std::string content = read_file(path_, "list of launches", most_log_bytes); !content.empty() && content.back() != '\n') // torn by a kill
+        if (const std::string content = read_file(path_, "list of launches", most_log_bytes);
+            !content.empty() && content.back() != '\n') // torn by a kill
             LineWriter(path_).write("");
     number_ = before.empty() ? 1 : before.back().number + 1;
-    append(path_, {{"launch", number_}, {"event", "start"}, {"time", time_now()}, {"job", l.job}, {"restart", l.restart}, {"ranks", l.ranks}, {"nodes", l.nodes}, {"grid", l.grid}, {"step", l.from}, {"steps", l.steps}, {"model", l.model}});
+    append(path_, {{"launch", number_},
+                   {"event", "start"},
+                   {"time", time_now()},
+                   {"job", l.job},
+                   {"restart", l.restart},
+                   {"ranks", l.ranks},
+                   {"nodes", l.nodes},
+                   {"grid", l.grid},
+                   {"step", l.from},
+                   {"steps", l.steps},
+                   {"model", l.model}});
 }
 
 void LaunchLog::restored(i64 step)
@@ -97,7 +113,10 @@ void LaunchLog::restored(i64 step)
     append(path_, {{"launch", number_}, {"event", "restored"}, {"time", time_now()}, {"step", step}});
 }
 
-void LaunchLog::end(int status, const std::string& reason, i64 step) { append_end(path_, number_, status, reason, step); }
+void LaunchLog::end(int status, const std::string& reason, i64 step)
+{
+    append_end(path_, number_, status, reason, step);
+}
 
 void end_last_launch(const std::string& dir, int status, const std::string& reason)
 {
@@ -106,13 +125,17 @@ void end_last_launch(const std::string& dir, int status, const std::string& reas
         append_end(dir + "/launches.jsonl", launches.back().number, status, reason, -1);
 }
 
-bool was_told_to_stop(const Launch& l) { return l.status == 75 && l.reason.starts_with("signal ") && l.reason.find("time") == std::string::npos; }
+bool was_told_to_stop(const Launch& l)
+{
+    return l.status == 75 && l.reason.starts_with("signal ") && l.reason.find("time") == std::string::npos;
+}
 
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit)
 {
     const i64 stops = 10; // orderly ones weigh as much as one other, so that not even they go on for ever
     i64 weight = 0;
-    for (auto l = launches.rbegin(); l != launches.rend() && weight < stops * limit && l->job == job && l->from >= step; ++l)
+    for (auto l = launches.rbegin();
+         l != launches.rend() && weight < stops * limit && l->job == job && l->from >= step; ++l)
         weight += was_told_to_stop(*l) ? 1 : stops;
     return limit > 0 && weight >= stops * limit;
 }

@@ -34,7 +34,8 @@ std::string line_of(const MetricsRecord& record)
     return line.dump();
 }
 
-/// Discarded where it is no JSON, or longer than any line that runs write: each key is compared with those before.
+/// Discarded where it is no JSON, or longer than any line that runs write: each key is compared with those
+/// before.
 Json parse_line(const std::string& line)
 {
     constexpr std::size_t most = std::size_t{64} << 10;
@@ -51,11 +52,12 @@ bool is_record(const Json& line)
 std::pair<std::string, std::string> divide(const std::string& path, i64 last)
 {
     std::string kept, other;
-    for_each_line(read_file(path, "metrics file", most_log_bytes), [&](const std::string& line, bool complete) {
-        const Json record = parse_line(line);
-        const bool keep = complete && is_record(record) && record["step"].get<i64>() <= last;
-        (keep ? kept : other) += line + "\n";
-    });
+    for_each_line(read_file(path, "metrics file", most_log_bytes),
+                  [&](const std::string& line, bool complete) {
+                      const Json record = parse_line(line);
+                      const bool keep = complete && is_record(record) && record["step"].get<i64>() <= last;
+                      (keep ? kept : other) += line + "\n";
+                  });
     return {kept, other};
 }
 
@@ -67,8 +69,10 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
     auto [kept, superseded] = divide(path, resume_step);
     if (superseded.empty())
         return;
-    // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere. The next start sees that.
-    if (!std::filesystem::exists(side_path) || !read_file(side_path, "metrics file", most_log_bytes).ends_with(superseded)) {
+    // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere. The
+    // next start sees that.
+    if (!std::filesystem::exists(side_path) ||
+        !read_file(side_path, "metrics file", most_log_bytes).ends_with(superseded)) {
         superseded.pop_back(); // the writer ends the line
         LineWriter(side_path).write(superseded);
     }
@@ -140,7 +144,10 @@ void MetricsWriter::replace_last(const MetricsRecord& record)
     lines_.emplace(file);
 }
 
-void copy_metrics(const std::string& from, const std::string& to, i64 last) { write_file(to, divide(from, last).first); }
+void copy_metrics(const std::string& from, const std::string& to, i64 last)
+{
+    write_file(to, divide(from, last).first);
+}
 
 std::string metrics_file(const std::string& path)
 {
@@ -153,29 +160,31 @@ void visit_metrics(const std::string& path, const std::function<void(const Metri
     const bool superseded = std::filesystem::path(file).filename() == "metrics.superseded.jsonl";
     i64 number = 0;
     MetricsRecord record;
-    for_each_line(read_file(file, "metrics file", most_log_bytes), [&](const std::string& line, bool complete) {
-        ++number;
-        const Json object = parse_line(line);
-        if (!is_record(object)) {
-            if (!complete || superseded) // the run still writes it, or was killed doing so
-                return;
-            throw UserError({str(file, ":", number), "is no record of a step", "a line is a JSON object with a whole number \"step\"",
-                             "remove the line, or give a metrics.jsonl that `trivium train` wrote"});
-        }
-        record.step = object["step"].get<i64>();
-        record.values.clear();
-        for (const auto& [name, value] : object.items()) {
-            if (name == "step")
-                continue;
-            if (value.is_number())
-                record.set(name, value.get<double>());
-            else if (value.is_boolean())
-                record.set(name, value.get<bool>() ? 1 : 0);
-            else if (value.is_null())
-                record.set(name, std::numeric_limits<double>::quiet_NaN());
-        }
-        visit(record);
-    });
+    for_each_line(
+        read_file(file, "metrics file", most_log_bytes), [&](const std::string& line, bool complete) {
+            ++number;
+            const Json object = parse_line(line);
+            if (!is_record(object)) {
+                if (!complete || superseded) // the run still writes it, or was killed doing so
+                    return;
+                throw UserError({str(file, ":", number), "is no record of a step",
+                                 "a line is a JSON object with a whole number \"step\"",
+                                 "remove the line, or give a metrics.jsonl that `trivium train` wrote"});
+            }
+            record.step = object["step"].get<i64>();
+            record.values.clear();
+            for (const auto& [name, value] : object.items()) {
+                if (name == "step")
+                    continue;
+                if (value.is_number())
+                    record.set(name, value.get<double>());
+                else if (value.is_boolean())
+                    record.set(name, value.get<bool>() ? 1 : 0);
+                else if (value.is_null())
+                    record.set(name, std::numeric_limits<double>::quiet_NaN());
+            }
+            visit(record);
+        });
 }
 
 std::vector<MetricsRecord> read_metrics(const std::string& path)

@@ -26,8 +26,8 @@ struct MetricsRecord {
 /// Appends to dir/metrics.jsonl, one write() a line, so that lines of a killed run are whole.
 class MetricsWriter {
 public:
-    /// Makes `dir`. Lines past `resume_step`, and a torn last one, move to dir/metrics.superseded.jsonl. The first
-    /// record after a resume (resume_step > 0) gets "restarted_at": resume_step. IoError.
+    /// Makes `dir`. Lines past `resume_step`, and a torn last one, move to dir/metrics.superseded.jsonl. The
+    /// first record after a resume (resume_step > 0) gets "restarted_at": resume_step. IoError.
     MetricsWriter(const std::string& dir, i64 resume_step);
 
     /// Whole numbers are written as such; what is not finite as null. IoError.
@@ -53,9 +53,9 @@ void copy_metrics(const std::string& from, const std::string& to, i64 last);
 /// The metrics.jsonl itself, given the folder that has it.
 std::string metrics_file(const std::string& path);
 
-/// Calls visit for each record of a metrics.jsonl (or of dir/metrics.jsonl, given the folder). A torn last line is left
-/// out, in a metrics.superseded.jsonl any. Values other than numbers, booleans and null are left out; null is NaN.
-/// UserError: missing file, bad line (file:line).
+/// Calls visit for each record of a metrics.jsonl (or of dir/metrics.jsonl, given the folder). A torn last
+/// line is left out, in a metrics.superseded.jsonl any. Values other than numbers, booleans and null are left
+/// out; null is NaN. UserError: missing file, bad line (file:line).
 void visit_metrics(const std::string& path, const std::function<void(const MetricsRecord&)>& visit);
 
 /// All of them at once. Errors as visit_metrics.

@@ -14,19 +14,23 @@ constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 /// The column of this name; a new one has nothing for the `records` before.
 MetricsColumn& column_of(MetricsTable& table, const std::string& name, std::size_t guess, std::size_t records)
 {
-    if (guess < table.columns.size() && table.columns[guess].name == name) // nearly always: lines have the same keys
+    if (guess < table.columns.size() &&
+        table.columns[guess].name == name) // nearly always: lines have the same keys
         return table.columns[guess];
-    const auto found = std::find_if(table.columns.begin(), table.columns.end(), [&](const MetricsColumn& c) { return c.name == name; });
+    const auto found = std::find_if(table.columns.begin(), table.columns.end(),
+                                    [&](const MetricsColumn& c) { return c.name == name; });
     if (found != table.columns.end())
         return *found;
-    return table.columns.emplace_back(MetricsColumn{name, std::vector<double>(records, absent), std::vector<bool>(records, false)});
+    return table.columns.emplace_back(
+        MetricsColumn{name, std::vector<double>(records, absent), std::vector<bool>(records, false)});
 }
 
 } // namespace
 
 const MetricsColumn* MetricsTable::find(const std::string& name) const
 {
-    const auto found = std::find_if(columns.begin(), columns.end(), [&](const MetricsColumn& c) { return c.name == name; });
+    const auto found =
+        std::find_if(columns.begin(), columns.end(), [&](const MetricsColumn& c) { return c.name == name; });
     return found == columns.end() ? nullptr : &*found;
 }
 

@@ -18,7 +18,10 @@ struct MetricsColumn {
 /// The values of a key that may stand in no record at all.
 struct MetricsValues {
     const MetricsColumn* column = nullptr;
-    double operator[](std::size_t record) const { return column ? column->values[record] : std::numeric_limits<double>::quiet_NaN(); }
+    double operator[](std::size_t record) const
+    {
+        return column ? column->values[record] : std::numeric_limits<double>::quiet_NaN();
+    }
 };
 
 struct MetricsTable {

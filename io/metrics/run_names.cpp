@@ -25,7 +25,8 @@ std::vector<std::string> run_names(std::span<const std::string> paths)
             throw UserError({path, "is named twice", "", "name each run once"});
     }
     const auto all_share = [&](auto part) {
-        return std::all_of(parts.begin(), parts.end(), [&](const auto& p) { return p.size() > 1 && part(p) == part(parts[0]); });
+        return std::all_of(parts.begin(), parts.end(),
+                           [&](const auto& p) { return p.size() > 1 && part(p) == part(parts[0]); });
     };
     while (all_share([](const auto& p) { return p.back(); }))
         for (auto& p : parts)

@@ -36,7 +36,11 @@ std::string tick_label(double value, double tick)
     if (value == 0)
         return "0";
     if (tick < 1e-4 && std::abs(value) < 1e-2) {
-        std::snprintf(text, sizeof text, "%.*e", std::clamp(static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9) - std::floor(std::log10(tick) + 1e-9)), 0, 6), value);
+        std::snprintf(text, sizeof text, "%.*e",
+                      std::clamp(static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9) -
+                                                  std::floor(std::log10(tick) + 1e-9)),
+                                 0, 6),
+                      value);
         return text;
     }
     double unit = 1;

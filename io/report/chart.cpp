@@ -39,7 +39,8 @@ Axis vertical_axis(const Chart& chart)
         for (const ChartPoint& p : series.points)
             values.push_back(p.y);
         std::sort(values.begin(), values.end());
-        const double part = series.form == Form::raw ? 0.002 : 0, last = static_cast<double>(values.size() - 1);
+        const double part = series.form == Form::raw ? 0.002 : 0,
+                     last = static_cast<double>(values.size() - 1);
         widen(values[static_cast<std::size_t>(part * last)]);
         widen(values[static_cast<std::size_t>(std::ceil((1 - part) * last))]);
         if (!chart.from_zero) // a loss falls from its first value
@@ -76,15 +77,17 @@ Axis horizontal_axis(const Chart& chart)
 class Plot {
 public:
     explicit Plot(const Chart& chart)
-        : chart_(chart), x_(horizontal_axis(chart)), y_(vertical_axis(chart)), left_(chart.y_label.empty() ? 50 : 64),
-          right_(chart.width - 20), top_(chart.title.empty() ? 26 : 44), bottom_(chart.height - (chart.x_label.empty() ? 28 : 48))
+        : chart_(chart), x_(horizontal_axis(chart)), y_(vertical_axis(chart)),
+          left_(chart.y_label.empty() ? 50 : 64), right_(chart.width - 20),
+          top_(chart.title.empty() ? 26 : 44), bottom_(chart.height - (chart.x_label.empty() ? 28 : 48))
     {
     }
 
     double place_x(double x) const { return left_ + (x - x_.low) / (x_.high - x_.low) * (right_ - left_); }
     double place_y(double y) const
     {
-        const double share = std::clamp((y - y_.low) / (y_.high - y_.low), 0.0, 1.0); // spikes past the axis stay at its edge
+        const double share =
+            std::clamp((y - y_.low) / (y_.high - y_.low), 0.0, 1.0); // spikes past the axis stay at its edge
         return bottom_ - share * (bottom_ - top_);
     }
 
@@ -93,21 +96,26 @@ public:
         for (double y = y_.low; y <= y_.high + y_.tick / 2; y += y_.tick) {
             const double at = place_y(y);
             line("grid", left_, right_, at, at);
-            text("tick", left_ - 8, at, tick_label(std::abs(y) < y_.tick / 2 ? 0 : y, y_.tick), " dy=\"0.35em\" text-anchor=\"end\"");
+            text("tick", left_ - 8, at, tick_label(std::abs(y) < y_.tick / 2 ? 0 : y, y_.tick),
+                 " dy=\"0.35em\" text-anchor=\"end\"");
         }
-        for (double x = std::ceil(x_.low / x_.tick - 1e-9) * x_.tick; x <= x_.high + 1e-9 * std::abs(x_.high); x += x_.tick) {
+        for (double x = std::ceil(x_.low / x_.tick - 1e-9) * x_.tick; x <= x_.high + 1e-9 * std::abs(x_.high);
+             x += x_.tick) {
             const double at = place_x(x);
             line("axis", at, at, bottom_, bottom_ + 5);
-            text("tick", at, bottom_ + 19, tick_label(std::abs(x) < x_.tick / 2 ? 0 : x, x_.tick), " text-anchor=\"middle\"");
+            text("tick", at, bottom_ + 19, tick_label(std::abs(x) < x_.tick / 2 ? 0 : x, x_.tick),
+                 " text-anchor=\"middle\"");
         }
         line("axis", left_, right_, bottom_, bottom_);
         if (!chart_.title.empty())
             text("title", left_, 26, chart_.title);
         if (!chart_.x_label.empty())
-            text("label", (left_ + right_) / 2, chart_.height - 10, chart_.x_label, " text-anchor=\"middle\"");
+            text("label", (left_ + right_) / 2, chart_.height - 10, chart_.x_label,
+                 " text-anchor=\"middle\"");
         const std::string middle = number((top_ + bottom_) / 2);
         if (!chart_.y_label.empty())
-            text("label", 16, (top_ + bottom_) / 2, chart_.y_label, str(" text-anchor=\"middle\" transform=\"rotate(-90 16 ", middle, ")\""));
+            text("label", 16, (top_ + bottom_) / 2, chart_.y_label,
+                 str(" text-anchor=\"middle\" transform=\"rotate(-90 16 ", middle, ")\""));
     }
 
     void draw(const ChartSeries& series)
@@ -123,7 +131,8 @@ public:
         for (const ChartPoint& p : points)
             path += str(path.empty() ? "M" : "L", number(place_x(p.x)), ",", number(place_y(p.y)));
         if (!path.empty())
-            add(str("<path class=\"", series.form == Form::raw ? "raw " : "line ", colour, "\" d=\"", path, "\"/>"));
+            add(str("<path class=\"", series.form == Form::raw ? "raw " : "line ", colour, "\" d=\"", path,
+                    "\"/>"));
     }
 
     void mark(const ChartMark& mark)
@@ -137,8 +146,9 @@ public:
             return;
         before = at;
         const std::string colour = mark.colour < 0 ? "" : str(" c", mark.colour);
-        add(str("<line class=\"", restart ? "restart" : "skipped", colour, "\" x1=\"", number(at), "\" x2=\"", number(at), "\" y1=\"",
-                number(restart ? top_ : bottom_ - 8), "\" y2=\"", number(bottom_), "\"><title>", markup_text(mark.hint), "</title></line>"));
+        add(str("<line class=\"", restart ? "restart" : "skipped", colour, "\" x1=\"", number(at), "\" x2=\"",
+                number(at), "\" y1=\"", number(restart ? top_ : bottom_ - 8), "\" y2=\"", number(bottom_),
+                "\"><title>", markup_text(mark.hint), "</title></line>"));
         if (!mark.label.empty() && at >= label_end_ && at + width_of(mark.label) < right_) {
             text("tick", at + 4, top_ + 12, mark.label);
             label_end_ = at + width_of(mark.label) + 12;
@@ -150,20 +160,26 @@ public:
     {
         std::vector<Entry> entries;
         const auto known = [&](const std::string& name) {
-            return std::any_of(entries.begin(), entries.end(), [&](const Entry& e) { return e.text == name; });
+            return std::any_of(entries.begin(), entries.end(),
+                               [&](const Entry& e) { return e.text == name; });
         };
         for (const ChartSeries& series : chart_.series)
             if (!series.name.empty() && !series.points.empty() && !known(series.name))
-                entries.push_back({series.name, str("c", series.colour), series.form == Form::dots ? Entry::dot : Entry::line});
-        for (const auto& [kind, name] : {std::pair{ChartMark::Kind::restart, "restart"}, std::pair{ChartMark::Kind::skipped, "skipped step"}})
-            if (chart_.explains_marks && std::any_of(chart_.marks.begin(), chart_.marks.end(), [&, k = kind](const ChartMark& m) { return m.kind == k; }))
+                entries.push_back({series.name, str("c", series.colour),
+                                   series.form == Form::dots ? Entry::dot : Entry::line});
+        for (const auto& [kind, name] : {std::pair{ChartMark::Kind::restart, "restart"},
+                                         std::pair{ChartMark::Kind::skipped, "skipped step"}})
+            if (chart_.explains_marks &&
+                std::any_of(chart_.marks.begin(), chart_.marks.end(),
+                            [&, k = kind](const ChartMark& m) { return m.kind == k; }))
                 entries.push_back({name, name[0] == 'r' ? "restart" : "skipped", Entry::upright});
         double width = 0, widest = 0;
         for (const Entry& entry : entries) {
             width += 42 + width_of(entry.text);
             widest = std::max(widest, width_of(entry.text));
         }
-        if (const double room = right_ - left_ - 10 * static_cast<double>(chart_.title.size()); width <= room) {
+        if (const double room = right_ - left_ - 10 * static_cast<double>(chart_.title.size());
+            width <= room) {
             double x = right_ - width;
             for (const Entry& entry : entries) {
                 symbol(entry, x + 12, top_ - 14);
@@ -172,16 +188,18 @@ public:
             return;
         }
         const double x = right_ - widest - 52;
-        add(str("<rect class=\"legend\" x=\"", number(x), "\" y=\"", number(top_ + 4), "\" width=\"", number(widest + 48), "\" height=\"",
-                18 * entries.size() + 12, "\" rx=\"4\"/>"));
+        add(str("<rect class=\"legend\" x=\"", number(x), "\" y=\"", number(top_ + 4), "\" width=\"",
+                number(widest + 48), "\" height=\"", 18 * entries.size() + 12, "\" rx=\"4\"/>"));
         for (std::size_t i = 0; i < entries.size(); ++i)
             symbol(entries[i], x + 8, top_ + 20 + 18 * static_cast<double>(i));
     }
 
     std::string svg(const std::string& style) const
     {
-        return str("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"", markup_text(chart_.title), "\" width=\"", chart_.width, "\" height=\"", chart_.height,
-                   "\" viewBox=\"0 0 ", chart_.width, " ", chart_.height, "\">\n", style.empty() ? "" : "<style>" + style + "</style>\n",
+        return str("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" aria-label=\"",
+                   markup_text(chart_.title), "\" width=\"", chart_.width, "\" height=\"", chart_.height,
+                   "\" viewBox=\"0 0 ", chart_.width, " ", chart_.height, "\">\n",
+                   style.empty() ? "" : "<style>" + style + "</style>\n",
                    "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", body_, "</svg>\n");
     }
 
@@ -197,17 +215,21 @@ private:
 
     void line(const std::string& classes, double x1, double x2, double y1, double y2)
     {
-        add(str("<line class=\"", classes, "\" x1=\"", number(x1), "\" x2=\"", number(x2), "\" y1=\"", number(y1), "\" y2=\"", number(y2), "\"/>"));
+        add(str("<line class=\"", classes, "\" x1=\"", number(x1), "\" x2=\"", number(x2), "\" y1=\"",
+                number(y1), "\" y2=\"", number(y2), "\"/>"));
     }
 
-    void text(const char* classes, double x, double y, const std::string& content, const std::string& attributes = "")
+    void text(const char* classes, double x, double y, const std::string& content,
+              const std::string& attributes = "")
     {
-        add(str("<text class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y), "\"", attributes, ">", markup_text(content), "</text>"));
+        add(str("<text class=\"", classes, "\" x=\"", number(x), "\" y=\"", number(y), "\"", attributes, ">",
+                markup_text(content), "</text>"));
     }
 
     void dot(const std::string& colour, double x, double y, const std::string& hint)
     {
-        add(str("<circle class=\"dot ", colour, "\" cx=\"", number(x), "\" cy=\"", number(y), "\" r=\"3.5\"><title>", markup_text(hint), "</title></circle>"));
+        add(str("<circle class=\"dot ", colour, "\" cx=\"", number(x), "\" cy=\"", number(y),
+                "\" r=\"3.5\"><title>", markup_text(hint), "</title></circle>"));
     }
 
     void symbol(const Entry& entry, double x, double y)
@@ -228,8 +250,10 @@ private:
         Points result;
         for (auto begin = points.begin(); begin != points.end();) {
             const double column = column_of(*begin);
-            const auto end = std::find_if(begin, points.end(), [&](const ChartPoint& p) { return column_of(p) != column; });
-            auto [first, second] = std::minmax_element(begin, end, [](const ChartPoint& p, const ChartPoint& q) { return p.y < q.y; });
+            const auto end = std::find_if(begin, points.end(),
+                                          [&](const ChartPoint& p) { return column_of(p) != column; });
+            auto [first, second] = std::minmax_element(
+                begin, end, [](const ChartPoint& p, const ChartPoint& q) { return p.y < q.y; });
             if (second < first)
                 std::swap(first, second);
             result.push_back(*first);
@@ -253,26 +277,42 @@ private:
 const ChartPalette& light_palette()
 {
     // Lines that stay apart for colour-blind eyes (Okabe and Ito, 2008).
-    static const ChartPalette palette{"#ffffff", "#e6e8eb", "#6b7280", "#1f2937", "#565e6b", "#b91c1c",
-                                      {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"}};
+    static const ChartPalette palette{
+        "#ffffff",
+        "#e6e8eb",
+        "#6b7280",
+        "#1f2937",
+        "#565e6b",
+        "#b91c1c",
+        {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444"}};
     return palette;
 }
 
 const ChartPalette& dark_palette()
 {
-    static const ChartPalette palette{"#1b1f24", "#2f353d", "#8b949e", "#e6e9ed", "#a3abb5", "#ff7b72",
-                                      {"#58b0ea", "#ff9248", "#37c99b", "#e7a3cb", "#f2c14e", "#a5d8f7", "#c3c8ce"}};
+    static const ChartPalette palette{
+        "#1b1f24",
+        "#2f353d",
+        "#8b949e",
+        "#e6e9ed",
+        "#a3abb5",
+        "#ff7b72",
+        {"#58b0ea", "#ff9248", "#37c99b", "#e7a3cb", "#f2c14e", "#a5d8f7", "#c3c8ce"}};
     return palette;
 }
 
 std::string chart_style(const ChartPalette& palette)
 {
-    std::string css = str(".chart{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}.ground{fill:", palette.ground, "}.grid{stroke:",
-                          palette.grid, "}.axis{stroke:", palette.axis, "}.tick{font-size:12px;fill:", palette.faint, "}.label{font-size:13px;fill:",
-                          palette.faint, "}.title{font-size:15px;font-weight:600;fill:", palette.text, "}.legend{fill:", palette.ground,
-                          ";fill-opacity:.85;stroke:", palette.grid, "}.raw{fill:none;stroke-width:1;opacity:.3}.line{fill:none;stroke-width:2;"
-                          "stroke-linejoin:round}.dot{stroke-width:2;fill:", palette.ground, "}.restart{stroke:", palette.axis,
-                          ";stroke-width:1.2;stroke-dasharray:4 4}.skipped{stroke:", palette.warning, ";stroke-width:2}");
+    std::string css =
+        str(".chart{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}.ground{fill:",
+            palette.ground, "}.grid{stroke:", palette.grid, "}.axis{stroke:", palette.axis,
+            "}.tick{font-size:12px;fill:", palette.faint, "}.label{font-size:13px;fill:", palette.faint,
+            "}.title{font-size:15px;font-weight:600;fill:", palette.text, "}.legend{fill:", palette.ground,
+            ";fill-opacity:.85;stroke:", palette.grid,
+            "}.raw{fill:none;stroke-width:1;opacity:.3}.line{fill:none;stroke-width:2;"
+            "stroke-linejoin:round}.dot{stroke-width:2;fill:",
+            palette.ground, "}.restart{stroke:", palette.axis,
+            ";stroke-width:1.2;stroke-dasharray:4 4}.skipped{stroke:", palette.warning, ";stroke-width:2}");
     for (std::size_t i = 0; i < palette.lines.size(); ++i)
         css += str(".c", i, "{stroke:", palette.lines[i], "}");
     return css;
@@ -294,13 +334,15 @@ std::string chart_svg(const Chart& chart, const std::string& style)
 
 std::vector<ChartPoint> smoothed(std::vector<ChartPoint> points, std::size_t width)
 {
-    const auto size = static_cast<std::ptrdiff_t>(points.size()), half = static_cast<std::ptrdiff_t>(width / 2);
+    const auto size = static_cast<std::ptrdiff_t>(points.size()),
+               half = static_cast<std::ptrdiff_t>(width / 2);
     std::vector<double> sums(points.size() + 1, 0);
     for (std::size_t i = 0; i < points.size(); ++i)
         sums[i + 1] = sums[i] + points[i].y;
     for (std::ptrdiff_t i = 0; i < size; ++i) {
         // Symmetric at the steep start, where one side would bend the curve; cut off at the flat end.
-        const std::ptrdiff_t reach = std::min(half, i), begin = i - reach, end = std::min(size, i + reach + 1);
+        const std::ptrdiff_t reach = std::min(half, i), begin = i - reach,
+                             end = std::min(size, i + reach + 1);
         const double sum = sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
         points[static_cast<std::size_t>(i)].y = sum / static_cast<double>(end - begin);
     }

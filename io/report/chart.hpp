@@ -13,13 +13,14 @@ struct ChartPoint {
 
 struct ChartSeries {
     enum class Form {
-        raw,  ///< a thin faint line of values as they are; nearly all of them decide what the axis shows, spikes do not
+        raw,  ///< a thin faint line of values as they are; nearly all of them decide what the axis shows,
+              ///< spikes do not
         line, ///< a strong line
         dots,
     };
     Form form = Form::line;
-    int colour = 0;   ///< one of seven
-    std::string name; ///< in the legend, where it is not empty
+    int colour = 0;                 ///< one of seven
+    std::string name;               ///< in the legend, where it is not empty
     std::vector<ChartPoint> points; ///< finite, in the order of x
 };
 
@@ -54,8 +55,8 @@ const ChartPalette& dark_palette();
 /// CSS rules for the classes of a chart's elements.
 std::string chart_style(const ChartPalette& palette);
 
-/// One svg element; `style` is put inside, empty where the page has it. Of a long series each column of pixels keeps its
-/// least and its greatest value, so that spikes stay. \pre at least one point
+/// One svg element; `style` is put inside, empty where the page has it. Of a long series each column of
+/// pixels keeps its least and its greatest value, so that spikes stay. \pre at least one point
 std::string chart_svg(const Chart& chart, const std::string& style = "");
 
 /// Centred moving average over `width` points.

@@ -10,13 +10,18 @@ namespace trivium {
 
 namespace {
 
-std::string rank_text(double ranks) { return std::isfinite(ranks) ? str(static_cast<i64>(ranks), ranks == 1 ? " rank" : " ranks") : ""; }
+std::string rank_text(double ranks)
+{
+    return std::isfinite(ranks) ? str(static_cast<i64>(ranks), ranks == 1 ? " rank" : " ranks") : "";
+}
 
 void add_run(Chart& chart, const NamedMetrics& run, int colour, const LossCurveOptions& options)
 {
     const MetricsTable& m = run.metrics;
-    ChartSeries raw{ChartSeries::Form::raw, colour, "", {}}, valid{ChartSeries::Form::dots, colour, "validation", {}};
-    const MetricsValues xs = m.values(options.x), ys = m.values(options.y), valid_ys = m.values("valid_" + options.y);
+    ChartSeries raw{ChartSeries::Form::raw, colour, "", {}},
+        valid{ChartSeries::Form::dots, colour, "validation", {}};
+    const MetricsValues xs = m.values(options.x), ys = m.values(options.y),
+                        valid_ys = m.values("valid_" + options.y);
     const MetricsValues ranks_of = m.values("ranks"), restarted_at = m.values("restarted_at");
     double ranks_before = NAN;
     for (std::size_t i = 0; i < m.size(); ++i) {
@@ -30,10 +35,13 @@ void add_run(Chart& chart, const NamedMetrics& run, int colour, const LossCurveO
             valid.points.push_back({x, y});
         const bool first_of_many = std::isnan(ranks_before) && ranks > 1;
         if (std::isfinite(restarted_at[i]) || first_of_many)
-            chart.marks.push_back({ChartMark::Kind::restart, x, rank_text(ranks), first_of_many ? "start" : "restart", colour});
+            chart.marks.push_back(
+                {ChartMark::Kind::restart, x, rank_text(ranks), first_of_many ? "start" : "restart", colour});
         ranks_before = std::isfinite(ranks) ? ranks : ranks_before;
     }
-    ChartSeries line{ChartSeries::Form::line, colour, run.name, smoothed(raw.points, static_cast<std::size_t>(options.smoothing * static_cast<double>(raw.points.size())))};
+    ChartSeries line{ChartSeries::Form::line, colour, run.name,
+                     smoothed(raw.points, static_cast<std::size_t>(options.smoothing *
+                                                                   static_cast<double>(raw.points.size())))};
     if (options.smoothing > 0)
         chart.series.push_back(std::move(raw));
     chart.series.push_back(std::move(line));
@@ -53,9 +61,12 @@ std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOp
     const int colours = static_cast<int>(light_palette().lines.size());
     for (std::size_t i = 0; i < runs.size(); ++i)
         add_run(chart, runs[i], static_cast<int>(i) % colours, options);
-    if (std::all_of(chart.series.begin(), chart.series.end(), [](const ChartSeries& s) { return s.points.empty(); }))
-        throw UserError({"loss curve", str("there is nothing to draw: no record has a finite '", options.y, "' at a finite '", options.x, "'"), "",
-                         "name a metrics.jsonl of a run that made at least one step"});
+    if (std::all_of(chart.series.begin(), chart.series.end(),
+                    [](const ChartSeries& s) { return s.points.empty(); }))
+        throw UserError({"loss curve",
+                         str("there is nothing to draw: no record has a finite '", options.y,
+                             "' at a finite '", options.x, "'"),
+                         "", "name a metrics.jsonl of a run that made at least one step"});
     return chart_svg(chart, chart_style(light_palette()));
 }
 

@@ -9,7 +9,9 @@ namespace {
 /// Bytes of the character that `text` begins with; 0 where that is no UTF-8, or no character of XML 1.0.
 std::size_t character_length(std::string_view text)
 {
-    const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+    const auto byte = [&](std::size_t i) {
+        return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+    };
     const unsigned first = byte(0);
     if (first < 0x80)
         return (first >= 0x20 && first != 0x7f) || first == '\t' || first == '\n' ? 1 : 0;
@@ -21,7 +23,8 @@ std::size_t character_length(std::string_view text)
         code = code << 6 | (byte(i) & 0x3f);
     }
     const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-    const bool forbidden = (code >= 0xd800 && code < 0xe000) || code == 0xfffe || code == 0xffff || code > 0x10ffff;
+    const bool forbidden =
+        (code >= 0xd800 && code < 0xe000) || code == 0xfffe || code == 0xffff || code > 0x10ffff;
     return first > 0xf4 || overlong || forbidden || code < 0xa0 ? 0 : length;
 }
 

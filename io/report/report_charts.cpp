@@ -13,7 +13,8 @@ using Form = ChartSeries::Form;
 
 /// The finite values of a key, times `scale`, of the records that `wanted` takes.
 template <class Wanted>
-std::vector<ChartPoint> points_of(const MetricsTable& metrics, const std::string& name, double scale, Wanted&& wanted)
+std::vector<ChartPoint> points_of(const MetricsTable& metrics, const std::string& name, double scale,
+                                  Wanted&& wanted)
 {
     std::vector<ChartPoint> points;
     const MetricsValues values = metrics.values(name);
@@ -28,13 +29,15 @@ std::vector<ChartPoint> points_of(const MetricsTable& metrics, const std::string
     return points_of(metrics, name, scale, [](std::size_t) { return true; });
 }
 
-/// Of noisy values: as they are, and means over 2 % of the steps, without those that were skipped. With `by_launch`, no mean is
-/// taken over a restart, as what is measured may be another from there on.
-void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double scale, bool by_launch, const std::string& name = "")
+/// Of noisy values: as they are, and means over 2 % of the steps, without those that were skipped. With
+/// `by_launch`, no mean is taken over a restart, as what is measured may be another from there on.
+void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double scale, bool by_launch,
+               const std::string& name = "")
 {
     const MetricsTable& m = run.metrics;
     const MetricsValues skipped = m.values("skipped"), restarted = m.values("restarted_at");
-    const std::vector<ChartPoint> kept = points_of(m, key, scale, [&](std::size_t i) { return !(skipped[i] > 0); });
+    const std::vector<ChartPoint> kept =
+        points_of(m, key, scale, [&](std::size_t i) { return !(skipped[i] > 0); });
     std::vector<double> breaks; // where a launch begins
     for (std::size_t i = 0; by_launch && i < m.size(); ++i)
         if (std::isfinite(restarted[i]))
@@ -44,7 +47,10 @@ void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double
     for (auto begin = kept.begin(); begin != kept.end();) {
         while (next != breaks.end() && *next <= begin->x)
             ++next;
-        const auto end = next == breaks.end() ? kept.end() : std::find_if(begin, kept.end(), [&](const ChartPoint& p) { return p.x >= *next; });
+        const auto end =
+            next == breaks.end()
+                ? kept.end()
+                : std::find_if(begin, kept.end(), [&](const ChartPoint& p) { return p.x >= *next; });
         const std::vector<ChartPoint> part = smoothed({begin, end}, m.size() / 50);
         smooth.insert(smooth.end(), part.begin(), part.end());
         begin = end;
@@ -61,12 +67,14 @@ std::vector<ChartMark> marks_of(const RunFiles& run)
         const bool other_ranks = l.ranks > 0 && (i == 0 ? l.ranks > 1 : l.ranks != run.launches[i - 1].ranks);
         const std::string label = other_ranks ? str(l.ranks, l.ranks == 1 ? " rank" : " ranks") : "";
         if (i > 0)
-            marks.push_back({ChartMark::Kind::restart, static_cast<double>(l.from), label, str("launch ", l.number, " went on from step ", l.from)});
+            marks.push_back({ChartMark::Kind::restart, static_cast<double>(l.from), label,
+                             str("launch ", l.number, " went on from step ", l.from)});
     }
     const MetricsValues skipped = run.metrics.values("skipped");
     for (std::size_t i = 0; i < run.metrics.size(); ++i)
         if (skipped[i] > 0)
-            marks.push_back({ChartMark::Kind::skipped, static_cast<double>(run.metrics.steps[i]), "", str("step ", run.metrics.steps[i], " was skipped")});
+            marks.push_back({ChartMark::Kind::skipped, static_cast<double>(run.metrics.steps[i]), "",
+                             str("step ", run.metrics.steps[i], " was skipped")});
     return marks;
 }
 
@@ -117,7 +125,8 @@ std::vector<Chart> report_charts(const RunFiles& run)
     const auto [first, last] = std::minmax_element(m.steps.begin(), m.steps.end());
     const std::vector<ChartMark> marks = marks_of(run);
     for (Chart* chart : {&loss, &rate, &norm, &speed, &mfu, &time, &exposed, &saves, &memory}) {
-        if (std::all_of(chart->series.begin(), chart->series.end(), [](const ChartSeries& s) { return s.points.empty(); }))
+        if (std::all_of(chart->series.begin(), chart->series.end(),
+                        [](const ChartSeries& s) { return s.points.empty(); }))
             continue;
         chart->range = {static_cast<double>(*first), static_cast<double>(*last)};
         chart->marks = marks;

@@ -17,23 +17,40 @@ constexpr std::size_t most_rows = 200; ///< of a table; the last ones
 
 std::string page_style()
 {
-    return str("*{box-sizing:border-box}:root{color-scheme:light dark;--ground:#f4f5f7;--card:#fff;--text:#1f2937;--faint:#565e6b;--line:#e1e4e8;--warning:#b91c1c}"
-               "@media screen and (prefers-color-scheme:dark){:root{--ground:#111418;--card:#1b1f24;--text:#e6e9ed;--faint:#a3abb5;--line:#2f353d;--warning:#ff7b72}}"
-               "body{margin:0;background:var(--ground);color:var(--text);font:15px/1.45 system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
-               "main{max-width:1180px;margin:0 auto;padding:28px 20px 40px}h1{font-size:26px;line-height:1.2;margin:0 0 4px;overflow-wrap:anywhere}"
-               "h2{font-size:17px;margin:30px 0 10px}p{margin:4px 0}.faint,footer{color:var(--faint)}"
-               "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(176px,1fr));gap:10px;margin:20px 0 0}"
-               "dl div,figure,.table{background:var(--card);border:1px solid var(--line);border-radius:8px}dl div{padding:10px 14px}"
-               "dt{font-size:13px;color:var(--faint)}dd{margin:0}.value{font-size:21px;font-weight:600;font-variant-numeric:tabular-nums}"
-               ".note{font-size:13px;color:var(--faint)}.charts{display:grid;grid-template-columns:1fr 1fr;gap:12px}"
-               "figure{margin:0;padding:6px;overflow:hidden}figure.wide{grid-column:1/-1}svg{display:block;width:100%;height:auto}"
-               ".table{overflow-x:auto}.narrow{max-width:420px}table{border-collapse:collapse;width:100%;font-size:14px;font-variant-numeric:tabular-nums}"
-               "th,td{text-align:left;padding:6px 12px;border-bottom:1px solid var(--line);vertical-align:top;overflow-wrap:break-word}tr:last-child td{border-bottom:0}"
-               "th{font-weight:600;color:var(--faint);white-space:nowrap}.number{text-align:right;white-space:nowrap}.whole{white-space:nowrap}.bad{color:var(--warning)}ul{margin:0;padding-left:20px}"
-               "footer{margin-top:30px;font-size:13px}@media screen and (max-width:760px){.charts{grid-template-columns:1fr}}"
-               "@page{size:A4;margin:12mm}@media print{body{background:#fff;font-size:12px}main{max-width:none;padding:0}.charts{gap:8px}"
-               "dl{grid-template-columns:repeat(4,1fr)}.value{font-size:17px}.table{overflow:visible;border-radius:0}table{font-size:10px}th,td{padding:3px 6px}figure,dl div,tr{break-inside:avoid}h2{break-after:avoid}}",
-               chart_style(light_palette()), "@media screen and (prefers-color-scheme:dark){", chart_style(dark_palette()), "}");
+    return str(
+        "*{box-sizing:border-box}:root{color-scheme:light "
+        "dark;--ground:#f4f5f7;--card:#fff;--text:#1f2937;--faint:#565e6b;--line:#e1e4e8;--warning:#b91c1c}"
+        "@media screen and "
+        "(prefers-color-scheme:dark){:root{--ground:#111418;--card:#1b1f24;--text:#e6e9ed;--faint:#a3abb5;--"
+        "line:#2f353d;--warning:#ff7b72}}"
+        "body{margin:0;background:var(--ground);color:var(--text);font:15px/1.45 "
+        "system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
+        "main{max-width:1180px;margin:0 auto;padding:28px 20px "
+        "40px}h1{font-size:26px;line-height:1.2;margin:0 0 4px;overflow-wrap:anywhere}"
+        "h2{font-size:17px;margin:30px 0 10px}p{margin:4px 0}.faint,footer{color:var(--faint)}"
+        "dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(176px,1fr));gap:10px;margin:20px 0 0}"
+        "dl div,figure,.table{background:var(--card);border:1px solid var(--line);border-radius:8px}dl "
+        "div{padding:10px 14px}"
+        "dt{font-size:13px;color:var(--faint)}dd{margin:0}.value{font-size:21px;font-weight:600;font-variant-"
+        "numeric:tabular-nums}"
+        ".note{font-size:13px;color:var(--faint)}.charts{display:grid;grid-template-columns:1fr 1fr;gap:12px}"
+        "figure{margin:0;padding:6px;overflow:hidden}figure.wide{grid-column:1/"
+        "-1}svg{display:block;width:100%;height:auto}"
+        ".table{overflow-x:auto}.narrow{max-width:420px}table{border-collapse:collapse;width:100%;font-size:"
+        "14px;font-variant-numeric:tabular-nums}"
+        "th,td{text-align:left;padding:6px 12px;border-bottom:1px solid "
+        "var(--line);vertical-align:top;overflow-wrap:break-word}tr:last-child td{border-bottom:0}"
+        "th{font-weight:600;color:var(--faint);white-space:nowrap}.number{text-align:right;white-space:"
+        "nowrap}.whole{white-space:nowrap}.bad{color:var(--warning)}ul{margin:0;padding-left:20px}"
+        "footer{margin-top:30px;font-size:13px}@media screen and "
+        "(max-width:760px){.charts{grid-template-columns:1fr}}"
+        "@page{size:A4;margin:12mm}@media "
+        "print{body{background:#fff;font-size:12px}main{max-width:none;padding:0}.charts{gap:8px}"
+        "dl{grid-template-columns:repeat(4,1fr)}.value{font-size:17px}.table{overflow:visible;border-radius:"
+        "0}table{font-size:10px}th,td{padding:3px 6px}figure,dl "
+        "div,tr{break-inside:avoid}h2{break-after:avoid}}",
+        chart_style(light_palette()), "@media screen and (prefers-color-scheme:dark){",
+        chart_style(dark_palette()), "}");
 }
 
 std::string printed(const char* pattern, double value)
@@ -52,7 +69,8 @@ std::string data(const std::string& id, double value, const std::string& text)
 }
 
 /// One fact of the summary; nothing where the value is unknown. `note` is markup.
-std::string fact(const char* name, const std::string& id, double value, const std::string& text, const std::string& note = "")
+std::string fact(const char* name, const std::string& id, double value, const std::string& text,
+                 const std::string& note = "")
 {
     if (!std::isfinite(value))
         return "";
@@ -61,7 +79,8 @@ std::string fact(const char* name, const std::string& id, double value, const st
 }
 
 /// `begin` data `end`, where it is known.
-std::string note(const std::string& begin, const std::string& id, double value, const std::string& text, const std::string& end = "")
+std::string note(const std::string& begin, const std::string& id, double value, const std::string& text,
+                 const std::string& end = "")
 {
     return std::isfinite(value) ? begin + data(id, value, text) + end : "";
 }
@@ -69,44 +88,67 @@ std::string note(const std::string& begin, const std::string& id, double value, 
 std::string facts(const RunFiles& run, const RunSummary& s)
 {
     const auto seconds = [](Seconds value) { return format_seconds(value); };
-    const auto bytes = [](double value) { return std::isfinite(value) ? format_bytes(static_cast<Bytes>(value)) : ""; };
+    const auto bytes = [](double value) {
+        return std::isfinite(value) ? format_bytes(static_cast<Bytes>(value)) : "";
+    };
     const auto step = static_cast<double>(s.last_step);
     const double planned_steps = static_cast<double>(run.launches_known ? run.launches.back().steps : 0);
     std::string list = "<dl>\n";
     if (run.metrics.size() > 0)
-        list += fact("Steps", "steps", step, format_count(s.last_step), planned_steps > 0 ? note("of ", "planned_steps", planned_steps, format_count(run.launches.back().steps)) : "");
+        list += fact("Steps", "steps", step, format_count(s.last_step),
+                     planned_steps > 0 ? note("of ", "planned_steps", planned_steps,
+                                              format_count(run.launches.back().steps))
+                                       : "");
     list += fact("Tokens", "tokens", s.tokens, format_si(s.tokens));
-    list += fact("Loss", "loss", s.loss, printed("%.4f", s.loss), note("mean of the last 100 steps ", "recent_loss", s.recent_loss, printed("%.4f", s.recent_loss)));
+    list += fact(
+        "Loss", "loss", s.loss, printed("%.4f", s.loss),
+        note("mean of the last 100 steps ", "recent_loss", s.recent_loss, printed("%.4f", s.recent_loss)));
     list += fact("Validation loss", "valid_loss", s.valid_loss, printed("%.4f", s.valid_loss),
-                 note("best ", "best_valid_loss", s.best_valid_loss, printed("%.4f", s.best_valid_loss), str(" at step ", s.best_valid_step)));
+                 note("best ", "best_valid_loss", s.best_valid_loss, printed("%.4f", s.best_valid_loss),
+                      str(" at step ", s.best_valid_step)));
     list += fact("Tokens a second", "tokens_per_second", s.tokens_per_second, format_si(s.tokens_per_second),
                  note("a step takes ", "median_step", s.median_step, seconds(s.median_step), " (median)"));
     list += fact("MFU", "mfu", s.mfu, printed("%.1f\u00a0%%", 100 * s.mfu), "model flops utilisation");
-    list += fact("Exposed communication", "exposed_share", s.exposed_share, printed("%.1f\u00a0%%", 100 * s.exposed_share), "of a step's time");
-    list += fact("Memory", "memory_used", s.memory_used, bytes(s.memory_used), note("planned ", "memory_planned", s.memory_planned, bytes(s.memory_planned)));
+    list += fact("Exposed communication", "exposed_share", s.exposed_share,
+                 printed("%.1f\u00a0%%", 100 * s.exposed_share), "of a step's time");
+    list += fact("Memory", "memory_used", s.memory_used, bytes(s.memory_used),
+                 note("planned ", "memory_planned", s.memory_planned, bytes(s.memory_planned)));
     list += fact("Training time", "training", s.training, seconds(s.training),
-                 note("of ", "elapsed", s.elapsed, seconds(s.elapsed), str(" since the start", s.elapsed > 0 ? printed(" (%.0f\u00a0%%)", 100 * s.training / s.elapsed) : "")));
+                 note("of ", "elapsed", s.elapsed, seconds(s.elapsed),
+                      str(" since the start",
+                          s.elapsed > 0 ? printed(" (%.0f\u00a0%%)", 100 * s.training / s.elapsed) : "")));
     list += fact("Saving a checkpoint", "median_save", s.median_save, seconds(s.median_save),
-                 note("median of ", "saves", static_cast<double>(s.saves), format_count(s.saves)) + note("; training waited ", "stalled", s.stalled, seconds(s.stalled), " in all"));
+                 note("median of ", "saves", static_cast<double>(s.saves), format_count(s.saves)) +
+                     note("; training waited ", "stalled", s.stalled, seconds(s.stalled), " in all"));
     list += fact("Restarts", "restarts", static_cast<double>(s.restarts), format_count(s.restarts),
-                 s.steps_lost == 0 ? "" : note("steps lost: ", "steps_lost", static_cast<double>(s.steps_lost), format_count(s.steps_lost)));
-    list += fact("Skipped steps", "skipped", static_cast<double>(s.skipped.size()), format_count(static_cast<i64>(s.skipped.size())));
+                 s.steps_lost == 0 ? ""
+                                   : note("steps lost: ", "steps_lost", static_cast<double>(s.steps_lost),
+                                          format_count(s.steps_lost)));
+    list += fact("Skipped steps", "skipped", static_cast<double>(s.skipped.size()),
+                 format_count(static_cast<i64>(s.skipped.size())));
     return list + "</dl>\n";
 }
 
 /// How the run stands, by its last launch.
 std::string state_of(const RunFiles& run, const RunSummary& s)
 {
-    const std::string at = run.metrics.size() == 0 ? "before its first step" : str("after step ", format_count(s.last_step));
+    const std::string at =
+        run.metrics.size() == 0 ? "before its first step" : str("after step ", format_count(s.last_step));
     if (!run.launches_known)
         return str("As it stood ", at);
     const Launch& last = run.launches.back();
     if (!last.ended())
         return str("Running, or killed, ", at);
-    return str(last.status == 0 ? "Ended " : last.status == 75 ? "Stopped, to be started again, " : "Failed ", at, ": ", last.reason);
+    return str(last.status == 0    ? "Ended "
+               : last.status == 75 ? "Stopped, to be started again, "
+                                   : "Failed ",
+               at, ": ", last.reason);
 }
 
-std::string cell(const std::string& text, const char* classes = "") { return str("<td", *classes ? str(" class=\"", classes, "\"") : "", ">", markup_text(text), "</td>"); }
+std::string cell(const std::string& text, const char* classes = "")
+{
+    return str("<td", *classes ? str(" class=\"", classes, "\"") : "", ">", markup_text(text), "</td>");
+}
 
 std::string count_cell(i64 count) { return cell(count < 0 ? "–" : format_count(count), "number"); }
 
@@ -115,13 +157,16 @@ std::string end_cell(const std::vector<Launch>& launches, std::size_t i)
 {
     const Launch& l = launches[i];
     if (l.ended())
-        return cell(str(l.reason, l.status == 0 ? "" : str(" (status ", l.status, ")")), l.status == 0 || l.status == 75 ? "" : "bad");
+        return cell(str(l.reason, l.status == 0 ? "" : str(" (status ", l.status, ")")),
+                    l.status == 0 || l.status == 75 ? "" : "bad");
     return i + 1 == launches.size() ? cell("running, or killed") : cell("killed: it left no word", "bad");
 }
 
 std::string rows_left_out(std::size_t rows)
 {
-    return rows <= most_rows ? "" : str("<p class=\"faint\">The last ", most_rows, " of ", format_count(static_cast<i64>(rows)), ".</p>\n");
+    return rows <= most_rows ? ""
+                             : str("<p class=\"faint\">The last ", most_rows, " of ",
+                                   format_count(static_cast<i64>(rows)), ".</p>\n");
 }
 
 std::string launches_table(const RunFiles& run, const RunSummary& s)
@@ -129,16 +174,29 @@ std::string launches_table(const RunFiles& run, const RunSummary& s)
     if (run.launches.empty())
         return "";
     const bool known = run.launches_known;
-    std::string table = str("<h2>Launches</h2>\n", rows_left_out(run.launches.size()), "<div class=\"table\"><table id=\"launches\"><thead><tr><th class=\"number\">launch</th>",
-                            known ? "<th>begun (UTC)</th><th class=\"number\">lasted</th><th>job</th><th class=\"number\">nodes</th>" : "", "<th class=\"number\">ranks</th>",
-                            known ? "<th>grid</th>" : "", "<th class=\"number\">from step</th><th class=\"number\">to step</th>", known ? "<th>how it ended</th>" : "", "</tr></thead><tbody>\n");
-    for (std::size_t i = run.launches.size() - std::min(run.launches.size(), most_rows); i < run.launches.size(); ++i) {
+    std::string table =
+        str("<h2>Launches</h2>\n", rows_left_out(run.launches.size()),
+            "<div class=\"table\"><table id=\"launches\"><thead><tr><th class=\"number\">launch</th>",
+            known ? "<th>begun (UTC)</th><th class=\"number\">lasted</th><th>job</th><th "
+                    "class=\"number\">nodes</th>"
+                  : "",
+            "<th class=\"number\">ranks</th>", known ? "<th>grid</th>" : "",
+            "<th class=\"number\">from step</th><th class=\"number\">to step</th>",
+            known ? "<th>how it ended</th>" : "", "</tr></thead><tbody>\n");
+    for (std::size_t i = run.launches.size() - std::min(run.launches.size(), most_rows);
+         i < run.launches.size(); ++i) {
         const Launch& l = run.launches[i];
         table += "<tr>" + count_cell(l.number);
         if (known) {
             const Seconds lasted = unix_time(l.end) - unix_time(l.begin);
-            table += cell(short_time(l.begin), "whole") + cell(!std::isfinite(lasted) ? "–" : lasted < 60 ? str(lasted, " s") : format_seconds(lasted), "number") +
-                     cell(l.job.empty() ? "–" : str(l.job, l.restart > 0 ? str(", restart ", l.restart) : "")) + count_cell(l.nodes);
+            table +=
+                cell(short_time(l.begin), "whole") +
+                cell(!std::isfinite(lasted) ? "–"
+                     : lasted < 60          ? str(lasted, " s")
+                                            : format_seconds(lasted),
+                     "number") +
+                cell(l.job.empty() ? "–" : str(l.job, l.restart > 0 ? str(", restart ", l.restart) : "")) +
+                count_cell(l.nodes);
         }
         table += count_cell(l.ranks);
         if (known)
@@ -149,7 +207,10 @@ std::string launches_table(const RunFiles& run, const RunSummary& s)
             table += end_cell(run.launches, i);
         table += "</tr>\n";
     }
-    return table + "</tbody></table></div>\n" + (known ? "" : "<p class=\"faint\">There is no launches.jsonl: these are the restarts that metrics.jsonl tells of.</p>\n");
+    return table + "</tbody></table></div>\n" +
+           (known ? ""
+                  : "<p class=\"faint\">There is no launches.jsonl: these are the restarts that "
+                    "metrics.jsonl tells of.</p>\n");
 }
 
 std::string skipped_table(const RunFiles& run, const RunSummary& s)
@@ -157,11 +218,17 @@ std::string skipped_table(const RunFiles& run, const RunSummary& s)
     if (s.skipped.empty())
         return "";
     const MetricsValues loss = run.metrics.values("loss"), norm = run.metrics.values("grad_norm");
-    const auto value = [](double v) { return cell(std::isfinite(v) ? printed("%.4g", v) : "not finite", std::isfinite(v) ? "number" : "number bad"); };
-    std::string table = str("<h2>Skipped steps</h2>\n", rows_left_out(s.skipped.size()), "<div class=\"table narrow\"><table id=\"skipped-steps\"><thead><tr><th class=\"number\">step</th>"
-                            "<th class=\"number\">loss</th><th class=\"number\">gradient norm</th></tr></thead><tbody>\n");
+    const auto value = [](double v) {
+        return cell(std::isfinite(v) ? printed("%.4g", v) : "not finite",
+                    std::isfinite(v) ? "number" : "number bad");
+    };
+    std::string table = str(
+        "<h2>Skipped steps</h2>\n", rows_left_out(s.skipped.size()),
+        "<div class=\"table narrow\"><table id=\"skipped-steps\"><thead><tr><th class=\"number\">step</th>"
+        "<th class=\"number\">loss</th><th class=\"number\">gradient norm</th></tr></thead><tbody>\n");
     for (std::size_t i = s.skipped.size() - std::min(s.skipped.size(), most_rows); i < s.skipped.size(); ++i)
-        table += "<tr>" + count_cell(run.metrics.steps[s.skipped[i]]) + value(loss[s.skipped[i]]) + value(norm[s.skipped[i]]) + "</tr>\n";
+        table += "<tr>" + count_cell(run.metrics.steps[s.skipped[i]]) + value(loss[s.skipped[i]]) +
+                 value(norm[s.skipped[i]]) + "</tr>\n";
     return table + "</tbody></table></div>\n";
 }
 
@@ -170,13 +237,20 @@ std::string skipped_table(const RunFiles& run, const RunSummary& s)
 std::string run_report_html(const RunFiles& run, const std::string& title)
 {
     const RunSummary s = summarise(run);
-    std::string page = str("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-                           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>", markup_text(title), "</title>\n<style>", page_style(),
-                           "</style>\n</head>\n<body>\n<main>\n<header>\n<h1>", markup_text(title), "</h1>\n<p id=\"state\">", markup_text(state_of(run, s)), "</p>\n");
+    std::string page =
+        str("<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n<meta "
+            "charset=\"utf-8\"/>\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
+            markup_text(title), "</title>\n<style>", page_style(),
+            "</style>\n</head>\n<body>\n<main>\n<header>\n<h1>", markup_text(title),
+            "</h1>\n<p id=\"state\">", markup_text(state_of(run, s)), "</p>\n");
     if (run.launches_known) {
         const Launch& last = run.launches.back();
-        page += last.model.empty() ? "" : str("<p class=\"faint\" id=\"model\">", markup_text(last.model), "</p>\n");
-        page += str("<p class=\"faint\" id=\"grid\">", last.ranks, last.ranks == 1 ? " rank" : " ranks", " on ", last.nodes, last.nodes == 1 ? " node" : " nodes",
+        page += last.model.empty()
+                    ? ""
+                    : str("<p class=\"faint\" id=\"model\">", markup_text(last.model), "</p>\n");
+        page += str("<p class=\"faint\" id=\"grid\">", last.ranks, last.ranks == 1 ? " rank" : " ranks",
+                    " on ", last.nodes, last.nodes == 1 ? " node" : " nodes",
                     last.grid.empty() ? "" : ": " + markup_text(last.grid), "</p>\n");
     }
     page += "</header>\n" + facts(run, s);
@@ -189,12 +263,15 @@ std::string run_report_html(const RunFiles& run, const std::string& title)
     if (const std::vector<Chart> charts = report_charts(run); !charts.empty()) {
         page += "<h2>By step</h2>\n<div class=\"charts\">\n";
         for (const Chart& chart : charts)
-            page += str("<figure", chart.width > 700 ? " class=\"wide\"" : "", ">", chart_svg(chart), "</figure>\n");
+            page += str("<figure", chart.width > 700 ? " class=\"wide\"" : "", ">", chart_svg(chart),
+                        "</figure>\n");
         page += "</div>\n";
     }
     page += launches_table(run, s) + skipped_table(run, s);
-    page += str("<footer>", format_count(static_cast<i64>(run.metrics.size())), " steps of ", markup_text(run.metrics_path),
-                "; thin lines: every step; thick lines: means over 2 % of the steps.</footer>\n</main>\n</body>\n</html>\n");
+    page += str("<footer>", format_count(static_cast<i64>(run.metrics.size())), " steps of ",
+                markup_text(run.metrics_path),
+                "; thin lines: every step; thick lines: means over 2 % of the "
+                "steps.</footer>\n</main>\n</body>\n</html>\n");
     return page;
 }
 

@@ -28,7 +28,8 @@ std::vector<double> finite(const MetricsTable& metrics, const std::string& name)
 {
     std::vector<double> found;
     if (const MetricsColumn* column = metrics.find(name))
-        std::copy_if(column->values.begin(), column->values.end(), std::back_inserter(found), [](double v) { return std::isfinite(v); });
+        std::copy_if(column->values.begin(), column->values.end(), std::back_inserter(found),
+                     [](double v) { return std::isfinite(v); });
     return found;
 }
 
@@ -49,7 +50,10 @@ double sum(const std::vector<double>& values)
     return values.empty() ? unknown : all;
 }
 
-double greatest(const std::vector<double>& values) { return values.empty() ? unknown : *std::max_element(values.begin(), values.end()); }
+double greatest(const std::vector<double>& values)
+{
+    return values.empty() ? unknown : *std::max_element(values.begin(), values.end());
+}
 
 /// Mean of `name`, each record weighing by its step's time.
 double mean_over_time(const MetricsTable& metrics, const std::string& name)
@@ -66,7 +70,8 @@ double mean_over_time(const MetricsTable& metrics, const std::string& name)
 
 double exposed_share(const MetricsTable& metrics)
 {
-    const MetricsValues exposed = metrics.values("exposed_comm_seconds"), seconds = metrics.values("step_seconds");
+    const MetricsValues exposed = metrics.values("exposed_comm_seconds"),
+                        seconds = metrics.values("step_seconds");
     double waited = 0, all = 0;
     for (std::size_t i = 0; i < metrics.size(); ++i)
         if (std::isfinite(exposed[i]) && seconds[i] > 0) {
@@ -79,10 +84,13 @@ double exposed_share(const MetricsTable& metrics)
 Seconds elapsed(const RunFiles& run)
 {
     const std::vector<double> times = finite(run.metrics, "time");
-    double begin = run.launches_known ? unix_time(run.launches.front().begin) : times.empty() ? unknown : times.front();
+    double begin = run.launches_known ? unix_time(run.launches.front().begin)
+                   : times.empty()    ? unknown
+                                      : times.front();
     double end = times.empty() ? unknown : times.back();
     if (run.launches_known)
-        end = std::fmax(end, unix_time(run.launches.back().ended() ? run.launches.back().end : run.launches.back().begin));
+        end = std::fmax(end, unix_time(run.launches.back().ended() ? run.launches.back().end
+                                                                   : run.launches.back().begin));
     return end - begin;
 }
 
@@ -101,22 +109,26 @@ void warn_of_order(const RunFiles& run, std::vector<std::string>& warnings)
             first = str("step ", steps[i - 1], " is followed by step ", steps[i]);
     }
     if (gaps + back > 0)
-        warnings.push_back(str("The steps of metrics.jsonl do not follow one another: ", counted(gaps, "gap"), ", ", counted(back, "step"), " back; first, ", first, "."));
+        warnings.push_back(str("The steps of metrics.jsonl do not follow one another: ", counted(gaps, "gap"),
+                               ", ", counted(back, "step"), " back; first, ", first, "."));
 }
 
 void warn_of_slow_steps(const RunFiles& run, Seconds median_step, std::vector<std::string>& warnings)
 {
     constexpr double slow = 3;
-    const MetricsValues seconds = run.metrics.values("step_seconds"), restarted = run.metrics.values("restarted_at");
+    const MetricsValues seconds = run.metrics.values("step_seconds"),
+                        restarted = run.metrics.values("restarted_at");
     std::size_t count = 0, worst = 0;
     for (std::size_t i = 1; i < run.metrics.size(); ++i) {
-        if (!(seconds[i] > slow * median_step) || std::isfinite(restarted[i])) // the first step of a launch warms up
+        if (!(seconds[i] > slow * median_step) ||
+            std::isfinite(restarted[i])) // the first step of a launch warms up
             continue;
         worst = count == 0 || seconds[i] > seconds[worst] ? i : worst;
         ++count;
     }
     if (count > 0)
-        warnings.push_back(str(steps_text(count), " took more than ", slow, " times the median of ", format_seconds(median_step), "; the slowest is step ",
+        warnings.push_back(str(steps_text(count), " took more than ", slow, " times the median of ",
+                               format_seconds(median_step), "; the slowest is step ",
                                run.metrics.steps[worst], " with ", format_seconds(seconds[worst]), "."));
 }
 
@@ -124,17 +136,22 @@ std::vector<std::string> warnings_of(const RunFiles& run, const RunSummary& s)
 {
     std::vector<std::string> warnings;
     if (!s.skipped.empty())
-        warnings.push_back(str(steps_text(s.skipped.size()), " left the parameters as they were (the table below has them)."));
+        warnings.push_back(str(steps_text(s.skipped.size()),
+                               " left the parameters as they were (the table below has them)."));
     std::size_t killed = 0;
     for (std::size_t i = 0; run.launches_known && i + 1 < run.launches.size(); ++i)
         killed += run.launches[i].ended() ? 0 : 1;
     if (killed > 0)
-        warnings.push_back(str(killed, killed == 1 ? " launch" : " launches", " ended without a word: killed, or lost with a node."));
+        warnings.push_back(str(killed, killed == 1 ? " launch" : " launches",
+                               " ended without a word: killed, or lost with a node."));
     if (s.steps_lost > 0)
-        warnings.push_back(str(steps_text(static_cast<std::size_t>(s.steps_lost)), ", ", format_seconds(s.time_lost),
-                               " of training, were lost: they lay past the checkpoint that a later launch went on from (metrics.superseded.jsonl)."));
+        warnings.push_back(str(steps_text(static_cast<std::size_t>(s.steps_lost)), ", ",
+                               format_seconds(s.time_lost),
+                               " of training, were lost: they lay past the checkpoint that a later launch "
+                               "went on from (metrics.superseded.jsonl)."));
     if (s.memory_used > s.memory_planned)
-        warnings.push_back(str("More memory was used than planned: ", s.memory_used, " bytes, not ", s.memory_planned, "."));
+        warnings.push_back(
+            str("More memory was used than planned: ", s.memory_used, " bytes, not ", s.memory_planned, "."));
     warn_of_order(run, warnings);
     warn_of_slow_steps(run, s.median_step, warnings);
     return warnings;
@@ -189,7 +206,8 @@ RunSummary summarise(const RunFiles& run)
     s.loss = last_of(m.values("loss"), n);
     const std::vector<double> losses = finite(m, "loss");
     const std::size_t recent = std::min<std::size_t>(losses.size(), 100);
-    s.recent_loss = sum({losses.end() - static_cast<std::ptrdiff_t>(recent), losses.end()}) / static_cast<double>(recent);
+    s.recent_loss =
+        sum({losses.end() - static_cast<std::ptrdiff_t>(recent), losses.end()}) / static_cast<double>(recent);
     s.valid_loss = last_of(m.values("valid_loss"), n);
     s.best_valid_loss = unknown;
     s.best_valid_step = -1;
@@ -224,7 +242,8 @@ RunSummary summarise(const RunFiles& run)
 Seconds unix_time(const std::string& utc)
 {
     std::tm t{};
-    if (std::sscanf(utc.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) != 6)
+    if (std::sscanf(utc.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour,
+                    &t.tm_min, &t.tm_sec) != 6)
         return unknown;
     t.tm_year -= 1900;
     t.tm_mon -= 1;
@@ -233,7 +252,8 @@ Seconds unix_time(const std::string& utc)
 
 std::string short_time(const std::string& utc)
 {
-    return utc.size() >= 16 && std::isfinite(unix_time(utc)) ? utc.substr(0, 10) + " " + utc.substr(11, 5) : utc;
+    return utc.size() >= 16 && std::isfinite(unix_time(utc)) ? utc.substr(0, 10) + " " + utc.substr(11, 5)
+                                                             : utc;
 }
 
 } // namespace trivium

@@ -12,7 +12,8 @@ void AddedWords::add(std::string_view word, std::int32_t id)
 {
     std::uint32_t node = 0;
     for (const char byte : word) {
-        const auto [child, is_new] = children_.emplace(key_of(node, byte), static_cast<std::uint32_t>(ids_.size()));
+        const auto [child, is_new] =
+            children_.emplace(key_of(node, byte), static_cast<std::uint32_t>(ids_.size()));
         if (is_new)
             ids_.push_back(none);
         node = child->second;

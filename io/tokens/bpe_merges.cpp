@@ -8,14 +8,20 @@ namespace {
 
 using i32 = std::int32_t;
 
-u64 key_of(i32 left, i32 right) { return u64{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right); }
+u64 key_of(i32 left, i32 right)
+{
+    return u64{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+}
 
 /// A pair that may be merged: the symbol at `at` and the one behind it, if they still are what they were.
 struct Candidate {
     std::uint32_t rank;
     i32 result;
     std::size_t at;
-    bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; } // the top is the best
+    bool operator<(const Candidate& other) const
+    {
+        return rank != other.rank ? rank > other.rank : at > other.at;
+    } // the top is the best
 };
 
 constexpr std::size_t none = ~std::size_t{0};
@@ -31,7 +37,8 @@ BpeMerges::BpeMerges(const std::vector<Merge>& merges)
 {
     table_.reserve(merges.size());
     for (std::size_t rank = 0; rank < merges.size(); ++rank)
-        table_[key_of(merges[rank].left, merges[rank].right)] = {static_cast<std::uint32_t>(rank), merges[rank].result};
+        table_[key_of(merges[rank].left, merges[rank].right)] = {static_cast<std::uint32_t>(rank),
+                                                                 merges[rank].result};
 }
 
 const BpeMerges::Ranked* BpeMerges::find(i32 left, i32 right) const

@@ -1,11 +1,11 @@
 #include "io/tokens/byte_bpe.hpp"
 
 #include "base/check.hpp"
-#include "io/tokens/added_words.hpp"
 #include "io/files/hash.hpp"
+#include "io/files/utf8.hpp"
+#include "io/tokens/added_words.hpp"
 #include "io/tokens/nfc.hpp"
 #include "io/tokens/tokenizer_json.hpp"
-#include "io/files/utf8.hpp"
 
 #include <mutex>
 
@@ -45,7 +45,8 @@ public:
         Encoding encoding{{}, MatchEffort::for_text(text.size())};
         while (!text.empty()) {
             const i64 invalid = first_invalid_utf8(text);
-            const std::string_view valid = text.substr(0, invalid < 0 ? text.size() : static_cast<std::size_t>(invalid));
+            const std::string_view valid =
+                text.substr(0, invalid < 0 ? text.size() : static_cast<std::size_t>(invalid));
             add_text(valid, 0, encoding);
             text.remove_prefix(valid.size());
             if (!text.empty()) {
@@ -60,7 +61,8 @@ public:
     {
         std::string text;
         for (const i32 id : ids) {
-            const bool known = id >= 0 && id < vocab_size() && words_[static_cast<std::size_t>(id)].kind != TokenizerJson::Word::Kind::absent;
+            const bool known = id >= 0 && id < vocab_size() &&
+                               words_[static_cast<std::size_t>(id)].kind != TokenizerJson::Word::Kind::absent;
             text += known ? std::string_view(words_[static_cast<std::size_t>(id)].text) : replacement;
         }
         return text;
@@ -73,7 +75,8 @@ private:
     };
 
     ByteBpe(TokenizerJson json, const std::string& place)
-        : words_(std::move(json.words)), bytes_(json.bytes), merges_(json.merges), prefix_space_at_(json.prefix_space_at), nfc_(json.nfc), bos_(json.bos), eos_(json.eos)
+        : words_(std::move(json.words)), bytes_(json.bytes), merges_(json.merges),
+          prefix_space_at_(json.prefix_space_at), nfc_(json.nfc), bos_(json.bos), eos_(json.eos)
     {
         for (const SplitRule& rule : json.splits)
             splits_.emplace_back(rule, place);
@@ -121,7 +124,8 @@ private:
             text = with_space = str(' ', text);
         if (at == splits_.size())
             return add_word(text, encoding.ids);
-        splits_[at].split(text, encoding.effort, [&](std::string_view piece) { split(piece, at + 1, encoding); });
+        splits_[at].split(text, encoding.effort,
+                          [&](std::string_view piece) { split(piece, at + 1, encoding); });
     }
 
     void add_word(std::string_view text, std::vector<i32>& ids) const

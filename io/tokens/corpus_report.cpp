@@ -9,7 +9,8 @@ namespace trivium {
 
 void CorpusReport::skip(const Skipped& kind, const std::string& path)
 {
-    auto known = std::find_if(skipped.begin(), skipped.end(), [&](const Skipped& each) { return each.what == kind.what; });
+    auto known = std::find_if(skipped.begin(), skipped.end(),
+                              [&](const Skipped& each) { return each.what == kind.what; });
     if (known == skipped.end()) {
         known = skipped.insert(known, kind);
         known->example = path;
@@ -21,7 +22,8 @@ std::string describe_read(const CorpusReport& report)
 {
     constexpr std::size_t most_kinds = 8;
     std::vector<std::pair<std::string, CorpusReport::Read>> kinds(report.read.begin(), report.read.end());
-    std::stable_sort(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second.files > b.second.files; });
+    std::stable_sort(kinds.begin(), kinds.end(),
+                     [](const auto& a, const auto& b) { return a.second.files > b.second.files; });
     std::string text;
     i64 others = 0;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -31,12 +33,14 @@ std::string describe_read(const CorpusReport& report)
             continue;
         }
         text += text.empty() ? "" : ", ";
-        text += suffix.empty() ? counted_in_groups(read.files, "file") + " without a suffix" : str(format_count(read.files), " ", suffix);
+        text += suffix.empty() ? counted_in_groups(read.files, "file") + " without a suffix"
+                               : str(format_count(read.files), " ", suffix);
         if (read.documents != read.files)
             text += str(" (", counted_in_groups(read.documents, "document"), ")");
     }
     if (others > 0)
-        text += str(", ", counted_in_groups(others, "file"), " of ", kinds.size() - most_kinds, " other kinds");
+        text +=
+            str(", ", counted_in_groups(others, "file"), " of ", kinds.size() - most_kinds, " other kinds");
     return text.empty() ? "no file" : text;
 }
 
@@ -45,8 +49,9 @@ std::vector<std::string> describe_skipped(const CorpusReport& report)
     std::vector<std::string> lines;
     for (const CorpusReport::Skipped& kind : report.skipped) {
         const bool one = kind.count == 1;
-        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_of_several, one ? ", " : ", such as ", kind.example,
-                            kind.remedy.empty() ? "" : "; ", kind.remedy));
+        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_of_several,
+                            one ? ", " : ", such as ", kind.example, kind.remedy.empty() ? "" : "; ",
+                            kind.remedy));
     }
     return lines;
 }

@@ -14,7 +14,7 @@ struct CorpusReport {
         i64 files = 0, documents = 0;
     };
     struct Skipped {
-        std::string what;   ///< of one: "compressed file"
+        std::string what; ///< of one: "compressed file"
         std::string what_of_several;
         std::string remedy; ///< may be empty
         std::string example;

@@ -8,7 +8,8 @@ namespace trivium {
 
 namespace {
 
-/// Where a block that should have `block` bytes ends: after a line's end where one is near, never inside a character.
+/// Where a block that should have `block` bytes ends: after a line's end where one is near, never inside a
+/// character.
 std::size_t block_end(std::string_view text, std::size_t block)
 {
     if (text.size() <= block + block / 2)
@@ -24,12 +25,16 @@ std::size_t block_end(std::string_view text, std::size_t block)
 
 } // namespace
 
-HoldOut::HoldOut(double fraction) : fraction_(fraction) { TRV_CHECK(fraction >= 0 && fraction < 1, "fraction = ", fraction); }
+HoldOut::HoldOut(double fraction) : fraction_(fraction)
+{
+    TRV_CHECK(fraction >= 0 && fraction < 1, "fraction = ", fraction);
+}
 
 bool HoldOut::Choice::next(double fraction, Bytes bytes, double part)
 {
     seen += bytes;
-    const bool is_valid = static_cast<double>(valid) + part * static_cast<double>(bytes) <= fraction * static_cast<double>(seen);
+    const bool is_valid = static_cast<double>(valid) + part * static_cast<double>(bytes) <=
+                          fraction * static_cast<double>(seen);
     valid += is_valid ? bytes : 0;
     return is_valid;
 }
@@ -50,7 +55,9 @@ double HoldOut::share() const
     if (count_ <= 1)
         return fraction_;
     const auto all = static_cast<double>(surveyed_.seen), smallest = static_cast<double>(smallest_bytes_);
-    return valid_count_ == 0 ? smallest / all : valid_count_ == count_ ? 1 - smallest / all : static_cast<double>(surveyed_.valid) / all;
+    return valid_count_ == 0        ? smallest / all
+           : valid_count_ == count_ ? 1 - smallest / all
+                                    : static_cast<double>(surveyed_.valid) / all;
 }
 
 void HoldOut::split(std::string_view document, const Take& take)
@@ -58,7 +65,8 @@ void HoldOut::split(std::string_view document, const Take& take)
     if (fraction_ <= 0)
         return take(false, document);
     if (at_ == count_)
-        throw UserError({"the input", "changed while it was read", str("the first pass found ", count_, " documents"), "run the command again"});
+        throw UserError({"the input", "changed while it was read",
+                         str("the first pass found ", count_, " documents"), "run the command again"});
     if (count_ == 1) {
         ++at_;
         return split_one(document, take);

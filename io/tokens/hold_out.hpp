@@ -7,9 +7,9 @@
 
 namespace trivium {
 
-/// Spreads a fraction of the text evenly over the corpus: by whole documents, at least one of them on each side; a single
-/// document by blocks, which end where lines do. A function of the corpus alone: the same each time.
-/// It sees the corpus twice: first the sizes of all documents, then the documents.
+/// Spreads a fraction of the text evenly over the corpus: by whole documents, at least one of them on each
+/// side; a single document by blocks, which end where lines do. A function of the corpus alone: the same each
+/// time. It sees the corpus twice: first the sizes of all documents, then the documents.
 class HoldOut {
 public:
     using Take = std::function<void(bool valid, std::string_view part)>;
@@ -30,7 +30,8 @@ public:
 private:
     struct Choice {
         Bytes seen = 0, valid = 0;
-        /// Whether the next document, or block, is held out: where the fraction of what was seen has room for `part` of it.
+        /// Whether the next document, or block, is held out: where the fraction of what was seen has room for
+        /// `part` of it.
         bool next(double fraction, Bytes bytes, double part);
     };
     void split_one(std::string_view document, const Take& take) const;

@@ -18,7 +18,9 @@ nlohmann::json parse_record(std::string_view record, const std::string& place)
     } catch (const nlohmann::json::exception& error) {
         // The line is that of `place`; records of several lines are rare.
         const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&error);
-        throw UserError({place, "is not valid JSON", str(parse ? str("column ", parse->byte, ": ") : "", problem_of(error).reason), repair});
+        throw UserError({place, "is not valid JSON",
+                         str(parse ? str("column ", parse->byte, ": ") : "", problem_of(error).reason),
+                         repair});
     }
 }
 
@@ -37,7 +39,8 @@ JsonRecords::JsonRecords(std::string_view text, const std::string& place) : text
 
 void JsonRecords::skip_blanks()
 {
-    for (; at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos; ++at_)
+    for (; at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos;
+         ++at_)
         line_ += text_[at_] == '\n' ? 1 : 0;
 }
 
@@ -55,7 +58,8 @@ std::optional<JsonRecords::Record> JsonRecords::next()
         skip_blanks();
     } else if (list_ && count_ > 0 && !ended_) {
         if (here() != ',')
-            refuse(at_ == text_.size() ? "the list does not end" : "two records of a list are not separated by a comma");
+            refuse(at_ == text_.size() ? "the list does not end"
+                                       : "two records of a list are not separated by a comma");
         ++at_;
         skip_blanks();
     }
@@ -98,17 +102,22 @@ std::string text_of_record(std::string_view record, const std::string& key, cons
 {
     const nlohmann::json object = parse_record(record, place);
     if (!object.is_object())
-        throw UserError({place, str("is not a JSON object but ", object.type_name()), "", str("each record is an object like {\"", key, "\": \"…\"}")});
+        throw UserError({place, str("is not a JSON object but ", object.type_name()), "",
+                         str("each record is an object like {\"", key, "\": \"…\"}")});
     const auto field = object.find(key);
     if (field == object.end()) {
         std::string names;
         for (const auto& [name, value] : object.items())
             if (names.size() < 200)
                 names += (names.empty() ? "its fields are " : ", ") + in_quotes(name);
-        throw UserError({place, str("has no field ", in_quotes(key)), names.empty() ? "the object is empty" : names, "name the field that holds the text with --key, or leave the file out (--exclude)"});
+        throw UserError({place, str("has no field ", in_quotes(key)),
+                         names.empty() ? "the object is empty" : names,
+                         "name the field that holds the text with --key, or leave the file out (--exclude)"});
     }
     if (!field->is_string())
-        throw UserError({place, str("its field ", in_quotes(key), " is not a string but ", field->type_name()), "", "name the field that holds the text with --key, or leave the file out (--exclude)"});
+        throw UserError({place,
+                         str("its field ", in_quotes(key), " is not a string but ", field->type_name()), "",
+                         "name the field that holds the text with --key, or leave the file out (--exclude)"});
     return field->get<std::string>();
 }
 

@@ -18,8 +18,8 @@ public:
         std::string_view text; ///< from its '{' to its '}'
         i64 line = 1;          ///< where it begins
     };
-    /// The next; nothing at the end. UserError ("FILE:LINE: is not valid JSON") where something else stands between
-    /// records, or the text ends within one.
+    /// The next; nothing at the end. UserError ("FILE:LINE: is not valid JSON") where something else stands
+    /// between records, or the text ends within one.
     std::optional<Record> next();
     /// Whether the text begins as a list of objects, or as an object.
     bool are_records() const { return begins_; }
@@ -37,9 +37,11 @@ private:
     bool list_ = false, begins_ = false, ended_ = false;
 };
 
-/// Whether a record has text in the field `key`. UserError where the record, or `place` ("FILE:LINE"), is not valid JSON.
+/// Whether a record has text in the field `key`. UserError where the record, or `place` ("FILE:LINE"), is not
+/// valid JSON.
 bool has_text(std::string_view record, const std::string& key, const std::string& place);
-/// The text of the field `key`. UserError where the record is not valid JSON, is no object, or has no such text.
+/// The text of the field `key`. UserError where the record is not valid JSON, is no object, or has no such
+/// text.
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place);
 
 } // namespace trivium

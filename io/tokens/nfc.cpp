@@ -16,7 +16,8 @@ constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< the library takes
 /// All below U+0300 stands for itself, alone and beside each other.
 bool is_inert(std::string_view text)
 {
-    return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) >= 0xcc; });
+    return std::none_of(text.begin(), text.end(),
+                        [](char c) { return static_cast<unsigned char>(c) >= 0xcc; });
 }
 
 void append_nfc(std::string_view text, std::string& to)
@@ -26,8 +27,9 @@ void append_nfc(std::string_view text, std::string& to)
         return;
     }
     utf8proc_uint8_t* composed = nullptr;
-    const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &composed,
-                                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    const utf8proc_ssize_t size = utf8proc_map(
+        reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+        &composed, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(composed, &std::free);
     TRV_CHECK(size >= 0, "utf8proc: ", utf8proc_errmsg(size));
     to.append(reinterpret_cast<const char*>(composed), static_cast<std::size_t>(size));
@@ -41,7 +43,8 @@ std::string to_nfc(std::string_view text)
     result.reserve(text.size());
     while (!text.empty()) {
         // A line's end neither composes nor is reordered: what stands before it is by itself.
-        const std::size_t end = text.size() <= block_bytes ? std::string_view::npos : text.find('\n', block_bytes);
+        const std::size_t end =
+            text.size() <= block_bytes ? std::string_view::npos : text.find('\n', block_bytes);
         append_nfc(text.substr(0, end), result);
         text.remove_prefix(std::min(end, text.size()));
     }

@@ -12,9 +12,11 @@ namespace {
 
 // Inside of a class. The last of each is a range or a property, so that a hyphen behind it stays a hyphen.
 // PCRE2's own \s has U+180E besides, its \w neither marks nor all numbers.
-constexpr std::string_view spaces = R"(\x09-\x0d\x20\x{85}\x{a0}\x{1680}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{2000}-\x{200a})";
-constexpr std::string_view no_spaces = R"(\x00-\x08\x0e-\x1f\x21-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027})"
-                                       R"(\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
+constexpr std::string_view spaces =
+    R"(\x09-\x0d\x20\x{85}\x{a0}\x{1680}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}\x{2000}-\x{200a})";
+constexpr std::string_view no_spaces =
+    R"(\x00-\x08\x0e-\x1f\x21-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff}\x{200b}-\x{2027})"
+    R"(\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
 constexpr std::size_t longest_pattern = 16384;
 
 constexpr std::array<std::string_view, 7> groups{"(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?i:"};
@@ -66,7 +68,8 @@ private:
     {
         if (peek(1) != '?' && peek(1) != '*')
             return copy(1);
-        const auto known = std::find_if(groups.begin(), groups.end(), [&](std::string_view group) { return rest().starts_with(group); });
+        const auto known = std::find_if(groups.begin(), groups.end(),
+                                        [&](std::string_view group) { return rest().starts_with(group); });
         if (known == groups.end())
             refuse("with a group " + in_quotes(rest().substr(0, 4)));
         copy(known->size());
@@ -166,9 +169,11 @@ private:
             negated = !negated;
             name.erase(0, 1);
         }
-        if (name.empty() || !std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || c == '_'; }))
+        if (name.empty() ||
+            !std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || c == '_'; }))
             refuse("with a property " + in_quotes(name));
-        const std::string property = str(negated ? R"(\P{)" : R"(\p{)", name.size() > 2 ? "sc:" : "", name, "}");
+        const std::string property =
+            str(negated ? R"(\P{)" : R"(\p{)", name.size() > 2 ? "sc:" : "", name, "}");
         several(property, inside, range);
         at_ = end + 1;
     }
@@ -203,6 +208,9 @@ private:
 
 } // namespace
 
-std::string pcre2_pattern(std::string_view pattern, const std::string& place) { return Translation(pattern, place).run(); }
+std::string pcre2_pattern(std::string_view pattern, const std::string& place)
+{
+    return Translation(pattern, place).run();
+}
 
 } // namespace trivium

@@ -4,7 +4,8 @@
 
 namespace trivium {
 
-/// "Internal: ./src/file.cc(232) [condition] Vocabulary size too high" gives "Vocabulary size too high"; "" where there is no more.
+/// "Internal: ./src/file.cc(232) [condition] Vocabulary size too high" gives "Vocabulary size too high"; ""
+/// where there is no more.
 inline std::string plain_status(const std::string& status)
 {
     const std::size_t bracket = status.rfind("] "), colon = status.find(": ");

@@ -23,7 +23,8 @@ struct WireReader {
 
     [[noreturn]] void refuse() const
     {
-        throw UserError({place, "is not a SentencePiece model", "it is damaged", "get the file again from where it came from"});
+        throw UserError({place, "is not a SentencePiece model", "it is damaged",
+                         "get the file again from where it came from"});
     }
     std::string_view take(u64 count)
     {
@@ -59,7 +60,8 @@ struct WireReader {
     }
 };
 
-void read_fields(std::string_view bytes, const std::string& place, const std::function<void(const Field&)>& see)
+void read_fields(std::string_view bytes, const std::string& place,
+                 const std::function<void(const Field&)>& see)
 {
     WireReader reader{bytes, place};
     while (!reader.rest.empty())

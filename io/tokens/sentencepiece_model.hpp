@@ -1,5 +1,6 @@
 #pragma once
-// What a SentencePiece model says of itself. The library encodes with it, but does not tell all of its settings.
+// What a SentencePiece model says of itself. The library encodes with it, but does not tell all of its
+// settings.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -16,7 +16,9 @@ namespace {
 bool matches(const std::vector<std::string>& patterns, const fs::path& path, const std::string& folder)
 {
     return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
-        const std::string text = pattern.find('/') == std::string::npos ? path.filename().string() : path.lexically_relative(folder).string();
+        const std::string text = pattern.find('/') == std::string::npos
+                                     ? path.filename().string()
+                                     : path.lexically_relative(folder).string();
         return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
     });
 }
@@ -32,17 +34,22 @@ bool is_own(const TextSelection& selection, const fs::path& path)
 
 class FolderWalk {
 public:
-    FolderWalk(const TextSelection& selection, CorpusReport& report) : selection_(selection), report_(report) {}
+    FolderWalk(const TextSelection& selection, CorpusReport& report) : selection_(selection), report_(report)
+    {
+    }
 
     void walk(const std::string& folder, std::vector<TextFile>& files)
     {
         std::vector<TextFile> found;
         std::error_code error;
-        fs::recursive_directory_iterator at(folder, error); // links to folders are not followed: they may lead back here
+        fs::recursive_directory_iterator at(
+            folder, error); // links to folders are not followed: they may lead back here
         for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
             const fs::path& path = at->path();
             if (path.filename().string().starts_with(".")) {
-                report_.skip({"hidden file or folder", "hidden files and folders", "name it as an input if it is to be read", "", 0}, path.string());
+                report_.skip({"hidden file or folder", "hidden files and folders",
+                              "name it as an input if it is to be read", "", 0},
+                             path.string());
                 at.disable_recursion_pending();
             } else
                 see(*at, folder, found);
@@ -50,7 +57,8 @@ public:
         if (error)
             throw IoError({folder, "cannot list this folder", error.message(), "check its permissions"});
         // The order of a folder's entries is the file system's; the order of documents must not be.
-        std::sort(found.begin(), found.end(), [](const TextFile& a, const TextFile& b) { return a.path < b.path; });
+        std::sort(found.begin(), found.end(),
+                  [](const TextFile& a, const TextFile& b) { return a.path < b.path; });
         files.insert(files.end(), found.begin(), found.end());
     }
 
@@ -62,17 +70,24 @@ private:
         const fs::file_type type = entry.status(error).type();
         if (type == fs::file_type::directory) {
             if (entry.is_symlink(error))
-                report_.skip({"link to a folder", "links to folders", "name the folder as an input if it is to be read", "", 0}, path);
+                report_.skip({"link to a folder", "links to folders",
+                              "name the folder as an input if it is to be read", "", 0},
+                             path);
             return;
         }
         if (type != fs::file_type::regular) {
             const bool broken = type == fs::file_type::not_found || type == fs::file_type::none;
             report_.skip(broken ? CorpusReport::Skipped{"broken link", "broken links", "", "", 0}
-                                : CorpusReport::Skipped{"pipe, socket or device", "pipes, sockets or devices", "", "", 0}, path);
+                                : CorpusReport::Skipped{"pipe, socket or device", "pipes, sockets or devices",
+                                                        "", "", 0},
+                         path);
         } else if (is_own(selection_, entry.path()))
             report_.skip({"file of this command's own", "files of this command's own", "", "", 0}, path);
-        else if ((!selection_.include.empty() && !matches(selection_.include, entry.path(), folder)) || matches(selection_.exclude, entry.path(), folder))
-            report_.skip({"file that --include or --exclude leaves out", "files that --include or --exclude leave out", "", "", 0}, path);
+        else if ((!selection_.include.empty() && !matches(selection_.include, entry.path(), folder)) ||
+                 matches(selection_.exclude, entry.path(), folder))
+            report_.skip({"file that --include or --exclude leaves out",
+                          "files that --include or --exclude leave out", "", "", 0},
+                         path);
         else
             found.push_back({path, false, static_cast<Bytes>(entry.file_size(error))});
     }
@@ -106,22 +121,39 @@ std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusRepo
     if (selection.inputs.empty())
         throw UserError({"input", "no text file is named", "", "name files or folders"});
     if (!has_folder && (!selection.include.empty() || !selection.exclude.empty()))
-        throw UserError({selection.include.empty() ? "--exclude" : "--include", "applies to nothing", "no input is a folder, and files that are named are read", "leave it out, or name a folder"});
+        throw UserError({selection.include.empty() ? "--exclude" : "--include", "applies to nothing",
+                         "no input is a folder, and files that are named are read",
+                         "leave it out, or name a folder"});
     return files;
 }
 
 std::optional<NotText> not_text(const std::string& path, std::string_view head)
 {
     const std::string suffix = suffix_of(path);
-    const auto has_suffix = [&](std::initializer_list<std::string_view> all) { return std::find(all.begin(), all.end(), suffix) != all.end(); };
+    const auto has_suffix = [&](std::initializer_list<std::string_view> all) {
+        return std::find(all.begin(), all.end(), suffix) != all.end();
+    };
     using namespace std::string_view_literals;
     if (has_suffix({".gz", ".zst", ".xz", ".bz2", ".zip", ".lz4", ".7z"}) ||
-        begins_with_any(head, {"\x1f\x8b"sv, "\x28\xb5\x2f\xfd"sv, "\xfd" "7zXZ"sv, "BZh91AY"sv, "PK\x03\x04"sv, "\x04\x22\x4d\x18"sv, "7z\xbc\xaf"sv}))
-        return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)", "", 0}, "is compressed", "text is read as it stands", "decompress it first (gunzip, unzstd, …)"};
+        begins_with_any(head, {"\x1f\x8b"sv, "\x28\xb5\x2f\xfd"sv,
+                               "\xfd"
+                               "7zXZ"sv,
+                               "BZh91AY"sv, "PK\x03\x04"sv, "\x04\x22\x4d\x18"sv, "7z\xbc\xaf"sv}))
+        return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)", "", 0},
+                       "is compressed",
+                       "text is read as it stands",
+                       "decompress it first (gunzip, unzstd, …)"};
     if (begins_with_any(head, {"\xff\xfe"sv, "\xfe\xff"sv}))
-        return NotText{{"file in UTF-16", "files in UTF-16", "convert to UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)", "", 0}, "is not UTF-8 at byte offset 0", "it begins as UTF-16 does", "convert it (iconv -f UTF-16 -t UTF-8 FILE)"};
+        return NotText{
+            {"file in UTF-16", "files in UTF-16", "convert to UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)", "", 0},
+            "is not UTF-8 at byte offset 0",
+            "it begins as UTF-16 does",
+            "convert it (iconv -f UTF-16 -t UTF-8 FILE)"};
     if (const std::size_t nul = head.find('\0'); nul != std::string_view::npos)
-        return NotText{{"binary file", "binary files", "", "", 0}, "is a binary file, not text", str("it has a zero byte at offset ", nul), "name files of UTF-8 text"};
+        return NotText{{"binary file", "binary files", "", "", 0},
+                       "is a binary file, not text",
+                       str("it has a zero byte at offset ", nul),
+                       "name files of UTF-8 text"};
     return {};
 }
 

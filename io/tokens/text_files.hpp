@@ -10,10 +10,11 @@
 namespace trivium {
 
 struct TextSelection {
-    std::vector<std::string> inputs;  ///< files, and folders, which are walked
-    std::string key{};                ///< field of a JSON record that holds the text; empty: "text"
-    std::vector<std::string> include{}, exclude{}; ///< patterns ("*.md") for files in folders: only these, and not those
-    std::vector<std::string> own{};   ///< files that the command itself reads or writes: not read from folders
+    std::vector<std::string> inputs; ///< files, and folders, which are walked
+    std::string key{};               ///< field of a JSON record that holds the text; empty: "text"
+    std::vector<std::string> include{},
+        exclude{};                  ///< patterns ("*.md") for files in folders: only these, and not those
+    std::vector<std::string> own{}; ///< files that the command itself reads or writes: not read from folders
 };
 
 struct TextFile {
@@ -22,10 +23,11 @@ struct TextFile {
     Bytes bytes = 0;
 };
 
-/// The files in order: inputs as they are given, those of a folder and its sub-folders sorted by path. Left out of folders, and
-/// told to `report`: hidden files and folders (".NAME"), what the patterns leave out, links to folders, and what is no
-/// file. A pattern is the shell's; it is matched with the file's name, or where it has a '/' with the path below the
-/// folder. UserError where an input is missing or patterns can apply to nothing; IoError where a folder cannot be listed.
+/// The files in order: inputs as they are given, those of a folder and its sub-folders sorted by path. Left
+/// out of folders, and told to `report`: hidden files and folders (".NAME"), what the patterns leave out,
+/// links to folders, and what is no file. A pattern is the shell's; it is matched with the file's name, or
+/// where it has a '/' with the path below the folder. UserError where an input is missing or patterns can
+/// apply to nothing; IoError where a folder cannot be listed.
 std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusReport& report);
 
 /// ".txt", "" where there is none.

@@ -18,17 +18,26 @@ namespace {
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 bool is_lines(const std::string& suffix) { return suffix == ".jsonl" || suffix == ".ndjson"; }
-bool may_have_records(const std::string& path) { return is_lines(suffix_of(path)) || suffix_of(path) == ".json"; }
+bool may_have_records(const std::string& path)
+{
+    return is_lines(suffix_of(path)) || suffix_of(path) == ".json";
+}
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n") == std::string_view::npos; }
 
 NotText not_utf8(Bytes offset)
 {
-    return {{"file that is not UTF-8", "files that are not UTF-8", "convert (iconv -f LATIN1 -t UTF-8 FILE), if it is text", "", 0},
-            str("is not UTF-8 at byte offset ", offset), "text must be UTF-8", "convert it (iconv -f LATIN1 -t UTF-8 FILE), or leave the file out"};
+    return {{"file that is not UTF-8", "files that are not UTF-8",
+             "convert (iconv -f LATIN1 -t UTF-8 FILE), if it is text", "", 0},
+            str("is not UTF-8 at byte offset ", offset),
+            "text must be UTF-8",
+            "convert it (iconv -f LATIN1 -t UTF-8 FILE), or leave the file out"};
 }
 
-[[noreturn]] void throw_not_text(const std::string& path, const NotText& why) { throw UserError({path, why.problem, why.reason, why.remedy}); }
+[[noreturn]] void throw_not_text(const std::string& path, const NotText& why)
+{
+    throw UserError({path, why.problem, why.reason, why.remedy});
+}
 
 /// The first bytes of a plain file; nothing of others, where they would be gone.
 std::string head_of(const std::string& path)
@@ -45,16 +54,23 @@ std::string head_of(const std::string& path)
 
 } // namespace
 
-TextSource::TextSource(TextSelection selection) : selection_(std::move(selection)), key_(selection_.key.empty() ? "text" : selection_.key)
+TextSource::TextSource(TextSelection selection)
+    : selection_(std::move(selection)), key_(selection_.key.empty() ? "text" : selection_.key)
 {
     files_ = list_text_files(selection_, listed_);
     report_ = listed_;
     if (files_.empty())
         check_end();
-    if (!selection_.key.empty() && std::none_of(files_.begin(), files_.end(), [](const TextFile& each) { return may_have_records(each.path); }))
-        throw UserError({"--key " + selection_.key, "applies to nothing", str("no .jsonl, .ndjson or .json is among the input: ", files_.front().path,
-                                                                                       files_.size() == 1 ? "" : " and " + counted_in_groups(static_cast<i64>(files_.size()) - 1, "more file")),
-                         "leave it out, or name files of JSON records"});
+    if (!selection_.key.empty() && std::none_of(files_.begin(), files_.end(), [](const TextFile& each) {
+            return may_have_records(each.path);
+        }))
+        throw UserError(
+            {"--key " + selection_.key, "applies to nothing",
+             str("no .jsonl, .ndjson or .json is among the input: ", files_.front().path,
+                 files_.size() == 1
+                     ? ""
+                     : " and " + counted_in_groups(static_cast<i64>(files_.size()) - 1, "more file")),
+             "leave it out, or name files of JSON records"});
     for (const TextFile& each : files_)
         bytes_total_ += each.bytes;
 }
@@ -64,7 +80,9 @@ void TextSource::rewind()
     std::error_code ignored;
     for (const TextFile& each : files_)
         if (!fs::is_regular_file(each.path, ignored))
-            throw UserError({each.path, "cannot be read twice", "it is no plain file, and documents to hold out are chosen in a first pass", "write it to a file first"});
+            throw UserError({each.path, "cannot be read twice",
+                             "it is no plain file, and documents to hold out are chosen in a first pass",
+                             "write it to a file first"});
     report_ = listed_;
     file_ = 0;
     form_ = Form::none;
@@ -77,11 +95,14 @@ void TextSource::check_end() const
         std::string found;
         for (const std::string& line : describe_skipped(report_))
             found += (found.empty() ? "" : ". ") + line;
-        throw UserError({selection_.inputs.size() == 1 ? selection_.inputs.front() : "the inputs", "no text was found",
-                         found.empty() ? "" : "left out: " + found, "name files of UTF-8 text, or a folder with such files"});
+        throw UserError({selection_.inputs.size() == 1 ? selection_.inputs.front() : "the inputs",
+                         "no text was found", found.empty() ? "" : "left out: " + found,
+                         "name files of UTF-8 text, or a folder with such files"});
     }
     if (!selection_.key.empty() && record_files_ == 0)
-        throw UserError({"--key " + selection_.key, "applies to nothing", "no file has JSON records; read: " + describe_read(report_), "leave it out, or name files of JSON records"});
+        throw UserError({"--key " + selection_.key, "applies to nothing",
+                         "no file has JSON records; read: " + describe_read(report_),
+                         "leave it out, or name files of JSON records"});
 }
 
 bool TextSource::next(Document& document)
@@ -97,7 +118,9 @@ bool TextSource::next(Document& document)
             record_files_ += form_ != Form::text;
         }
         CorpusReport::Read& read = report_.read[suffix_of(file().path)];
-        const bool more = form_ == Form::text ? take_text(document) : form_ == Form::lines ? take_line(document) : take_record(document);
+        const bool more = form_ == Form::text    ? take_text(document)
+                          : form_ == Form::lines ? take_line(document)
+                                                 : take_record(document);
         if (!more) {
             form_ = Form::none;
             records_.reset();
@@ -137,7 +160,8 @@ TextSource::Form TextSource::open(const TextFile& file)
         return Form::lines;
     }
     content_ = read_file(file.path, "text file");
-    if (const auto why = not_text(file.path, std::string_view(content_).substr(0, head_bytes))) // it may be a pipe
+    if (const auto why =
+            not_text(file.path, std::string_view(content_).substr(0, head_bytes))) // it may be a pipe
         return leave_out(file, *why);
     if (const i64 invalid = first_invalid_utf8(content_); invalid >= 0)
         return leave_out(file, not_utf8(invalid));
@@ -152,8 +176,8 @@ TextSource::Form TextSource::open(const TextFile& file)
     return may_have_records(file.path) ? form_of_json(file) : Form::text;
 }
 
-/// Whether a file is to be read line by line: always one of lines that is no list; a .json where its first two lines are
-/// objects, and the first has text.
+/// Whether a file is to be read line by line: always one of lines that is no list; a .json where its first
+/// two lines are objects, and the first has text.
 bool TextSource::begins_as_lines(const std::string& path)
 {
     std::error_code ignored;
@@ -174,7 +198,8 @@ bool TextSource::begins_as_lines(const std::string& path)
     std::string second;
     while (is_blank(second) && std::getline(file, second))
         ;
-    return begin == '{' && !is_blank(second) && second[second.find_first_not_of(" \t\r")] == '{' && nlohmann::json::accept(line) && has_text(line, key_, path);
+    return begin == '{' && !is_blank(second) && second[second.find_first_not_of(" \t\r")] == '{' &&
+           nlohmann::json::accept(line) && has_text(line, key_, path);
 }
 
 TextSource::Form TextSource::form_of_json(const TextFile& file)
@@ -198,9 +223,19 @@ TextSource::Form TextSource::form_of_json(const TextFile& file)
                 throw;
             std::string problem = error.what(); // "PLACE: PROBLEM\n  reason: …"
             const bool no_json = problem.find("is not valid JSON") != std::string::npos;
-            return leave_out(file, no_json ? NotText{{"JSON file that is not valid", "JSON files that are not valid", "name it to see why", "", 0}, "", "", ""}
-                                           : NotText{{str("file of JSON records without text in the field \"", key_, "\""), str("files of JSON records without text in the field \"", key_, "\""),
-                                                      "name the field with --key, or leave them out with --exclude", "", 0}, "", "", ""});
+            return leave_out(
+                file, no_json
+                          ? NotText{{"JSON file that is not valid", "JSON files that are not valid",
+                                     "name it to see why", "", 0},
+                                    "",
+                                    "",
+                                    ""}
+                          : NotText{{str("file of JSON records without text in the field \"", key_, "\""),
+                                     str("files of JSON records without text in the field \"", key_, "\""),
+                                     "name the field with --key, or leave them out with --exclude", "", 0},
+                                    "",
+                                    "",
+                                    ""});
         }
     }
     bytes_done_ += file.bytes;

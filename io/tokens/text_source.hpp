@@ -16,18 +16,19 @@ struct Document {
     std::string place; ///< "file" or "file:line"
 };
 
-/// Files of UTF-8 text, a document each; of the suffixes .jsonl, .ndjson and .json those with JSON records, a document a
-/// record: an object a line, or objects one after another or in a list. Of .json only files whose first record has the
-/// key's field, and no others with records: a lone object without it is text. Folders are walked (io/tokens/text_files.hpp); what
-/// is no text there is left out and reported. Empty documents are left out.
-/// At most one document and one block are held; of a .json that is not of lines, the whole file.
+/// Files of UTF-8 text, a document each; of the suffixes .jsonl, .ndjson and .json those with JSON records, a
+/// document a record: an object a line, or objects one after another or in a list. Of .json only files whose
+/// first record has the key's field, and no others with records: a lone object without it is text. Folders
+/// are walked (io/tokens/text_files.hpp); what is no text there is left out and reported. Empty documents are
+/// left out. At most one document and one block are held; of a .json that is not of lines, the whole file.
 class TextSource {
 public:
     /// UserError where an input is missing, or a part of the selection can apply to nothing.
     explicit TextSource(TextSelection selection);
 
-    /// The next document, false after the last. UserError with the file, and byte offset or line: an input that was named is
-    /// no text, a record is not valid JSON or has no text, the whole corpus has no document.
+    /// The next document, false after the last. UserError with the file, and byte offset or line: an input
+    /// that was named is no text, a record is not valid JSON or has no text, the whole corpus has no
+    /// document.
     bool next(Document& document);
     /// Begins again with the first. UserError where an input cannot be read twice (a pipe).
     void rewind();

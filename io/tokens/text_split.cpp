@@ -1,8 +1,8 @@
 #include "io/tokens/text_split.hpp"
 
 #include "base/check.hpp"
-#include "io/tokens/oniguruma.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/tokens/oniguruma.hpp"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -11,7 +11,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::uint32_t first_limit = 1024;      ///< steps of one match; most take a few
+constexpr std::uint32_t first_limit = 1024; ///< steps of one match; most take a few
 constexpr std::uint32_t heap_limit_kib = 64 << 10;
 constexpr std::size_t jit_stack_bytes = std::size_t{1} << 20;
 
@@ -58,19 +58,23 @@ struct TextSplit::Impl {
 
     [[noreturn]] void refuse(const std::string& problem, const std::string& reason) const
     {
-        throw UserError({place, problem, str("the pattern is ", in_quotes(rule.pattern), reason.empty() ? "" : ": ", reason),
+        throw UserError({place, problem,
+                         str("the pattern is ", in_quotes(rule.pattern), reason.empty() ? "" : ": ", reason),
                          "check that this is the tokenizer.json of the model"});
     }
 
     void compile()
     {
-        const std::unique_ptr<pcre2_compile_context, Free<pcre2_compile_context_free>> options(pcre2_compile_context_create(nullptr));
+        const std::unique_ptr<pcre2_compile_context, Free<pcre2_compile_context_free>> options(
+            pcre2_compile_context_create(nullptr));
         pcre2_set_newline(options.get(), PCRE2_NEWLINE_LF);
         const std::string pattern = rule.literal ? rule.pattern : pcre2_pattern(rule.pattern, place);
-        const std::uint32_t flags = rule.literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
+        const std::uint32_t flags =
+            rule.literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
         int error = 0;
         PCRE2_SIZE at = 0;
-        code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), flags | PCRE2_UTF, &error, &at, options.get()));
+        code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                 flags | PCRE2_UTF, &error, &at, options.get()));
         if (!code)
             refuse("splits text by a pattern that cannot be read", message_of(error));
         match.reset(pcre2_match_data_create(1, nullptr));
@@ -88,7 +92,8 @@ struct TextSplit::Impl {
         std::uint32_t options = PCRE2_NO_UTF_CHECK;
         for (std::uint32_t limit = first_limit;;) {
             pcre2_set_match_limit(context.get(), limit);
-            const int result = pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from, options, match.get(), context.get());
+            const int result = pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                                           from, options, match.get(), context.get());
             if (result >= 0)
                 return true;
             if (result == PCRE2_ERROR_NOMATCH)

@@ -9,7 +9,8 @@
 
 namespace trivium {
 
-/// What becomes of a match: a piece of its own, nothing, a part of the piece before or behind, or of the matches beside it.
+/// What becomes of a match: a piece of its own, nothing, a part of the piece before or behind, or of the
+/// matches beside it.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 struct SplitRule {

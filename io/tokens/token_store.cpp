@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kind = "Trivium token store";
 constexpr const char* make_it_again = "copy it again whole, or make it again with `trivium data tokenize`";
 constexpr i64 version = 2;
-constexpr i64 copied_at_once = i64{4} << 20; ///< elements
+constexpr i64 copied_at_once = i64{4} << 20;     ///< elements
 constexpr Bytes hashed_block = Bytes{256} << 10; ///< what a sample may read for the sake of its hash
 constexpr Bytes largest_block = Bytes{1} << 30;
 
@@ -36,9 +36,11 @@ constexpr h5::Type type_for(i64 vocab) { return vocab <= 65536 ? h5::Type::u16 :
 
 struct TokenStoreWriter::Impl {
     Impl(std::string path_, const Tokenizer& tokenizer)
-        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())), raw_offsets(str(path, ".offsets-", ::getpid())),
-          vocab(tokenizer.vocab_size()), eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
-          token_file(PlainFile::open_to_write(make_parent(raw_tokens))), token_blocks(token_file, 0, hashed_block), offset_file(raw_offsets)
+        : path(std::move(path_)), raw_tokens(str(path, ".tokens-", ::getpid())),
+          raw_offsets(str(path, ".offsets-", ::getpid())), vocab(tokenizer.vocab_size()),
+          eos(tokenizer.eos()), fingerprint(tokenizer.fingerprint()), model(tokenizer.model()),
+          token_file(PlainFile::open_to_write(make_parent(raw_tokens))),
+          token_blocks(token_file, 0, hashed_block), offset_file(raw_offsets)
     {
     }
     ~Impl()
@@ -67,7 +69,8 @@ struct TokenStoreWriter::Impl {
                 narrow.push_back(static_cast<char>(id >> 24 & 0xff));
             }
         }
-        token_blocks.write(reinterpret_cast<const std::byte*>(narrow.data()), static_cast<Bytes>(narrow.size()));
+        token_blocks.write(reinterpret_cast<const std::byte*>(narrow.data()),
+                           static_cast<Bytes>(narrow.size()));
         tokens += static_cast<i64>(ids.size());
     }
 
@@ -75,11 +78,13 @@ struct TokenStoreWriter::Impl {
     static void copy(const std::string& raw, h5::Dataset dataset, i64 count, h5::Type type)
     {
         std::ifstream file(raw, std::ios::binary);
-        std::vector<char> block(static_cast<std::size_t>(std::min(count, copied_at_once) * h5::size_of(type)));
+        std::vector<char> block(
+            static_cast<std::size_t>(std::min(count, copied_at_once) * h5::size_of(type)));
         for (i64 begin = 0; begin < count; begin += copied_at_once) {
             const i64 size = std::min(copied_at_once, count - begin);
             if (!file.read(block.data(), static_cast<std::streamsize>(size * h5::size_of(type))))
-                throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use", "run the command again"});
+                throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use",
+                               "run the command again"});
             dataset.write(begin, size, type, block.data());
         }
     }
@@ -117,7 +122,8 @@ void TokenStoreWriter::finish()
 {
     Impl& w = *impl_;
     if (w.documents == 0)
-        throw UserError({w.path, "there is no document to store", "the input has no text", "name files with text"});
+        throw UserError(
+            {w.path, "there is no document to store", "the input has no text", "name files with text"});
     w.offset_file.write(&w.tokens, sizeof w.tokens);
     w.token_blocks.finish();
     w.token_file.close();
@@ -134,9 +140,11 @@ void TokenStoreWriter::finish()
         file.write_bytes("tokenizer_model", w.model);
         const std::vector<u64>& hashes = w.token_blocks.hashes();
         const auto blocks = static_cast<i64>(hashes.size());
-        file.create_dataset("token_hashes", h5::Type::u64, {blocks}).write(0, blocks, h5::Type::u64, hashes.data());
+        file.create_dataset("token_hashes", h5::Type::u64, {blocks})
+            .write(0, blocks, h5::Type::u64, hashes.data());
         const h5::Type type = type_for(w.vocab);
-        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", h5::Type::i64, {w.documents + 1}), w.documents + 1, h5::Type::i64);
+        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", h5::Type::i64, {w.documents + 1}),
+                   w.documents + 1, h5::Type::i64);
         h5::Dataset tokens = file.create_dataset("tokens", type, {w.tokens});
         const Bytes begin = tokens.file_offset();
         Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
@@ -169,7 +177,8 @@ struct TokenStore::Impl {
         const Bytes begin = data.file_offset(), end = begin + size * width;
         const Bytes offsets_end = document_offsets.file_offset() + document_offsets.count() * 8;
         if (begin < 0 || end > file_bytes || offsets_end > file_bytes)
-            damaged(str("ends after ", file_bytes, " bytes; its tokens reach to ", std::max(end, offsets_end)));
+            damaged(
+                str("ends after ", file_bytes, " bytes; its tokens reach to ", std::max(end, offsets_end)));
         const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
         if (descriptor < 0)
             throw_errno(path, "open");
@@ -190,7 +199,8 @@ struct TokenStore::Impl {
             return;
         const Bytes begin = block * block_bytes, bytes = std::min(block_bytes, size * width - begin);
         if (hash_block(tokens + begin, bytes) != hashes[static_cast<std::size_t>(block)])
-            damaged(str("its tokens ", begin / width, " to ", (begin + bytes) / width - 1, " are not the ones that were written (their hash differs)"));
+            damaged(str("its tokens ", begin / width, " to ", (begin + bytes) / width - 1,
+                        " are not the ones that were written (their hash differs)"));
         known.store(true, std::memory_order_relaxed);
         Activity::of_process().advance();
     }
@@ -205,15 +215,16 @@ struct TokenStore::Impl {
     {
         const unsigned char* bytes = tokens + at * width; // little-endian, of any alignment
         return width == 2 ? bytes[0] | bytes[1] << 8
-                          : static_cast<i32>(bytes[0] | bytes[1] << 8 | bytes[2] << 16 | static_cast<u64>(bytes[3]) << 24);
+                          : static_cast<i32>(bytes[0] | bytes[1] << 8 | bytes[2] << 16 |
+                                             static_cast<u64>(bytes[3]) << 24);
     }
 
     std::string path, fingerprint, model;
     i64 size = 0, vocab = 0, documents = 0;
     i32 eos = 0;
     Bytes text_bytes = 0, file_bytes = 0, width = 2, block_bytes = 0;
-    std::vector<i64> offsets; ///< documents + 1
-    std::vector<u64> hashes;  ///< of blocks
+    std::vector<i64> offsets;                     ///< documents + 1
+    std::vector<u64> hashes;                      ///< of blocks
     std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were read and are good
     void* map = nullptr;
     std::size_t map_bytes = 0;
@@ -242,13 +253,15 @@ TokenStore TokenStore::open(const std::string& path)
         s.fingerprint = file.get_string("tokenizer");
         s.block_bytes = file.get_integer("block_bytes");
         s.model = file.read_bytes("tokenizer_model");
-        if (s.vocab <= 0 || s.vocab > (i64{1} << 31) - 1 || eos < 0 || eos >= s.vocab || s.documents <= 0 || s.size < s.documents ||
-            s.size > s.file_bytes || s.documents > s.file_bytes || s.text_bytes < 0 || s.block_bytes < 4 || s.block_bytes > largest_block || s.block_bytes % 4 != 0)
+        if (s.vocab <= 0 || s.vocab > (i64{1} << 31) - 1 || eos < 0 || eos >= s.vocab || s.documents <= 0 ||
+            s.size < s.documents || s.size > s.file_bytes || s.documents > s.file_bytes || s.text_bytes < 0 ||
+            s.block_bytes < 4 || s.block_bytes > largest_block || s.block_bytes % 4 != 0)
             s.damaged("has numbers that make no sense");
         s.eos = static_cast<i32>(eos);
         s.width = width_for(s.vocab);
         const i64 blocks = ceil_div(s.size * s.width, s.block_bytes);
-        const h5::Dataset tokens = file.dataset("tokens"), offsets = file.dataset("document_offsets"), hashes = file.dataset("token_hashes");
+        const h5::Dataset tokens = file.dataset("tokens"), offsets = file.dataset("document_offsets"),
+                          hashes = file.dataset("token_hashes");
         if (tokens.shape() != std::vector<i64>{s.size} || tokens.type() != type_for(s.vocab) ||
             offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != h5::Type::i64 ||
             hashes.shape() != std::vector<i64>{blocks} || hashes.type() != h5::Type::u64)
@@ -262,7 +275,8 @@ TokenStore TokenStore::open(const std::string& path)
     } catch (const IoError& error) { // HDF5 could not make sense of some bytes of it
         s.damaged(error.what());
     }
-    if (s.offsets.front() != 0 || s.offsets.back() != s.size || !std::is_sorted(s.offsets.begin(), s.offsets.end()))
+    if (s.offsets.front() != 0 || s.offsets.back() != s.size ||
+        !std::is_sorted(s.offsets.begin(), s.offsets.end()))
         s.damaged("its document offsets are out of order");
     return TokenStore(std::move(impl));
 }
@@ -292,7 +306,8 @@ i32 TokenStore::token(i64 at) const
 
 void TokenStore::read(i64 begin, i64 count, i32* out) const
 {
-    TRV_CHECK(begin >= 0 && count >= 0 && count <= size() && begin <= size() - count, "tokens ", begin, " + ", count, " of ", size());
+    TRV_CHECK(begin >= 0 && count >= 0 && count <= size() && begin <= size() - count, "tokens ", begin, " + ",
+              count, " of ", size());
     impl_->check_tokens(begin, count);
     const i64 vocab = impl_->vocab;
     bool all_known = true;
@@ -304,7 +319,10 @@ void TokenStore::read(i64 begin, i64 count, i32* out) const
         impl_->damaged(str("has a token beyond its vocabulary of ", vocab, ", near token ", begin));
 }
 
-std::unique_ptr<Tokenizer> TokenStore::tokenizer() const { return tokenizer_from_model(impl_->model, impl_->path); }
+std::unique_ptr<Tokenizer> TokenStore::tokenizer() const
+{
+    return tokenizer_from_model(impl_->model, impl_->path);
+}
 
 u64 TokenStore::tokens_hash() const
 {
@@ -314,7 +332,8 @@ u64 TokenStore::tokens_hash() const
 void TokenStore::verify(i64 part, i64 parts) const
 {
     TRV_CHECK(part >= 0 && part < parts, "part ", part, " of ", parts);
-    for (auto block = static_cast<std::size_t>(part); block < impl_->hashes.size(); block += static_cast<std::size_t>(parts))
+    for (auto block = static_cast<std::size_t>(part); block < impl_->hashes.size();
+         block += static_cast<std::size_t>(parts))
         impl_->check_block(static_cast<i64>(block));
     const std::unique_ptr<Tokenizer> words = tokenizer();
     if (words->fingerprint() != impl_->fingerprint || words->vocab_size() != impl_->vocab)

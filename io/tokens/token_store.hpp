@@ -7,8 +7,9 @@
 //   token_hashes      u64: XXH3 of each block_bytes bytes of the tokens, the last block shorter
 //   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), block_bytes
 //
-// In front of HDF5's own bytes stands the seal (io/files/seal.hpp): kind, version, size, hash of all but the tokens. It is checked
-// before HDF5 sees the file; the tokens are checked block by block, when one is first read.
+// In front of HDF5's own bytes stands the seal (io/files/seal.hpp): kind, version, size, hash of all but the
+// tokens. It is checked before HDF5 sees the file; the tokens are checked block by block, when one is first
+// read.
 #include "base/units.hpp"
 #include "io/tokens/tokenizer.hpp"
 
@@ -30,7 +31,7 @@ public:
     /// Completes the file at `path`, atomically. UserError without any document, IoError where writing fails.
     void finish();
 
-    i64 tokens() const;    ///< eos included
+    i64 tokens() const; ///< eos included
     i64 documents() const;
     Bytes text_bytes() const;
 
@@ -43,13 +44,14 @@ private:
 /// What reads tokens throws a UserError, which names them, where their block is not the one that was written.
 class TokenStore {
 public:
-    /// UserError where the file is missing, of another kind or version, truncated or inconsistent. Reads all but the tokens.
+    /// UserError where the file is missing, of another kind or version, truncated or inconsistent. Reads all
+    /// but the tokens.
     static TokenStore open(const std::string& path);
     TokenStore(TokenStore&&) noexcept;
     TokenStore& operator=(TokenStore&&) noexcept;
     ~TokenStore();
 
-    i64 size() const;      ///< tokens, eos included
+    i64 size() const; ///< tokens, eos included
     i64 vocab() const;
     i64 documents() const;
     Bytes text_bytes() const; ///< of all documents as text
@@ -66,13 +68,15 @@ public:
 
     const std::string& path() const;
     const std::string& fingerprint() const; ///< of the tokenizer
-    std::string content() const; ///< number and hash of the tokens, as they were written: "123456 tokens, 0123456789abcdef"
+    std::string content()
+        const; ///< number and hash of the tokens, as they were written: "123456 tokens, 0123456789abcdef"
     std::unique_ptr<Tokenizer> tokenizer() const;
 
     /// Equal where two stores have the same tokens. Reads none of them.
     u64 tokens_hash() const;
 
-    /// Reads every `parts`th block of tokens from `part` on, and the tokenizer. UserError where they are not the ones that were written.
+    /// Reads every `parts`th block of tokens from `part` on, and the tokenizer. UserError where they are not
+    /// the ones that were written.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:

@@ -1,9 +1,9 @@
 #include "io/tokens/tokenizer.hpp"
 
 #include "base/check.hpp"
-#include "io/tokens/byte_bpe.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
+#include "io/tokens/byte_bpe.hpp"
 #include "io/tokens/plain_status.hpp"
 #include "io/tokens/tokenizer_json.hpp"
 
@@ -14,7 +14,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view space_mark = "\xe2\x96\x81"; // U+2581, how SentencePiece spells a space
+constexpr std::string_view space_mark = "\xe2\x96\x81";  // U+2581, how SentencePiece spells a space
 constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
 constexpr std::size_t long_text = std::size_t{64} << 10;
 
@@ -58,7 +58,9 @@ public:
     SentencePieceTokenizer(std::string model, const std::string& place) : model_(std::move(model))
     {
         const auto bad = [&](const std::string& problem, const std::string& reason) {
-            throw UserError({place, problem, reason, "give a SentencePiece model, such as `trivium data tokenizer` makes, a tokenizer.json, or \"bytes\""});
+            throw UserError({place, problem, reason,
+                             "give a SentencePiece model, such as `trivium data tokenizer` makes, a "
+                             "tokenizer.json, or \"bytes\""});
         };
         if (model_.empty())
             bad("is not a SentencePiece model", "the file is empty");
@@ -111,7 +113,8 @@ public:
     {
         std::string text;
         for (const i32 id : ids)
-            text += id >= 0 && id < vocab_size() ? std::string_view(pieces_[static_cast<std::size_t>(id)]) : replacement;
+            text += id >= 0 && id < vocab_size() ? std::string_view(pieces_[static_cast<std::size_t>(id)])
+                                                 : replacement;
         if (dummy_prefix_ && text.starts_with(' '))
             text.erase(0, 1);
         return text;
@@ -161,7 +164,8 @@ private:
     {
         while (text.size() > long_text) {
             const std::size_t newline = text.find('\n', long_text);
-            const std::size_t end = newline == std::string_view::npos ? newline : text.find_first_not_of('\n', newline);
+            const std::size_t end =
+                newline == std::string_view::npos ? newline : text.find_first_not_of('\n', newline);
             if (end == std::string_view::npos)
                 break;
             append(text.substr(0, end), ids);
@@ -185,8 +189,10 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec)
     if (spec == "bytes")
         return std::make_unique<ByteTokenizer>();
     if (spec.empty())
-        throw UserError({"tokenizer", "none is named", "", "give \"bytes\", or the path of a SentencePiece model or a tokenizer.json"});
-    return tokenizer_from_model(read_file(spec, "tokenizer model (nor is it \"bytes\")", most_tokenizer_bytes), spec);
+        throw UserError({"tokenizer", "none is named", "",
+                         "give \"bytes\", or the path of a SentencePiece model or a tokenizer.json"});
+    return tokenizer_from_model(
+        read_file(spec, "tokenizer model (nor is it \"bytes\")", most_tokenizer_bytes), spec);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place)

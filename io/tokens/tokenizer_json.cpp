@@ -15,14 +15,21 @@ using Json = nlohmann::json;
 using i32 = std::int32_t;
 using Kind = TokenizerJson::Word::Kind;
 
-constexpr const char* gpt2_pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr const char* gpt2_pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 /// Names that models give to their control words, the likeliest first.
-constexpr std::array eos_names{"<|end_of_text|>", "<|endoftext|>", "</s>", "<eos>", "<|eos|>", "<\uff5cend\u2581of\u2581sentence\uff5c>"};
-constexpr std::array bos_names{"<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "<|bos|>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>"};
+constexpr std::array eos_names{"<|end_of_text|>", "<|endoftext|>", "</s>",
+                               "<eos>",           "<|eos|>",       "<\uff5cend\u2581of\u2581sentence\uff5c>"};
+constexpr std::array bos_names{"<|begin_of_text|>",
+                               "<|startoftext|>",
+                               "<s>",
+                               "<bos>",
+                               "<|bos|>",
+                               "<\uff5cbegin\u2581of\u2581sentence\uff5c>"};
 
-/// The byte-level alphabet: each byte as a printable character. Bytes that print stand for themselves, the others
-/// are U+0100 and on.
+/// The byte-level alphabet: each byte as a printable character. Bytes that print stand for themselves, the
+/// others are U+0100 and on.
 struct Alphabet {
     std::array<std::string, 256> letters;
     std::unordered_map<std::string_view, char> bytes;
@@ -90,20 +97,24 @@ public:
 private:
     [[noreturn]] void damaged(const std::string& problem, const std::string& reason = "") const
     {
-        throw UserError({place_, problem, reason, "get the tokenizer.json of the model again from where it came from"});
+        throw UserError(
+            {place_, problem, reason, "get the tokenizer.json of the model again from where it came from"});
     }
 
     [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
     {
-        throw UserError({place_, str("is a tokenizer with ", what, ", which is not supported"),
-                         reason.empty() ? "of tokenizer.json, byte-level BPE is read, as GPT-2, Llama 3 and Qwen have it" : reason,
-                         "where the model has a tokenizer.model (SentencePiece), as Llama 2 has, use that instead"});
+        throw UserError(
+            {place_, str("is a tokenizer with ", what, ", which is not supported"),
+             reason.empty() ? "of tokenizer.json, byte-level BPE is read, as GPT-2, Llama 3 and Qwen have it"
+                            : reason,
+             "where the model has a tokenizer.model (SentencePiece), as Llama 2 has, use that instead"});
     }
 
     const Json& member(const Json& object, const char* name) const
     {
         if (!object.is_object() || !object.contains(name))
-            damaged(str("has no '", name, "' where a tokenizer.json has one"), "is it another file of the model?");
+            damaged(str("has no '", name, "' where a tokenizer.json has one"),
+                    "is it another file of the model?");
         return object.at(name);
     }
 
@@ -144,15 +155,19 @@ private:
 
     void check_model(const Json& model) const
     {
-        const std::string type = model.is_object() && model.contains("type") ? text(model, "type") : "BPE"; // early files do without
+        const std::string type = model.is_object() && model.contains("type")
+                                     ? text(model, "type")
+                                     : "BPE"; // early files do without
         if (type != "BPE")
             unsupported("a model of type " + in_quotes(type), "");
         if (flag(model, "byte_fallback", false))
             unsupported("byte_fallback", "it was made from a SentencePiece model");
-        if (const auto dropout = model.find("dropout"); dropout != model.end() && !dropout->is_null() && *dropout != 0)
+        if (const auto dropout = model.find("dropout");
+            dropout != model.end() && !dropout->is_null() && *dropout != 0)
             unsupported("dropout", "the same text would get other ids each time");
         for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
-            if (const auto affix = model.find(name); affix != model.end() && !affix->is_null() && *affix != "")
+            if (const auto affix = model.find(name);
+                affix != model.end() && !affix->is_null() && *affix != "")
                 unsupported(str("a ", name), "");
     }
 
@@ -171,7 +186,8 @@ private:
     SplitBehavior behavior(const Json& step) const
     {
         const std::string name = text(step, "behavior");
-        constexpr std::array names{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+        constexpr std::array names{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
+                                   "Contiguous"};
         const auto found = std::find(names.begin(), names.end(), name);
         if (found == names.end())
             unsupported("a pre_tokenizer of behavior " + in_quotes(name), "");
@@ -194,11 +210,14 @@ private:
         } else if (type == "Split") {
             const Json& pattern = member(step, "pattern");
             const bool literal = pattern.is_object() && pattern.contains("String");
-            add_split(text(pattern, literal ? "String" : "Regex"), behavior(step), literal, flag(step, "invert", false));
+            add_split(text(pattern, literal ? "String" : "Regex"), behavior(step), literal,
+                      flag(step, "invert", false));
         } else if (type == "Digits") {
-            add_split(R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::isolated : SplitBehavior::contiguous);
+            add_split(R"(\p{N})", flag(step, "individual_digits", false) ? SplitBehavior::isolated
+                                                                         : SplitBehavior::contiguous);
         } else if (type == "Punctuation") {
-            add_split(R"([$+<=>^`|~\p{P}])", step.contains("behavior") ? behavior(step) : SplitBehavior::isolated);
+            add_split(R"([$+<=>^`|~\p{P}])",
+                      step.contains("behavior") ? behavior(step) : SplitBehavior::isolated);
         } else if (type == "ByteLevel") {
             byte_level_ = true;
             if (flag(step, "add_prefix_space", true))
@@ -213,7 +232,8 @@ private:
     /// A word's id. Holes are legal, but none that would make a large table of a small file.
     i32 id_of(const std::string& word, const Json& value, std::size_t words) const
     {
-        if (!value.is_number_integer() || (value.is_number_unsigned() ? value.get<u64>() >> 31 != 0 : value.get<i64>() < 0))
+        if (!value.is_number_integer() ||
+            (value.is_number_unsigned() ? value.get<u64>() >> 31 != 0 : value.get<i64>() < 0))
             damaged(str("gives the word ", in_quotes(word), " the id ", in_quotes(value.dump())));
         const i64 id = value.get<i64>(), most = 2 * static_cast<i64>(words) + 1024;
         if (id > most)
@@ -255,7 +275,8 @@ private:
     {
         const auto found = ids_.find(word);
         if (found == ids_.end())
-            damaged(str("has a merge (number ", rank, ") of ", in_quotes(word)), "which is not in the vocabulary");
+            damaged(str("has a merge (number ", rank, ") of ", in_quotes(word)),
+                    "which is not in the vocabulary");
         return found->second;
     }
 
@@ -277,18 +298,20 @@ private:
                     damaged(str("has a merge (number ", rank, ") ", in_quotes(line)), "it is of two words");
                 left = line.substr(0, space);
                 right = line.substr(space + 1);
-            } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+            } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+                       merge[1].is_string()) {
                 left = merge[0].get<std::string>();
                 right = merge[1].get<std::string>();
             } else {
                 damaged(str("has a merge (number ", rank, ") that is no pair of words"));
             }
-            out_.merges.push_back({merged_word(left, rank), merged_word(right, rank), merged_word(left + right, rank)});
+            out_.merges.push_back(
+                {merged_word(left, rank), merged_word(right, rank), merged_word(left + right, rank)});
         }
     }
 
-    /// Special words that no text makes become control words. One that BPE makes as well (some files call "!" special,
-    /// for padding) stays a word.
+    /// Special words that no text makes become control words. One that BPE makes as well (some files call "!"
+    /// special, for padding) stays a word.
     void read_added()
     {
         const auto list = file_.find("added_tokens");
@@ -306,9 +329,12 @@ private:
             const std::string content = text(token, "content");
             const i32 id = id_of(content, member(token, "id"), words);
             const auto known = ids_.find(content);
-            if (content.empty() || (known == ids_.end() ? slot(id).kind != Kind::absent : known->second != id))
-                damaged(str("adds a word ", in_quotes(content), " with the id ", id), "the word has another id, or the id another word");
-            const bool is_made = static_cast<std::size_t>(id) < made.size() && made[static_cast<std::size_t>(id)];
+            if (content.empty() ||
+                (known == ids_.end() ? slot(id).kind != Kind::absent : known->second != id))
+                damaged(str("adds a word ", in_quotes(content), " with the id ", id),
+                        "the word has another id, or the id another word");
+            const bool is_made =
+                static_cast<std::size_t>(id) < made.size() && made[static_cast<std::size_t>(id)];
             ids_.emplace(content, id);
             if (flag(token, "special", false)) {
                 out_.added.push_back({content, -1, flag(token, "normalized", false)});
@@ -329,7 +355,9 @@ private:
     std::optional<i32> control_word(const Names& names) const
     {
         for (const char* name : names)
-            if (const auto found = ids_.find(name); found != ids_.end() && out_.words[static_cast<std::size_t>(found->second)].kind == Kind::control)
+            if (const auto found = ids_.find(name);
+                found != ids_.end() &&
+                out_.words[static_cast<std::size_t>(found->second)].kind == Kind::control)
                 return found->second;
         return {};
     }
@@ -344,7 +372,8 @@ private:
         if (!eos && controls.size() == 1)
             eos = controls.front();
         if (!eos)
-            damaged("has no word for the end of a text", "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or the like");
+            damaged("has no word for the end of a text",
+                    "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or the like");
         out_.eos = *eos;
         out_.bos = control_word(bos_names).value_or(*eos);
     }
@@ -374,7 +403,8 @@ TokenizerJson parse_tokenizer_json(const std::string& text, const std::string& p
     try {
         return Reader(file, place).read();
     } catch (const Json::exception& error) {
-        throw UserError({place, "is not laid out as a tokenizer.json", problem_of(error).reason, "get the tokenizer.json of the model again from where it came from"});
+        throw UserError({place, "is not laid out as a tokenizer.json", problem_of(error).reason,
+                         "get the tokenizer.json of the model again from where it came from"});
     }
 }
 

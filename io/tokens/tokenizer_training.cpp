@@ -13,7 +13,8 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 least_vocab = 300; // 259 are unknown, bos, eos and the bytes; a few for the characters of the text
+constexpr i64 least_vocab =
+    300; // 259 are unknown, bos, eos and the bytes; a few for the characters of the text
 constexpr i64 most_vocab = 1'000'000;
 constexpr std::size_t longest_sentence = 4000;
 
@@ -22,7 +23,8 @@ constexpr std::size_t longest_sentence = 4000;
 class Sentences final : public sentencepiece::SentenceIterator {
 public:
     Sentences(TextSource& source, Bytes sample)
-        : source_(source), keep_(static_cast<double>(sample) / static_cast<double>(std::max<Bytes>(source.bytes_total(), 1))),
+        : source_(source),
+          keep_(static_cast<double>(sample) / static_cast<double>(std::max<Bytes>(source.bytes_total(), 1))),
           draw_(0, "sample for a tokenizer")
     {
         Next();
@@ -91,13 +93,19 @@ i64 number_behind(const std::string& text, const std::string& mark)
     if (const i64 most = number_behind(status, "value <= "); most > 0) {
         const std::string reason = str("it gives at most ", most);
         if (most < least_vocab)
-            throw UserError({place, "the corpus is too small for a tokenizer", str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
+            throw UserError({place, "the corpus is too small for a tokenizer",
+                             str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
                              "give more text, or tokenize with --tokenizer bytes, which needs no training"});
-        throw UserError({place, "the corpus is too small for so many tokens", reason, str("give --vocab ", most, " or less, or more text")});
+        throw UserError({place, "the corpus is too small for so many tokens", reason,
+                         str("give --vocab ", most, " or less, or more text")});
     }
-    if (const i64 least = number_behind(status, " vs "); status.find("required_chars") != std::string::npos && least > 0)
-        throw UserError({place, "is too small for the characters of the corpus", str("they, the bytes and the special tokens are ", least), str("give --vocab ", least, " or more")});
-    throw UserError({place, "the tokenizer could not be trained", plain_status(status), "try another --vocab, or more text"});
+    if (const i64 least = number_behind(status, " vs ");
+        status.find("required_chars") != std::string::npos && least > 0)
+        throw UserError({place, "is too small for the characters of the corpus",
+                         str("they, the bytes and the special tokens are ", least),
+                         str("give --vocab ", least, " or more")});
+    throw UserError({place, "the tokenizer could not be trained", plain_status(status),
+                     "try another --vocab, or more text"});
 }
 
 } // namespace
@@ -105,7 +113,8 @@ i64 number_behind(const std::string& text, const std::string& mark)
 std::string train_tokenizer(const TokenizerTraining& training)
 {
     if (training.vocab < least_vocab || training.vocab > most_vocab)
-        throw UserError({str("--vocab ", training.vocab), "is out of range", "259 tokens are the 256 bytes and the special ones",
+        throw UserError({str("--vocab ", training.vocab), "is out of range",
+                         "259 tokens are the 256 bytes and the special ones",
                          str("give a number from ", least_vocab, " to ", most_vocab)});
     TextSource source(training.text);
     Sentences sentences(source, training.sample);
@@ -130,8 +139,9 @@ std::string train_tokenizer(const TokenizerTraining& training)
         {"minloglevel", "4"},
     };
     std::string model;
-    const auto status = sentences.error ? sentencepiece::util::Status()
-                                        : sentencepiece::SentencePieceTrainer::Train(options, &sentences, &model);
+    const auto status = sentences.error
+                            ? sentencepiece::util::Status()
+                            : sentencepiece::SentencePieceTrainer::Train(options, &sentences, &model);
     if (sentences.error)
         std::rethrow_exception(sentences.error);
     if (training.report != nullptr)

@@ -18,7 +18,8 @@ namespace {
 void check_nccl(ncclResult_t result, const char* call)
 {
     if (result != ncclSuccess)
-        throw IoError({"NCCL", str(call, " failed"), str(ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)),
+        throw IoError({"NCCL", str(call, " failed"),
+                       str(ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)),
                        "set NCCL_DEBUG=INFO to see which network and devices it takes"});
 }
 
@@ -33,7 +34,8 @@ ncclDataType_t type_of(DType type)
     throw InternalError(__FILE__, __LINE__, "no such type");
 }
 
-/// Calls that make one piece of work. One left open by an exception is closed: what follows is the end of the process.
+/// Calls that make one piece of work. One left open by an exception is closed: what follows is the end of the
+/// process.
 class Group {
 public:
     Group() { check_nccl(ncclGroupStart(), "ncclGroupStart"); }
@@ -57,7 +59,10 @@ private:
 /// Memory and a stream of its own, for the moves that make connections.
 class Trial {
 public:
-    explicit Trial(Bytes bytes) { check_cuda_call(cudaMalloc(&memory_, static_cast<std::size_t>(bytes)), "cudaMalloc"); }
+    explicit Trial(Bytes bytes)
+    {
+        check_cuda_call(cudaMalloc(&memory_, static_cast<std::size_t>(bytes)), "cudaMalloc");
+    }
     Trial(const Trial&) = delete;
     Trial& operator=(const Trial&) = delete;
     ~Trial()
@@ -161,10 +166,12 @@ public:
                 }
             exchange(sends, receives, trial.stream());
         }
-        for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
+        for (const CollectiveKind kind :
+             {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
             if (uses & use_of(kind))
                 for (const Bytes bytes : {small, std::min(share, Bytes{1 << 20} / size()), share}) {
-                    const i64 part = std::max<i64>(1, bytes / 4), count = kind == CollectiveKind::all_reduce ? part * size() : part;
+                    const i64 part = std::max<i64>(1, bytes / 4),
+                              count = kind == CollectiveKind::all_reduce ? part * size() : part;
                     const DenseMove move{in, out, count};
                     collective(kind, DType::f32, {&move, 1}, trial.stream());
                 }
@@ -173,7 +180,10 @@ public:
         connected_ |= uses;
     }
 
-    void copy(std::span<const CopyBlock> blocks, void* stream) override { copy_on_device(blocks, static_cast<cudaStream_t>(stream)); }
+    void copy(std::span<const CopyBlock> blocks, void* stream) override
+    {
+        copy_on_device(blocks, static_cast<cudaStream_t>(stream));
+    }
     void combine(const Combination& combination, void* stream) override
     {
         combine_on_device(combination, static_cast<cudaStream_t>(stream));
@@ -220,11 +230,15 @@ private:
 
     void post_send(int to, ConstPiece piece, void* stream)
     {
-        check_nccl(ncclSend(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, to, comm_, static_cast<cudaStream_t>(stream)), "ncclSend");
+        check_nccl(ncclSend(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, to, comm_,
+                            static_cast<cudaStream_t>(stream)),
+                   "ncclSend");
     }
     void post_receive(int from, Piece piece, void* stream)
     {
-        check_nccl(ncclRecv(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, from, comm_, static_cast<cudaStream_t>(stream)), "ncclRecv");
+        check_nccl(ncclRecv(piece.data, static_cast<std::size_t>(piece.bytes), ncclUint8, from, comm_,
+                            static_cast<cudaStream_t>(stream)),
+                   "ncclRecv");
     }
     void post(CollectiveKind kind, ncclDataType_t type, const DenseMove& move, void* native)
     {
@@ -233,9 +247,11 @@ private:
         if (kind == CollectiveKind::all_gather)
             check_nccl(ncclAllGather(move.in, move.out, count, type, comm_, stream), "ncclAllGather");
         else if (kind == CollectiveKind::reduce_scatter)
-            check_nccl(ncclReduceScatter(move.in, move.out, count, type, ncclSum, comm_, stream), "ncclReduceScatter");
+            check_nccl(ncclReduceScatter(move.in, move.out, count, type, ncclSum, comm_, stream),
+                       "ncclReduceScatter");
         else
-            check_nccl(ncclAllReduce(move.in, move.out, count, type, ncclSum, comm_, stream), "ncclAllReduce");
+            check_nccl(ncclAllReduce(move.in, move.out, count, type, ncclSum, comm_, stream),
+                       "ncclAllReduce");
     }
 
     ncclComm_t comm_ = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
-// Internal: the kernels of moves.cpp, thread by thread, and how blocks are given to them. No thread needs another, so
-// that the host can be all of them, one after the other (the tests do that).
+// Internal: the kernels of moves.cpp, thread by thread, and how blocks are given to them. No thread needs
+// another, so that the host can be all of them, one after the other (the tests do that).
 #include "base/bf16.hpp"
 #include "mpi/collective_rounds.hpp"
 
@@ -45,7 +45,8 @@ TRV_HOST_DEVICE int block_of(const Batch<Block>& all, i64 at)
     return low;
 }
 
-/// Row and column of unit `i` of rows of `row` units. Most blocks are small or of one row: 64-bit divisions are dear.
+/// Row and column of unit `i` of rows of `row` units. Most blocks are small or of one row: 64-bit divisions
+/// are dear.
 struct Place {
     i64 row, column;
 };
@@ -86,7 +87,8 @@ TRV_HOST_DEVICE void copy_tile(const DeviceCopy& block, i64 begin, int thread)
         to[u] = nullptr;
         if (i < end) {
             const Place at = place_of(i, block.rows, block.row);
-            held[u] = *reinterpret_cast<const Unit*>(block.from + at.row * block.from_stride + at.column * static_cast<i64>(sizeof(Unit)));
+            held[u] = *reinterpret_cast<const Unit*>(block.from + at.row * block.from_stride +
+                                                     at.column * static_cast<i64>(sizeof(Unit)));
             to[u] = block.to + at.row * block.to_stride + at.column * static_cast<i64>(sizeof(Unit));
         }
     }
@@ -167,10 +169,12 @@ TRV_HOST_DEVICE void combine_tile(const DeviceCombine& block, const Slots& slots
         if (i >= end)
             return;
         const Place place = place_of(i, block.rows, block.row);
-        const std::byte* own = block.own + place.row * block.own_stride + place.column * static_cast<i64>(sizeof(V));
+        const std::byte* own =
+            block.own + place.row * block.own_stride + place.column * static_cast<i64>(sizeof(V));
         const i64 at = block.at + i * static_cast<i64>(sizeof(V));
         const auto load = [&](int rank) {
-            const std::byte* slot = slots.first + slots.stride * (slots.own || rank < slots.rank ? rank : rank - 1) + at;
+            const std::byte* slot =
+                slots.first + slots.stride * (slots.own || rank < slots.rank ? rank : rank - 1) + at;
             return *reinterpret_cast<const V*>(rank == slots.rank ? own : slot);
         };
         A sums[width];
@@ -245,13 +249,16 @@ void copy(std::span<const CopyBlock> blocks, Launch&& launch)
     in_batches<DeviceCopy>(
         blocks,
         [](const CopyBlock& block) {
-            const Bytes to_stride = block.rows > 1 ? block.to_stride : 0, from_stride = block.rows > 1 ? block.from_stride : 0;
+            const Bytes to_stride = block.rows > 1 ? block.to_stride : 0,
+                        from_stride = block.rows > 1 ? block.from_stride : 0;
             int unit = 16;
-            while (unit > 1 && !divides(static_cast<std::uintptr_t>(unit), address(block.to), address(block.from), block.row, to_stride, from_stride))
+            while (unit > 1 && !divides(static_cast<std::uintptr_t>(unit), address(block.to),
+                                        address(block.from), block.row, to_stride, from_stride))
                 unit /= 2;
             TRV_CHECK(unit > 1, "a copy of odd bytes");
             const bool in_place = block.to == block.from && to_stride == from_stride;
-            return DeviceCopy{block.to, block.from, to_stride, from_stride, in_place ? 0 : block.rows, block.row / unit, unit};
+            return DeviceCopy{block.to,         block.from, to_stride, from_stride, in_place ? 0 : block.rows,
+                              block.row / unit, unit};
         },
         launch);
 }
@@ -261,14 +268,19 @@ template <class T, class Launch>
 void combine(const Combination& combination, Launch&& launch)
 {
     const auto element = static_cast<i64>(sizeof(T));
-    const Slots slots{combination.slots, combination.slot, combination.ranks, combination.rank, combination.own_slot};
+    const Slots slots{combination.slots, combination.slot, combination.ranks, combination.rank,
+                      combination.own_slot};
     in_batches<DeviceCombine>(
         combination.blocks,
         [&](const CombineBlock& block) {
             const i64 stride = block.rows > 1 ? block.own_stride * element : 0;
-            const bool vectors = divides(16, address(block.out), address(block.own), address(combination.slots), combination.slot, stride,
-                                         block.at * element, block.row * element);
-            return DeviceCombine{block.out, block.own, stride, block.at * element, block.rows, vectors ? block.row * element / 16 : block.row, vectors};
+            const bool vectors =
+                divides(16, address(block.out), address(block.own), address(combination.slots),
+                        combination.slot, stride, block.at * element, block.row * element);
+            return DeviceCombine{block.out,  block.own,
+                                 stride,     block.at * element,
+                                 block.rows, vectors ? block.row * element / 16 : block.row,
+                                 vectors};
         },
         [&](const Batch<DeviceCombine>& all, i64 grid) { launch(all, slots, grid); });
 }

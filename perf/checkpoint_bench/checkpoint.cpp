@@ -1,5 +1,5 @@
-// How fast a checkpoint is saved, and loaded on another grid, against dd on the same disk. Under a launcher, on 2 ranks:
-// data 2 with ZeRO 1 saves, tensor 2 loads, so that every tensor is cut anew.
+// How fast a checkpoint is saved, and loaded on another grid, against dd on the same disk. Under a launcher,
+// on 2 ranks: data 2 with ZeRO 1 saves, tensor 2 loads, so that every tensor is cut anew.
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "mpi/session.hpp"
@@ -46,7 +46,9 @@ struct Side {
     Arena arena;
     std::vector<SavedTensor> tensors;
 
-    Side(const RunConfig& config, i64 rank) : compiled(compile_training(config, {{}, {}, rank})), arena(compiled.memory.arena), tensors(saved_tensors(compiled, arena))
+    Side(const RunConfig& config, i64 rank)
+        : compiled(compile_training(config, {{}, {}, rank})), arena(compiled.memory.arena),
+          tensors(saved_tensors(compiled, arena))
     {
         for (SavedTensor& tensor : tensors) {
             auto* values = reinterpret_cast<float*>(tensor.window.data());
@@ -83,7 +85,8 @@ void forget(Comm& world)
             return;
         ::sync();
         if (!(std::ofstream("/proc/sys/vm/drop_caches") << "3\n").flush())
-            throw IoError({"/proc/sys/vm/drop_caches", "cannot be written", "cold reads want the system's caches dropped", "run this as root"});
+            throw IoError({"/proc/sys/vm/drop_caches", "cannot be written",
+                           "cold reads want the system's caches dropped", "run this as root"});
     });
 }
 
@@ -93,7 +96,8 @@ int run(Session& session, const std::string& dir, int pairs, i64 layers)
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
     if (session.ranks() != 2)
-        throw UserError({"perf_checkpoint", fmt::format("was started on {} ranks", session.ranks()), "its grids have 2", "use perf/checkpoint"});
+        throw UserError({"perf_checkpoint", fmt::format("was started on {} ranks", session.ranks()),
+                         "its grids have 2", "use perf/checkpoint"});
     Side from(config_of(layers, 2, 1), session.rank()), to(config_of(layers, 1, 2), session.rank());
     Saver saver(world, {dir, 2, false, false}, from.tensors);
     RunState state;
@@ -107,7 +111,8 @@ int run(Session& session, const std::string& dir, int pairs, i64 layers)
     };
     const auto dd_write = [&] {
         const std::string file = dir + "/dd.bin";
-        const Seconds seconds = timed_command(world, fmt::format("dd if=/dev/zero of={} bs=1M count={} conv=fsync", file, bytes >> 20));
+        const Seconds seconds = timed_command(
+            world, fmt::format("dd if=/dev/zero of={} bs=1M count={} conv=fsync", file, bytes >> 20));
         timed_command(world, "rm " + file);
         return seconds;
     };
@@ -134,7 +139,8 @@ int run(Session& session, const std::string& dir, int pairs, i64 layers)
             restore(reader, train, to.tensors);
         });
         forget(world);
-        const Seconds dd = timed_command(world, fmt::format("for file in {}/*; do dd if=$file of=/dev/null bs=1M || exit 1; done", path));
+        const Seconds dd = timed_command(
+            world, fmt::format("for file in {}/*; do dd if=$file of=/dev/null bs=1M || exit 1; done", path));
         if (pair >= 0) {
             load.push_back(seconds);
             read.push_back(dd);
@@ -142,13 +148,16 @@ int run(Session& session, const std::string& dir, int pairs, i64 layers)
     }
     if (session.rank() > 0)
         return 0;
-    const auto rates = [&](const char* what, const std::vector<double>& ours, const char* theirs_name, const std::vector<double>& theirs, double wanted) {
+    const auto rates = [&](const char* what, const std::vector<double>& ours, const char* theirs_name,
+                           const std::vector<double>& theirs, double wanted) {
         std::vector<double> ratios;
         for (std::size_t i = 0; i < ours.size(); ++i)
             ratios.push_back(theirs[i] / ours[i]);
         const auto rate = [&](double seconds) { return static_cast<double>(bytes) / seconds / 1e9; };
-        fmt::print("{:<10} {:.3f} s ({:.2f} GB/s), {} {:.3f} s ({:.2f} GB/s): {:.2f} of its rate, {:.2f} to {:.2f} (wanted {})\n", what, median(ours), rate(median(ours)),
-                   theirs_name, median(theirs), rate(median(theirs)), median(ratios), *std::min_element(ratios.begin(), ratios.end()),
+        fmt::print("{:<10} {:.3f} s ({:.2f} GB/s), {} {:.3f} s ({:.2f} GB/s): {:.2f} of its rate, {:.2f} to "
+                   "{:.2f} (wanted {})\n",
+                   what, median(ours), rate(median(ours)), theirs_name, median(theirs), rate(median(theirs)),
+                   median(ratios), *std::min_element(ratios.begin(), ratios.end()),
                    *std::max_element(ratios.begin(), ratios.end()), wanted);
     };
     fmt::print("state      {} bytes on 2 ranks, medians of {} pairs\n", bytes, pairs);

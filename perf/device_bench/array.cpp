@@ -10,7 +10,8 @@ namespace trivium {
 
 namespace {
 
-/// No multiple of a width that tensors have, so that rows differ; whole lines of memory, so that copies are fast.
+/// No multiple of a width that tensors have, so that rows differ; whole lines of memory, so that copies are
+/// fast.
 constexpr i64 period = (1 << 20) - 256;
 
 const std::vector<float>& normal_numbers()
@@ -39,10 +40,12 @@ template <class T>
 Array<T>&& Array<T>::random(const char* name, double scale, double centre) &&
 {
     const std::vector<float>& numbers = normal_numbers();
-    const i64 total = stride_ * sets_, from = static_cast<i64>(RandomStream(2, name).bits_at(0) % static_cast<u64>(period));
+    const i64 total = stride_ * sets_,
+              from = static_cast<i64>(RandomStream(2, name).bits_at(0) % static_cast<u64>(period));
     known_.resize(static_cast<std::size_t>(std::min(period, total)));
     for (i64 i = 0; i < static_cast<i64>(known_.size()); ++i)
-        known_[static_cast<std::size_t>(i)] = T(static_cast<float>(scale * numbers[static_cast<std::size_t>((from + i) % period)] + centre));
+        known_[static_cast<std::size_t>(i)] =
+            T(static_cast<float>(scale * numbers[static_cast<std::size_t>((from + i) % period)] + centre));
     bed_->write(get(), known_.data(), static_cast<Bytes>(known_.size() * sizeof(T)));
     for (i64 there = static_cast<i64>(known_.size()); there < total; there *= 2)
         bed_->copy(get() + there, get(), std::min(there, total - there) * static_cast<Bytes>(sizeof(T)));
@@ -94,7 +97,9 @@ std::vector<std::int32_t> random_tokens(i64 n, i64 vocab)
     const RandomStream random(3, "tokens");
     std::vector<std::int32_t> tokens;
     for (i64 i = 0; i < n; ++i)
-        tokens.push_back(static_cast<std::int32_t>(i % 8 == 0 ? vocab / 3 : static_cast<i64>(random.bits_at(static_cast<u64>(i)) % static_cast<u64>(vocab))));
+        tokens.push_back(static_cast<std::int32_t>(
+            i % 8 == 0 ? vocab / 3
+                       : static_cast<i64>(random.bits_at(static_cast<u64>(i)) % static_cast<u64>(vocab))));
     return tokens;
 }
 

@@ -19,7 +19,10 @@ public:
     Array&& of(const std::vector<T>& values) &&;
 
     /// Element i of the first set, as it was filled.
-    double at(i64 i) const { return static_cast<double>(known_[static_cast<std::size_t>(i % static_cast<i64>(known_.size()))]); }
+    double at(i64 i) const
+    {
+        return static_cast<double>(known_[static_cast<std::size_t>(i % static_cast<i64>(known_.size()))]);
+    }
     /// The largest magnitude of the first set, as it was filled.
     double largest() const;
     /// [first, first + count) of what was filled, and of what is there now, in the first set.

@@ -14,12 +14,14 @@ namespace trivium {
 
 Sizes gpt2_sizes(bool tiny)
 {
-    return tiny ? Sizes{"gpt2", 2, 24, 40, 5, 1, 8, 96, 131} : Sizes{"gpt2", 16, 1024, 1600, 25, 1, 64, 6400, 50304};
+    return tiny ? Sizes{"gpt2", 2, 24, 40, 5, 1, 8, 96, 131}
+                : Sizes{"gpt2", 16, 1024, 1600, 25, 1, 64, 6400, 50304};
 }
 
 Sizes llama_sizes(bool tiny)
 {
-    return tiny ? Sizes{"llama", 1, 40, 64, 2, 2, 16, 112, 257} : Sizes{"llama", 2, 8192, 4096, 8, 4, 128, 14336, 128256};
+    return tiny ? Sizes{"llama", 1, 40, 64, 2, 2, 16, 112, 257}
+                : Sizes{"llama", 2, 8192, 4096, 8, 4, 128, 14336, 128256};
 }
 
 void Errors::add(double got, double want)
@@ -79,8 +81,8 @@ Seconds Bench::time(const Case& test, int calls) const
     return seconds[seconds.size() / 2];
 }
 
-void Bench::print(const std::string& name, const Case* test, double error, Seconds seconds, double share, bool good,
-                  const std::string& note)
+void Bench::print(const std::string& name, const Case* test, double error, Seconds seconds, double share,
+                  bool good, const std::string& note)
 {
     passed_ = passed_ && good;
     if (json_) {
@@ -95,7 +97,8 @@ void Bench::print(const std::string& name, const Case* test, double error, Secon
             row["share"] = share;
         fmt::print("{}\n", row.dump());
     } else {
-        fmt::print("{:<44} {:>9} {:>9} {:>11.1f} us {:>5} {:<6} {}\n", name, test ? fmt::format("{:.1e}", error) : "",
+        fmt::print("{:<44} {:>9} {:>9} {:>11.1f} us {:>5} {:<6} {}\n", name,
+                   test ? fmt::format("{:.1e}", error) : "",
                    test ? fmt::format("{:.0e}", test->tolerance) : "", 1e6 * seconds,
                    share > 0 ? fmt::format("{:.0f} %", 100 * share) : "", good ? "passed" : "FAILED", note);
     }
@@ -106,10 +109,16 @@ void Bench::measure_copy()
 {
     const i64 bytes = tiny_ ? 1 << 16 : i64{4} << 30;
     const std::shared_ptr<void> from = bed.allocate(bytes), to = bed.allocate(bytes);
-    const Case test{"copy", 2.0 * static_cast<double>(bytes), 0, 0, [&](const kernels::Exec&, int) { bed.copy(to.get(), from.get(), bytes); }, {}};
+    const Case test{"copy",
+                    2.0 * static_cast<double>(bytes),
+                    0,
+                    0,
+                    [&](const kernels::Exec&, int) { bed.copy(to.get(), from.get(), bytes); },
+                    {}};
     const Seconds seconds = time(test);
     copied_ = test.bytes / seconds;
-    print("copy, the ceiling of bytes", nullptr, 0, seconds, 0, true, fmt::format("{:.2f} TB/s read and written", copied_ / 1e12));
+    print("copy, the ceiling of bytes", nullptr, 0, seconds, 0, true,
+          fmt::format("{:.2f} TB/s read and written", copied_ / 1e12));
 }
 
 void Bench::measure_product(const Case& product)
@@ -117,7 +126,8 @@ void Bench::measure_product(const Case& product)
     measure(product);
     const Seconds seconds = time(product);
     multiplied_ = product.flops / seconds;
-    print("product, the ceiling of operations", nullptr, 0, seconds, 0, true, fmt::format("{:.0f} TFLOP/s", multiplied_ / 1e12));
+    print("product, the ceiling of operations", nullptr, 0, seconds, 0, true,
+          fmt::format("{:.0f} TFLOP/s", multiplied_ / 1e12));
 }
 
 void Bench::measure(const Case& test)
@@ -126,10 +136,12 @@ void Bench::measure(const Case& test)
     try {
         test.call(bed.exec(), 0);
         error = test.error();
-        const Seconds seconds = time(test), least = std::max(copied_ > 0 ? test.bytes / copied_ : 0, multiplied_ > 0 ? test.flops / multiplied_ : 0);
+        const Seconds seconds = time(test), least = std::max(copied_ > 0 ? test.bytes / copied_ : 0,
+                                                             multiplied_ > 0 ? test.flops / multiplied_ : 0);
         const bool by_bytes = multiplied_ <= 0 || test.bytes / copied_ >= test.flops / multiplied_;
         print(test.name, &test, error, seconds, least / seconds, error <= test.tolerance,
-              test.flops > 0 && !by_bytes ? fmt::format("{:.0f} TFLOP/s", test.flops / seconds / 1e12) : fmt::format("{:.2f} TB/s", test.bytes / seconds / 1e12));
+              test.flops > 0 && !by_bytes ? fmt::format("{:.0f} TFLOP/s", test.flops / seconds / 1e12)
+                                          : fmt::format("{:.2f} TB/s", test.bytes / seconds / 1e12));
     } catch (const std::exception& failure) {
         const std::string text = failure.what();
         print(test.name, &test, error, 0, 0, false, text.substr(0, text.find('\n')));

@@ -16,7 +16,8 @@ struct Sizes {
 Sizes gpt2_sizes(bool tiny);
 Sizes llama_sizes(bool tiny);
 
-/// The error of a result: the largest difference, relative to what is expected plus the root mean square of all of it.
+/// The error of a result: the largest difference, relative to what is expected plus the root mean square of
+/// all of it.
 class Errors {
 public:
     void add(double got, double want);
@@ -60,7 +61,8 @@ public:
 
 private:
     Seconds time(const Case& test, int calls = 0) const;
-    void print(const std::string& name, const Case* test, double error, Seconds seconds, double share, bool good, const std::string& note);
+    void print(const std::string& name, const Case* test, double error, Seconds seconds, double share,
+               bool good, const std::string& note);
 
     bool tiny_, json_, passed_ = true;
     double copied_ = 0, multiplied_ = 0; ///< bytes, operations a second

@@ -25,7 +25,8 @@ std::string TestBed::missing()
 TestBed::TestBed() : impl_(std::make_unique<Impl>())
 {
     int bytes = 0;
-    check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, impl_->device.index()), "cudaDeviceGetAttribute");
+    check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, impl_->device.index()),
+               "cudaDeviceGetAttribute");
     impl_->cache = bytes;
 }
 TestBed::~TestBed() = default;
@@ -39,24 +40,31 @@ std::shared_ptr<void> TestBed::allocate(Bytes bytes) const
     void* memory = nullptr;
     check_cuda(cudaMalloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1)), "cudaMalloc");
     std::shared_ptr<void> owned(memory, [](void* data) { cudaFree(data); });
-    check_cuda(cudaMemsetAsync(memory, 0xff, static_cast<std::size_t>(bytes), impl_->native()), "cudaMemsetAsync");
+    check_cuda(cudaMemsetAsync(memory, 0xff, static_cast<std::size_t>(bytes), impl_->native()),
+               "cudaMemsetAsync");
     return owned;
 }
 
 void TestBed::write(void* to, const void* from, Bytes bytes) const
 {
-    check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, impl_->native()), "cudaMemcpyAsync");
+    check_cuda(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, impl_->native()),
+        "cudaMemcpyAsync");
     impl_->stream.wait();
 }
 
 void TestBed::copy(void* to, const void* from, Bytes bytes) const
 {
-    check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, impl_->native()), "cudaMemcpyAsync");
+    check_cuda(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, impl_->native()),
+        "cudaMemcpyAsync");
 }
 
 void TestBed::read(void* to, const void* from, Bytes bytes) const
 {
-    check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, impl_->native()), "cudaMemcpyAsync");
+    check_cuda(
+        cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, impl_->native()),
+        "cudaMemcpyAsync");
     impl_->stream.wait();
 }
 
@@ -68,7 +76,8 @@ std::vector<Seconds> TestBed::time(int calls, const std::function<void(int)>& ca
     check_cuda(cudaEventRecord(events[0], impl_->native()), "cudaEventRecord");
     for (int i = 0; i < calls; ++i) {
         call(i);
-        check_cuda(cudaEventRecord(events[static_cast<std::size_t>(i) + 1], impl_->native()), "cudaEventRecord");
+        check_cuda(cudaEventRecord(events[static_cast<std::size_t>(i) + 1], impl_->native()),
+                   "cudaEventRecord");
     }
     impl_->stream.wait();
     std::vector<Seconds> seconds;

@@ -29,7 +29,10 @@ std::shared_ptr<void> TestBed::allocate(Bytes bytes) const
     return {memory, [](void* data) { ::operator delete(data, std::align_val_t(256)); }};
 }
 
-void TestBed::write(void* to, const void* from, Bytes bytes) const { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }
+void TestBed::write(void* to, const void* from, Bytes bytes) const
+{
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
 void TestBed::copy(void* to, const void* from, Bytes bytes) const { write(to, from, bytes); }
 void TestBed::read(void* to, const void* from, Bytes bytes) const { write(to, from, bytes); }
 

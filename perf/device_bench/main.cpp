@@ -1,5 +1,5 @@
-// Every kernel of src/kernels at the sizes of training: error against a reference in double, time, share of what the
-// machine can do.
+// Every kernel of src/kernels at the sizes of training: error against a reference in double, time, share of
+// what the machine can do.
 //
 //   perf_device [--json] [--tiny]     a JSON object a row; sizes that any machine computes at once
 #include "base/check.hpp"

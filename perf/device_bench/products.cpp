@@ -22,7 +22,9 @@ struct Operand {
     double at(i64 row, i64 column) const
     {
         const double x = tensor.at(transposed ? column * rows + row : row * columns + column);
-        return format == Fp8::none ? x : fp8_decode(fp8_encode(static_cast<float>(x * scale), format), format) / scale;
+        return format == Fp8::none
+                   ? x
+                   : fp8_decode(fp8_encode(static_cast<float>(x * scale), format), format) / scale;
     }
 };
 
@@ -31,16 +33,14 @@ double scale_of(const Array<bf16>& tensor, Fp8 format)
     return format == Fp8::none ? 1 : fp8_scale(static_cast<float>(tensor.largest()), format);
 }
 
-double gelu_slope(double x)
-{
-    return (reference::gelu(x + 1e-4) - reference::gelu(x - 1e-4)) / 2e-4;
-}
+double gelu_slope(double x) { return (reference::gelu(x + 1e-4) - reference::gelu(x - 1e-4)) / 2e-4; }
 
 std::string name_of(const ProductShape& s, bool overwrite)
 {
     static constexpr const char* epilogues[] = {"", " +bias", " +bias+gelu", " *gelu'"};
-    return fmt::format("product {}x{}x{} {}{}{}{}{}", s.m, s.n, s.k, s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n',
-                       epilogues[static_cast<int>(s.epilogue)], s.fp8_a == Fp8::none ? "" : " fp8", overwrite ? "" : " += f32");
+    return fmt::format("product {}x{}x{} {}{}{}{}{}", s.m, s.n, s.k, s.transpose_a ? 't' : 'n',
+                       s.transpose_b ? 't' : 'n', epilogues[static_cast<int>(s.epilogue)],
+                       s.fp8_a == Fp8::none ? "" : " fp8", overwrite ? "" : " += f32");
 }
 
 /// A sum of gradients (out f32, not `overwrite`) adds to what is there.
@@ -51,11 +51,13 @@ void bench_product(Bench& bench, ProductShape s, bool overwrite = true, bool cei
     s.out = dtype_of<Out>;
     const double out_bytes = static_cast<double>(sizeof(Out)) * static_cast<double>(s.m * s.n);
     const bool pre_used = s.epilogue == Epilogue::bias_gelu || s.epilogue == Epilogue::gelu_grad;
-    const double bytes = 2.0 * static_cast<double>(s.m * s.k + s.k * s.n) + out_bytes * (1 + (overwrite ? 0 : 1) + (pre_used ? 1 : 0));
+    const double bytes = 2.0 * static_cast<double>(s.m * s.k + s.k * s.n) +
+                         out_bytes * (1 + (overwrite ? 0 : 1) + (pre_used ? 1 : 0));
     const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
     const int sets = bench.sets(bytes);
     const Array<bf16> a = Array<bf16>(bench.bed, s.m * s.k, sets).random("a"),
-                      b = Array<bf16>(bench.bed, s.k * s.n, sets).random("b", 1 / std::sqrt(static_cast<double>(s.k))),
+                      b = Array<bf16>(bench.bed, s.k * s.n, sets)
+                              .random("b", 1 / std::sqrt(static_cast<double>(s.k))),
                       bias = Array<bf16>(bench.bed, s.n, sets).random("bias");
     Array<Out> c(bench.bed, s.m * s.n, sets), pre(bench.bed, pre_used ? s.m * s.n : 1, sets);
     if (!overwrite)
@@ -69,14 +71,19 @@ void bench_product(Bench& bench, ProductShape s, bool overwrite = true, bool cei
     const Operand wide_b{b, s.transpose_b, s.k, s.n, s.fp8_b, scale_of(b, s.fp8_b)};
     const double tolerance = s.fp8_a != Fp8::none || std::is_same_v<Out, bf16> ? tolerance_bf16 : 1e-4;
 
-    const Case test{name_of(s, overwrite), bytes, flops, tolerance,
+    const Case test{name_of(s, overwrite),
+                    bytes,
+                    flops,
+                    tolerance,
                     [&](const Exec& e, int set) {
-                        product.run(e, a.get(set), b.get(set), c.get(set), overwrite, {scratch.get(), size}, {bias.get(set), pre.get(set)});
+                        product.run(e, a.get(set), b.get(set), c.get(set), overwrite, {scratch.get(), size},
+                                    {bias.get(set), pre.get(set)});
                     },
                     [&] {
                         Errors errors, pre_errors;
                         for (const i64 i : bench.sample(s.m, 8)) {
-                            const std::vector<double> row = c.read(i * s.n, s.n), before = pre_used ? pre.read(i * s.n, s.n) : row;
+                            const std::vector<double> row = c.read(i * s.n, s.n),
+                                                      before = pre_used ? pre.read(i * s.n, s.n) : row;
                             for (const i64 j : bench.sample(s.n, 16)) {
                                 double want = overwrite ? 0 : c.at(i * s.n + j);
                                 for (i64 p = 0; p < s.k; ++p)
@@ -92,7 +99,9 @@ void bench_product(Bench& bench, ProductShape s, bool overwrite = true, bool cei
                                 errors.add(row[static_cast<std::size_t>(j)], want);
                             }
                         }
-                        return s.epilogue == Epilogue::bias_gelu ? std::max(errors.largest(), pre_errors.largest()) : errors.largest();
+                        return s.epilogue == Epilogue::bias_gelu
+                                   ? std::max(errors.largest(), pre_errors.largest())
+                                   : errors.largest();
                     }};
     if (ceiling)
         bench.measure_product(test);
@@ -101,7 +110,8 @@ void bench_product(Bench& bench, ProductShape s, bool overwrite = true, bool cei
 }
 
 /// y = x w, with x [tokens, in] and w [in, out]: forward and both gradients.
-void bench_linear(Bench& bench, i64 tokens, i64 in, i64 out, Epilogue forward = Epilogue::none, Epilogue backward = Epilogue::none)
+void bench_linear(Bench& bench, i64 tokens, i64 in, i64 out, Epilogue forward = Epilogue::none,
+                  Epilogue backward = Epilogue::none)
 {
     ProductShape y{tokens, out, in}, dx{tokens, in, out, false, true};
     y.epilogue = forward;
@@ -122,7 +132,8 @@ void bench_ceilings(Bench& bench)
 
 void bench_products(Bench& bench, const Sizes& z)
 {
-    const i64 tokens = z.tokens(), heads = z.kv_heads * z.q_per_kv * z.head_dim, keys = z.kv_heads * z.head_dim;
+    const i64 tokens = z.tokens(), heads = z.kv_heads * z.q_per_kv * z.head_dim,
+              keys = z.kv_heads * z.head_dim;
     if (z.name == std::string("gpt2")) {
         bench_linear(bench, tokens, z.dim, 3 * z.dim, Epilogue::bias);
         bench_linear(bench, tokens, z.dim, z.dim, Epilogue::bias);

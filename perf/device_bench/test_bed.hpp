@@ -1,5 +1,6 @@
 #pragma once
-// What kernels are measured on: the GPU (cuda_test_bed.cpp), or the host in builds that have none (host_test_bed.cpp).
+// What kernels are measured on: the GPU (cuda_test_bed.cpp), or the host in builds that have none
+// (host_test_bed.cpp).
 #include "kernels/exec.hpp"
 
 #include <functional>

@@ -25,20 +25,27 @@ void bench_embedding(Bench& bench, const Sizes& z)
     const Array<std::int32_t> tokens = Array<std::int32_t>(bench.bed, count, sets).of(token);
     const std::string at = fmt::format(" {} of {}x{}", count, z.vocab, dim);
     {
-        const Array<bf16> table = Array<bf16>(bench.bed, z.vocab * dim, 1).random("table"), y(bench.bed, count * dim, sets);
-        bench.measure({"embedding" + at, 4 * cells, 0, 1e-30,
-                       [&](const Exec& e, int s) { embedding(e, shape, table.get(), tokens.get(s), y.get(s)); }, [&] {
-                           Errors errors;
-                           for (const i64 i : bench.sample(count, 8))
-                               errors.add(y.read(i * dim, dim), table.filled(token[static_cast<std::size_t>(i)] * dim, dim));
-                           return errors.largest();
-                       }});
+        const Array<bf16> table = Array<bf16>(bench.bed, z.vocab * dim, 1).random("table"),
+                          y(bench.bed, count * dim, sets);
+        bench.measure(
+            {"embedding" + at, 4 * cells, 0, 1e-30,
+             [&](const Exec& e, int s) { embedding(e, shape, table.get(), tokens.get(s), y.get(s)); },
+             [&] {
+                 Errors errors;
+                 for (const i64 i : bench.sample(count, 8))
+                     errors.add(y.read(i * dim, dim),
+                                table.filled(token[static_cast<std::size_t>(i)] * dim, dim));
+                 return errors.largest();
+             }});
     }
     const Array<bf16> dy = Array<bf16>(bench.bed, count * dim, sets).random("dy");
     const Array<float> dtable = Array<float>(bench.bed, z.vocab * dim, 1).random("dtable");
     // Read once, and the rows that it goes to read and written; at most one a token.
     bench.measure({"embedding_grad" + at, 10 * cells, 0, tolerance_f32,
-                   [&](const Exec& e, int s) { embedding_grad(e, shape, dy.get(s), tokens.get(s), dtable.get(), false); }, [&] {
+                   [&](const Exec& e, int s) {
+                       embedding_grad(e, shape, dy.get(s), tokens.get(s), dtable.get(), false);
+                   },
+                   [&] {
                        Errors errors;
                        for (const i64 i : bench.sample(count, 8)) { // the first is the frequent word
                            const std::int32_t row = token[static_cast<std::size_t>(i)];
@@ -65,34 +72,44 @@ void bench_loss(Bench& bench, const Sizes& z)
     target[0] = -1; // ignored
     const int sets = bench.sets(tensor);
     const Array<std::int32_t> targets = Array<std::int32_t>(bench.bed, rows, sets).of(target);
-    const Array<bf16> logits = Array<bf16>(bench.bed, rows * vocab, sets).random("logits", 3), dlogits(bench.bed, rows * vocab, sets);
-    const Array<float> lse(bench.bed, rows, sets), picked(bench.bed, rows, sets), dlse = Array<float>(bench.bed, rows, sets).random("dlse"),
-                       dpicked = Array<float>(bench.bed, rows, sets).random("dpicked");
+    const Array<bf16> logits = Array<bf16>(bench.bed, rows * vocab, sets).random("logits", 3),
+                      dlogits(bench.bed, rows * vocab, sets);
+    const Array<float> lse(bench.bed, rows, sets), picked(bench.bed, rows, sets),
+        dlse = Array<float>(bench.bed, rows, sets).random("dlse"),
+        dpicked = Array<float>(bench.bed, rows, sets).random("dpicked");
     const std::string at = fmt::format(" {}x{}", rows, vocab);
     const std::vector<i64> some = bench.sample(rows, 6);
     bench.measure({"xent_stats" + at, tensor, 0, tolerance_f32,
-                   [&](const Exec& e, int s) { xent_stats(e, shape, logits.get(s), targets.get(s), lse.get(s), picked.get(s)); }, [&] {
+                   [&](const Exec& e, int s) {
+                       xent_stats(e, shape, logits.get(s), targets.get(s), lse.get(s), picked.get(s));
+                   },
+                   [&] {
                        Errors errors;
                        for (const i64 row : some) {
                            const std::int32_t to = target[static_cast<std::size_t>(row)];
-                           errors.add(lse.read(row, 1)[0], reference::log_sum_exp(logits.filled(row * vocab, vocab).data(), vocab));
+                           errors.add(
+                               lse.read(row, 1)[0],
+                               reference::log_sum_exp(logits.filled(row * vocab, vocab).data(), vocab));
                            errors.add(picked.read(row, 1)[0], to < 0 ? 0 : logits.at(row * vocab + to));
                        }
                        return errors.largest();
                    }});
     bench.measure({"xent_stats_grad" + at, 2 * tensor, 0, tolerance_bf16,
                    [&](const Exec& e, int s) {
-                       xent_stats_grad(e, shape, logits.get(s), targets.get(s), lse.get(s), dlse.get(s), dpicked.get(s), dlogits.get(s));
+                       xent_stats_grad(e, shape, logits.get(s), targets.get(s), lse.get(s), dlse.get(s),
+                                       dpicked.get(s), dlogits.get(s));
                    },
                    [&] {
                        Errors errors, at_target; // apart, as it is larger by far
                        for (const i64 row : some) {
-                           const Doubles x = logits.filled(row * vocab, vocab), got = dlogits.read(row * vocab, vocab);
+                           const Doubles x = logits.filled(row * vocab, vocab),
+                                         got = dlogits.read(row * vocab, vocab);
                            const double total = reference::log_sum_exp(x.data(), vocab);
                            for (i64 v = 0; v < vocab; ++v) {
                                const auto i = static_cast<std::size_t>(v);
                                const bool is_target = v == target[static_cast<std::size_t>(row)];
-                               const double want = dlse.at(row) * std::exp(x[i] - total) + (is_target ? dpicked.at(row) : 0);
+                               const double want =
+                                   dlse.at(row) * std::exp(x[i] - total) + (is_target ? dpicked.at(row) : 0);
                                (is_target ? at_target : errors).add(got[i], want);
                            }
                        }

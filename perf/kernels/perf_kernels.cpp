@@ -32,7 +32,8 @@ template <class T>
 class Buffer {
 public:
     explicit Buffer(i64 n, float scale = 1.0f)
-        : data_(static_cast<T*>(::operator new(static_cast<std::size_t>(n) * sizeof(T), std::align_val_t(64))))
+        : data_(
+              static_cast<T*>(::operator new(static_cast<std::size_t>(n) * sizeof(T), std::align_val_t(64))))
     {
         for (i64 i = 0; i < n; ++i)
             data_[i] = T(scale * static_cast<float>((i * 7919) % 2003 - 1001) / 1001.0f);
@@ -53,14 +54,15 @@ std::string name(const char* kernel)
 }
 
 /// Runs `call` and reports the rate of `work`, bytes or operations, as `unit`.
-void measure(benchmark::State& state, const char* unit, double work, const std::function<void(const Exec&)>& call)
+void measure(benchmark::State& state, const char* unit, double work,
+             const std::function<void(const Exec&)>& call)
 {
     const Exec exec{static_cast<int>(state.range(0))};
     call(exec);
     for (auto _ : state)
         call(exec);
-    state.counters[unit] =
-        benchmark::Counter(work * 1e-9, benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
+    state.counters[unit] = benchmark::Counter(work * 1e-9, benchmark::Counter::kIsIterationInvariantRate,
+                                              benchmark::Counter::kIs1000);
 }
 
 using Bench = std::function<void(benchmark::State&)>;
@@ -110,7 +112,8 @@ void add_rows()
         Buffer<T> x(tokens * width), w(width), y(tokens * width), dy(tokens * width);
         Buffer<Acc<T>> mean(tokens), rstd(tokens);
         measure(state, "GB/s", 3 * cells * size, [&](const Exec& e) {
-            layer_norm_grad_x(e, {tokens, width}, dy.get(), x.get(), w.get(), mean.get(), rstd.get(), y.get());
+            layer_norm_grad_x(e, {tokens, width}, dy.get(), x.get(), w.get(), mean.get(), rstd.get(),
+                              y.get());
         });
     });
     add_bench(name<T>("column_sum"), [=](benchmark::State& state) {
@@ -161,13 +164,13 @@ void add_elements()
     });
     add_bench(name<T>("swiglu_grad"), [=](benchmark::State& state) {
         Buffer<T> x(n), y(n), z(n), u(n), v(n);
-        measure(state, "GB/s", 5 * bytes, [&](const Exec& e) {
-            swiglu_grad(e, n, x.get(), y.get(), z.get(), u.get(), v.get());
-        });
+        measure(state, "GB/s", 5 * bytes,
+                [&](const Exec& e) { swiglu_grad(e, n, x.get(), y.get(), z.get(), u.get(), v.get()); });
     });
     add_bench(name<T>("add"), [=](benchmark::State& state) {
         Buffer<T> x(n), y(n), z(n);
-        measure(state, "GB/s", 3 * bytes, [&](const Exec& e) { kernels::add(e, n, x.get(), y.get(), z.get()); });
+        measure(state, "GB/s", 3 * bytes,
+                [&](const Exec& e) { kernels::add(e, n, x.get(), y.get(), z.get()); });
     });
     add_bench(name<T>("bias_add"), [=](benchmark::State& state) {
         Buffer<T> x(n), b(hidden);
@@ -177,12 +180,14 @@ void add_elements()
     add_bench(name<T>("cast to f32"), [=](benchmark::State& state) {
         Buffer<T> x(n);
         Buffer<float> y(n);
-        measure(state, "GB/s", bytes + 4.0 * static_cast<double>(n), [&](const Exec& e) { cast(e, n, x.get(), y.get()); });
+        measure(state, "GB/s", bytes + 4.0 * static_cast<double>(n),
+                [&](const Exec& e) { cast(e, n, x.get(), y.get()); });
     });
     add_bench(name<T>("cast to bf16"), [=](benchmark::State& state) {
         Buffer<T> x(n);
         Buffer<bf16> y(n);
-        measure(state, "GB/s", bytes + 2.0 * static_cast<double>(n), [&](const Exec& e) { cast(e, n, x.get(), y.get()); });
+        measure(state, "GB/s", bytes + 2.0 * static_cast<double>(n),
+                [&](const Exec& e) { cast(e, n, x.get(), y.get()); });
     });
     add_bench(name<T>("xent_stats"), [=](benchmark::State& state) {
         const i64 rows = 512;
@@ -199,8 +204,8 @@ void add_elements()
         Buffer<Acc<T>> lse(rows, 10), dlse(rows), dpicked(rows);
         const std::vector<std::int32_t> target(rows, 17);
         measure(state, "GB/s", 2.0 * static_cast<double>(rows * vocab) * sizeof(T), [&](const Exec& e) {
-            xent_stats_grad(e, {rows, vocab, 0}, logits.get(), target.data(), lse.get(), dlse.get(), dpicked.get(),
-                            logits.get());
+            xent_stats_grad(e, {rows, vocab, 0}, logits.get(), target.data(), lse.get(), dlse.get(),
+                            dpicked.get(), logits.get());
         });
     });
 }
@@ -218,7 +223,8 @@ void add_attention(i64 batch, i64 seq)
         const Bytes size = attention_scratch<T>(shape, 2);
         Buffer<char> scratch(size);
         measure(state, "GFLOP/s", flops, [&](const Exec& e) {
-            attention(e, shape, q.get(), k.get(), v.get(), nullptr, o.get(), lse.get(), {scratch.get(), size});
+            attention(e, shape, q.get(), k.get(), v.get(), nullptr, o.get(), lse.get(),
+                      {scratch.get(), size});
         });
     });
     add_bench(name<T>("attention_grad") + at, [=](benchmark::State& state) {
@@ -226,11 +232,13 @@ void add_attention(i64 batch, i64 seq)
         Buffer<Acc<T>> lse(batch * heads * seq);
         const Bytes size = std::max(attention_grad_scratch<T>(shape, 2), attention_scratch<T>(shape, 2));
         Buffer<char> scratch(size);
-        attention<T>({2}, shape, q.get(), k.get(), v.get(), nullptr, o.get(), lse.get(), {scratch.get(), size});
+        attention<T>({2}, shape, q.get(), k.get(), v.get(), nullptr, o.get(), lse.get(),
+                     {scratch.get(), size});
         measure(state, "GFLOP/s", 2.5 * flops, [&](const Exec& e) {
-            attention_grad<T>(e, shape,
-                              {dout.get(), q.get(), k.get(), v.get(), o.get(), lse.get(), dq.get(), dk.get(), dv.get()},
-                              {scratch.get(), size});
+            attention_grad<T>(
+                e, shape,
+                {dout.get(), q.get(), k.get(), v.get(), o.get(), lse.get(), dq.get(), dk.get(), dv.get()},
+                {scratch.get(), size});
         });
     });
 }
@@ -252,19 +260,19 @@ void add_optimizer()
         const Bytes size = sum_squares_scratch(n);
         Buffer<char> scratch(size);
         double out = 0;
-        measure(state, "GB/s", 4.0 * static_cast<double>(n),
-                [&](const Exec& e) {
-                    const SquaresOf<float> array{x.get(), n, &out};
-                    sum_squares<float>(e, {&array, 1}, {scratch.get(), size});
-                });
+        measure(state, "GB/s", 4.0 * static_cast<double>(n), [&](const Exec& e) {
+            const SquaresOf<float> array{x.get(), n, &out};
+            sum_squares<float>(e, {&array, 1}, {scratch.get(), size});
+        });
     });
 }
 
 template <class T>
 void add_product(i64 m, i64 n, i64 k, bool transpose_a, bool transpose_b)
 {
-    const std::string label = name<T>("product") + " " + (transpose_a ? "t" : "n") + (transpose_b ? "t" : "n") + " " +
-                              std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+    const std::string label = name<T>("product") + " " + (transpose_a ? "t" : "n") +
+                              (transpose_b ? "t" : "n") + " " + std::to_string(m) + "x" + std::to_string(n) +
+                              "x" + std::to_string(k);
     add_bench(label, [=](benchmark::State& state) {
         Buffer<T> a(m * k), b(k * n);
         Buffer<Acc<T>> c(m * n);

@@ -36,9 +36,11 @@ void fill(const Arena& arena, Bytes bytes, kernels::DType type)
 Peak measure_peak(kernels::DType type, int threads, double seconds)
 {
     using Size = std::array<i64, 3>;
-    static const std::vector<Size> for_threads{{1024, 1024, 1024}, {2048, 2048, 2048}, {1024, 768, 768}, {1024, 3072, 768},
-                                               {1024, 768, 3072}, {1024, 4096, 1024}, {4096, 1024, 1024}, {3072, 3072, 3072}};
-    static const std::vector<Size> for_devices{{8192, 8192, 8192}, {16384, 4096, 4096}, {16384, 14336, 4096}, {8192, 4096, 14336}};
+    static const std::vector<Size> for_threads{{1024, 1024, 1024}, {2048, 2048, 2048}, {1024, 768, 768},
+                                               {1024, 3072, 768},  {1024, 768, 3072},  {1024, 4096, 1024},
+                                               {4096, 1024, 1024}, {3072, 3072, 3072}};
+    static const std::vector<Size> for_devices{
+        {8192, 8192, 8192}, {16384, 4096, 4096}, {16384, 14336, 4096}, {8192, 4096, 14336}};
     const bool device = computes_on_device();
     std::optional<Stream> stream;
     kernels::Exec exec;
@@ -55,7 +57,8 @@ Peak measure_peak(kernels::DType type, int threads, double seconds)
         shape.in = type;
         shape.out = type;
         const kernels::Product product(shape, threads);
-        TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list wants ", product.scratch_bytes(), " bytes of scratch");
+        TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list wants ",
+                  product.scratch_bytes(), " bytes of scratch");
         const auto bytes = [&](i64 count) { return round_up(count * kernels::size_of(type), 256); };
         Arena arena(bytes(m * k) + bytes(k * n) + bytes(m * n) + scratch_bytes * threads);
         fill(arena, bytes(m * k) + bytes(k * n), type);
@@ -72,7 +75,8 @@ Peak measure_peak(kernels::DType type, int threads, double seconds)
                 stream->wait();
             least = std::min(least, (now() - begin) / at_once);
         }
-        const double rate = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / least;
+        const double rate =
+            2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) / least;
         if (rate > best.flops_per_second)
             best = {rate, m, n, k};
     }

@@ -1,13 +1,13 @@
-// Training steps on random tokens: tokens/s, MFU, and where the time goes. On the host against a measured peak; on a
-// device against its data sheet, with the measured peak beside it.
+// Training steps on random tokens: tokens/s, MFU, and where the time goes. On the host against a measured
+// peak; on a device against its data sheet, with the measured peak beside it.
 //
 //   perf_step [key=value …]         config keys as for `trivium train`, e.g. train.precision=bf16
 //   perf_step --threads 1,2 --steps 4
 //   mpirun -n 4 perf_step parallel.tensor=4
-#include "train/this_machine.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/rng.hpp"
+#include "cli/commands.hpp"
 #include "io/files/config_file.hpp"
 #include "mpi/session.hpp"
 #include "passes/optimizer.hpp"
@@ -15,7 +15,7 @@
 #include "plan/cost.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
-#include "cli/commands.hpp"
+#include "train/this_machine.hpp"
 #include "where.hpp"
 
 #include <CLI/CLI.hpp>
@@ -49,7 +49,8 @@ struct Setup {
 
 Feed random_tokens(const RunConfig& config)
 {
-    return [&config, random = RandomStream(1, "tokens"), drawn = u64{0}](const Value& value, i64, void* destination) mutable {
+    return [&config, random = RandomStream(1, "tokens"), drawn = u64{0}](const Value& value, i64,
+                                                                         void* destination) mutable {
         if (value.role == Role::hyper) {
             const double hyper[hyper_count] = {1e-4, 0.9, 0.95, 1e-8, 0.1, 0.05};
             std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
@@ -57,8 +58,9 @@ Feed random_tokens(const RunConfig& config)
         }
         auto* to = static_cast<std::int32_t*>(destination);
         for (i64 i = 0; i < value.type.elements(); ++i)
-            to[i] = static_cast<std::int32_t>(value.name == "positions" ? i % value.type.shape[1]
-                                                                        : random.bits_at(drawn++) % static_cast<u64>(config.model.vocab));
+            to[i] = static_cast<std::int32_t>(
+                value.name == "positions" ? i % value.type.shape[1]
+                                          : random.bits_at(drawn++) % static_cast<u64>(config.model.vocab));
     };
 }
 
@@ -85,17 +87,20 @@ Measured run_steps(const Setup& s, const Program& program, Arena& arena, const O
         config.graphs = graphs;
         Executor executor(program.graph, program.schedule, arena, config, &s.grid);
         std::vector<Seconds> seconds;
-        const int warm = graphs ? 2 : 1; // the first one meets cold pages, or loads kernels; the second captures them
+        const int warm =
+            graphs ? 2 : 1; // the first one meets cold pages, or loads kernels; the second captures them
         double begin = 0;
         for (int step = -warm; step <= steps; ++step) {
-            // A device is still at the update when a step returns: from decision to decision it has done all of one.
+            // A device is still at the update when a step returns: from decision to decision it has done all
+            // of one.
             executor.run_until_decision(feed);
             const double decided = now();
             if (step > 0 || (step == 0 && !computes_on_device()))
                 seconds.push_back(decided - begin);
             begin = decided;
             executor.run_after_decision();
-            if (trace && (seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
+            if (trace &&
+                (seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
                 measured.kinds = by_kind(program, executor.timeline(), options.shapes);
                 measured.parts = parts_of(program, executor.timeline(), executor.exposed());
             }
@@ -116,7 +121,9 @@ Measured run_steps(const Setup& s, const Program& program, Arena& arena, const O
 
 double data_sheet(const Machine& machine, Precision precision)
 {
-    return precision == Precision::bf16 ? machine.flops_bf16 : precision == Precision::f64 ? machine.flops_f64 : machine.flops_f32;
+    return precision == Precision::bf16  ? machine.flops_bf16
+           : precision == Precision::f64 ? machine.flops_f64
+                                         : machine.flops_f32;
 }
 
 void measure(const Setup& s, const Options& options)
@@ -134,55 +141,88 @@ void measure(const Setup& s, const Options& options)
     const Compiled compiled = compile_training(config, compile);
     const Program& program = compiled.programs[train_program];
     Arena arena(compiled.memory.arena);
-    initialise(program.graph, program.schedule, arena, 1, device ? static_cast<int>(std::thread::hardware_concurrency()) : s.threads);
+    initialise(program.graph, program.schedule, arena, 1,
+               device ? static_cast<int>(std::thread::hardware_concurrency()) : s.threads);
     const Measured m = run_steps(s, program, arena, options);
     const DeviceMemory after = s.computing.memory();
     if (!device) // the machine may have slowed or sped up meanwhile
-        if (const Peak again = measure_peak(type, s.threads, options.peak_seconds); again.flops_per_second > peak.flops_per_second)
+        if (const Peak again = measure_peak(type, s.threads, options.peak_seconds);
+            again.flops_per_second > peak.flops_per_second)
             peak = again;
     if (!first)
         return;
     const int ranks = s.grid.world().size();
     const Flops flops = compiled.flops;
-    const double ceiling = (device ? data_sheet(s.machine, config.train.precision) : peak.flops_per_second) * ranks;
-    const double tokens = static_cast<double>(config.train.global_batch * config.model.seq), least = m.seconds.front();
+    const double ceiling =
+        (device ? data_sheet(s.machine, config.train.precision) : peak.flops_per_second) * ranks;
+    const double tokens = static_cast<double>(config.train.global_batch * config.model.seq),
+                 least = m.seconds.front();
     if (options.json) {
-        fmt::print("{}\n", nlohmann::ordered_json{{"model", name_of(config.model.family)}, {"layers", config.model.layers}, {"dim", config.model.dim},
-                                                  {"parameters", parameter_count(config.model)}, {"seq", config.model.seq}, {"ranks", ranks},
-                                                  {"device", s.computing.device()}, {"precision", name_of(config.train.precision)},
-                                                  {"micro_batch", micro_batch(config)}, {"global_batch", config.train.global_batch},
-                                                  {"step_seconds", m.median()}, {"least_step_seconds", least}, {"tokens_per_second", tokens / m.median()},
-                                                  {"mfu", flops / m.median() / ceiling}, {"peak_flops_per_second", ceiling / ranks},
-                                                  {"measured_product_flops_per_second", peak.flops_per_second}, {"loss", m.loss},
-                                                  {"products_seconds", m.parts.products}, {"attention_seconds", m.parts.attention},
-                                                  {"other_seconds", m.parts.other}, {"exposed_comm_seconds", m.parts.exposed}, {"idle_seconds", m.parts.idle},
-                                                  {"traced_step_seconds", m.parts.total}, {"arena_bytes", compiled.memory.arena}, {"used_bytes", m.used},
-                                                  {"device_bytes_beside_arena", device ? after.total - after.free - compiled.memory.arena : 0},
-                                                  {"device_bytes_before", device ? before.total - before.free : 0}, {"stated_bytes", compiled.memory.process}}
-                               .dump());
+        fmt::print("{}\n",
+                   nlohmann::ordered_json{{"model", name_of(config.model.family)},
+                                          {"layers", config.model.layers},
+                                          {"dim", config.model.dim},
+                                          {"parameters", parameter_count(config.model)},
+                                          {"seq", config.model.seq},
+                                          {"ranks", ranks},
+                                          {"device", s.computing.device()},
+                                          {"precision", name_of(config.train.precision)},
+                                          {"micro_batch", micro_batch(config)},
+                                          {"global_batch", config.train.global_batch},
+                                          {"step_seconds", m.median()},
+                                          {"least_step_seconds", least},
+                                          {"tokens_per_second", tokens / m.median()},
+                                          {"mfu", flops / m.median() / ceiling},
+                                          {"peak_flops_per_second", ceiling / ranks},
+                                          {"measured_product_flops_per_second", peak.flops_per_second},
+                                          {"loss", m.loss},
+                                          {"products_seconds", m.parts.products},
+                                          {"attention_seconds", m.parts.attention},
+                                          {"other_seconds", m.parts.other},
+                                          {"exposed_comm_seconds", m.parts.exposed},
+                                          {"idle_seconds", m.parts.idle},
+                                          {"traced_step_seconds", m.parts.total},
+                                          {"arena_bytes", compiled.memory.arena},
+                                          {"used_bytes", m.used},
+                                          {"device_bytes_beside_arena",
+                                           device ? after.total - after.free - compiled.memory.arena : 0},
+                                          {"device_bytes_before", device ? before.total - before.free : 0},
+                                          {"stated_bytes", compiled.memory.process}}
+                       .dump());
         return;
     }
-    fmt::print("\n{} rank(s) x {}, {}{}\n", ranks, device ? s.computing.device() : fmt::format("{} thread(s)", s.threads), name_of(config.train.precision),
-               device && options.graphs ? ", as CUDA graphs" : "");
+    fmt::print("\n{} rank(s) x {}, {}{}\n", ranks,
+               device ? s.computing.device() : fmt::format("{} thread(s)", s.threads),
+               name_of(config.train.precision), device && options.graphs ? ", as CUDA graphs" : "");
     if (device)
-        fmt::print("  peak          {:8.1f} TFLOP/s  of the data sheet of '{}'\n", ceiling / ranks / 1e12, s.machine.name);
-    fmt::print("  {} {:8.1f} GFLOP/s  best of the product list ({} x {} x {})\n", device ? "products     " : "peak         ", peak.flops_per_second / 1e9, peak.m, peak.n, peak.k);
-    fmt::print("  step          {:8.3f} s median, {:.3f} s least of {}\n", m.median(), least, m.seconds.size());
+        fmt::print("  peak          {:8.1f} TFLOP/s  of the data sheet of '{}'\n", ceiling / ranks / 1e12,
+                   s.machine.name);
+    fmt::print("  {} {:8.1f} GFLOP/s  best of the product list ({} x {} x {})\n",
+               device ? "products     " : "peak         ", peak.flops_per_second / 1e9, peak.m, peak.n,
+               peak.k);
+    fmt::print("  step          {:8.3f} s median, {:.3f} s least of {}\n", m.median(), least,
+               m.seconds.size());
     fmt::print("  tokens/s      {:8.1f} median, {:.1f} best\n", tokens / m.median(), tokens / least);
-    fmt::print("  MFU           {:8.1f} % median, {:.1f} % best\n", 100 * flops / m.median() / ceiling, 100 * flops / least / ceiling);
+    fmt::print("  MFU           {:8.1f} % median, {:.1f} % best\n", 100 * flops / m.median() / ceiling,
+               100 * flops / least / ceiling);
     fmt::print("  loss          {:8.4f} after the last step\n", m.loss);
     fmt::print("  memory        {} planned, {} used\n", compiled.memory.arena, m.used);
     if (device)
-        fmt::print("  device        {} bytes taken beside the arena: driver, kernels, cuBLAS, NCCL; the plan states {}\n",
+        fmt::print("  device        {} bytes taken beside the arena: driver, kernels, cuBLAS, NCCL; the plan "
+                   "states {}\n",
                    after.total - after.free - compiled.memory.arena, compiled.memory.process);
-    fmt::print("  where {} went: products {:.1f} %, attention {:.1f} %, other kernels {:.1f} %, exposed communication {:.1f} %, idle {:.1f} %\n",
-               device ? "a measured step" : "the least step", 100 * m.parts.products / m.parts.total, 100 * m.parts.attention / m.parts.total,
-               100 * m.parts.other / m.parts.total, 100 * m.parts.exposed / m.parts.total, 100 * m.parts.idle / m.parts.total);
+    fmt::print("  where {} went: products {:.1f} %, attention {:.1f} %, other kernels {:.1f} %, exposed "
+               "communication {:.1f} %, idle {:.1f} %\n",
+               device ? "a measured step" : "the least step", 100 * m.parts.products / m.parts.total,
+               100 * m.parts.attention / m.parts.total, 100 * m.parts.other / m.parts.total,
+               100 * m.parts.exposed / m.parts.total, 100 * m.parts.idle / m.parts.total);
     fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
     std::vector<std::pair<std::string, Spent>> rows(m.kinds.begin(), m.kinds.end());
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+    std::sort(rows.begin(), rows.end(),
+              [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
     for (const auto& [kind, spent] : rows)
-        fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * spent.seconds, 100 * spent.seconds / m.parts.total,
+        fmt::print("    {:<32} {:>9.2f} {:>6.2f} {:>12}\n", kind, 1e3 * spent.seconds,
+                   100 * spent.seconds / m.parts.total,
                    spent.flops > 0 ? fmt::format("{:.1f}", spent.flops / spent.seconds / 1e9) : "");
 }
 
@@ -196,7 +236,8 @@ i64 layers_that_fit(RunConfig config, const Machine& machine, Bytes free)
         (compiled.memory.arena + machine.process <= free ? fit : above) = config.model.layers;
     }
     if (fit == 0)
-        throw UserError({"device", str("has ", format_bytes(free), " free"), "not one layer fits", "lower train.micro_batch or model.seq"});
+        throw UserError({"device", str("has ", format_bytes(free), " free"), "not one layer fits",
+                         "lower train.micro_batch or model.seq"});
     return fit;
 }
 
@@ -208,11 +249,17 @@ void describe(const RunConfig& config)
     for (const Op& op : graph.ops)
         if (op.region == Region::microbatch && op.phase == Phase::forward)
             (info(op).scratch == ScratchKind::attention ? attention : products) += flops_of(graph, op);
-    fmt::print("model         {}: {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, {} parameters\n", name_of(config.model.family), config.model.layers,
-               config.model.dim, config.model.heads, config.model.kv_heads, config.model.ffn_dim, config.model.vocab, format_count(parameter_count(config.model)));
-    fmt::print("batch         {} x {} tokens, {} microbatches\n", config.train.global_batch, config.model.seq, microbatch_count(config));
-    fmt::print("model flops   {:.4g} a step = 3 x (2 m n k over the forward products {:.4g} + causal attention 2 b h e s(s+1) {:.4g})\n", compiled.flops,
-               products * static_cast<double>(microbatch_count(config)), attention * static_cast<double>(microbatch_count(config)));
+    fmt::print(
+        "model         {}: {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, {} parameters\n",
+        name_of(config.model.family), config.model.layers, config.model.dim, config.model.heads,
+        config.model.kv_heads, config.model.ffn_dim, config.model.vocab,
+        format_count(parameter_count(config.model)));
+    fmt::print("batch         {} x {} tokens, {} microbatches\n", config.train.global_batch, config.model.seq,
+               microbatch_count(config));
+    fmt::print("model flops   {:.4g} a step = 3 x (2 m n k over the forward products {:.4g} + causal "
+               "attention 2 b h e s(s+1) {:.4g})\n",
+               compiled.flops, products * static_cast<double>(microbatch_count(config)),
+               attention * static_cast<double>(microbatch_count(config)));
 }
 
 int run(int argc, char* argv[], Session& session)
@@ -235,7 +282,9 @@ int run(int argc, char* argv[], Session& session)
     const Computing computing(*std::max_element(options.threads.begin(), options.threads.end()), &grid);
     const Machine machine = machine_of(computing);
     if (options.fit_layers && machine.is_device)
-        for (const u64 layers : gather_numbers(session.world(), static_cast<u64>(layers_that_fit(config, machine, computing.memory().free))))
+        for (const u64 layers :
+             gather_numbers(session.world(),
+                            static_cast<u64>(layers_that_fit(config, machine, computing.memory().free))))
             config.model.layers = std::min(config.model.layers, static_cast<i64>(layers));
     if (session.rank() == 0 && !options.json)
         describe(config);
@@ -251,7 +300,8 @@ int run(int argc, char* argv[], Session& session)
 int main(int argc, char* argv[])
 {
     try {
-        return trivium::run_session([&](trivium::Session& session) { return trivium::run(argc, argv, session); });
+        return trivium::run_session(
+            [&](trivium::Session& session) { return trivium::run(argc, argv, session); });
     } catch (const trivium::Error& error) {
         std::fprintf(stderr, "perf_step: %s\n", error.what());
         return error.exit_status();

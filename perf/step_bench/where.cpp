@@ -15,7 +15,8 @@ std::string kind_of(const Graph& graph, const Op& op, bool shapes)
     if (!shapes || info(op).scratch != ScratchKind::product)
         return name;
     const ProductForm f = product_form(rule_of(graph, op), name);
-    return fmt::format("{} {} x {} x {} {}{}", name, f.m, f.n, f.k, f.trans_a ? 't' : 'n', f.trans_b ? 't' : 'n');
+    return fmt::format("{} {} x {} x {} {}{}", name, f.m, f.n, f.k, f.trans_a ? 't' : 'n',
+                       f.trans_b ? 't' : 'n');
 }
 
 } // namespace

@@ -1,7 +1,7 @@
 #pragma once
 // Where a step's time went, from an executor's timeline.
-#include "schedule/timeline.hpp"
 #include "compile/compile.hpp"
+#include "schedule/timeline.hpp"
 
 #include <map>
 #include <string>

@@ -17,13 +17,15 @@ public:
     void enter(const std::string& phase);
     /// Some work was done.
     void advance() { progress_.fetch_add(1, std::memory_order_relaxed); }
-    /// Begins with piece `index` of the phase's work, or waits for it to end (a Step of a Schedule). Progress.
+    /// Begins with piece `index` of the phase's work, or waits for it to end (a Step of a Schedule).
+    /// Progress.
     void at(i64 index)
     {
         piece_.store(index, std::memory_order_relaxed);
         advance();
     }
-    /// What tells a piece by its index, also on the watchdog's thread, until it is replaced; empty: the pieces have no names.
+    /// What tells a piece by its index, also on the watchdog's thread, until it is replaced; empty: the
+    /// pieces have no names.
     void set_pieces(std::function<std::string(i64)> describe);
     /// It has waited for a while, for `whom` ("rank 3"); empty: no more. No progress.
     void waits_for(const std::string& whom);

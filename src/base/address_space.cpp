@@ -14,7 +14,8 @@ namespace trivium {
 void require_address_space(Bytes bytes, const std::string& purpose)
 {
     const auto size = static_cast<std::size_t>(round_up(bytes, 4096));
-    void* const probe = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const probe =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (probe != MAP_FAILED) {
         munmap(probe, size);
         return;
@@ -22,19 +23,25 @@ void require_address_space(Bytes bytes, const std::string& purpose)
     const std::string reason = std::strerror(errno);
     rlimit limit{};
     const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-    throw IoError({"memory", str("the system refuses ", format_bytes(bytes), " for ", purpose),
-                   limited ? str("this process may have ", format_bytes(static_cast<Bytes>(limit.rlim_cur)), " of address space (ulimit -v)") : reason,
-                   limited ? "raise the limit (ulimit -v, or the batch system's limit of virtual memory), or run on more ranks; `trivium plan` shows the need"
-                           : "ask for a node with more memory, or run on more ranks; `trivium plan` shows the need"});
+    throw IoError(
+        {"memory", str("the system refuses ", format_bytes(bytes), " for ", purpose),
+         limited ? str("this process may have ", format_bytes(static_cast<Bytes>(limit.rlim_cur)),
+                       " of address space (ulimit -v)")
+                 : reason,
+         limited ? "raise the limit (ulimit -v, or the batch system's limit of virtual memory), or run on "
+                   "more ranks; `trivium plan` shows the need"
+                 : "ask for a node with more memory, or run on more ranks; `trivium plan` shows the need"});
 }
 
 std::string describe_exception(const std::exception& error)
 {
     const auto* system = dynamic_cast<const std::system_error*>(&error);
-    const bool refused = system && (system->code() == std::errc::resource_unavailable_try_again || system->code() == std::errc::not_enough_memory);
+    const bool refused = system && (system->code() == std::errc::resource_unavailable_try_again ||
+                                    system->code() == std::errc::not_enough_memory);
     if (refused || dynamic_cast<const std::bad_alloc*>(&error))
         return str("out of memory", refused ? " or threads" : "", "\n  reason: ", error.what(),
-                   "\n  remedy: raise the limits of this process (ulimit -v, ulimit -u), or take a machine with more memory; `trivium plan` shows what a run needs");
+                   "\n  remedy: raise the limits of this process (ulimit -v, ulimit -u), or take a machine "
+                   "with more memory; `trivium plan` shows what a run needs");
     return str("internal error: ", error.what());
 }
 

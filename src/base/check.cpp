@@ -18,8 +18,9 @@ std::string format(const Diagnostic& diagnostic)
 }
 
 InternalError::InternalError(const char* file, int line, const std::string& what)
-    : Error(str("internal error at ", std::string_view(file).substr(std::string_view(file).find_last_of('/') + 1),
-                ":", line, ": ", what, "\n  remedy: this is a bug in Trivium; please report it with the config"),
+    : Error(str("internal error at ",
+                std::string_view(file).substr(std::string_view(file).find_last_of('/') + 1), ":", line, ": ",
+                what, "\n  remedy: this is a bug in Trivium; please report it with the config"),
             1)
 {
 }

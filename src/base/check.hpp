@@ -33,10 +33,7 @@ std::string format(const Diagnostic& diagnostic);
 
 class Error : public std::runtime_error {
 public:
-    Error(const std::string& what, int exit_status)
-        : std::runtime_error(what), exit_status_(exit_status)
-    {
-    }
+    Error(const std::string& what, int exit_status) : std::runtime_error(what), exit_status_(exit_status) {}
     int exit_status() const { return exit_status_; }
 
 private:
@@ -58,8 +55,8 @@ public:
     InternalError(const char* file, int line, const std::string& what);
 };
 
-/// Writes an exit status to the file that TRIVIUM_STATUS_FILE names, if it is not there yet: how the first of a job's ranks
-/// ended. Launchers tell of ranks that they killed for it, or nothing. Returns the status.
+/// Writes an exit status to the file that TRIVIUM_STATUS_FILE names, if it is not there yet: how the first of
+/// a job's ranks ended. Launchers tell of ranks that they killed for it, or nothing. Returns the status.
 int leave_status(int status);
 
 /// True where contracts that cost time are on (the `debug` preset).
@@ -72,17 +69,16 @@ inline constexpr bool contracts_on = false;
 } // namespace trivium
 
 /// Always on: throws InternalError when `condition` is false.
-#define TRV_CHECK(condition, ...)                                                                  \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            throw ::trivium::InternalError(__FILE__, __LINE__,                                     \
-                                           ::trivium::str("'" #condition "' is false: ",           \
-                                                          __VA_ARGS__));                           \
+#define TRV_CHECK(condition, ...)                                                                            \
+    do {                                                                                                     \
+        if (!(condition))                                                                                    \
+            throw ::trivium::InternalError(__FILE__, __LINE__,                                               \
+                                           ::trivium::str("'" #condition "' is false: ", __VA_ARGS__));      \
     } while (false)
 
 /// On where `contracts_on`: preconditions on hot paths.
-#define TRV_EXPECT(condition, ...)                                                                 \
-    do {                                                                                           \
-        if constexpr (::trivium::contracts_on)                                                     \
-            TRV_CHECK(condition, __VA_ARGS__);                                                     \
+#define TRV_EXPECT(condition, ...)                                                                           \
+    do {                                                                                                     \
+        if constexpr (::trivium::contracts_on)                                                               \
+            TRV_CHECK(condition, __VA_ARGS__);                                                               \
     } while (false)

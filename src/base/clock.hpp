@@ -7,7 +7,10 @@
 namespace trivium {
 
 /// Since some moment in the past; it never goes back.
-inline Seconds now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline Seconds now()
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Since 1970, to a millisecond.
 inline double unix_now()

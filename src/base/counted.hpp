@@ -25,6 +25,9 @@ std::string counted(Integer count, std::string_view noun, std::string_view plura
 }
 
 /// The same with the digits in groups, for large counts: "1,234 documents".
-inline std::string counted_in_groups(i64 count, std::string_view noun) { return format_count(count) + ' ' + noun_of(count == 1, noun); }
+inline std::string counted_in_groups(i64 count, std::string_view noun)
+{
+    return format_count(count) + ' ' + noun_of(count == 1, noun);
+}
 
 } // namespace trivium

@@ -15,10 +15,15 @@ using Row = std::vector<int>;
 using Level = std::pair<int, int>; ///< factor, level
 using Pair = std::pair<Level, Level>;
 
-bool counts(const CoveringRules& rules, const Row& row, const Pair& pair) { return !rules.counts || rules.counts(row, pair.first.first, pair.second.first); }
+bool counts(const CoveringRules& rules, const Row& row, const Pair& pair)
+{
+    return !rules.counts || rules.counts(row, pair.first.first, pair.second.first);
+}
 
-/// A row of which the leading levels and a pair are known; none where they contradict each other, or the pair does not count.
-std::optional<Row> begin_row(const Row& setting, std::size_t factors, const Pair& pair, const CoveringRules& rules)
+/// A row of which the leading levels and a pair are known; none where they contradict each other, or the pair
+/// does not count.
+std::optional<Row> begin_row(const Row& setting, std::size_t factors, const Pair& pair,
+                             const CoveringRules& rules)
 {
     Row row = setting;
     row.resize(factors, -1);
@@ -59,10 +64,13 @@ std::vector<Pair> pairs_of_levels(const Row& levels)
 
 std::vector<Row> covering_array(const Row& levels, const CoveringRules& rules)
 {
-    const std::vector<Row> settings = full_product({levels.begin(), levels.begin() + static_cast<std::ptrdiff_t>(rules.leading)});
+    const std::vector<Row> settings =
+        full_product({levels.begin(), levels.begin() + static_cast<std::ptrdiff_t>(rules.leading)});
     std::set<Pair> missing;
     for (const Pair& pair : pairs_of_levels(levels))
-        if (std::any_of(settings.begin(), settings.end(), [&](const Row& setting) { return begin_row(setting, levels.size(), pair, rules).has_value(); }))
+        if (std::any_of(settings.begin(), settings.end(), [&](const Row& setting) {
+                return begin_row(setting, levels.size(), pair, rules).has_value();
+            }))
             missing.insert(pair);
     std::vector<Row> rows;
     const auto add = [&](const Row& row) {
@@ -74,15 +82,18 @@ std::vector<Row> covering_array(const Row& levels, const CoveringRules& rules)
     const RandomStream ties(0, "covering");
     while (!missing.empty()) {
         std::optional<Row> row;
-        // Of `count` rows that `make` gives, the one with the most new pairs; of equals, the first from any place on.
+        // Of `count` rows that `make` gives, the one with the most new pairs; of equals, the first from any
+        // place on.
         const auto choose = [&](std::size_t factor, std::size_t count, const auto& make) {
-            const auto start = static_cast<std::size_t>(ties.bits_at(rows.size() * (levels.size() + 1) + factor) % count);
+            const auto start =
+                static_cast<std::size_t>(ties.bits_at(rows.size() * (levels.size() + 1) + factor) % count);
             std::optional<Row> best;
             std::ptrdiff_t most = -1;
             for (std::size_t n = 0; n < count; ++n)
                 if (const std::optional<Row> made = make((start + n) % count)) {
                     const std::vector<Pair> pairs = pairs_of(*made, rules);
-                    const auto fresh = std::count_if(pairs.begin(), pairs.end(), [&](const Pair& pair) { return missing.contains(pair); });
+                    const auto fresh = std::count_if(
+                        pairs.begin(), pairs.end(), [&](const Pair& pair) { return missing.contains(pair); });
                     if (fresh > most) {
                         most = fresh;
                         best = made;
@@ -90,7 +101,8 @@ std::vector<Row> covering_array(const Row& levels, const CoveringRules& rules)
                 }
             row = best;
         };
-        choose(levels.size(), settings.size(), [&](std::size_t n) { return begin_row(settings[n], levels.size(), *missing.begin(), rules); });
+        choose(levels.size(), settings.size(),
+               [&](std::size_t n) { return begin_row(settings[n], levels.size(), *missing.begin(), rules); });
         for (std::size_t f = 0; f < levels.size(); ++f)
             if ((*row)[f] < 0)
                 choose(f, static_cast<std::size_t>(levels[f]), [&, partial = *row](std::size_t level) {

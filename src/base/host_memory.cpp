@@ -18,7 +18,8 @@ Bytes available_host_memory()
             least = kilobytes * 1024;
     }
     Bytes limit = 0, used = 0;
-    if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit && std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+    if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
+        std::ifstream("/sys/fs/cgroup/memory.current") >> used)
         least = least < 0 ? limit - used : std::min(least, limit - used);
     return least;
 }

@@ -4,7 +4,8 @@
 
 namespace trivium {
 
-/// Bytes that programs may still take here, of the machine and of this process's control group; -1 where nobody says.
+/// Bytes that programs may still take here, of the machine and of this process's control group; -1 where
+/// nobody says.
 Bytes available_host_memory();
 
 } // namespace trivium

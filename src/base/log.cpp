@@ -33,11 +33,13 @@ void write_line(LogLevel level, const char* mark, const std::string& line)
     }
     if (info_lost)
         return;
-    if (std::fprintf(info_file, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str()) >= 0 && std::fflush(info_file) == 0)
+    if (std::fprintf(info_file, "%s%s%s\n", line_prefix.c_str(), mark, line.c_str()) >= 0 &&
+        std::fflush(info_file) == 0)
         return;
     info_lost = true;
-    std::fprintf(stderr, "%swarning: stdout takes no more lines (%s): the log ends here, the program goes on\n", line_prefix.c_str(),
-                 std::strerror(errno));
+    std::fprintf(stderr,
+                 "%swarning: stdout takes no more lines (%s): the log ends here, the program goes on\n",
+                 line_prefix.c_str(), std::strerror(errno));
 }
 
 } // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// What the program says while it runs: one line at a time, to stderr. Results go to stdout, and where the log is the result, as
-// of `train`, its lines do too.
+// What the program says while it runs: one line at a time, to stderr. Results go to stdout, and where the log
+// is the result, as of `train`, its lines do too.
 #include <string>
 
 namespace trivium {
@@ -12,8 +12,8 @@ void set_log_level(LogLevel level);
 /// Put in front of each line, e.g. "[rank 3] "; empty by default.
 void set_log_prefix(const std::string& prefix);
 
-/// From now on log_info() writes to stdout, each line at once. Where nobody reads it any more (a closed pipe, a full disk), a warning
-/// says so once, and the program goes on: SIGPIPE is ignored from now on.
+/// From now on log_info() writes to stdout, each line at once. Where nobody reads it any more (a closed pipe,
+/// a full disk), a warning says so once, and the program goes on: SIGPIPE is ignored from now on.
 void log_to_stdout();
 
 void log_info(const std::string& line);

@@ -15,7 +15,8 @@ std::string print_ranks(std::vector<int> ranks)
         std::size_t end = i + 1;
         while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1)
             ++end;
-        text += str(text.empty() ? "" : ", ", ranks[i], end - i > 1 ? str(end - i > 2 ? "-" : ", ", ranks[end - 1]) : "");
+        text += str(text.empty() ? "" : ", ", ranks[i],
+                    end - i > 1 ? str(end - i > 2 ? "-" : ", ", ranks[end - 1]) : "");
         i = end;
     }
     return str(ranks.size() == 1 ? "rank " : "ranks ", text);

@@ -2,8 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/clock.hpp"
-#include "io/files/hash.hpp"
 #include "check/kernels.hpp"
+#include "io/files/hash.hpp"
 
 #include <fmt/format.h>
 #include <map>
@@ -30,18 +30,27 @@ struct Wrong {
 };
 
 /// Ranks that give the same bits where all is well.
-std::string kind_of(const RankFacts& facts) { return facts.processor + "\n" + facts.build + "\n" + facts.libraries; }
+std::string kind_of(const RankFacts& facts)
+{
+    return facts.processor + "\n" + facts.build + "\n" + facts.libraries;
+}
 
 /// Bits of one kernel on ranks of one kind: the majority is right; of two that differ, neither.
-void vote(const std::string& kernel, const std::vector<int>& ranks, const std::vector<std::string>& bits, std::map<int, Wrong>& wrong)
+void vote(const std::string& kernel, const std::vector<int>& ranks, const std::vector<std::string>& bits,
+          std::map<int, Wrong>& wrong)
 {
     const auto groups = group_ranks(bits);
     const bool majority = 2 * groups[0].second.size() > bits.size();
     for (std::size_t i = majority ? 1 : 0; i < groups.size() && groups.size() > 1; ++i)
         for (const int place : groups[i].second)
             wrong[ranks[static_cast<std::size_t>(place)]].note(
-                kernel, majority ? str(kernel, ": the bits that ", groups[0].second.size(), " of ", bits.size(), " like ranks have") : str(kernel, ": the same bits on like ranks"),
-                majority ? "other bits" : str(groups.size(), " different results on ", bits.size(), " ranks, so that one cannot say which is right"));
+                kernel,
+                majority ? str(kernel, ": the bits that ", groups[0].second.size(), " of ", bits.size(),
+                               " like ranks have")
+                         : str(kernel, ": the same bits on like ranks"),
+                majority ? "other bits"
+                         : str(groups.size(), " different results on ", bits.size(),
+                               " ranks, so that one cannot say which is right"));
 }
 
 } // namespace
@@ -54,16 +63,21 @@ std::string bits_of(const std::vector<double>& numbers)
 void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words)
 {
     std::map<int, Wrong> wrong;
-    std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>> ballots; // by kernel and kind
+    std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>>
+        ballots; // by kernel and kind
     for (std::size_t r = 0; r < words.size(); ++r) {
         const int rank = static_cast<int>(r);
         for (const KernelWord& w : words[r]) {
             if (!(w.error <= w.tolerance)) { // no witness against others
-                wrong[rank].note(w.kernel, fmt::format("{}: within {:.0e} of straight loops in f64", w.kernel, w.tolerance), fmt::format("off by {:.2g}", w.error));
+                wrong[rank].note(
+                    w.kernel,
+                    fmt::format("{}: within {:.0e} of straight loops in f64", w.kernel, w.tolerance),
+                    fmt::format("off by {:.2g}", w.error));
                 continue;
             }
             if (!w.stable)
-                wrong[rank].note(w.kernel, w.kernel + ": the same bits each time", "other bits at another time");
+                wrong[rank].note(w.kernel, w.kernel + ": the same bits each time",
+                                 "other bits at another time");
             auto& [ranks, bits] = ballots[w.kernel][kind_of(report.facts[r])];
             ranks.push_back(rank);
             bits.push_back(w.bits);
@@ -78,8 +92,15 @@ void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelW
             kernels += (i == 0 ? "" : ", ") + what.kernels[i];
         if (what.kernels.size() > 3)
             kernels += str(" and ", what.kernels.size() - 3, " more");
-        report.findings.push_back({CheckPart::arithmetic, Severity::fault, {rank}, "wrong arithmetic: " + kernels, what.expected, what.seen,
-                                   "leave the node out and have its processor and memory tested; where a whole node differs, compare its CPU (lscpu) and its environment (ONEDNN_*)"});
+        report.findings.push_back(
+            {CheckPart::arithmetic,
+             Severity::fault,
+             {rank},
+             "wrong arithmetic: " + kernels,
+             what.expected,
+             what.seen,
+             "leave the node out and have its processor and memory tested; where a whole node differs, "
+             "compare its CPU (lscpu) and its environment (ONEDNN_*)"});
     }
 }
 
@@ -95,7 +116,8 @@ void compare_arithmetic(const CheckGround& ground, const std::vector<KernelWord>
     for (const std::string& text : all) {
         words.emplace_back();
         for (const auto& w : nlohmann::json::parse(text))
-            words.back().push_back({w[0], w[1], std::strtod(w[2].get<std::string>().c_str(), nullptr), w[3], w[4]});
+            words.back().push_back(
+                {w[0], w[1], std::strtod(w[2].get<std::string>().c_str(), nullptr), w[3], w[4]});
     }
     judge_arithmetic(report, words);
 }
@@ -128,12 +150,19 @@ void check_arithmetic(const CheckGround& ground, CheckReport& report)
     const std::vector<std::string> failures = gather_to_first(ground.world, failure);
     for (std::size_t rank = 0; ground.first() && rank < failures.size(); ++rank)
         if (!failures[rank].empty())
-            report.findings.push_back({CheckPart::arithmetic, Severity::fault, {static_cast<int>(rank)}, "a kernel fails", "kernels that run on every rank", failures[rank],
-                                       "compare the node's processor (lscpu), memory and environment (ONEDNN_*) with the others'; leave the node out"});
+            report.findings.push_back({CheckPart::arithmetic,
+                                       Severity::fault,
+                                       {static_cast<int>(rank)},
+                                       "a kernel fails",
+                                       "kernels that run on every rank",
+                                       failures[rank],
+                                       "compare the node's processor (lscpu), memory and environment "
+                                       "(ONEDNN_*) with the others'; leave the node out"});
     compare_arithmetic(ground, own, report);
     if (ground.first())
-        report.parts.push_back(fmt::format("arithmetic   {} kernels, {} times on each rank, against straight loops in f64 and between ranks, in {}", own.size(), times,
-                                           format_seconds(now() - begin)));
+        report.parts.push_back(fmt::format("arithmetic   {} kernels, {} times on each rank, against straight "
+                                           "loops in f64 and between ranks, in {}",
+                                           own.size(), times, format_seconds(now() - begin)));
 }
 
 } // namespace trivium

@@ -41,10 +41,13 @@ struct Choice {
     std::string key;
     std::vector<Level> levels;
     std::function<bool(const Shape3&)> matters{}; ///< on which grids; none given: on all
-    bool always_all = false;                      ///< in a longer check, with each level of the others that are so
-    bool may_be_refused = false;                  ///< some levels may not be built yet
+    bool always_all = false;     ///< in a longer check, with each level of the others that are so
+    bool may_be_refused = false; ///< some levels may not be built yet
 
-    bool may_blur() const { return std::any_of(levels.begin(), levels.end(), [](const Level& level) { return level.blurs; }); }
+    bool may_blur() const
+    {
+        return std::any_of(levels.begin(), levels.end(), [](const Level& level) { return level.blurs; });
+    }
 };
 
 /// What a user has who says nothing comes first.
@@ -53,13 +56,15 @@ Choice enum_choice(const std::string& key, Enum usual, const std::function<void(
 {
     Choice choice{key, {}};
     for (std::size_t i = 0; i < names_of_enum<Enum>.size(); ++i)
-        choice.levels.push_back({std::string(names_of_enum<Enum>[i]), [=](RunConfig& c) { set(c, static_cast<Enum>(i)); }});
+        choice.levels.push_back(
+            {std::string(names_of_enum<Enum>[i]), [=](RunConfig& c) { set(c, static_cast<Enum>(i)); }});
     std::swap(choice.levels.front(), choice.levels[static_cast<std::size_t>(usual)]);
     return choice;
 }
 
 template <class T>
-Choice list_choice(const std::string& key, const std::vector<T>& values, const std::function<void(RunConfig&, const T&)>& set)
+Choice list_choice(const std::string& key, const std::vector<T>& values,
+                   const std::function<void(RunConfig&, const T&)>& set)
 {
     Choice choice{key, {}};
     for (const T& value : values)
@@ -67,7 +72,8 @@ Choice list_choice(const std::string& key, const std::vector<T>& values, const s
     return choice;
 }
 
-/// Microbatches of a data rank's share of sequences: one, a few, or many. \pre parallel and global_batch are set
+/// Microbatches of a data rank's share of sequences: one, a few, or many. \pre parallel and global_batch are
+/// set
 void set_microbatches(RunConfig& c, int level)
 {
     const i64 share = c.train.global_batch / c.parallel.data;
@@ -77,8 +83,9 @@ void set_microbatches(RunConfig& c, int level)
     c.train.micro_batch = share / count;
 }
 
-/// Three layers, or as many as the stages need; heads, columns, words and tokens that do not divide over the ranks. Llama's
-/// heads share keys, so that more tensor ranks than key-value heads cut queries; GPT-2's embeddings are tied.
+/// Three layers, or as many as the stages need; heads, columns, words and tokens that do not divide over the
+/// ranks. Llama's heads share keys, so that more tensor ranks than key-value heads cut queries; GPT-2's
+/// embeddings are tied.
 void set_model(RunConfig& c)
 {
     const i64 t = c.parallel.tensor;
@@ -102,31 +109,50 @@ std::vector<Choice> choices()
     std::vector<Choice> all;
     const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
 
-    Choice& precision = add(enum_choice<Precision>("train.precision", Precision::f32, [](RunConfig& c, Precision type) { c.train.precision = type; }));
+    Choice& precision = add(enum_choice<Precision>(
+        "train.precision", Precision::f32, [](RunConfig& c, Precision type) { c.train.precision = type; }));
     precision.always_all = true;
-    Choice& reduce = add(enum_choice<ReduceType>("parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
+    Choice& reduce = add(enum_choice<ReduceType>(
+        "parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
     reduce.matters = cuts_data;
     for (Choice& choice : all)
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
 
-    Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3}, [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
+    Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3},
+                                        [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
     zero.matters = cuts_data;
     zero.always_all = zero.may_be_refused = true;
-    Choice& schedule = add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule, [](RunConfig& c, ScheduleKind kind) { c.parallel.schedule = kind; }));
+    Choice& schedule =
+        add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule,
+                                      [](RunConfig& c, ScheduleKind kind) { c.parallel.schedule = kind; }));
     schedule.matters = has_stages;
     schedule.always_all = schedule.may_be_refused = true;
-    add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) { c.model.family = family; })).always_all = true;
-    Choice& chunks = add(list_choice<i64>("parallel.chunks", {1, 2}, [](RunConfig& c, const i64& count) { c.parallel.chunks = count; }));
+    add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) {
+        c.model.family = family;
+    })).always_all = true;
+    Choice& chunks = add(list_choice<i64>("parallel.chunks", {1, 2},
+                                          [](RunConfig& c, const i64& count) { c.parallel.chunks = count; }));
     chunks.matters = has_stages;
     chunks.may_be_refused = true;
-    Choice& recompute = add(enum_choice<Recompute>("parallel.recompute", usual.recompute, [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
-    std::erase_if(recompute.levels, [](const Choice::Level& level) { return level.name == name_of(Recompute::automatic); }); // one of the others
+    Choice& recompute =
+        add(enum_choice<Recompute>("parallel.recompute", usual.recompute,
+                                   [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
+    std::erase_if(recompute.levels, [](const Choice::Level& level) {
+        return level.name == name_of(Recompute::automatic);
+    }); // one of the others
     recompute.may_be_refused = true;
-    add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.sequence = on; })).matters = [](const Shape3& g) { return g.tensor > 1; };
-    add(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) { c.parallel.overlap = on; })).matters = [](const Shape3& g) { return g.ranks() > 1; };
-    add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"}, [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; })).matters = cuts_data;
-    add(list_choice<int>("microbatches", {1, 2, 0}, [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
+    add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
+        c.parallel.sequence = on;
+    })).matters = [](const Shape3& g) { return g.tensor > 1; };
+    add(list_choice<bool>("parallel.overlap", {true, false}, [](RunConfig& c, const bool& on) {
+        c.parallel.overlap = on;
+    })).matters = [](const Shape3& g) { return g.ranks() > 1; };
+    add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"},
+                                 [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; }))
+        .matters = cuts_data;
+    add(list_choice<int>("microbatches", {1, 2, 0},
+                         [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
     return all;
 }
 
@@ -140,7 +166,8 @@ RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, cons
     c.parallel.threads = 1;
     c.train.global_batch = ranks * std::max<i64>(2, ceil_div(16, ranks));
     c.train.lr = 0.01;
-    c.train.eps = 1e-3; // near the size of gradients: an update shows how large they were, and rounding errors stay small
+    c.train.eps = 1e-3; // near the size of gradients: an update shows how large they were, and rounding
+                        // errors stay small
     c.train.seed = 7;
     for (std::size_t f = 0; f < choices.size(); ++f)
         choices[f].levels[static_cast<std::size_t>(levels[f])].set(c);
@@ -161,7 +188,8 @@ bool is_built(RunConfig config, const Choice::Level& level)
     }
 }
 
-/// Drops the levels that this version refuses on a grid of every axis; the first one of each key is the plainest.
+/// Drops the levels that this version refuses on a grid of every axis; the first one of each key is the
+/// plainest.
 std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
 {
     std::vector<std::string> dropped;
@@ -175,21 +203,32 @@ std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
     return dropped;
 }
 
-/// Levels of the grid and of each choice, a row a case. A pair of levels is met where both change what runs and neither
-/// hides small errors, or one of the two does and the pair is about that.
-std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const std::vector<Choice>& all, bool longer)
+/// Levels of the grid and of each choice, a row a case. A pair of levels is met where both change what runs
+/// and neither hides small errors, or one of the two does and the pair is about that.
+std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const std::vector<Choice>& all,
+                                      bool longer)
 {
     std::vector<int> levels{static_cast<int>(grids.size())};
     for (const Choice& choice : all)
         levels.push_back(static_cast<int>(choice.levels.size()));
-    const auto choice = [&](int factor) -> const Choice& { return all[static_cast<std::size_t>(factor) - 1]; };
+    const auto choice = [&](int factor) -> const Choice& {
+        return all[static_cast<std::size_t>(factor) - 1];
+    };
     const auto matters = [&](const std::vector<int>& row, int factor) {
-        return factor == 0 || !choice(factor).matters || choice(factor).matters(grids[static_cast<std::size_t>(row[0])]);
+        return factor == 0 || !choice(factor).matters ||
+               choice(factor).matters(grids[static_cast<std::size_t>(row[0])]);
     };
     CoveringRules rules;
-    rules.leading = static_cast<std::size_t>(1 + std::count_if(all.begin(), all.end(), [](const Choice& c) { return c.may_blur(); }));
+    rules.leading = static_cast<std::size_t>(
+        1 + std::count_if(all.begin(), all.end(), [](const Choice& c) { return c.may_blur(); }));
     rules.counts = [&](const std::vector<int>& row, int f, int g) {
-        const auto blurs = [&](int factor) { return factor > 0 && choice(factor).may_blur() && choice(factor).levels[static_cast<std::size_t>(row[static_cast<std::size_t>(factor)])].blurs && matters(row, factor); };
+        const auto blurs = [&](int factor) {
+            return factor > 0 && choice(factor).may_blur() &&
+                   choice(factor)
+                       .levels[static_cast<std::size_t>(row[static_cast<std::size_t>(factor)])]
+                       .blurs &&
+                   matters(row, factor);
+        };
         bool blurred = false;
         for (int factor = 1; factor < static_cast<int>(rules.leading); ++factor)
             blurred = blurred || blurs(factor);
@@ -197,7 +236,10 @@ std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const st
     };
     // First what most runs have: nothing is set but the grid, and microbatches.
     const auto factor_of = [&](const std::string& key) {
-        return static_cast<std::size_t>(std::find_if(all.begin(), all.end(), [&](const Choice& c) { return c.key == key; }) - all.begin()) + 1;
+        return static_cast<std::size_t>(
+                   std::find_if(all.begin(), all.end(), [&](const Choice& c) { return c.key == key; }) -
+                   all.begin()) +
+               1;
     };
     for (int grid = 0; grid < levels[0]; ++grid)
         for (int family = 0; family < levels[factor_of("model.family")]; ++family) {
@@ -216,7 +258,8 @@ std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const st
     for (std::vector<int> row : full_product(crossed)) {
         for (std::size_t f = 1; f < levels.size(); ++f)
             if (!all[f - 1].always_all)
-                row[f] = static_cast<int>(others.bits_at(rows.size() * levels.size() + f) % static_cast<std::uint64_t>(levels[f]));
+                row[f] = static_cast<int>(others.bits_at(rows.size() * levels.size() + f) %
+                                          static_cast<std::uint64_t>(levels[f]));
         rows.push_back(row);
     }
     return rows;
@@ -227,9 +270,12 @@ std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const st
 std::string CheckCase::text() const
 {
     const ParallelConfig& p = config.parallel;
-    return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p), p.reduce == ReduceType::bf16 ? ", reduced in bf16" : "",
-               p.chunks > 1 ? str(", ", p.chunks, " chunks") : "", p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)), ", bucket ",
-               p.bucket, p.overlap ? "" : ", no overlap", ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
+    return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
+               p.reduce == ReduceType::bf16 ? ", reduced in bf16" : "",
+               p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
+               p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)), ", bucket ",
+               p.bucket, p.overlap ? "" : ", no overlap", ", ",
+               counted(microbatch_count(config), "microbatch", "microbatches"));
 }
 
 CheckCases check_cases(int ranks, bool longer)
@@ -265,8 +311,9 @@ RunConfig on_one_rank(const RunConfig& config)
 
 std::string answer_key(const RunConfig& c)
 {
-    return str(name_of(c.model.family), " ", name_of(c.train.precision), " of ", c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
-               " sequences of ", c.model.seq);
+    return str(name_of(c.model.family), " ", name_of(c.train.precision), " of ", c.model.layers,
+               " layers and ", c.model.heads, " heads, ", c.train.global_batch, " sequences of ",
+               c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)

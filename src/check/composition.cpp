@@ -2,8 +2,8 @@
 
 #include "base/activity.hpp"
 #include "base/check.hpp"
-#include "base/counted.hpp"
 #include "base/clock.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "check/arithmetic.hpp"
 #include "check/parts.hpp"
@@ -32,7 +32,8 @@ CaseWord word_of(const TinyOutcome& got, const TinyOutcome& one_rank, const RunC
     for (const HeldPart& part : got.parameters) {
         std::string place = part.name;
         for (std::size_t d = 0; d < part.whole.size(); ++d)
-            place += str(d == 0 ? " [" : ", ", part.box.offset[d], ":", part.box.offset[d] + part.box.shape[d], d + 1 == part.whole.size() ? "]" : "");
+            place += str(d == 0 ? " [" : ", ", part.box.offset[d], ":",
+                         part.box.offset[d] + part.box.shape[d], d + 1 == part.whole.size() ? "]" : "");
         word.bits.emplace_back(place, bits_of(part.last));
     }
     return word;
@@ -43,15 +44,30 @@ std::string to_text(const CaseWord& w)
 {
     const TinyDifference& d = w.difference;
     const auto number = [](double value) { return fmt::format("{:.17g}", value); };
-    return nlohmann::json{number(d.losses), number(d.norms), d.step, number(d.parameters), d.parameter, d.initial, w.bits,
-                          number(w.loss), number(w.norm), number(w.expected_loss), number(w.expected_norm)}.dump();
+    return nlohmann::json{number(d.losses),
+                          number(d.norms),
+                          d.step,
+                          number(d.parameters),
+                          d.parameter,
+                          d.initial,
+                          w.bits,
+                          number(w.loss),
+                          number(w.norm),
+                          number(w.expected_loss),
+                          number(w.expected_norm)}
+        .dump();
 }
 
 CaseWord from_text(const std::string& text)
 {
     const auto j = nlohmann::json::parse(text);
     const auto number = [&](std::size_t i) { return std::strtod(j[i].get<std::string>().c_str(), nullptr); };
-    return {{number(0), number(1), j[2], number(3), j[4], j[5]}, j[6], number(7), number(8), number(9), number(10)};
+    return {{number(0), number(1), j[2], number(3), j[4], j[5]},
+            j[6],
+            number(7),
+            number(8),
+            number(9),
+            number(10)};
 }
 
 std::string ratio(double got, double want) { return fmt::format("{:.7g} ({:.4g} times)", got, got / want); }
@@ -90,7 +106,8 @@ private:
     std::map<std::string, TinyOutcome> known_;
 };
 
-/// The ranks of the case run it; the others wait. Rank 0 of the world gets their words. False where the case is refused.
+/// The ranks of the case run it; the others wait. Rank 0 of the world gets their words. False where the case
+/// is refused.
 bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, std::vector<CaseWord>& words)
 {
     Comm& world = ground.world;
@@ -133,7 +150,8 @@ bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, s
 
 } // namespace
 
-void CompositionJudge::note(Fault& fault, const CheckCase& c, const std::vector<int>& ranks, const std::string& expected, const std::string& seen)
+void CompositionJudge::note(Fault& fault, const CheckCase& c, const std::vector<int>& ranks,
+                            const std::string& expected, const std::string& seen)
 {
     if (fault.cases++ == 0) {
         fault.first_case = c.text();
@@ -149,10 +167,12 @@ void CompositionJudge::note(Fault& fault, const CheckCase& c, const std::vector<
 
 bool CompositionJudge::add_replicas(const CheckCase& c, const std::vector<CaseWord>& words)
 {
-    std::map<std::pair<std::string, std::string>, std::vector<std::string>> holders; // bits of a part on like processors, by rank; "" where it is not
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>>
+        holders; // bits of a part on like processors, by rank; "" where it is not
     for (std::size_t rank = 0; rank < words.size(); ++rank)
         for (const auto& [part, bits] : words[rank].bits) {
-            std::vector<std::string>& all = holders[{part, facts_[static_cast<std::size_t>(c.first) + rank].processor}];
+            std::vector<std::string>& all =
+                holders[{part, facts_[static_cast<std::size_t>(c.first) + rank].processor}];
             all.resize(words.size());
             all[rank] = bits;
         }
@@ -163,11 +183,14 @@ bool CompositionJudge::add_replicas(const CheckCase& c, const std::vector<CaseWo
         std::erase_if(groups, [](const auto& group) { return group.first.empty(); });
         for (std::size_t i = 1; i < groups.size(); ++i) {
             unlike.insert(groups[i].second.begin(), groups[i].second.end());
-            seen = seen.empty() ? str(part.first, ": other bits than on rank ", c.first + groups[0].second.front()) : seen;
+            seen = seen.empty()
+                       ? str(part.first, ": other bits than on rank ", c.first + groups[0].second.front())
+                       : seen;
         }
     }
     if (!unlike.empty())
-        note(replicas_, c, {unlike.begin(), unlike.end()}, "the same bits of the same part on ranks of one kind", seen);
+        note(replicas_, c, {unlike.begin(), unlike.end()},
+             "the same bits of the same part on ranks of one kind", seen);
     return !unlike.empty();
 }
 
@@ -183,7 +206,8 @@ void CompositionJudge::add(const CheckCase& c, const std::vector<CaseWord>& word
         return ranks;
     };
     using Pair = std::array<std::string, 2>;
-    const auto found = [&](Fault& fault, const std::vector<int>& ranks, const std::function<Pair(const CaseWord&)>& expected_seen) {
+    const auto found = [&](Fault& fault, const std::vector<int>& ranks,
+                           const std::function<Pair(const CaseWord&)>& expected_seen) {
         if (ranks.empty())
             return false;
         const auto [expected, seen] = expected_seen(words[static_cast<std::size_t>(ranks.front())]);
@@ -191,18 +215,31 @@ void CompositionJudge::add(const CheckCase& c, const std::vector<CaseWord>& word
         return true;
     };
     if (found(initial_, ranks_where([](const CaseWord& w) { return !w.difference.initial.empty(); }),
-          [&](const CaseWord& w) { return Pair{str("the numbers of seed ", c.config.train.seed), w.difference.initial + " has others"}; }))
+              [&](const CaseWord& w) {
+                  return Pair{str("the numbers of seed ", c.config.train.seed),
+                              w.difference.initial + " has others"};
+              }))
         return; // what begins wrong goes on wrong
     bool sound = !add_replicas(c, words);
-    if (found(answers_, ranks_where([&](const CaseWord& w) { return !(std::max(w.difference.losses, w.difference.norms) <= tolerance.losses); }), [&](const CaseWord& w) {
-        return Pair{fmt::format("step {}: loss {:.7g}, gradient norm {:.7g}, as on one rank", w.difference.step, w.expected_loss, w.expected_norm),
-                    str("loss ", ratio(w.loss, w.expected_loss), ", gradient norm ", ratio(w.norm, w.expected_norm))};
-    }))
+    if (found(answers_, ranks_where([&](const CaseWord& w) {
+                  return !(std::max(w.difference.losses, w.difference.norms) <= tolerance.losses);
+              }),
+              [&](const CaseWord& w) {
+                  return Pair{fmt::format("step {}: loss {:.7g}, gradient norm {:.7g}, as on one rank",
+                                          w.difference.step, w.expected_loss, w.expected_norm),
+                              str("loss ", ratio(w.loss, w.expected_loss), ", gradient norm ",
+                                  ratio(w.norm, w.expected_norm))};
+              }))
         return;
-    if (found(parameters_, ranks_where([&](const CaseWord& w) { return !(w.difference.parameters <= tolerance.parameters); }), [&](const CaseWord& w) {
-        return Pair{fmt::format("within {:.0e} of the way that {} steps may go, of one rank's", tolerance.parameters, tiny_steps),
-                    fmt::format("{} is off by {:.2g} of it", w.difference.parameter, w.difference.parameters)};
-    }))
+    if (found(parameters_, ranks_where([&](const CaseWord& w) {
+                  return !(w.difference.parameters <= tolerance.parameters);
+              }),
+              [&](const CaseWord& w) {
+                  return Pair{fmt::format("within {:.0e} of the way that {} steps may go, of one rank's",
+                                          tolerance.parameters, tiny_steps),
+                              fmt::format("{} is off by {:.2g} of it", w.difference.parameter,
+                                          w.difference.parameters)};
+              }))
         return;
     if (sound)
         sound_.push_back(traits_of(c.config));
@@ -212,11 +249,15 @@ std::string CompositionJudge::in_common(const Fault& fault) const
 {
     std::vector<std::string> best;
     std::size_t least = sound_.size() + 1;
-    const auto has = [](const std::vector<std::string>& traits, const std::string& trait) { return std::find(traits.begin(), traits.end(), trait) != traits.end(); };
+    const auto has = [](const std::vector<std::string>& traits, const std::string& trait) {
+        return std::find(traits.begin(), traits.end(), trait) != traits.end();
+    };
     for (const std::string& trait : fault.traits.front()) {
-        if (!std::all_of(fault.traits.begin(), fault.traits.end(), [&](const auto& traits) { return has(traits, trait); }))
+        if (!std::all_of(fault.traits.begin(), fault.traits.end(),
+                         [&](const auto& traits) { return has(traits, trait); }))
             continue;
-        const auto sound = static_cast<std::size_t>(std::count_if(sound_.begin(), sound_.end(), [&](const auto& traits) { return has(traits, trait); }));
+        const auto sound = static_cast<std::size_t>(std::count_if(
+            sound_.begin(), sound_.end(), [&](const auto& traits) { return has(traits, trait); }));
         if (sound < least) {
             least = sound;
             best.clear();
@@ -229,7 +270,9 @@ std::string CompositionJudge::in_common(const Fault& fault) const
     std::string text = "what they have in common: ";
     for (const std::string& trait : best)
         text += (trait == best.front() ? "" : ", ") + trait;
-    return text + (least == 0 ? ", and no sound case has that" : str(", which ", counted(least, "sound case has", "sound cases have"), " too"));
+    return text + (least == 0
+                       ? ", and no sound case has that"
+                       : str(", which ", counted(least, "sound case has", "sound cases have"), " too"));
 }
 
 void CompositionJudge::report(CheckReport& report) const
@@ -237,15 +280,20 @@ void CompositionJudge::report(CheckReport& report) const
     const auto say = [&](const Fault& fault, const std::string& problem, const std::string& remedy) {
         if (fault.cases > 0)
             report.findings.push_back({CheckPart::composition, Severity::fault, fault.ranks,
-                                       str(problem, " in ", fault.cases, " of ", cases_, " trainings (", in_common(fault), "); the first: ", fault.first_case), fault.expected,
-                                       fault.seen, remedy});
+                                       str(problem, " in ", fault.cases, " of ", cases_, " trainings (",
+                                           in_common(fault), "); the first: ", fault.first_case),
+                                       fault.expected, fault.seen, remedy});
     };
-    say(initial_, "other parameters than one rank begins with", "start all ranks with the same program and the same seed");
+    say(initial_, "other parameters than one rank begins with",
+        "start all ranks with the same program and the same seed");
     say(answers_, "another answer than one rank's",
-        "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R 'grid|comm'), try another MPI library or compiler");
+        "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R "
+        "'grid|comm'), try another MPI library or compiler");
     say(parameters_, "other parameters than one rank ends with",
-        "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R 'grid|comm'), try another MPI library or compiler");
-    say(replicas_, "other bits than the ranks that hold the same have,", "look at the memory and the network card of the node, or leave it out");
+        "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R "
+        "'grid|comm'), try another MPI library or compiler");
+    say(replicas_, "other bits than the ranks that hold the same have,",
+        "look at the memory and the network card of the node, or leave it out");
 }
 
 void check_composition(const CheckGround& ground, CheckReport& report)
@@ -274,8 +322,10 @@ void check_composition(const CheckGround& ground, CheckReport& report)
     std::string missing;
     for (const std::string& level : all.not_built)
         missing += (missing.empty() ? "" : ", ") + level;
-    report.parts.push_back(fmt::format("composition  {} on up to {} against one, in {}{}{}", counted(judge.cases(), "tiny training"), counted(ground.world.size(), "rank"),
-                                       format_seconds(now() - begin), refused > 0 ? str("; ", refused, " more are refused") : "",
+    report.parts.push_back(fmt::format("composition  {} on up to {} against one, in {}{}{}",
+                                       counted(judge.cases(), "tiny training"),
+                                       counted(ground.world.size(), "rank"), format_seconds(now() - begin),
+                                       refused > 0 ? str("; ", refused, " more are refused") : "",
                                        missing.empty() ? "" : str("; not built: ", missing)));
 }
 

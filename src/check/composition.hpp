@@ -8,7 +8,8 @@ namespace trivium {
 /// What a rank says of a case.
 struct CaseWord {
     TinyDifference difference;
-    std::vector<std::pair<std::string, std::string>> bits; ///< of each part that it holds: which one, and a hash of its numbers
+    std::vector<std::pair<std::string, std::string>>
+        bits; ///< of each part that it holds: which one, and a hash of its numbers
     double loss = 0, norm = 0, expected_loss = 0, expected_norm = 0; ///< of step difference.step
 };
 
@@ -30,7 +31,8 @@ private:
         std::string first_case, expected, seen;
         std::vector<std::vector<std::string>> traits; ///< by case
     };
-    void note(Fault& fault, const CheckCase& c, const std::vector<int>& ranks, const std::string& expected, const std::string& seen);
+    void note(Fault& fault, const CheckCase& c, const std::vector<int>& ranks, const std::string& expected,
+              const std::string& seen);
     bool add_replicas(const CheckCase& c, const std::vector<CaseWord>& words);
     std::string in_common(const Fault& fault) const;
 

@@ -1,13 +1,13 @@
 #include "check/environment.hpp"
 
 #include "base/check.hpp"
-#include "base/counted.hpp"
 #include "base/clock.hpp"
+#include "base/cores.hpp"
+#include "base/counted.hpp"
+#include "check/parts.hpp"
 #include "io/files/hash.hpp"
 #include "mpi/session.hpp"
 #include "runtime/arena.hpp"
-#include "check/parts.hpp"
-#include "base/cores.hpp"
 
 #include <chrono>
 #include <cmath>
@@ -30,12 +30,13 @@ std::string processor_name()
     return "unknown processor";
 }
 
-/// Of what the loader has mapped, what results depend on, by file name: nodes may keep the same ones in other folders.
-/// (Plug-ins of MPI and the like come and go, rank by rank.)
+/// Of what the loader has mapped, what results depend on, by file name: nodes may keep the same ones in other
+/// folders. (Plug-ins of MPI and the like come and go, rank by rank.)
 std::string loaded_libraries()
 {
-    static const std::vector<std::string> kinds{"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++", "libmpi", "libdnnl", "libkokkos",
-                                                "libhdf5", "libcuda", "libcudart", "libcublas", "libcudnn", "libnccl"};
+    static const std::vector<std::string> kinds{
+        "libc.",   "libc-",     "libm.",   "libm-",   "libgomp",   "libomp",    "libstdc++", "libmpi",
+        "libdnnl", "libkokkos", "libhdf5", "libcuda", "libcudart", "libcublas", "libcudnn",  "libnccl"};
     std::set<std::string> all;
     std::ifstream in("/proc/self/maps");
     for (std::string line; std::getline(in, line);) {
@@ -43,7 +44,9 @@ std::string loaded_libraries()
         if (at == std::string::npos || line.find(".so", at) == std::string::npos)
             continue;
         const std::filesystem::path path = line.substr(at);
-        if (std::none_of(kinds.begin(), kinds.end(), [&](const std::string& kind) { return path.filename().string().rfind(kind, 0) == 0; }))
+        if (std::none_of(kinds.begin(), kinds.end(), [&](const std::string& kind) {
+                return path.filename().string().rfind(kind, 0) == 0;
+            }))
             continue;
         std::error_code unknown;
         const auto size = std::filesystem::file_size(path, unknown);
@@ -55,8 +58,8 @@ std::string loaded_libraries()
     return text;
 }
 
-/// By rank, how far each clock is ahead of rank 0's: the offset seen in the fastest of a few round trips (as NTP does, RFC
-/// 5905), with half of that trip as its uncertainty taken off.
+/// By rank, how far each clock is ahead of rank 0's: the offset seen in the fastest of a few round trips (as
+/// NTP does, RFC 5905), with half of that trip as its uncertainty taken off.
 std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& clock)
 {
     constexpr int trips = 5, channel = 0;
@@ -76,7 +79,8 @@ std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& 
                 world.receive(rank, channel, in)->wait();
                 const Seconds end = clock(), trip = end - begin, offset = theirs - (begin + end) / 2;
                 if (trip < fastest)
-                    offsets[static_cast<std::size_t>(rank)] = std::copysign(std::max(0.0, std::abs(offset) - trip / 2), offset);
+                    offsets[static_cast<std::size_t>(rank)] =
+                        std::copysign(std::max(0.0, std::abs(offset) - trip / 2), offset);
                 fastest = std::min(fastest, trip);
             }
         }
@@ -84,7 +88,10 @@ std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& 
     return offsets;
 }
 
-Seconds system_clock() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+Seconds system_clock()
+{
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 /// The lines that one text has and the other has not.
 std::vector<std::string> lines_beside(const std::string& text, const std::string& other)
@@ -154,7 +161,8 @@ void must_be_alike(CheckReport& report, Member member, const std::string& proble
     const auto groups = group_ranks(values);
     for (std::size_t i = 1; i < groups.size(); ++i) {
         const Unlike unlike = compare(groups[0].first, groups[i].first);
-        report.findings.push_back({CheckPart::environment, unlike.severity, groups[i].second, problem, unlike.expected, unlike.seen, remedy});
+        report.findings.push_back({CheckPart::environment, unlike.severity, groups[i].second, problem,
+                                   unlike.expected, unlike.seen, remedy});
     }
 }
 
@@ -183,25 +191,42 @@ std::vector<int> crowded_nodes(const CheckReport& report)
 
 void judge_environment(CheckReport& report)
 {
-    must_be_alike(report, &RankFacts::build, "another build than most ranks run",
-                  "start the same program on all nodes: install it on a file system that they share, or anew on these",
-                  [](const std::string& most, const std::string& other) { return Unlike{most, other}; });
+    must_be_alike(
+        report, &RankFacts::build, "another build than most ranks run",
+        "start the same program on all nodes: install it on a file system that they share, or anew on these",
+        [](const std::string& most, const std::string& other) {
+            return Unlike{most, other};
+        });
     must_be_alike(report, &RankFacts::libraries, "other libraries than most ranks have loaded",
-                  "load the same modules in the job script on all nodes, and compare LD_LIBRARY_PATH", [](const std::string& most, const std::string& other) {
-                      const std::vector<std::string> theirs = lines_beside(most, other), own = lines_beside(other, most);
-                      const bool system = std::all_of(theirs.begin(), theirs.end(), is_of_system) && std::all_of(own.begin(), own.end(), is_of_system);
-                      return Unlike{joined(theirs) + " bytes", joined(own) + " bytes", system ? Severity::warning : Severity::fault};
+                  "load the same modules in the job script on all nodes, and compare LD_LIBRARY_PATH",
+                  [](const std::string& most, const std::string& other) {
+                      const std::vector<std::string> theirs = lines_beside(most, other),
+                                                     own = lines_beside(other, most);
+                      const bool system = std::all_of(theirs.begin(), theirs.end(), is_of_system) &&
+                                          std::all_of(own.begin(), own.end(), is_of_system);
+                      return Unlike{joined(theirs) + " bytes", joined(own) + " bytes",
+                                    system ? Severity::warning : Severity::fault};
                   });
     must_be_alike(report, &RankFacts::threads, "another number of threads than most ranks have",
-                  "give each rank as many cores (--cpus-per-task, --map-by), or give --threads (in a run: parallel.threads)",
-                  [](const std::string& most, const std::string& other) { return Unlike{most + (most == "1" ? " thread" : " threads"), other}; });
+                  "give each rank as many cores (--cpus-per-task, --map-by), or give --threads (in a run: "
+                  "parallel.threads)",
+                  [](const std::string& most, const std::string& other) {
+                      return Unlike{most + (most == "1" ? " thread" : " threads"), other};
+                  });
     must_be_alike(report, &RankFacts::processor, "another processor than most ranks have",
-                  "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and the bits differ",
-                  [](const std::string& most, const std::string& other) { return Unlike{most, other, Severity::warning}; });
+                  "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and "
+                  "the bits differ",
+                  [](const std::string& most, const std::string& other) {
+                      return Unlike{most, other, Severity::warning};
+                  });
     for (const Shared& shared : shared_cores(report))
-        report.findings.push_back({CheckPart::environment, Severity::warning, shared.ranks, "cores that are shared with other ranks",
-                                   "a core for each thread", str(counted(shared.threads, "thread"), " of ", counted(shared.ranks.size(), "rank"), " on ", counted(shared.cores, "core")),
-                                   "start fewer ranks or threads, or bind each rank to its own cores (--cpus-per-task, --bind-to core)"});
+        report.findings.push_back(
+            {CheckPart::environment, Severity::warning, shared.ranks,
+             "cores that are shared with other ranks", "a core for each thread",
+             str(counted(shared.threads, "thread"), " of ", counted(shared.ranks.size(), "rank"), " on ",
+                 counted(shared.cores, "core")),
+             "start fewer ranks or threads, or bind each rank to its own cores (--cpus-per-task, --bind-to "
+             "core)"});
 }
 
 void judge_clocks(CheckReport& report, Seconds most)
@@ -215,15 +240,18 @@ void judge_clocks(CheckReport& report, Seconds most)
                 worst = std::abs(report.clocks[rank]) > std::abs(worst) ? report.clocks[rank] : worst;
             }
         if (!ranks.empty())
-            report.findings.push_back({CheckPart::environment, Severity::fault, ranks, "a clock that is wrong", str("at most ", most, " s off rank 0's"),
-                                       fmt::format("{:.1f} s {}", std::abs(worst), worst > 0 ? "ahead" : "behind"),
-                                       "let the node's clock be set (chrony, ntpd): time limits and file times depend on it"});
+            report.findings.push_back(
+                {CheckPart::environment, Severity::fault, ranks, "a clock that is wrong",
+                 str("at most ", most, " s off rank 0's"),
+                 fmt::format("{:.1f} s {}", std::abs(worst), worst > 0 ? "ahead" : "behind"),
+                 "let the node's clock be set (chrony, ntpd): time limits and file times depend on it"});
     }
 }
 
 void check_environment(const CheckGround& ground, CheckReport& report)
 {
-    const std::vector<Seconds> clocks = clock_offsets(ground.world, ground.config.hooks.clock ? ground.config.hooks.clock : system_clock);
+    const std::vector<Seconds> clocks =
+        clock_offsets(ground.world, ground.config.hooks.clock ? ground.config.hooks.clock : system_clock);
     if (!ground.first())
         return;
     report.clocks = clocks;
@@ -232,8 +260,10 @@ void check_environment(const CheckGround& ground, CheckReport& report)
     Seconds apart = 0;
     for (const Seconds offset : clocks)
         apart = std::max(apart, std::abs(offset));
-    report.parts.push_back(fmt::format("environment  {} on {}, {} each; {}; {}; clocks within {:.3f} s", counted(report.facts.size(), "rank"),
-                                       counted(report.nodes.size(), "node"), counted(report.facts[0].threads, "thread"), report.facts[0].processor, report.facts[0].build, apart));
+    report.parts.push_back(fmt::format(
+        "environment  {} on {}, {} each; {}; {}; clocks within {:.3f} s",
+        counted(report.facts.size(), "rank"), counted(report.nodes.size(), "node"),
+        counted(report.facts[0].threads, "thread"), report.facts[0].processor, report.facts[0].build, apart));
 }
 
 } // namespace trivium

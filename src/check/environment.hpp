@@ -4,7 +4,8 @@
 
 namespace trivium {
 
-/// Another program, library, processor or number of threads on some ranks; more threads than cores. \pre report.facts
+/// Another program, library, processor or number of threads on some ranks; more threads than cores. \pre
+/// report.facts
 void judge_environment(CheckReport& report);
 
 /// Ranks whose clock is more than `most` seconds off rank 0's. \pre report.clocks

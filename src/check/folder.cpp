@@ -1,11 +1,11 @@
 // The folder that checkpoints will go to: one for all ranks, writable, and how fast.
 #include "base/check.hpp"
-#include "base/counted.hpp"
 #include "base/clock.hpp"
-#include "io/files/files.hpp"
-#include "io/files/plain_file.hpp"
+#include "base/counted.hpp"
 #include "check/median.hpp"
 #include "check/parts.hpp"
+#include "io/files/files.hpp"
+#include "io/files/plain_file.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -24,7 +24,9 @@ class Trial {
 public:
     Trial(Comm& world, const std::string& dir) : owns_(world.rank() == 0)
     {
-        const std::string name = gather_texts(world, owns_ ? str("/.trivium-check-", std::hex, std::random_device{}(), std::random_device{}()) : "")[0];
+        const std::string name = gather_texts(
+            world, owns_ ? str("/.trivium-check-", std::hex, std::random_device{}(), std::random_device{}())
+                         : "")[0];
         path_ = dir + name;
         try {
             if (owns_)
@@ -76,15 +78,16 @@ std::string try_to(const std::function<std::string()>& work)
 }
 
 /// By what it said, each rank that met something.
-void report_ranks(const CheckGround& ground, CheckReport& report, const std::string& own, const std::string& problem, const std::string& expected,
-                  const std::string& remedy)
+void report_ranks(const CheckGround& ground, CheckReport& report, const std::string& own,
+                  const std::string& problem, const std::string& expected, const std::string& remedy)
 {
     const std::vector<std::string> all = gather_to_first(ground.world, own);
     if (!ground.first())
         return;
     for (const auto& [said, ranks] : group_ranks(all))
         if (!said.empty())
-            report.findings.push_back({CheckPart::folder, Severity::fault, ranks, problem, expected, said, remedy});
+            report.findings.push_back(
+                {CheckPart::folder, Severity::fault, ranks, problem, expected, said, remedy});
 }
 
 bool all_well(Comm& world, const std::string& own) { return agree(world, own.empty() ? 0 : 1) == 0; }
@@ -102,7 +105,8 @@ void judge(CheckReport& report, double slow)
         const char* what;
         double FolderRate::*member;
     };
-    for (const Rate& rate : {Rate{"slow writing", &FolderRate::write}, Rate{"slow reading", &FolderRate::read}}) {
+    for (const Rate& rate :
+         {Rate{"slow writing", &FolderRate::write}, Rate{"slow reading", &FolderRate::read}}) {
         std::vector<double> all;
         for (const FolderRate& each : report.folder)
             all.push_back(each.*rate.member);
@@ -112,9 +116,12 @@ void judge(CheckReport& report, double slow)
                 for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
                     if (report.node_of_rank[rank] == static_cast<int>(node))
                         ranks.push_back(static_cast<int>(rank));
-                report.findings.push_back({CheckPart::folder, Severity::warning, ranks, str(rate.what, " in the folder"),
-                                           fmt::format("{:.3f} GB/s, as the median node", median(all) / 1e9), fmt::format("{:.3f} GB/s", all[node] / 1e9),
-                                           "look at the node's mounts and its storage network; check again, as others may have used it meanwhile"});
+                report.findings.push_back({CheckPart::folder, Severity::warning, ranks,
+                                           str(rate.what, " in the folder"),
+                                           fmt::format("{:.3f} GB/s, as the median node", median(all) / 1e9),
+                                           fmt::format("{:.3f} GB/s", all[node] / 1e9),
+                                           "look at the node's mounts and its storage network; check again, "
+                                           "as others may have used it meanwhile"});
             }
     }
 }
@@ -126,7 +133,10 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
     const std::vector<int>& node_of_rank = ground.grid.node_of_rank();
     const int node = node_of_rank[static_cast<std::size_t>(world.rank())], nodes = ground.grid.nodes();
     const bool works = ground.grid.local_rank() == 0;
-    const auto first_of = [&](int wanted) { return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), wanted) - node_of_rank.begin()); };
+    const auto first_of = [&](int wanted) {
+        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), wanted) -
+                                node_of_rank.begin());
+    };
     const auto timed = [&](const char* what) {
         if (ground.config.hooks.timed)
             ground.config.hooks.timed(what);
@@ -165,9 +175,11 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
             rate.read = static_cast<double>(bytes) / (now() - begin);
             return "";
         });
-    report_ranks(ground, report, problem, "a file cannot be written and read", str(format_bytes(bytes), " written, synced and read"),
+    report_ranks(ground, report, problem, "a file cannot be written and read",
+                 str(format_bytes(bytes), " written, synced and read"),
                  "look at the file system: space, quota, mounts");
-    const std::vector<std::string> all = gather_to_first(world, works ? fmt::format("{} {}", rate.write, rate.read) : "");
+    const std::vector<std::string> all =
+        gather_to_first(world, works ? fmt::format("{} {}", rate.write, rate.read) : "");
     if (!ground.first())
         return;
     double write = 0, read = 0;
@@ -179,8 +191,12 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
             read += r.read;
         }
     judge(report, ground.config.slow_link);
-    report.parts.push_back(fmt::format("folder       {}: shared by all ranks; {} {} {:.2f} GB/s together and {} {:.2f} GB/s{}", ground.config.dir,
-                                       counted(report.folder.size(), "node"), report.folder.size() == 1 ? "writes" : "write", write / 1e9, report.folder.size() == 1 ? "reads" : "read", read / 1e9, nodes == 1 ? " (from memory, as there is one node)" : ""));
+    report.parts.push_back(
+        fmt::format("folder       {}: shared by all ranks; {} {} {:.2f} GB/s together and {} {:.2f} GB/s{}",
+                    ground.config.dir, counted(report.folder.size(), "node"),
+                    report.folder.size() == 1 ? "writes" : "write", write / 1e9,
+                    report.folder.size() == 1 ? "reads" : "read", read / 1e9,
+                    nodes == 1 ? " (from memory, as there is one node)" : ""));
 }
 
 } // namespace
@@ -192,28 +208,36 @@ void check_folder(const CheckGround& ground, CheckReport& report)
     Comm& world = ground.world;
     const int rank = world.rank();
     const Trial trial(world, ground.config.dir);
-    const std::string remedy = "name a folder that all nodes share and that you may write to (checkpoint.dir of the run)";
-    report_ranks(ground, report, trial.problem(), str("no folder can be made in ", ground.config.dir), "a folder that can be written to", remedy);
+    const std::string remedy =
+        "name a folder that all nodes share and that you may write to (checkpoint.dir of the run)";
+    report_ranks(ground, report, trial.problem(), str("no folder can be made in ", ground.config.dir),
+                 "a folder that can be written to", remedy);
     if (!all_well(world, trial.problem()))
         return;
     std::string own = appears(trial.path()) ? "" : trial.path() + " is not there";
-    report_ranks(ground, report, own, str(ground.config.dir, " is not the folder that rank 0 sees"), "one folder for all ranks", remedy);
+    report_ranks(ground, report, own, str(ground.config.dir, " is not the folder that rank 0 sees"),
+                 "one folder for all ranks", remedy);
     if (!all_well(world, own))
         return;
     own = try_to([&] {
         write_file(trial.file(rank), content_of(rank));
         return "";
     });
-    report_ranks(ground, report, own, str(ground.config.dir, " cannot be written to"), "a folder that all ranks can write to", remedy);
+    report_ranks(ground, report, own, str(ground.config.dir, " cannot be written to"),
+                 "a folder that all ranks can write to", remedy);
     if (!all_well(world, own))
         return;
     own = try_to([&]() -> std::string {
-        const int other = (rank + ground.grid.local_ranks()) % world.size(); // of another node, where there are several
+        const int other =
+            (rank + ground.grid.local_ranks()) % world.size(); // of another node, where there are several
         if (!appears(trial.file(other)))
             return str("the file of rank ", other, " is not there");
-        return read_file(trial.file(other)) == content_of(other) ? "" : str("the file of rank ", other, " has another content");
+        return read_file(trial.file(other)) == content_of(other)
+                   ? ""
+                   : str("the file of rank ", other, " has another content");
     });
-    report_ranks(ground, report, own, str(ground.config.dir, " does not show what another rank has written"), "the other's file, whole", remedy);
+    report_ranks(ground, report, own, str(ground.config.dir, " does not show what another rank has written"),
+                 "the other's file, whole", remedy);
     if (all_well(world, own))
         measure(ground, trial, report);
 }

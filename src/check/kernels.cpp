@@ -80,7 +80,8 @@ private:
     template <class T>
     HostWindow window_of(T* at, std::size_t count) const
     {
-        return {arena_, reinterpret_cast<std::byte*>(at) - arena_.at(0), static_cast<Bytes>(count * sizeof(T))};
+        return {arena_, reinterpret_cast<std::byte*>(at) - arena_.at(0),
+                static_cast<Bytes>(count * sizeof(T))};
     }
 
     int threads_;
@@ -101,7 +102,8 @@ Numbers random_numbers(std::uint64_t seed, const std::string& name, i64 count)
 }
 
 template <class In, class Out>
-KernelResult product(Bench& bench, std::uint64_t seed, const std::string& name, bool transpose_a, bool transpose_b)
+KernelResult product(Bench& bench, std::uint64_t seed, const std::string& name, bool transpose_a,
+                     bool transpose_b)
 {
     const i64 m = 136, n = 120, k = 328;
     kernels::ProductShape shape;
@@ -122,8 +124,12 @@ KernelResult product(Bench& bench, std::uint64_t seed, const std::string& name, 
         for (i64 j = 0; j < n; ++j)
             for (i64 l = 0; l < k; ++l)
                 expected[static_cast<std::size_t>(i * n + j)] +=
-                    a[static_cast<std::size_t>(transpose_a ? l * m + i : i * k + l)] * b[static_cast<std::size_t>(transpose_b ? j * k + l : l * n + j)];
-    return {"product " + name, bench.get(pc, m * n), expected, std::is_same_v<Out, bf16> ? 1e-2 : std::is_same_v<Out, double> ? 1e-13 : 1e-5};
+                    a[static_cast<std::size_t>(transpose_a ? l * m + i : i * k + l)] *
+                    b[static_cast<std::size_t>(transpose_b ? j * k + l : l * n + j)];
+    return {"product " + name, bench.get(pc, m * n), expected,
+            std::is_same_v<Out, bf16>     ? 1e-2
+            : std::is_same_v<Out, double> ? 1e-13
+                                          : 1e-5};
 }
 
 template <class T>
@@ -135,17 +141,22 @@ KernelResult attention(Bench& bench, std::uint64_t seed, const std::string& name
     shape.kv_heads = 2;
     shape.q_per_kv = 2;
     shape.head_dim = 32;
-    const i64 heads = shape.kv_heads * shape.q_per_kv, e = shape.head_dim, queries = shape.batch * shape.q_len * heads;
+    const i64 heads = shape.kv_heads * shape.q_per_kv, e = shape.head_dim,
+              queries = shape.batch * shape.q_len * heads;
     const i64 keys = shape.batch * shape.kv_len * shape.kv_heads;
-    Numbers q = random_numbers(seed, "q", queries * e), k = random_numbers(seed, "k", keys * e), v = random_numbers(seed, "v", keys * e);
+    Numbers q = random_numbers(seed, "q", queries * e), k = random_numbers(seed, "k", keys * e),
+            v = random_numbers(seed, "v", keys * e);
     const T *pq = bench.put<T>(q), *pk = bench.put<T>(k), *pv = bench.put<T>(v);
     T* po = bench.room<T>(queries * e);
     auto* lse = bench.room<kernels::Acc<T>>(queries);
-    kernels::attention<T>(bench.exec(), shape, pq, pk, pv, nullptr, po, lse, bench.scratch(kernels::attention_scratch<T>(shape, bench.threads())));
+    kernels::attention<T>(bench.exec(), shape, pq, pk, pv, nullptr, po, lse,
+                          bench.scratch(kernels::attention_scratch<T>(shape, bench.threads())));
     Numbers expected(q.size());
     for (i64 row = 0; row < queries; ++row) {
         const i64 head = row % heads, s = row / heads % shape.q_len, b = row / heads / shape.q_len;
-        const auto key = [&](i64 t) { return ((b * shape.kv_len + t) * shape.kv_heads + head / shape.q_per_kv) * e; };
+        const auto key = [&](i64 t) {
+            return ((b * shape.kv_len + t) * shape.kv_heads + head / shape.q_per_kv) * e;
+        };
         Numbers weight;
         double total = 0;
         for (i64 t = 0; t <= s; ++t) {
@@ -157,7 +168,8 @@ KernelResult attention(Bench& bench, std::uint64_t seed, const std::string& name
         }
         for (i64 t = 0; t <= s; ++t)
             for (i64 i = 0; i < e; ++i)
-                expected[static_cast<std::size_t>(row * e + i)] += weight[static_cast<std::size_t>(t)] / total * v[static_cast<std::size_t>(key(t) + i)];
+                expected[static_cast<std::size_t>(row * e + i)] +=
+                    weight[static_cast<std::size_t>(t)] / total * v[static_cast<std::size_t>(key(t) + i)];
     }
     return {"attention " + name, bench.get(po, queries * e), expected, tolerance};
 }
@@ -186,7 +198,8 @@ KernelResult rms_norm(Bench& bench, std::uint64_t seed)
 
 KernelResult swiglu(Bench& bench, std::uint64_t seed)
 {
-    Numbers gate = random_numbers(seed, "gate", rows * columns), up = random_numbers(seed, "up", rows * columns);
+    Numbers gate = random_numbers(seed, "gate", rows * columns),
+            up = random_numbers(seed, "up", rows * columns);
     const float *pg = bench.put<float>(gate), *pu = bench.put<float>(up);
     float* py = bench.room<float>(rows * columns);
     kernels::swiglu<float>(bench.exec(), rows * columns, pg, pu, py);
@@ -198,7 +211,8 @@ KernelResult swiglu(Bench& bench, std::uint64_t seed)
 
 KernelResult cross_entropy(Bench& bench, std::uint64_t seed)
 {
-    Numbers logits = random_numbers(seed, "logits", rows * columns), targets = random_numbers(seed, "targets", rows);
+    Numbers logits = random_numbers(seed, "logits", rows * columns),
+            targets = random_numbers(seed, "targets", rows);
     for (double& target : targets)
         target = std::floor((target + 1) / 2 * columns);
     const float* px = bench.put<float>(logits);
@@ -218,17 +232,21 @@ KernelResult cross_entropy(Bench& bench, std::uint64_t seed)
 KernelResult adamw(Bench& bench, std::uint64_t seed)
 {
     const i64 n = rows * columns;
-    Numbers p = random_numbers(seed, "p", n), m = random_numbers(seed, "m", n), v = random_numbers(seed, "v", n), g = random_numbers(seed, "g", n);
+    Numbers p = random_numbers(seed, "p", n), m = random_numbers(seed, "m", n),
+            v = random_numbers(seed, "v", n), g = random_numbers(seed, "g", n);
     for (double& x : v)
         x = (x + 1) / 2;
     Numbers hyper{0.1, 0.9, 0.95, 1e-8, 0.2, 0.1}, factor{0.5};
-    kernels::AdamwShard<float> shard{bench.put<float>(p), bench.put<float>(m), bench.put<float>(v), bench.put<float>(g), n, 0.1};
+    kernels::AdamwShard<float> shard{
+        bench.put<float>(p), bench.put<float>(m), bench.put<float>(v), bench.put<float>(g), n, 0.1};
     const double *ph = bench.put<double>(hyper), *pf = bench.put<double>(factor);
     kernels::adamw<float>(bench.exec(), {&shard, 1}, ph, pf);
     Numbers expected;
     for (std::size_t i = 0; i < p.size(); ++i) {
-        const double grad = factor[0] * g[i], first = hyper[1] * m[i] + (1 - hyper[1]) * grad, second = hyper[2] * v[i] + (1 - hyper[2]) * grad * grad;
-        expected.push_back(p[i] - hyper[0] * (first / hyper[4] / (std::sqrt(second / hyper[5]) + hyper[3]) + 0.1 * p[i]));
+        const double grad = factor[0] * g[i], first = hyper[1] * m[i] + (1 - hyper[1]) * grad,
+                     second = hyper[2] * v[i] + (1 - hyper[2]) * grad * grad;
+        expected.push_back(
+            p[i] - hyper[0] * (first / hyper[4] / (std::sqrt(second / hyper[5]) + hyper[3]) + 0.1 * p[i]));
     }
     return {"adamw f32", bench.get(shard.p, n), expected, 1e-5};
 }

@@ -23,7 +23,8 @@ std::vector<std::vector<RankPair>> tournament(int players)
     for (int round = 0; round + 1 < seats; ++round) {
         rounds.emplace_back();
         for (int i = 0; i < seats / 2; ++i) {
-            const int a = i == 0 ? seats - 1 : (round + i) % (seats - 1), b = (round + seats - 1 - i) % (seats - 1);
+            const int a = i == 0 ? seats - 1 : (round + i) % (seats - 1),
+                      b = (round + seats - 1 - i) % (seats - 1);
             if (std::max(a, b) < players)
                 rounds.back().push_back({std::min(a, b), std::max(a, b)});
         }
@@ -66,7 +67,8 @@ std::optional<Seconds> time_kept_waiting()
 class Pair {
 public:
     Pair(const CheckGround& ground, int other)
-        : ground_(ground), other_(other), begins_(ground.world.rank() < other), send_(message(ground.world.rank(), other)), receive_(send_.size()),
+        : ground_(ground), other_(other), begins_(ground.world.rank() < other),
+          send_(message(ground.world.rank(), other)), receive_(send_.size()),
           expected_(message(other, ground.world.rank()))
     {
     }
@@ -99,7 +101,8 @@ public:
             in->wait();
             out->wait();
             timed("link");
-            link.bytes_per_second = std::max(link.bytes_per_second, static_cast<double>(large) / (now() - begin));
+            link.bytes_per_second =
+                std::max(link.bytes_per_second, static_cast<double>(large) / (now() - begin));
             verify(large, wrong);
         }
         if (const std::optional<Seconds> then = time_kept_waiting(); then && waited)
@@ -109,8 +112,14 @@ public:
 
 private:
     static constexpr int channel = 1;
-    std::unique_ptr<Request> send(Bytes bytes) { return ground_.world.send(other_, channel, {reinterpret_cast<const std::byte*>(send_.data()), bytes}); }
-    std::unique_ptr<Request> receive(Bytes bytes) { return ground_.world.receive(other_, channel, {reinterpret_cast<std::byte*>(receive_.data()), bytes}); }
+    std::unique_ptr<Request> send(Bytes bytes)
+    {
+        return ground_.world.send(other_, channel, {reinterpret_cast<const std::byte*>(send_.data()), bytes});
+    }
+    std::unique_ptr<Request> receive(Bytes bytes)
+    {
+        return ground_.world.receive(other_, channel, {reinterpret_cast<std::byte*>(receive_.data()), bytes});
+    }
     void timed(const char* what) const
     {
         if (ground_.config.hooks.timed)
@@ -128,8 +137,9 @@ private:
                 at = i;
                 ++count;
             }
-        wrong = str(count, " of ", bytes, " bytes from rank ", other_, " arrived changed, the first at ", at, " (", std::hex, std::to_integer<int>(got[at]),
-                    " instead of ", std::to_integer<int>(want[at]), ")");
+        wrong = str(count, " of ", bytes, " bytes from rank ", other_, " arrived changed, the first at ", at,
+                    " (", std::hex, std::to_integer<int>(got[at]), " instead of ",
+                    std::to_integer<int>(want[at]), ")");
     }
 
     const CheckGround& ground_;
@@ -154,13 +164,15 @@ std::vector<std::vector<RankPair>> link_rounds(const std::vector<int>& node_of_r
         within.resize(std::max(within.size(), rounds.size()));
         for (std::size_t round = 0; round < rounds.size(); ++round)
             for (const RankPair& pair : rounds[round])
-                within[round].push_back({ranks[static_cast<std::size_t>(pair.a)], ranks[static_cast<std::size_t>(pair.b)]});
+                within[round].push_back(
+                    {ranks[static_cast<std::size_t>(pair.a)], ranks[static_cast<std::size_t>(pair.b)]});
     }
     std::vector<std::vector<RankPair>> all = within;
     for (const std::vector<RankPair>& round : some_of(tournament(static_cast<int>(nodes.size())), most)) {
         all.emplace_back();
         for (const RankPair& pair : round) {
-            const std::vector<int>&a = nodes[static_cast<std::size_t>(pair.a)], &b = nodes[static_cast<std::size_t>(pair.b)];
+            const std::vector<int>&a = nodes[static_cast<std::size_t>(pair.a)],
+                  &b = nodes[static_cast<std::size_t>(pair.b)];
             for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
                 all.back().push_back({std::min(a[i], b[i]), std::max(a[i], b[i])});
         }
@@ -168,17 +180,21 @@ std::vector<std::vector<RankPair>> link_rounds(const std::vector<int>& node_of_r
     return all;
 }
 
-std::vector<LinkRate> measure_links(const CheckGround& ground, const std::vector<std::vector<RankPair>>& rounds, int repeats, std::vector<std::string>& wrong)
+std::vector<LinkRate> measure_links(const CheckGround& ground,
+                                    const std::vector<std::vector<RankPair>>& rounds, int repeats,
+                                    std::vector<std::string>& wrong)
 {
     const int rank = ground.world.rank();
     std::vector<LinkRate> links;
     for (int repeat = 0; repeat < repeats; ++repeat)
         for (const std::vector<RankPair>& round : rounds) {
-            const auto own = std::find_if(round.begin(), round.end(), [&](const RankPair& p) { return p.a == rank || p.b == rank; });
+            const auto own = std::find_if(round.begin(), round.end(),
+                                          [&](const RankPair& p) { return p.a == rank || p.b == rank; });
             std::optional<Pair> pair;
             if (own != round.end())
                 pair.emplace(ground, own->a == rank ? own->b : own->a);
-            Activity::of_process().enter(pair ? str("the link to rank ", own->a == rank ? own->b : own->a) : "a round of links without it");
+            Activity::of_process().enter(pair ? str("the link to rank ", own->a == rank ? own->b : own->a)
+                                              : "a round of links without it");
             agree(ground.world, 0); // all begin together
             if (!pair)
                 continue;
@@ -186,7 +202,9 @@ std::vector<LinkRate> measure_links(const CheckGround& ground, const std::vector
             const LinkRate link = pair->measure(problem);
             if (!problem.empty())
                 wrong.push_back(problem);
-            const auto known = std::find_if(links.begin(), links.end(), [&](const LinkRate& l) { return l.a == link.a && l.b == link.b; });
+            const auto known = std::find_if(links.begin(), links.end(), [&](const LinkRate& l) {
+                return l.a == link.a && l.b == link.b;
+            });
             if (known == links.end()) {
                 links.push_back(link);
             } else { // the best of several times, apart in time: what is slow is slow each time

@@ -6,8 +6,8 @@
 
 namespace trivium {
 
-/// Of an even number, the higher one of the middle two: of two ranks, the other one's rate is what a slow one is held to.
-/// \pre there is one
+/// Of an even number, the higher one of the middle two: of two ranks, the other one's rate is what a slow one
+/// is held to. \pre there is one
 inline double median(std::vector<double> values)
 {
     TRV_CHECK(!values.empty(), "a median of nothing");

@@ -29,12 +29,14 @@ std::vector<std::pair<T, std::vector<int>>> group_ranks(const std::vector<T>& by
 {
     std::vector<std::pair<T, std::vector<int>>> groups;
     for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-        auto at = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == by_rank[rank]; });
+        auto at = std::find_if(groups.begin(), groups.end(),
+                               [&](const auto& group) { return group.first == by_rank[rank]; });
         if (at == groups.end())
             at = groups.insert(at, {by_rank[rank], {}});
         at->second.push_back(static_cast<int>(rank));
     }
-    std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
     return groups;
 }
 

@@ -3,8 +3,8 @@
 #include "check/slow.hpp"
 
 #include "base/check.hpp"
-#include "base/counted.hpp"
 #include "base/clock.hpp"
+#include "base/counted.hpp"
 #include "base/log.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
@@ -31,14 +31,14 @@ Seconds cpu_time(int threads)
 }
 
 struct Pace {
-    Seconds each = 0;      ///< of a run
+    Seconds each = 0; ///< of a run
     double cpu_share = 1;
 };
 
 /// Runs `work` for so long, and waits for it each time.
 Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const std::function<void()>& work)
 {
-    work(); // what the first one has to prepare is no one's rate
+    work();                 // what the first one has to prepare is no one's rate
     agree(ground.world, 0); // all begin together
     const int threads = ground.facts.threads;
     const Seconds begin = now(), cpu = cpu_time(threads);
@@ -50,7 +50,8 @@ Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const
             ground.config.hooks.timed(what);
         spent = now() - begin;
     }
-    return {spent / static_cast<double>(runs), computes_on_device() ? 1 : (cpu_time(threads) - cpu) / (spent * threads)};
+    return {spent / static_cast<double>(runs),
+            computes_on_device() ? 1 : (cpu_time(threads) - cpu) / (spent * threads)};
 }
 
 class RateBench {
@@ -74,20 +75,24 @@ private:
 };
 
 /// Square products of a size that a transformer has.
-Pace product_pace(const CheckGround& ground, const RateBench& bench, kernels::DType type, i64 side, Seconds seconds)
+Pace product_pace(const CheckGround& ground, const RateBench& bench, kernels::DType type, i64 side,
+                  Seconds seconds)
 {
     kernels::ProductShape shape;
     shape.m = shape.n = shape.k = side;
     shape.in = shape.out = type;
-    const kernels::Product product(shape, ground.facts.threads, kernels::usual_product_scratch * ground.facts.threads);
+    const kernels::Product product(shape, ground.facts.threads,
+                                   kernels::usual_product_scratch * ground.facts.threads);
     const Bytes bytes = round_up(side * side * size_of(type), 256);
     const Arena arena(3 * bytes + product.scratch_bytes());
     const i64 count = side * side;
     for (const Bytes at : {Bytes{0}, bytes}) // no zeros: some processors multiply those faster
-        type == kernels::DType::bf16 ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
-                                     : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
+        type == kernels::DType::bf16
+            ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
+            : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
     return pace_of(ground, type == kernels::DType::bf16 ? "products bf16" : "products f32", seconds, [&] {
-        product.run(bench.exec, arena.at(0), arena.at(bytes), arena.at(2 * bytes), true, {arena.at(3 * bytes), product.scratch_bytes()});
+        product.run(bench.exec, arena.at(0), arena.at(bytes), arena.at(2 * bytes), true,
+                    {arena.at(3 * bytes), product.scratch_bytes()});
         bench.wait();
     });
 }
@@ -101,7 +106,8 @@ void keep_best(std::vector<RankRates>& best, const std::vector<RankRates>& again
         best[i].flops_f32 = std::max(best[i].flops_f32, again[i].flops_f32);
         best[i].flops_bf16 = std::max(best[i].flops_bf16, again[i].flops_bf16);
         best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
-        best[i].cpu_share = std::max(best[i].cpu_share, again[i].cpu_share); // what is slow once with its cores its own is slow
+        best[i].cpu_share = std::max(best[i].cpu_share,
+                                     again[i].cpu_share); // what is slow once with its cores its own is slow
     }
 }
 
@@ -126,7 +132,8 @@ Measured measure_all(const CheckGround& ground, const std::vector<std::vector<Ra
     std::vector<std::string> wrong;
     const RankRates own = measure_rank(ground, ground.config.longer ? 2.0 : 0.2);
     const std::vector<LinkRate> links = measure_links(ground, rounds, ground.config.longer ? 20 : 3, wrong);
-    nlohmann::json out{own.flops_f32, own.flops_bf16, own.bytes_per_second, own.cpu_share, nlohmann::json::array(), wrong};
+    nlohmann::json out{own.flops_f32, own.flops_bf16,          own.bytes_per_second,
+                       own.cpu_share, nlohmann::json::array(), wrong};
     for (const LinkRate& link : links)
         out[4].push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
     Measured all;
@@ -155,8 +162,11 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     const RateBench bench(ground.facts.threads);
     const bool device = computes_on_device();
     // On the host, so much for each thread that handing out the work takes little of the time.
-    const i64 side = device ? 8192 : contracts_on ? 256 : round_up(std::llround(1024 * std::cbrt(ground.facts.threads)), 64);
-    const double work = 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
+    const i64 side = device         ? 8192
+                     : contracts_on ? 256
+                                    : round_up(std::llround(1024 * std::cbrt(ground.facts.threads)), 64);
+    const double work =
+        2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
     RankRates rates;
     const Pace f32 = product_pace(ground, bench, kernels::DType::f32, side, seconds);
     rates.flops_f32 = rate(work, f32);
@@ -167,7 +177,8 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     const i64 all = count * (device ? 1 : ground.facts.threads);
     const Bytes bytes = all * static_cast<Bytes>(sizeof(float));
     const Arena arena(3 * bytes);
-    auto *x = reinterpret_cast<float*>(arena.at(0)), *y = reinterpret_cast<float*>(arena.at(bytes)), *z = reinterpret_cast<float*>(arena.at(2 * bytes));
+    auto *x = reinterpret_cast<float*>(arena.at(0)), *y = reinterpret_cast<float*>(arena.at(bytes)),
+         *z = reinterpret_cast<float*>(arena.at(2 * bytes));
     for (float* array : {x, y, z})
         kernels::fill(bench.exec, all, 1.0, array); // by the threads that will use it: near to them
     const Pace memory = pace_of(ground, "memory", seconds, [&] {
@@ -212,11 +223,19 @@ void check_rates(const CheckGround& ground, CheckReport& report)
     report.links = all.links;
     for (std::size_t rank = 0; rank < all.wrong.size(); ++rank)
         if (!all.wrong[rank].empty())
-            report.findings.push_back({CheckPart::rates, Severity::fault, {static_cast<int>(rank)}, "other bytes arrive than were sent", "every byte as it was sent",
-                                       all.wrong[rank].front(), "look at the network card and the memory of both nodes, and at the MPI library; leave the node out"});
+            report.findings.push_back({CheckPart::rates,
+                                       Severity::fault,
+                                       {static_cast<int>(rank)},
+                                       "other bytes arrive than were sent",
+                                       "every byte as it was sent",
+                                       all.wrong[rank].front(),
+                                       "look at the network card and the memory of both nodes, and at the "
+                                       "MPI library; leave the node out"});
     judge_shares(report);
     judge_rates(report, ground.config.slow_rank, ground.config.slow_link);
-    report.parts.push_back(fmt::format("rates        products, memory and {} in {}, in {}", counted(report.links.size(), "link"), counted(rounds.size(), "round"), format_seconds(now() - begin)));
+    report.parts.push_back(fmt::format("rates        products, memory and {} in {}, in {}",
+                                       counted(report.links.size(), "link"), counted(rounds.size(), "round"),
+                                       format_seconds(now() - begin)));
 }
 
 } // namespace trivium

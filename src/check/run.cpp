@@ -27,10 +27,14 @@ RankFacts from_line(const std::string& line)
 
 int CheckReport::count(Severity severity) const
 {
-    return static_cast<int>(std::count_if(findings.begin(), findings.end(), [&](const Finding& f) { return f.severity == severity; }));
+    return static_cast<int>(std::count_if(findings.begin(), findings.end(),
+                                          [&](const Finding& f) { return f.severity == severity; }));
 }
 
-int CheckReport::status() const { return count(Severity::fault) > 0 || (strict && !findings.empty()) ? 1 : 0; }
+int CheckReport::status() const
+{
+    return count(Severity::fault) > 0 || (strict && !findings.empty()) ? 1 : 0;
+}
 
 CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& facts)
 {
@@ -50,8 +54,10 @@ CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& f
         CheckPart part;
         void (*run)(const CheckGround&, CheckReport&);
     };
-    for (const Part& part : {Part{CheckPart::environment, check_environment}, Part{CheckPart::folder, check_folder}, Part{CheckPart::arithmetic, check_arithmetic},
-                             Part{CheckPart::composition, check_composition}, Part{CheckPart::rates, check_rates}}) {
+    for (const Part& part :
+         {Part{CheckPart::environment, check_environment}, Part{CheckPart::folder, check_folder},
+          Part{CheckPart::arithmetic, check_arithmetic}, Part{CheckPart::composition, check_composition},
+          Part{CheckPart::rates, check_rates}}) {
         if (std::find(config.parts.begin(), config.parts.end(), part.part) == config.parts.end())
             continue;
         if (ground.first())

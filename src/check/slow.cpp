@@ -12,41 +12,49 @@ namespace trivium {
 
 namespace {
 
-constexpr double least_share = 0.8;    ///< of its cores' time that a rank is given, for its rates to be its own
-constexpr double full_share = 0.9;     ///< that others have where a rank with less is starved by something there
-constexpr double high_latency = 4;     ///< times the median
+constexpr double least_share = 0.8; ///< of its cores' time that a rank is given, for its rates to be its own
+constexpr double full_share = 0.9;  ///< that others have where a rank with less is starved by something there
+constexpr double high_latency = 4;  ///< times the median
 constexpr Seconds low_latency = 20e-6; ///< below this, none is high
 
-const std::string rank_remedy = "leave the node out, or have its clocks, cooling and memory looked at; see what else runs there (top), and how ranks are bound";
-const std::string link_remedy = "leave the node out, or have its network card, cable and switch port looked at; see that MPI uses the fast network";
+const std::string rank_remedy = "leave the node out, or have its clocks, cooling and memory looked at; see "
+                                "what else runs there (top), and how ranks are bound";
+const std::string link_remedy = "leave the node out, or have its network card, cable and switch port looked "
+                                "at; see that MPI uses the fast network";
 
 struct Judge {
     CheckReport& report;
 
     int node(int rank) const { return report.node_of_rank[static_cast<std::size_t>(rank)]; }
-    /// Why what these ranks measured is not certain: their cores were not their own; "" where they were. `share`: the least that
-    /// one of them was given meanwhile.
+    /// Why what these ranks measured is not certain: their cores were not their own; "" where they were.
+    /// `share`: the least that one of them was given meanwhile.
     std::string why_uncertain(const std::vector<int>& ranks, double share) const
     {
         const std::vector<int> crowded = crowded_nodes(report);
         for (const int rank : ranks)
             if (std::find(crowded.begin(), crowded.end(), node(rank)) != crowded.end())
                 return "ranks share cores, so that this says little";
-        return share < least_share ? fmt::format("only {:.0f} % of the cores' time was given to the rank that had least, so that this says little", 100 * share) : "";
+        return share < least_share ? fmt::format("only {:.0f} % of the cores' time was given to the rank "
+                                                 "that had least, so that this says little",
+                                                 100 * share)
+                                   : "";
     }
     /// `share`: of their cores' time, what the ranks were given when this was measured.
-    void add(const std::vector<int>& ranks, double share, const std::string& problem, const std::string& expected, const std::string& seen, const std::string& remedy) const
+    void add(const std::vector<int>& ranks, double share, const std::string& problem,
+             const std::string& expected, const std::string& seen, const std::string& remedy) const
     {
         const std::string unless = why_uncertain(ranks, share);
-        report.findings.push_back(
-            {CheckPart::rates, unless.empty() ? Severity::fault : Severity::warning, ranks, problem, expected, seen + (unless.empty() ? "" : "; but " + unless), remedy});
+        report.findings.push_back({CheckPart::rates, unless.empty() ? Severity::fault : Severity::warning,
+                                   ranks, problem, expected, seen + (unless.empty() ? "" : "; but " + unless),
+                                   remedy});
     }
 };
 
 std::string print_rate(double rate, const char* unit) { return fmt::format("{:.3g} G{}", rate / 1e9, unit); }
 
 /// Ranks of one kind of processor, by one rate.
-void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankRates::*member, const char* what, const char* unit, double slow)
+void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankRates::*member,
+                 const char* what, const char* unit, double slow)
 {
     std::vector<double> all;
     for (const int rank : ranks)
@@ -66,9 +74,13 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
         double share = 1;
         for (const int rank : which)
             share = std::min(share, judge.report.rates[static_cast<std::size_t>(rank)].cpu_share);
-        judge.add(which, share, str("slow ", what, which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
-                  fmt::format("{} as the median rank, or {:.0f} % of it", print_rate(middle, unit), 100 * slow),
-                  fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle), rank_remedy);
+        judge.add(
+            which, share,
+            str("slow ", what,
+                which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
+            fmt::format("{} as the median rank, or {:.0f} % of it", print_rate(middle, unit), 100 * slow),
+            fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle),
+            rank_remedy);
     }
 }
 
@@ -98,26 +110,36 @@ struct Standard {
         latency = -median(latencies);
     }
     bool is_slow(const Link& l) const { return l.rate < slow * rate; }
-    bool is_late(const Link& l) const { return l.latency > high_latency * latency && l.latency > low_latency; }
+    bool is_late(const Link& l) const
+    {
+        return l.latency > high_latency * latency && l.latency > low_latency;
+    }
     bool is_bad(const Link& l) const { return is_slow(l) || is_late(l); }
 };
 
-void say_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks, const std::string& what, const Link& seen)
+void say_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks,
+             const std::string& what, const Link& seen)
 {
     const bool slow = usual.is_slow(seen);
     judge.add(ranks, seen.share, str(slow ? "slow" : "late", " ", what, " ", usual.where),
-              slow ? fmt::format("{:.3g} GB/s as the median link, or {:.0f} % of it", usual.rate / 1e9, 100 * usual.slow)
-                   : fmt::format("a latency of {:.3g} us as the median link, or {} times that", 1e6 * usual.latency, high_latency),
-              slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate) : fmt::format("{:.3g} us", 1e6 * seen.latency), link_remedy);
+              slow ? fmt::format("{:.3g} GB/s as the median link, or {:.0f} % of it", usual.rate / 1e9,
+                                 100 * usual.slow)
+                   : fmt::format("a latency of {:.3g} us as the median link, or {} times that",
+                                 1e6 * usual.latency, high_latency),
+              slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate)
+                   : fmt::format("{:.3g} us", 1e6 * seen.latency),
+              link_remedy);
 }
 
 const Link& worst_of(const std::vector<Link>& all)
 {
-    return *std::min_element(all.begin(), all.end(), [](const Link& x, const Link& y) { return x.rate / x.latency < y.rate / y.latency; });
+    return *std::min_element(all.begin(), all.end(), [](const Link& x, const Link& y) {
+        return x.rate / x.latency < y.rate / y.latency;
+    });
 }
 
-/// Of paths between two nodes that were measured at the same time, those far below the others. They share what the nodes have, not always
-/// evenly: only what is very far below counts. One finding tells the worst.
+/// Of paths between two nodes that were measured at the same time, those far below the others. They share
+/// what the nodes have, not always evenly: only what is very far below counts. One finding tells the worst.
 void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_nodes, double slow_link)
 {
     std::vector<Link> bad;
@@ -135,11 +157,14 @@ void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_no
     if (bad.empty())
         return;
     const Link& worst = worst_of(bad);
-    say_bad(judge, usual_of_worst, {worst.a, worst.b}, str("path between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""), worst);
+    say_bad(judge, usual_of_worst, {worst.a, worst.b},
+            str("path between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
+            worst);
 }
 
 /// An end whose best link is bad is bad itself; else the link is. `ranks_of`: those of an end.
-void judge_links(const Judge& judge, const std::vector<Link>& links, Standard usual, const std::function<std::vector<int>(int)>& ranks_of)
+void judge_links(const Judge& judge, const std::vector<Link>& links, Standard usual,
+                 const std::function<std::vector<int>(int)>& ranks_of)
 {
     if (links.size() < 2)
         return;
@@ -162,20 +187,24 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
             say_bad(judge, usual, ranks_of(end), "links", b);
         }
     std::vector<Link> others;
-    std::copy_if(links.begin(), links.end(), std::back_inserter(others), [&](const Link& link) { return !named.contains(link.a) && !named.contains(link.b); });
+    std::copy_if(links.begin(), links.end(), std::back_inserter(others),
+                 [&](const Link& link) { return !named.contains(link.a) && !named.contains(link.b); });
     if (others.empty())
         return;
     usual.set(others); // some ends may be nearer to each other than others are
     // Of single links, one finding tells the worst: on a busy network there may be many.
     std::vector<Link> bad;
-    std::copy_if(others.begin(), others.end(), std::back_inserter(bad), [&](const Link& link) { return usual.is_bad(link); });
+    std::copy_if(others.begin(), others.end(), std::back_inserter(bad),
+                 [&](const Link& link) { return usual.is_bad(link); });
     if (bad.empty())
         return;
     const Link& worst = worst_of(bad);
     std::vector<int> both = ranks_of(worst.a);
     for (const int rank : ranks_of(worst.b))
         both.push_back(rank);
-    say_bad(judge, usual, both, str("link between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""), worst);
+    say_bad(judge, usual, both,
+            str("link between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
+            worst);
 }
 
 } // namespace
@@ -199,10 +228,14 @@ void judge_shares(CheckReport& report)
         if (ranks.empty() || std::find(crowded.begin(), crowded.end(), node) != crowded.end())
             continue;
         const bool alone = !others.empty() && median(others) >= full_share; // else the whole machine is busy
-        report.findings.push_back({CheckPart::rates, alone ? Severity::fault : Severity::warning, ranks, "cores that something else uses too",
-                                   fmt::format("at least {:.0f} % of the cores' time{}", 100 * least_share, alone ? fmt::format(", as most others have {:.0f} %", 100 * median(others)) : ""),
-                                   fmt::format("{:.0f} %", 100 * least),
-                                   "see what runs there (top), and whether a limit holds the job back (cpu.max of its cgroup); ask for whole nodes (--exclusive)"});
+        report.findings.push_back(
+            {CheckPart::rates, alone ? Severity::fault : Severity::warning, ranks,
+             "cores that something else uses too",
+             fmt::format("at least {:.0f} % of the cores' time{}", 100 * least_share,
+                         alone ? fmt::format(", as most others have {:.0f} %", 100 * median(others)) : ""),
+             fmt::format("{:.0f} %", 100 * least),
+             "see what runs there (top), and whether a limit holds the job back (cpu.max of its cgroup); ask "
+             "for whole nodes (--exclusive)"});
     }
 }
 
@@ -224,10 +257,12 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
         if (a == b)
             within.push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
         else
-            between_nodes[{std::min(a, b), std::max(a, b)}].push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
+            between_nodes[{std::min(a, b), std::max(a, b)}].push_back(
+                {link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
     }
     std::vector<std::vector<Link>> paths;
-    for (const auto& [nodes, pairs] : between_nodes) { // measured at the same time: the mean is a share of what the nodes have
+    for (const auto& [nodes, pairs] :
+         between_nodes) { // measured at the same time: the mean is a share of what the nodes have
         Link link{nodes.first, nodes.second, 0, pairs.front().latency};
         for (const Link& pair : pairs) {
             link.rate += pair.rate / static_cast<double>(pairs.size());
@@ -237,7 +272,8 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
         between.push_back(link);
         paths.push_back(pairs);
     }
-    judge_links(judge, within, {"within the node", slow_link}, [](int rank) { return std::vector<int>{rank}; });
+    judge_links(judge, within, {"within the node", slow_link},
+                [](int rank) { return std::vector<int>{rank}; });
     judge_links(judge, between, {"to other nodes", slow_link}, [&](int node) {
         std::vector<int> all;
         for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
@@ -260,7 +296,8 @@ Machine machine_measured(const CheckReport& report, Machine like)
     like.name = report.facts[0].processor;
     like.flops_f32 = middle([&](const RankRates& r) { return r.flops_f32 / workers; }, like.flops_f32);
     like.flops_bf16 = middle([&](const RankRates& r) { return r.flops_bf16 / workers; }, like.flops_bf16);
-    like.bytes_per_second = middle([](const RankRates& r) { return r.bytes_per_second; }, like.bytes_per_second);
+    like.bytes_per_second =
+        middle([](const RankRates& r) { return r.bytes_per_second; }, like.bytes_per_second);
     const auto on = [&](int rank) { return report.node_of_rank[static_cast<std::size_t>(rank)]; };
     const auto measured = [&](bool between, double& bytes_per_second, Seconds& latency) {
         std::vector<double> rates, latencies;
@@ -276,7 +313,8 @@ Machine machine_measured(const CheckReport& report, Machine like)
         return !rates.empty();
     };
     const bool within = measured(false, like.link_bytes_per_second, like.link_latency);
-    if (measured(true, like.node_link_bytes_per_second, like.node_link_latency) && !within && !like.is_device) {
+    if (measured(true, like.node_link_bytes_per_second, like.node_link_latency) && !within &&
+        !like.is_device) {
         like.link_bytes_per_second = like.node_link_bytes_per_second; // a rank a node: all that is known
         like.link_latency = like.node_link_latency;
     }

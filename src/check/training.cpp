@@ -28,7 +28,8 @@ std::vector<double> read(const Program& program, const Arena& arena, const Value
     });
 }
 
-/// Larger ones than a run begins with: attention that looks somewhere, and gradients of a good size. Norms' weights around 1.
+/// Larger ones than a run begins with: attention that looks somewhere, and gradients of a good size. Norms'
+/// weights around 1.
 void spread_parameters(const Program& program, Arena& arena, std::uint64_t seed)
 {
     constexpr double spread = 0.1;
@@ -41,7 +42,8 @@ void spread_parameters(const Program& program, Arena& arena, std::uint64_t seed)
             auto* to = reinterpret_cast<decltype(t)*>(window.data());
             for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i)
-                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(centre + spread * stream.normal_at(static_cast<u64>(global + i))));
+                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(
+                        centre + spread * stream.normal_at(static_cast<u64>(global + i))));
             });
         });
         window.push();
@@ -49,7 +51,8 @@ void spread_parameters(const Program& program, Arena& arena, std::uint64_t seed)
 }
 
 /// Rows of a microbatch, whose first one over all data ranks is row `first` of the step's batch.
-void feed_rows(const Graph& graph, const Value& value, const RunConfig& config, int step, i64 first, void* destination)
+void feed_rows(const Graph& graph, const Value& value, const RunConfig& config, int step, i64 first,
+               void* destination)
 {
     const Box box = box_of(graph, graph.find(value.name));
     const i64 seq = config.model.seq;
@@ -61,9 +64,11 @@ void feed_rows(const Graph& graph, const Value& value, const RunConfig& config, 
             const u64 bits = stream.bits_at(static_cast<u64>(begin + s));
             const bool ignored = begin + s > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
             to[s] = value.name == "positions" ? static_cast<std::int32_t>(s)
-                    : value.name == "tokens"  ? static_cast<std::int32_t>(bits % static_cast<u64>(config.model.vocab))
-                    : ignored                 ? -1
-                                              : static_cast<std::int32_t>((bits >> 32) % static_cast<u64>(config.model.vocab));
+                    : value.name == "tokens"
+                        ? static_cast<std::int32_t>(bits % static_cast<u64>(config.model.vocab))
+                    : ignored
+                        ? -1
+                        : static_cast<std::int32_t>((bits >> 32) % static_cast<u64>(config.model.vocab));
         }
     }
 }
@@ -107,19 +112,22 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
     TinyOutcome outcome;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
-        outcome.parameters.push_back({v.name, whole_shape(v), box_of(program.graph, id), read(program, arena, v), {}});
+        outcome.parameters.push_back(
+            {v.name, whole_shape(v), box_of(program.graph, id), read(program, arena, v), {}});
     }
     const TrainConfig& t = config.train;
     const i64 batch = micro_batch(config) * config.parallel.data;
     for (int step = 1; step <= tiny_steps; ++step) {
-        const double hyper[hyper_count] = {t.lr, t.beta1, t.beta2, t.eps, 1 - std::pow(t.beta1, step), 1 - std::pow(t.beta2, step)};
+        const double hyper[hyper_count] = {
+            t.lr, t.beta1, t.beta2, t.eps, 1 - std::pow(t.beta1, step), 1 - std::pow(t.beta2, step)};
         executor.run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
             if (value.role == Role::hyper)
                 std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
             else
                 feed_rows(program.graph, value, config, step, microbatch * batch, destination);
         });
-        outcome.losses.push_back(executor.fetched("totals", total_loss) / executor.fetched("totals", total_tokens));
+        outcome.losses.push_back(executor.fetched("totals", total_loss) /
+                                 executor.fetched("totals", total_tokens));
         outcome.norms.push_back(executor.fetched("global_norm", 0));
         executor.run_after_decision();
     }
@@ -130,7 +138,8 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
 
 CheckTolerance tolerance_of(const RunConfig& c)
 {
-    if (c.train.precision == Precision::bf16 || (c.parallel.reduce == ReduceType::bf16 && c.parallel.data > 1))
+    if (c.train.precision == Precision::bf16 ||
+        (c.parallel.reduce == ReduceType::bf16 && c.parallel.data > 1))
         return {2e-2, 0.5};
     if (c.train.precision == Precision::f64)
         return {1e-9, 1e-9};
@@ -139,10 +148,12 @@ CheckTolerance tolerance_of(const RunConfig& c)
 
 TinyDifference compare(const TinyOutcome& got, const TinyOutcome& one_rank, const RunConfig& config)
 {
-    TRV_CHECK(got.losses.size() == one_rank.losses.size() && got.norms.size() == one_rank.losses.size(), "outcomes of unlike steps");
+    TRV_CHECK(got.losses.size() == one_rank.losses.size() && got.norms.size() == one_rank.losses.size(),
+              "outcomes of unlike steps");
     TinyDifference d;
     for (std::size_t step = 0; step < got.losses.size(); ++step) {
-        const double losses = relative(got.losses[step], one_rank.losses[step]), norms = relative(got.norms[step], one_rank.norms[step]);
+        const double losses = relative(got.losses[step], one_rank.losses[step]),
+                     norms = relative(got.norms[step], one_rank.norms[step]);
         d.losses = std::max(d.losses, losses);
         d.norms = std::max(d.norms, norms);
         if (d.step == 0 && std::max(losses, norms) > tolerance_of(config).losses)
@@ -150,12 +161,15 @@ TinyDifference compare(const TinyOutcome& got, const TinyOutcome& one_rank, cons
     }
     const double way = config.train.lr * tiny_steps;
     for (const HeldPart& part : got.parameters) {
-        const auto want = std::find_if(one_rank.parameters.begin(), one_rank.parameters.end(), [&](const HeldPart& p) { return p.name == part.name; });
-        TRV_CHECK(want != one_rank.parameters.end() && want->whole == part.whole, part.name, " is no parameter of one rank");
+        const auto want = std::find_if(one_rank.parameters.begin(), one_rank.parameters.end(),
+                                       [&](const HeldPart& p) { return p.name == part.name; });
+        TRV_CHECK(want != one_rank.parameters.end() && want->whole == part.whole, part.name,
+                  " is no parameter of one rank");
         double largest = 0;
         for_each_run(part.whole, part.box, [&](i64 global, i64 local, i64 count) {
             for (i64 i = 0; i < count; ++i) {
-                const auto here = static_cast<std::size_t>(local + i), there = static_cast<std::size_t>(global + i);
+                const auto here = static_cast<std::size_t>(local + i),
+                           there = static_cast<std::size_t>(global + i);
                 if (part.initial[here] != want->initial[there])
                     d.initial = part.name;
                 const double difference = std::abs(part.last[here] - want->last[there]);

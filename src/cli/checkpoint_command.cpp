@@ -1,9 +1,9 @@
 // `trivium checkpoint`: what is in a checkpoint, and whether it is whole.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/values.hpp"
-#include "cli/commands.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -35,11 +35,15 @@ std::vector<std::string> checkpoints_at(const std::string& path)
 int list(const CheckpointArguments& a)
 {
     if (!std::filesystem::exists(a.path))
-        throw UserError({a.path, "there is no such folder", "", "give a checkpoint, or the folder of a run's checkpoints"});
+        throw UserError({a.path, "there is no such folder", "",
+                         "give a checkpoint, or the folder of a run's checkpoints"});
     nlohmann::ordered_json out = nlohmann::json::array();
     if (!looks_like_checkpoint(a.path) && list_checkpoints(a.path).empty()) { // a run may not have saved yet
-        fmt::print("{}", a.json ? "[]\n" : a.path + ": no checkpoint in it (none was saved yet, or another folder is meant)\n"
-                                            "  remedy: give the folder that checkpoint.dir names; `trivium train` saves there every checkpoint.every steps\n");
+        fmt::print(
+            "{}", a.json ? "[]\n"
+                         : a.path + ": no checkpoint in it (none was saved yet, or another folder is meant)\n"
+                                    "  remedy: give the folder that checkpoint.dir names; `trivium train` "
+                                    "saves there every checkpoint.every steps\n");
         return 0;
     }
     for (const std::string& path : checkpoints_at(a.path)) {
@@ -47,9 +51,12 @@ int list(const CheckpointArguments& a)
         try {
             const CheckpointReader reader = CheckpointReader::open(path);
             reader.check();
-            row.update({{"step", reader.state().step}, {"tokens", reader.state().tokens}, {"bytes", reader.bytes()}});
+            row.update({{"step", reader.state().step},
+                        {"tokens", reader.state().tokens},
+                        {"bytes", reader.bytes()}});
             if (!a.json)
-                fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step, format_count(reader.state().tokens), format_bytes(reader.bytes()));
+                fmt::print("{}  step {}, {} tokens, {}\n", path, reader.state().step,
+                           format_count(reader.state().tokens), format_bytes(reader.bytes()));
         } catch (const InternalError&) {
             throw;
         } catch (const Error& error) {
@@ -72,29 +79,47 @@ int show(const CheckpointArguments& a)
     nlohmann::ordered_json tensors = nlohmann::json::array();
     i64 values = 0, parameters = 0, pieces = 0;
     for (const CheckpointReader::Entry& entry : reader.tensors()) {
-        tensors.push_back({{"name", entry.name}, {"shape", entry.shape}, {"type", name_of(entry.type)}, {"pieces", entry.pieces}});
+        tensors.push_back({{"name", entry.name},
+                           {"shape", entry.shape},
+                           {"type", name_of(entry.type)},
+                           {"pieces", entry.pieces}});
         values += element_count(entry.shape);
         parameters += entry.name.starts_with("param/") ? element_count(entry.shape) : 0;
         pieces += entry.pieces;
     }
     if (a.json) {
-        fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()}, {"step", state.step}, {"updates", state.updates},
-                                                  {"samples", state.samples}, {"tokens", state.tokens}, {"seed", state.seed},
-                                                  {"build", state.build}, {"tokenizer", state.tokenizer}, {"grid", state.grid},
-                                                  {"ranks", state.ranks}, {"version", reader.version()}, {"shards", reader.shards()},
-                                                  {"pieces", pieces}, {"config", state.config}, {"tensors", tensors}}
+        fmt::print("{}\n", nlohmann::ordered_json{{"path", reader.path()},
+                                                  {"step", state.step},
+                                                  {"updates", state.updates},
+                                                  {"samples", state.samples},
+                                                  {"tokens", state.tokens},
+                                                  {"seed", state.seed},
+                                                  {"build", state.build},
+                                                  {"tokenizer", state.tokenizer},
+                                                  {"grid", state.grid},
+                                                  {"ranks", state.ranks},
+                                                  {"version", reader.version()},
+                                                  {"shards", reader.shards()},
+                                                  {"pieces", pieces},
+                                                  {"config", state.config},
+                                                  {"tensors", tensors}}
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
         return 0;
     }
-    const std::string ranks = state.ranks == 0 ? "unknown" : fmt::format("{} {}", state.ranks, state.ranks == 1 ? "rank" : "ranks");
-    fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  {}\n  build      {}\n"
-               "  grid       {}\n  size       {}, {} shards, {} pieces, version {}\n  tensors    {}, {} values, {} of them parameters\n\n",
-               reader.path(), state.step, state.updates, state.step - state.updates, format_count(state.samples),
-               format_count(state.tokens), state.tokenizer, state.build, state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
-               format_bytes(reader.bytes()), reader.shards(), pieces, reader.version(), reader.tensors().size(),
-               format_count(values), format_count(parameters));
+    const std::string ranks =
+        state.ranks == 0 ? "unknown" : fmt::format("{} {}", state.ranks, state.ranks == 1 ? "rank" : "ranks");
+    fmt::print("{}\n  step       {} ({} updates, {} skipped)\n  samples    {}\n  tokens     {}\n  tokenizer  "
+               "{}\n  build      {}\n"
+               "  grid       {}\n  size       {}, {} shards, {} pieces, version {}\n  tensors    {}, {} "
+               "values, {} of them parameters\n\n",
+               reader.path(), state.step, state.updates, state.step - state.updates,
+               format_count(state.samples), format_count(state.tokens), state.tokenizer, state.build,
+               state.grid.empty() ? ranks : fmt::format("{} ({})", ranks, state.grid),
+               format_bytes(reader.bytes()), reader.shards(), pieces, reader.version(),
+               reader.tensors().size(), format_count(values), format_count(parameters));
     for (const auto& tensor : tensors)
-        fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(), tensor["shape"].dump());
+        fmt::print("  {:<44} {} {}\n", tensor["name"].get<std::string>(), tensor["type"].get<std::string>(),
+                   tensor["shape"].dump());
     fmt::print("\nconfig\n{}", state.config);
     return 0;
 }
@@ -107,7 +132,8 @@ bool print_values(const CheckpointReader& reader)
         fmt::print("{}: good, {}\n", reader.path(), format_bytes(reader.bytes()));
         return true;
     }
-    const auto not_finite = std::count_if(faults.begin(), faults.end(), [](const ValueFault& fault) { return fault.not_finite; });
+    const auto not_finite =
+        std::count_if(faults.begin(), faults.end(), [](const ValueFault& fault) { return fault.not_finite; });
     fmt::print("{}: bad\n  the bytes are the ones that were written, but {}\n", reader.path(),
                not_finite > 0 ? "they are not all finite numbers" : "no run has such values");
     for (std::size_t i = 0; i < faults.size() && i < most_faults; ++i)
@@ -140,18 +166,22 @@ int check(const CheckpointArguments& a)
 
 void add_checkpoint_command(Command& program, const std::string& build)
 {
-    Command command = program.add("checkpoint", "look into checkpoints, compare and prune them, trade them with Hugging Face");
-    const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&), bool with_json) {
+    Command command = program.add(
+        "checkpoint", "look into checkpoints, compare and prune them, trade them with Hugging Face");
+    const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&),
+                         bool with_json) {
         Command sub = command.add(name, help);
         auto arguments = std::make_shared<CheckpointArguments>();
-        sub.option("path", arguments->path, "a checkpoint, or the folder of a run's checkpoints", {.required = true});
+        sub.option("path", arguments->path, "a checkpoint, or the folder of a run's checkpoints",
+                   {.required = true});
         if (with_json)
             sub.flag("--json", arguments->json, "print JSON");
         sub.action([=] { return run(*arguments); });
     };
     add("list", "the checkpoints of a folder, newest first", list, true);
     add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
-    add("verify", "whether checkpoints hold the bytes that were written, and values that a run can have", check, false);
+    add("verify", "whether checkpoints hold the bytes that were written, and values that a run can have",
+        check, false);
     add_diff_command(command);
     add_prune_command(command);
     add_export_command(command);

@@ -12,7 +12,8 @@
 namespace trivium {
 
 template <class T>
-Command& Command::add_option(const std::string& name, T& value, const std::string& help, const Accepts& accepts)
+Command& Command::add_option(const std::string& name, T& value, const std::string& help,
+                             const Accepts& accepts)
 {
     CLI::Option* option = app_->add_option(name, value, help)->required(accepts.required);
     if (accepts.show_default)
@@ -23,7 +24,9 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
         if (accepts.from < accepts.to)
             option->check(CLI::Range(static_cast<T>(accepts.from), static_cast<T>(accepts.to)));
     if constexpr (std::is_floating_point_v<T>) // NaN is in every range
-        option->check([](const std::string& text) { return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is no number"; });
+        option->check([](const std::string& text) {
+            return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is no number";
+        });
     if (!accepts.words.empty())
         option->check(CLI::IsMember(accepts.words));
     if (!accepts.type.empty())
@@ -75,10 +78,12 @@ std::string path_of(const CLI::App* command)
             word = extra;
     word = word.substr(0, word.find('='));
     if (!word.starts_with('-'))
-        throw UserError({"command line", str("'", word, "' is one word too many for `", path, "`"), "", str("see `", path, " --help`")});
+        throw UserError({"command line", str("'", word, "' is one word too many for `", path, "`"), "",
+                         str("see `", path, " --help`")});
     const std::string near = nearest_word(word, options_of(*command));
     throw UserError({"command line", str("`", path, "` has no option '", word, "'"), "",
-                     near.empty() ? str("see `", path, " --help`") : str("did you mean '", near, "'? `", path, " --help` lists all")});
+                     near.empty() ? str("see `", path, " --help`")
+                                  : str("did you mean '", near, "'? `", path, " --help` lists all")});
 }
 
 } // namespace
@@ -89,12 +94,14 @@ Command Command::add(const std::string& name, const std::string& help)
     return {*app_->add_subcommand(name, help), *chosen_};
 }
 
-Command& Command::option(const std::string& name, std::string& value, const std::string& help, const Accepts& accepts)
+Command& Command::option(const std::string& name, std::string& value, const std::string& help,
+                         const Accepts& accepts)
 {
     return add_option(name, value, help, accepts);
 }
 
-Command& Command::option(const std::string& name, std::vector<std::string>& value, const std::string& help, const Accepts& accepts)
+Command& Command::option(const std::string& name, std::vector<std::string>& value, const std::string& help,
+                         const Accepts& accepts)
 {
     return add_option(name, value, help, accepts);
 }
@@ -109,7 +116,8 @@ Command& Command::option(const std::string& name, u64& value, const std::string&
     return add_option(name, value, help, accepts);
 }
 
-Command& Command::option(const std::string& name, double& value, const std::string& help, const Accepts& accepts)
+Command& Command::option(const std::string& name, double& value, const std::string& help,
+                         const Accepts& accepts)
 {
     return add_option(name, value, help, accepts);
 }
@@ -175,7 +183,8 @@ int CommandLine::run(int argc, char* argv[])
         // What is missing may be so because it was misspelt: that comes first.
         if (!app_->remaining(true).empty())
             throw_unexpected(*app_);
-        throw UserError({"command line", e.what(), "", str("see `", path_of(chosen_of(app_.get())), " --help`")});
+        throw UserError(
+            {"command line", e.what(), "", str("see `", path_of(chosen_of(app_.get())), " --help`")});
     }
     return action_ ? action_() : 0;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The command line: a small face of CLI11, whose header takes long to compile; command_line.cpp alone includes it.
+// The command line: a small face of CLI11, whose header takes long to compile; command_line.cpp alone
+// includes it.
 #include "base/units.hpp"
 
 #include <functional>
@@ -20,11 +21,11 @@ using Action = std::function<int()>;
 struct Accepts {
     bool required = false;
     bool show_default = false;
-    bool list = false;              ///< a,b,c: several values in one word
-    double from = 0, to = 0;        ///< a range, where from < to
+    bool list = false;                ///< a,b,c: several values in one word
+    double from = 0, to = 0;          ///< a range, where from < to
     std::vector<std::string> words{}; ///< one of these, where there are any
-    std::string type{};             ///< what --help calls the value
-    std::string needs{};            ///< an option without which this one means nothing
+    std::string type{};               ///< what --help calls the value
+    std::string needs{};              ///< an option without which this one means nothing
 };
 
 /// A command under description. The variables that options fill must live until the action has run.
@@ -35,11 +36,16 @@ public:
     /// A sub-command of this one; a command with sub-commands needs one of them.
     Command add(const std::string& name, const std::string& help);
     /// An argument by position ("file") or by name ("-o,--output").
-    Command& option(const std::string& name, std::string& value, const std::string& help, const Accepts& accepts = {});
-    Command& option(const std::string& name, std::vector<std::string>& value, const std::string& help, const Accepts& accepts = {});
-    Command& option(const std::string& name, i64& value, const std::string& help, const Accepts& accepts = {});
-    Command& option(const std::string& name, u64& value, const std::string& help, const Accepts& accepts = {});
-    Command& option(const std::string& name, double& value, const std::string& help, const Accepts& accepts = {});
+    Command& option(const std::string& name, std::string& value, const std::string& help,
+                    const Accepts& accepts = {});
+    Command& option(const std::string& name, std::vector<std::string>& value, const std::string& help,
+                    const Accepts& accepts = {});
+    Command& option(const std::string& name, i64& value, const std::string& help,
+                    const Accepts& accepts = {});
+    Command& option(const std::string& name, u64& value, const std::string& help,
+                    const Accepts& accepts = {});
+    Command& option(const std::string& name, double& value, const std::string& help,
+                    const Accepts& accepts = {});
     Command& flag(const std::string& name, bool& value, const std::string& help);
     /// What --help ends with.
     Command& footer(const std::string& text);
@@ -64,8 +70,8 @@ public:
     ~CommandLine();
 
     Command root() { return {*app_, action_}; }
-    /// Parses and runs what was chosen; --help and --version print and give 0. Throws UserError for a misuse, which
-    /// names the nearest sub-command.
+    /// Parses and runs what was chosen; --help and --version print and give 0. Throws UserError for a misuse,
+    /// which names the nearest sub-command.
     int run(int argc, char* argv[]);
 
 private:

@@ -10,8 +10,11 @@ namespace trivium {
 
 void ConfigArguments::add_to(Command& command, bool with_json, bool required)
 {
-    command.option("config", file, "config file of the run (docs/config.md)", {.required = required, .type = "CONFIG.toml"})
-        .option("overrides", overrides, "keys that override the file, e.g. train.lr=1e-3", {.type = "key=value"});
+    command
+        .option("config", file, "config file of the run (docs/config.md)",
+                {.required = required, .type = "CONFIG.toml"})
+        .option("overrides", overrides, "keys that override the file, e.g. train.lr=1e-3",
+                {.type = "key=value"});
     if (with_json)
         command.flag("--json", json, "print JSON");
 }
@@ -40,7 +43,8 @@ RunConfig load_training_config(const ConfigArguments& arguments)
     std::vector<std::string> warnings;
     RunConfig config = read_complete(arguments, warnings);
     if (const int cores = usable_core_count(); cores > 0 && config.parallel.threads > cores)
-        warnings.push_back(str("parallel.threads: is ", config.parallel.threads, ", this process may use ", counted(cores, "core"),
+        warnings.push_back(str("parallel.threads: is ", config.parallel.threads, ", this process may use ",
+                               counted(cores, "core"),
                                ": threads that share a core wait for each other; leave the key out"));
     for (const std::string& warning : warnings)
         log_warning(warning);

@@ -15,11 +15,11 @@ struct ConfigArguments {
     void add_to(Command& command, bool with_json, bool required = true);
 };
 
-/// Reads the file and overrides, takes the vocabulary from the data or the tokenizer where the model leaves it
-/// open, fills in the rules and validates. Throws UserError.
+/// Reads the file and overrides, takes the vocabulary from the data or the tokenizer where the model leaves
+/// it open, fills in the rules and validates. Throws UserError.
 RunConfig load_config(const ConfigArguments& arguments);
-/// The same for train, plan and explain, which are about a training run: warns (stderr) of what it would do otherwise than
-/// the config says.
+/// The same for train, plan and explain, which are about a training run: warns (stderr) of what it would do
+/// otherwise than the config says.
 RunConfig load_training_config(const ConfigArguments& arguments);
 
 /// Tokens in the vocabulary of the training data, or of the tokenizer where there is none yet.

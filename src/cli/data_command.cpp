@@ -46,10 +46,14 @@ public:
         if (now - last_ < std::chrono::milliseconds(200))
             return;
         last_ = now;
-        log_progress(str(fixed(megabytes(done), 1), " of ", fixed(megabytes(total), 1), " MB, ", fixed(megabytes(done) / seconds(), 1),
-                         " MB/s, ", format_si(static_cast<double>(tokens)), " tokens"));
+        log_progress(str(fixed(megabytes(done), 1), " of ", fixed(megabytes(total), 1), " MB, ",
+                         fixed(megabytes(done) / seconds(), 1), " MB/s, ",
+                         format_si(static_cast<double>(tokens)), " tokens"));
     }
-    Seconds seconds() const { return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begin_).count()); }
+    Seconds seconds() const
+    {
+        return std::max(1e-9, std::chrono::duration<double>(Clock::now() - begin_).count());
+    }
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -62,7 +66,8 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
     std::error_code ignored;
     for (const std::string& other : others)
         if (output == other || fs::equivalent(output, other, ignored))
-            throw UserError({output, "is read and written by the same command", "", "give --output another name"});
+            throw UserError(
+                {output, "is read and written by the same command", "", "give --output another name"});
 }
 
 // ---- data tokenizer
@@ -70,14 +75,24 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 /// What both commands that read text have in common.
 void add_selection(Command& command, TextSelection& text)
 {
-    command.option("input", text.inputs, "Files of text, files of JSON records (.jsonl, .ndjson, .json), folders", {.required = true, .type = "INPUT…"})
+    command
+        .option("input", text.inputs,
+                "Files of text, files of JSON records (.jsonl, .ndjson, .json), folders",
+                {.required = true, .type = "INPUT…"})
         .option("--key", text.key, "Field of a JSON record that holds the text (default: text)")
-        .option("--include", text.include, "Of folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'", {.list = true, .type = "PATTERN,…"})
-        .option("--exclude", text.exclude, "Of folders, leave out files that match a pattern", {.list = true, .type = "PATTERN,…"});
-    command.footer("A file of UTF-8 text is a document; of a file of JSON records (an object a line, or a list of objects) each record is one.\n"
-                   "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: hidden files and\n"
-                   "folders (.NAME), links to folders, files that are compressed, binary, not UTF-8 or empty. A file that is named and\n"
-                   "cannot be read as text is an error. A pattern with a '/' is for the path below the folder.");
+        .option("--include", text.include,
+                "Of folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'",
+                {.list = true, .type = "PATTERN,…"})
+        .option("--exclude", text.exclude, "Of folders, leave out files that match a pattern",
+                {.list = true, .type = "PATTERN,…"});
+    command.footer(
+        "A file of UTF-8 text is a document; of a file of JSON records (an object a line, or a list of "
+        "objects) each record is one.\n"
+        "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: "
+        "hidden files and\n"
+        "folders (.NAME), links to folders, files that are compressed, binary, not UTF-8 or empty. A file "
+        "that is named and\n"
+        "cannot be read as text is an error. A pattern with a '/' is for the path below the folder.");
 }
 
 void print_report(const CorpusReport& report)
@@ -108,8 +123,9 @@ void run_tokenizer(const TokenizerOptions& options)
     write_file(options.output, model);
     print_report(report);
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_from_model(model, options.output);
-    std::cout << options.output << ": " << tokenizer->name() << ", " << format_bytes(static_cast<Bytes>(model.size())) << ", "
-              << format_seconds(progress.seconds()) << "\n";
+    std::cout << options.output << ": " << tokenizer->name() << ", "
+              << format_bytes(static_cast<Bytes>(model.size())) << ", " << format_seconds(progress.seconds())
+              << "\n";
 }
 
 // ---- data tokenize
@@ -122,8 +138,10 @@ struct TokenizeOptions {
 
 void print_summary(const std::string& path, const TokenStoreWriter& store)
 {
-    std::cout << path << ": " << counted_in_groups(store.documents(), "document") << ", " << counted_in_groups(store.tokens(), "token") << ", "
-              << fixed(ratio(store.text_bytes(), store.tokens()), 2) << " bytes per token, " << format_bytes(file_size(path)) << "\n";
+    std::cout << path << ": " << counted_in_groups(store.documents(), "document") << ", "
+              << counted_in_groups(store.tokens(), "token") << ", "
+              << fixed(ratio(store.text_bytes(), store.tokens()), 2) << " bytes per token, "
+              << format_bytes(file_size(path)) << "\n";
 }
 
 /// Chooses what is held out, in a pass over the whole corpus.
@@ -147,8 +165,9 @@ void note_hold_out(const HoldOut& hold_out, double fraction)
     if (hold_out.documents() == 1)
         log_info("the corpus is a single document: blocks of it are held out, which end where lines do");
     else if (hold_out.share() > 2 * fraction || hold_out.share() < fraction / 2)
-        log_warning(str("--valid holds out ", fixed(100 * hold_out.share(), 2), " % of the text, not ", fixed(100 * fraction, 2),
-                        " %: whole documents are held out, of ", format_count(hold_out.documents()),
+        log_warning(str("--valid holds out ", fixed(100 * hold_out.share(), 2), " % of the text, not ",
+                        fixed(100 * fraction, 2), " %: whole documents are held out, of ",
+                        format_count(hold_out.documents()),
                         "; give more and smaller documents, or tokenize a validation text of its own"));
 }
 
@@ -162,7 +181,8 @@ void run_tokenize(const TokenizeOptions& options)
         refuse_overwriting(options.valid, inputs);
     const bool holds_out = !options.valid.empty();
     if (holds_out && !(options.valid_fraction > 0 && options.valid_fraction < 1))
-        throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction), "", "0.05 is usual"});
+        throw UserError({"--valid-fraction", str("must be between 0 and 1, is ", options.valid_fraction), "",
+                         "0.05 is usual"});
 
     const std::unique_ptr<Tokenizer> tokenizer = make_tokenizer(options.tokenizer);
     TextSelection text = options.text;
@@ -181,15 +201,19 @@ void run_tokenize(const TokenizeOptions& options)
     for (Document document; source.next(document);)
         hold_out.split(document.text, [&](bool to_valid, std::string_view part) {
             (to_valid ? *valid : train).add(tokenizer->encode(part), static_cast<Bytes>(part.size()));
-            progress.show(source.bytes_done(), source.bytes_total(), train.tokens() + (valid ? valid->tokens() : 0));
+            progress.show(source.bytes_done(), source.bytes_total(),
+                          train.tokens() + (valid ? valid->tokens() : 0));
         });
     log_progress("");
     if (valid && valid->documents() == 0)
-        throw UserError({options.valid, "no text is left for validation",
-                         str("the corpus is one document of ", counted_in_groups(source.bytes_total(), "byte"), "; a fraction of ", options.valid_fraction, " of it is less than a block"),
-                         "give a larger --valid-fraction, or more text"});
+        throw UserError(
+            {options.valid, "no text is left for validation",
+             str("the corpus is one document of ", counted_in_groups(source.bytes_total(), "byte"),
+                 "; a fraction of ", options.valid_fraction, " of it is less than a block"),
+             "give a larger --valid-fraction, or more text"});
     if (train.documents() == 0)
-        throw UserError({options.output, "no text is left for training", str("--valid-fraction is ", options.valid_fraction), "give a smaller one"});
+        throw UserError({options.output, "no text is left for training",
+                         str("--valid-fraction is ", options.valid_fraction), "give a smaller one"});
     print_report(source.report());
     train.finish();
     print_summary(options.output, train);
@@ -197,7 +221,8 @@ void run_tokenize(const TokenizeOptions& options)
         valid->finish();
         print_summary(options.valid, *valid);
     }
-    log_info(str("done in ", format_seconds(progress.seconds()), ", ", fixed(megabytes(source.bytes_done()) / progress.seconds(), 1), " MB/s"));
+    log_info(str("done in ", format_seconds(progress.seconds()), ", ",
+                 fixed(megabytes(source.bytes_done()) / progress.seconds(), 1), " MB/s"));
 }
 
 // ---- data show
@@ -279,10 +304,11 @@ void run_show(const ShowOptions& options)
     std::cout << options.file << " (" << format_bytes(store.file_bytes()) << ", hash verified)\n"
               << "  documents        " << format_count(store.documents()) << "\n"
               << "  tokens           " << format_count(store.size()) << "\n"
-              << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_words) << " of "
-              << format_count(store.vocab()) << " tokens of the vocabulary occur\n"
+              << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_words)
+              << " of " << format_count(store.vocab()) << " tokens of the vocabulary occur\n"
               << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n"
-              << "  unigram entropy  " << fixed(statistics.entropy, 4) << " nats per token (a model that has learned anything is below it)\n";
+              << "  unigram entropy  " << fixed(statistics.entropy, 4)
+              << " nats per token (a model that has learned anything is below it)\n";
     if (head > 0)
         std::cout << "  first " << counted_in_groups(head, "token") << ":\n" << printable(text) << "\n";
 }
@@ -294,9 +320,12 @@ void add_tokenizer(Command& data)
     auto options = std::make_shared<TokenizerOptions>();
     Command command = data.add("tokenizer", "Train a SentencePiece tokenizer (BPE with byte fallback)");
     add_selection(command, options->training.text);
-    command.option("--vocab", options->training.vocab, "Tokens in all, 259 of them bytes and special ones; 300 or more", {.required = true})
+    command
+        .option("--vocab", options->training.vocab,
+                "Tokens in all, 259 of them bytes and special ones; 300 or more", {.required = true})
         .option("-o,--output", options->output, "The model file to write", {.required = true, .type = "FILE"})
-        .option("--sample", options->sample_mb, "At most about this many MB of text are looked at", {.show_default = true, .from = 1, .to = 1e5});
+        .option("--sample", options->sample_mb, "At most about this many MB of text are looked at",
+                {.show_default = true, .from = 1, .to = 1e5});
     command.action([options] { return run_tokenizer(*options), 0; });
 }
 
@@ -306,10 +335,17 @@ void add_tokenize(Command& data)
     Command command = data.add("tokenize", "Turn text into a token store (HDF5)");
     add_selection(command, options->text);
     command
-        .option("--tokenizer", options->tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)", {.required = true, .type = "T"})
-        .option("-o,--output", options->output, "The token store to write", {.required = true, .type = "FILE.h5"})
-        .option("--valid", options->valid, "Hold text out of the output, into this second store: whole documents, or blocks of a single one", {.type = "FILE.h5"})
-        .option("--valid-fraction", options->valid_fraction, "Part of the text that is held out, evenly spread",
+        .option("--tokenizer", options->tokenizer,
+                "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)",
+                {.required = true, .type = "T"})
+        .option("-o,--output", options->output, "The token store to write",
+                {.required = true, .type = "FILE.h5"})
+        .option(
+            "--valid", options->valid,
+            "Hold text out of the output, into this second store: whole documents, or blocks of a single one",
+            {.type = "FILE.h5"})
+        .option("--valid-fraction", options->valid_fraction,
+                "Part of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});
     command.action([options] { return run_tokenize(*options), 0; });
 }
@@ -320,7 +356,8 @@ void add_show(Command& data)
     Command command = data.add("show", "Verify a token store and print what is in it");
     command.option("file", options->file, "A token store", {.required = true, .type = "FILE.h5"})
         .flag("--json", options->json, "Print JSON")
-        .option("--head", options->head, "Tokens of the first document to print as text", {.show_default = true, .from = 0, .to = 1e9});
+        .option("--head", options->head, "Tokens of the first document to print as text",
+                {.show_default = true, .from = 0, .to = 1e9});
     command.action([options] { return run_show(*options), 0; });
 }
 

@@ -1,8 +1,8 @@
 // `trivium checkpoint diff`: what two checkpoints do not have in common.
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/checkpoint/checkpoint.hpp"
 #include "cli/commands.hpp"
+#include "io/checkpoint/checkpoint.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -24,9 +24,9 @@ struct DiffArguments {
 };
 
 struct Difference {
-    i64 count = 0;       ///< values whose bits differ
-    double largest = 0;  ///< of the absolute differences; NaN where one of two is none
-    i64 at = -1;         ///< flattened index of the first
+    i64 count = 0;      ///< values whose bits differ
+    double largest = 0; ///< of the absolute differences; NaN where one of two is none
+    i64 at = -1;        ///< flattened index of the first
 };
 
 /// Of two tensors of one shape and type.
@@ -95,11 +95,17 @@ Json compare_tensors(const CheckpointReader& a, const CheckpointReader& b)
         }
         log_progress("comparing " + entry.name);
         if (entry.shape != other->second.shape || entry.type != other->second.type)
-            rows.push_back({{"tensor", entry.name}, {"problem", "another shape or type"}, {"a", {{"shape", entry.shape}, {"type", name_of(entry.type)}}},
+            rows.push_back({{"tensor", entry.name},
+                            {"problem", "another shape or type"},
+                            {"a", {{"shape", entry.shape}, {"type", name_of(entry.type)}}},
                             {"b", {{"shape", other->second.shape}, {"type", name_of(other->second.type)}}}});
         else if (const Difference found = compare(a, b, entry); found.count > 0)
-            rows.push_back({{"tensor", entry.name}, {"problem", "other values"}, {"values", element_count(entry.shape)}, {"differ", found.count},
-                            {"largest", found.largest}, {"first_at", found.at}});
+            rows.push_back({{"tensor", entry.name},
+                            {"problem", "other values"},
+                            {"values", element_count(entry.shape)},
+                            {"differ", found.count},
+                            {"largest", found.largest},
+                            {"first_at", found.at}});
         others.erase(other);
     }
     for (const auto& [name, entry] : others)
@@ -120,10 +126,12 @@ void print(const DiffArguments& arguments, const Json& state, const Json& tensor
     for (const Json& row : tensors) {
         const auto name = row["tensor"].get<std::string>(), problem = row["problem"].get<std::string>();
         if (problem == "other values")
-            fmt::print("{:<44} {} of {} values differ, by up to {:.3g}\n", name, format_count(row["differ"].get<i64>()), format_count(row["values"].get<i64>()),
+            fmt::print("{:<44} {} of {} values differ, by up to {:.3g}\n", name,
+                       format_count(row["differ"].get<i64>()), format_count(row["values"].get<i64>()),
                        row["largest"].is_number() ? row["largest"].get<double>() : std::nan(""));
         else if (problem == "another shape or type")
-            fmt::print("{:<44} {} {} and {} {}\n", name, row["a"]["type"].get<std::string>(), row["a"]["shape"].dump(), row["b"]["type"].get<std::string>(),
+            fmt::print("{:<44} {} {} and {} {}\n", name, row["a"]["type"].get<std::string>(),
+                       row["a"]["shape"].dump(), row["b"]["type"].get<std::string>(),
                        row["b"]["shape"].dump());
         else
             fmt::print("{:<44} only in {}\n", name, problem == "only in a" ? arguments.a : arguments.b);
@@ -136,10 +144,16 @@ void print(const DiffArguments& arguments, const Json& state, const Json& tensor
 
 int diff(const DiffArguments& arguments)
 {
-    const CheckpointReader a = CheckpointReader::open(newest_checkpoint(arguments.a)), b = CheckpointReader::open(newest_checkpoint(arguments.b));
+    const CheckpointReader a = CheckpointReader::open(newest_checkpoint(arguments.a)),
+                           b = CheckpointReader::open(newest_checkpoint(arguments.b));
     const Json state = compare_states(a.state(), b.state()), tensors = compare_tensors(a, b);
     if (arguments.json)
-        fmt::print("{}\n", Json{{"a", a.path()}, {"b", b.path()}, {"same_tensors", tensors.empty()}, {"same_state", state.empty()}, {"state", state}, {"tensors", tensors}}
+        fmt::print("{}\n", Json{{"a", a.path()},
+                                {"b", b.path()},
+                                {"same_tensors", tensors.empty()},
+                                {"same_state", state.empty()},
+                                {"state", state},
+                                {"tensors", tensors}}
                                .dump(2, ' ', false, Json::error_handler_t::replace));
     else
         print(arguments, state, tensors, a.tensors().size());
@@ -150,7 +164,8 @@ int diff(const DiffArguments& arguments)
 
 void add_diff_command(Command& checkpoint)
 {
-    Command command = checkpoint.add("diff", "what differs between two checkpoints, of any grids; exit status 1 where something does");
+    Command command = checkpoint.add(
+        "diff", "what differs between two checkpoints, of any grids; exit status 1 where something does");
     auto arguments = std::make_shared<DiffArguments>();
     command.option("a", arguments->a, "a checkpoint, or a folder of them: its newest", {.required = true});
     command.option("b", arguments->b, "another one", {.required = true});

@@ -1,13 +1,13 @@
 // `trivium eval`.
 #include "base/check.hpp"
-#include "runtime/initialise.hpp"
-#include "train/evaluator.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
-#include "train/this_machine.hpp"
+#include "runtime/initialise.hpp"
+#include "train/evaluator.hpp"
 #include "train/inputs.hpp"
 #include "train/state.hpp"
+#include "train/this_machine.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -26,13 +26,18 @@ struct EvalArguments {
 int evaluate(const EvalArguments& a)
 {
     const RunConfig config = load_config(a.config);
-    const std::string path = !a.data.empty() ? a.data : !config.data.valid.empty() ? config.data.valid : config.data.train;
+    const std::string path = !a.data.empty()              ? a.data
+                             : !config.data.valid.empty() ? config.data.valid
+                                                          : config.data.train;
     if (path.empty())
-        throw UserError({"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
+        throw UserError(
+            {"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
     const TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
-        throw UserError({path, str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
-                         "evaluate on data of the model's tokenizer"});
+        throw UserError(
+            {path,
+             str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
+             "evaluate on data of the model's tokenizer"});
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
@@ -48,11 +53,16 @@ int evaluate(const EvalArguments& a)
     Evaluator evaluator(program, arena, {threads, false, contracts_on ? Bytes{256} : Bytes{0}});
     const Evaluation e = evaluator.run(store, a.batches * config.train.global_batch);
     if (e.tokens == 0)
-        throw UserError({path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
+        throw UserError(
+            {path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
     if (a.config.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()}, {"step", checkpoint.state().step},
-                                                  {"data", path}, {"tokens", e.tokens}, {"loss", e.loss},
-                                                  {"perplexity", std::exp(e.loss)}, {"arena_bytes", compiled.memory.arena}}
+        fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()},
+                                                  {"step", checkpoint.state().step},
+                                                  {"data", path},
+                                                  {"tokens", e.tokens},
+                                                  {"loss", e.loss},
+                                                  {"perplexity", std::exp(e.loss)},
+                                                  {"arena_bytes", compiled.memory.arena}}
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
@@ -69,8 +79,8 @@ void add_eval_command(Command& program)
     arguments->config.add_to(command, true);
     command.option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)")
         .option("--data", arguments->data, "token store (default: data.valid)")
-        .option("--batches", arguments->batches, "batches of train.global_batch sequences (default: the whole store)",
-                {.from = 0, .to = 1e9});
+        .option("--batches", arguments->batches,
+                "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});
     command.action([=] { return on_first_rank([&] { return evaluate(*arguments); }); });
 }
 

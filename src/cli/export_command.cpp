@@ -1,16 +1,16 @@
 // `trivium checkpoint export`: parameters of a checkpoint as a folder of Hugging Face's.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "cli/commands.hpp"
 #include "io/checkpoint/box.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
-#include "io/hugging_face/hugging_face.hpp"
 #include "io/hugging_face/files.hpp"
+#include "io/hugging_face/hugging_face.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
-#include "cli/commands.hpp"
 
 #include <array>
 #include <fmt/format.h>
@@ -27,20 +27,31 @@ struct ExportArguments {
 /// "5GB", "500MiB", "1000000".
 Bytes parse_size(const std::string& text)
 {
-    constexpr std::array<std::pair<std::string_view, double>, 8> units{
-        {{"", 1}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}}};
+    constexpr std::array<std::pair<std::string_view, double>, 8> units{{{"", 1},
+                                                                        {"KB", 1e3},
+                                                                        {"MB", 1e6},
+                                                                        {"GB", 1e9},
+                                                                        {"TB", 1e12},
+                                                                        {"KiB", 0x1p10},
+                                                                        {"MiB", 0x1p20},
+                                                                        {"GiB", 0x1p30}}};
     const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
     for (const auto& [unit, bytes] : units)
-        if (digits > 0 && digits < 10 && text.substr(digits) == unit && std::stoll(text.substr(0, digits)) > 0)
+        if (digits > 0 && digits < 10 && text.substr(digits) == unit &&
+            std::stoll(text.substr(0, digits)) > 0)
             return static_cast<Bytes>(static_cast<double>(std::stoll(text.substr(0, digits))) * bytes);
-    throw UserError({"--shard-size", str("does not understand '", text, "'"), "it is a number of bytes, with KB, MB, GB, TB, KiB, MiB or GiB behind it", "write for example 5GB"});
+    throw UserError({"--shard-size", str("does not understand '", text, "'"),
+                     "it is a number of bytes, with KB, MB, GB, TB, KiB, MiB or GiB behind it",
+                     "write for example 5GB"});
 }
 
 /// Throws where the checkpoint's parameters are not those of `tensors`.
 void require_parameters(const CheckpointReader& checkpoint, const std::vector<HuggingFaceTensor>& tensors)
 {
     const auto refuse = [&](const std::string& problem) {
-        throw UserError({checkpoint.path(), problem, "its config describes another model than its tensors are", "use a checkpoint as `trivium train` has written it"});
+        throw UserError({checkpoint.path(), problem,
+                         "its config describes another model than its tensors are",
+                         "use a checkpoint as `trivium train` has written it"});
     };
     std::map<std::string, Shape> stored;
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
@@ -59,9 +70,10 @@ void require_parameters(const CheckpointReader& checkpoint, const std::vector<Hu
 
 constexpr const char* no_tokenizer = "none"; ///< as --tokenizer
 
-/// The tokenizer that the run had: the one that is named, or that of a file that is still there. Null where none is
-/// wanted, or the checkpoint knows none.
-std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, const DataConfig& data, const std::string& named)
+/// The tokenizer that the run had: the one that is named, or that of a file that is still there. Null where
+/// none is wanted, or the checkpoint knows none.
+std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, const DataConfig& data,
+                                        const std::string& named)
 {
     const std::string& wanted = checkpoint.state().tokenizer;
     if (named == no_tokenizer)
@@ -69,21 +81,24 @@ std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, cons
     if (!named.empty()) {
         auto tokenizer = make_tokenizer(named);
         if (!wanted.empty() && tokenizer->fingerprint() != wanted)
-            throw UserError({named, "is not the tokenizer that the checkpoint was trained with", tokenizer->fingerprint() + " and " + wanted, "name the tokenizer of the run"});
+            throw UserError({named, "is not the tokenizer that the checkpoint was trained with",
+                             tokenizer->fingerprint() + " and " + wanted, "name the tokenizer of the run"});
         return tokenizer;
     }
     if (wanted.empty())
         return nullptr;
     for (const bool of_store : {false, true}) {
         try {
-            auto tokenizer = of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
+            auto tokenizer =
+                of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
             if (tokenizer->fingerprint() == wanted)
                 return tokenizer;
         } catch (const Error&) { // gone, or replaced
         }
     }
     throw UserError({checkpoint.path(), "its tokenizer is missing",
-                     str("neither data.tokenizer = \"", data.tokenizer, "\" nor the token store \"", data.train, "\" has the one that the run had (", wanted, ")"),
+                     str("neither data.tokenizer = \"", data.tokenizer, "\" nor the token store \"",
+                         data.train, "\" has the one that the run had (", wanted, ")"),
                      "name its file with --tokenizer FILE, or export without one: --tokenizer none"});
 }
 
@@ -91,8 +106,12 @@ std::string describe(const Tokenizer* tokenizer, const ExportArguments& a, const
 {
     if (!tokenizer)
         return a.tokenizer == no_tokenizer ? "none, as --tokenizer says"
-                                           : "unknown, as the checkpoint was imported without one; copy that of the original model into the folder";
-    return tokenizer->name() + (files.no_tokenizer_json.empty() ? "" : ", without a tokenizer.json (" + files.no_tokenizer_json + "): transformers may give other ids");
+                                           : "unknown, as the checkpoint was imported without one; copy that "
+                                             "of the original model into the folder";
+    return tokenizer->name() + (files.no_tokenizer_json.empty()
+                                    ? ""
+                                    : ", without a tokenizer.json (" + files.no_tokenizer_json +
+                                          "): transformers may give other ids");
 }
 
 int export_checkpoint(const ExportArguments& a)
@@ -102,11 +121,14 @@ int export_checkpoint(const ExportArguments& a)
     const CheckpointReader checkpoint = CheckpointReader::open(newest_checkpoint(a.checkpoint));
     const RunConfig config = parse_config(checkpoint.state().config, checkpoint.path() + " (its config)");
     if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
-        throw UserError({checkpoint.path(), str("has fewer tensors than model.layers = ", config.model.layers), "its config is of another model", "use another checkpoint"});
+        throw UserError({checkpoint.path(),
+                         str("has fewer tensors than model.layers = ", config.model.layers),
+                         "its config is of another model", "use another checkpoint"});
     validate(config.model);
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
     const bool is_bf16 = a.type == "bf16";
-    const ExportedFiles files = exported_files(config.model, is_bf16 ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
+    const ExportedFiles files =
+        exported_files(config.model, is_bf16 ? "bfloat16" : "float32", tokenizer.get(), checkpoint.state());
     const std::vector<HuggingFaceTensor> tensors = hugging_face_tensors(config.model);
     require_parameters(checkpoint, tensors);
 
@@ -130,10 +152,10 @@ int export_checkpoint(const ExportArguments& a)
             write_file(folder + "/" + name, content);
     });
     log_progress("");
-    fmt::print("{}: {} of step {}\n  parameters {}, {} tensors of {}, {} in {} {}\n  tokenizer  {}\n", a.output,
-               files.architecture, checkpoint.state().step,
-               format_count(parameter_count(config.model)), tensors.size(), a.type, format_bytes(bytes), shards, shards == 1 ? "file" : "files",
-               describe(tokenizer.get(), a, files));
+    fmt::print("{}: {} of step {}\n  parameters {}, {} tensors of {}, {} in {} {}\n  tokenizer  {}\n",
+               a.output, files.architecture, checkpoint.state().step,
+               format_count(parameter_count(config.model)), tensors.size(), a.type, format_bytes(bytes),
+               shards, shards == 1 ? "file" : "files", describe(tokenizer.get(), a, files));
     return 0;
 }
 
@@ -143,11 +165,16 @@ void add_export_command(Command& checkpoint)
 {
     Command command = checkpoint.add("export", "parameters in the form of Hugging Face's transformers");
     auto a = std::make_shared<ExportArguments>();
-    command.option("checkpoint", a->checkpoint, "a checkpoint, or the folder of a run's checkpoints (its newest)", {.required = true})
-        .option("output", a->output, "folder to make, with config.json and safetensors files", {.required = true})
-        .option("--type", a->type, "type of the values; bf16 is rounded to nearest even", {.show_default = true, .words = {"f32", "bf16"}})
+    command
+        .option("checkpoint", a->checkpoint,
+                "a checkpoint, or the folder of a run's checkpoints (its newest)", {.required = true})
+        .option("output", a->output, "folder to make, with config.json and safetensors files",
+                {.required = true})
+        .option("--type", a->type, "type of the values; bf16 is rounded to nearest even",
+                {.show_default = true, .words = {"f32", "bf16"}})
         .option("--shard-size", a->shard_size, "most data in a file", {.show_default = true, .type = "SIZE"})
-        .option("--tokenizer", a->tokenizer, "the run's tokenizer, where its file has moved; none: export without", {.type = "FILE"})
+        .option("--tokenizer", a->tokenizer,
+                "the run's tokenizer, where its file has moved; none: export without", {.type = "FILE"})
         .footer("docs/hugging-face.md says what is written.");
     command.action([=] { return export_checkpoint(*a); });
 }

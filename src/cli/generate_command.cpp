@@ -1,16 +1,16 @@
 // `trivium generate`.
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/tokens/tokenizer.hpp"
-#include "runtime/initialise.hpp"
-#include "train/generator.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
-#include "train/this_machine.hpp"
+#include "io/tokens/tokenizer.hpp"
+#include "runtime/initialise.hpp"
+#include "train/generator.hpp"
 #include "train/inputs.hpp"
 #include "train/sampler.hpp"
 #include "train/state.hpp"
+#include "train/this_machine.hpp"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -48,7 +48,8 @@ int generate(const GenerateArguments& a)
 {
     const RunConfig config = load_config(a.config);
     if (a.tokens < 1 || a.tokens > 10'000'000)
-        throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "", "give a number in that range"});
+        throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
+                         "give a number in that range"});
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
@@ -58,10 +59,13 @@ int generate(const GenerateArguments& a)
     ids.insert(ids.end(), prompt.begin(), prompt.end());
     const i64 wanted = static_cast<i64>(ids.size()) + a.tokens;
     if (wanted > config.model.seq)
-        log_warning(fmt::format("prompt and sample have {} tokens, the model was trained on {}", wanted, config.model.seq));
+        log_warning(fmt::format("prompt and sample have {} tokens, the model was trained on {}", wanted,
+                                config.model.seq));
     if (wanted > config.model.seq && config.model.family == Family::gpt2)
-        throw UserError({"--tokens", str("prompt and sample need ", wanted, " positions, the model has ", config.model.seq),
-                         "gpt2 has learned positions", "ask for fewer tokens or give a shorter prompt"});
+        throw UserError(
+            {"--tokens",
+             str("prompt and sample need ", wanted, " positions, the model has ", config.model.seq),
+             "gpt2 has learned positions", "ask for fewer tokens or give a shorter prompt"});
 
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
@@ -99,8 +103,11 @@ int generate(const GenerateArguments& a)
     }
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (a.config.json)
-        fmt::print("{}\n", nlohmann::ordered_json{{"prompt", a.prompt}, {"text", text}, {"tokens", sampled},
-                                                  {"checkpoint", checkpoint.path()}, {"arena_bytes", compiled.memory.arena}}
+        fmt::print("{}\n", nlohmann::ordered_json{{"prompt", a.prompt},
+                                                  {"text", text},
+                                                  {"tokens", sampled},
+                                                  {"checkpoint", checkpoint.path()},
+                                                  {"arena_bytes", compiled.memory.arena}}
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("\n");
@@ -120,9 +127,11 @@ void add_generate_command(Command& program)
     command.option("--prompt", a->prompt, "text to go on from")
         .option("--tokens", a->tokens, "most tokens to sample", {.show_default = true})
         .option("--checkpoint", a->checkpoint, "a checkpoint (default: the run's newest good one)")
-        .option("--temperature", a->sampler.temperature, "0 = always the likeliest token", {.show_default = true, .from = 0, .to = 1e6})
+        .option("--temperature", a->sampler.temperature, "0 = always the likeliest token",
+                {.show_default = true, .from = 0, .to = 1e6})
         .option("--top-k", a->sampler.top_k, "sample among the k likeliest; 0 = all", {.from = 0, .to = 1e9})
-        .option("--top-p", a->sampler.top_p, "sample among the likeliest that reach this probability", {.show_default = true, .from = 0, .to = 1})
+        .option("--top-p", a->sampler.top_p, "sample among the likeliest that reach this probability",
+                {.show_default = true, .from = 0, .to = 1})
         .option("--seed", a->sampler.seed, "seed of the sampling");
     command.action([=] { return on_first_rank([&] { return generate(*a); }); });
 }

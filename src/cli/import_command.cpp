@@ -1,14 +1,14 @@
 // `trivium checkpoint import`: a folder of Hugging Face's as a checkpoint, and a config for it.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "io/files/folders.hpp"
-#include "io/hugging_face/hugging_face.hpp"
 #include "io/hugging_face/files.hpp"
+#include "io/hugging_face/hugging_face.hpp"
 #include "io/tokens/tokenizer.hpp"
-#include "cli/commands.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -27,8 +27,8 @@ struct ImportArguments {
 
 /// The tokenizer of a folder of theirs.
 struct FoundTokenizer {
-    std::string path;               ///< empty: none
-    std::string file;               ///< its name in the folder; empty: it is "bytes"
+    std::string path;                   ///< empty: none
+    std::string file;                   ///< its name in the folder; empty: it is "bytes"
     std::string problem = "none there"; ///< why there is none
 };
 
@@ -58,7 +58,8 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
 {
     for (const std::string& change : a.overrides)
         if (!change.starts_with("model.") && !change.starts_with("data."))
-            throw UserError({str("override '", change, "'"), "is for no key of [model] or [data]", "model.toml gets these two tables", "give it to `trivium train`"});
+            throw UserError({str("override '", change, "'"), "is for no key of [model] or [data]",
+                             "model.toml gets these two tables", "give it to `trivium train`"});
     RunConfig config;
     config.model = model;
     if (!tokenizer.empty())
@@ -72,7 +73,9 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
     ours.model = as_theirs;
     theirs.model = model;
     if (to_toml(ours) != to_toml(theirs))
-        throw UserError({"overrides", "would make another model of it", str("the weights and config.json settle all of [model]", model.family == Family::llama ? " but seq" : ""),
+        throw UserError({"overrides", "would make another model of it",
+                         str("the weights and config.json settle all of [model]",
+                             model.family == Family::llama ? " but seq" : ""),
                          "leave them out"});
     return config;
 }
@@ -81,7 +84,9 @@ RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, cons
 void require_no_window(const HuggingFaceModel& theirs, i64 seq, const ImportArguments& a)
 {
     if (theirs.window > 0 && seq > theirs.window)
-        throw UserError({a.folder + "/config.json", str("has sliding_window = ", theirs.window, ", and model.seq is ", seq), "attention here has no window; it is the same up to the window's length",
+        throw UserError({a.folder + "/config.json",
+                         str("has sliding_window = ", theirs.window, ", and model.seq is ", seq),
+                         "attention here has no window; it is the same up to the window's length",
                          str("add model.seq=", theirs.window, " or less")});
 }
 
@@ -92,8 +97,10 @@ std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, Bytes& done)
     std::vector<TensorPiece> pieces;
     for (const HuggingFaceTensor& tensor : theirs.tensors)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
-            pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape, StoredType::f32, nullptr));
-            pieces.back().fetch = [&done, all, values = imported_values(tensor, part, theirs.files)](Bytes begin, std::span<std::byte> to) {
+            pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape,
+                                          StoredType::f32, nullptr));
+            pieces.back().fetch = [&done, all, values = imported_values(tensor, part, theirs.files)](
+                                      Bytes begin, std::span<std::byte> to) {
                 values(begin / 4, {reinterpret_cast<float*>(to.data()), to.size() / 4});
                 done += static_cast<Bytes>(to.size());
                 log_progress(str("importing: ", format_bytes(done), " of ", format_bytes(all)));
@@ -108,7 +115,9 @@ int import_model(const ImportArguments& a)
     const HuggingFaceModel theirs = open_hugging_face(a.folder);
     const FoundTokenizer tokenizer = find_tokenizer(a.folder, theirs.model);
     // Where it will stand; absolute, so that model.toml is of use from any folder.
-    const std::string own = tokenizer.file.empty() ? tokenizer.path : (fs::absolute(a.output) / tokenizer.file).lexically_normal().string();
+    const std::string own = tokenizer.file.empty()
+                                ? tokenizer.path
+                                : (fs::absolute(a.output) / tokenizer.file).lexically_normal().string();
     const RunConfig config = config_of(theirs.model, own, a);
     require_no_window(theirs, config.model.seq, a);
 
@@ -116,7 +125,9 @@ int import_model(const ImportArguments& a)
     state.seed = config.train.seed;
     state.config = to_toml(config);
     state.build = a.build;
-    const bool named = std::any_of(a.overrides.begin(), a.overrides.end(), [](const std::string& text) { return text.starts_with("data.tokenizer="); });
+    const bool named = std::any_of(a.overrides.begin(), a.overrides.end(), [](const std::string& text) {
+        return text.starts_with("data.tokenizer=");
+    });
     if (named || !own.empty())
         state.tokenizer = make_tokenizer(named ? config.data.tokenizer : tokenizer.path)->fingerprint();
     state.imported = read_imported_files(a.folder);
@@ -126,14 +137,20 @@ int import_model(const ImportArguments& a)
         Bytes done = 0;
         save_checkpoint(*make_self_comm(), folder, state, pieces_of(theirs, done), 0);
         if (!tokenizer.file.empty())
-            write_file(folder + "/" + tokenizer.file, read_file(tokenizer.path, tokenizer.file, most_tokenizer_bytes));
+            write_file(folder + "/" + tokenizer.file,
+                       read_file(tokenizer.path, tokenizer.file, most_tokenizer_bytes));
         write_file(folder + "/model.toml", to_toml(config, {"model", "data"}));
     });
     log_progress("");
     const std::string file = (fs::path(a.output) / "model.toml").lexically_normal().string();
-    fmt::print("{}: {} parameters, {} tensors of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   trivium train {} train.init_from={} data.train=…\n", a.output,
-               format_count(parameter_count(theirs.model)), theirs.tensors.size(), name_of(theirs.model.family), format_bytes(theirs.files.bytes()),
-               named ? config.data.tokenizer : own.empty() ? "none that can be used: " + tokenizer.problem : fs::path(own).filename().string(), file, file, a.output);
+    fmt::print("{}: {} parameters, {} tensors of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   "
+               "trivium train {} train.init_from={} data.train=…\n",
+               a.output, format_count(parameter_count(theirs.model)), theirs.tensors.size(),
+               name_of(theirs.model.family), format_bytes(theirs.files.bytes()),
+               named         ? config.data.tokenizer
+               : own.empty() ? "none that can be used: " + tokenizer.problem
+                             : fs::path(own).filename().string(),
+               file, file, a.output);
     return 0;
 }
 
@@ -146,7 +163,8 @@ void add_import_command(Command& checkpoint, const std::string& build)
     a->build = build;
     command.option("folder", a->folder, "folder with config.json and safetensors files", {.required = true})
         .option("output", a->output, "folder to make, with the checkpoint and model.toml", {.required = true})
-        .option("overrides", a->overrides, "keys of [model] and [data] for model.toml, e.g. model.seq=2048", {.type = "key=value"})
+        .option("overrides", a->overrides, "keys of [model] and [data] for model.toml, e.g. model.seq=2048",
+                {.type = "key=value"})
         .footer("docs/hugging-face.md says which models can be imported, and how to go on.");
     command.action([=] { return import_model(*a); });
 }

@@ -18,7 +18,8 @@ std::string version_text()
 
 int run(int argc, char* argv[])
 {
-    CommandLine line("trivium", "Trivium trains transformer language models on MPI clusters.", version_text());
+    CommandLine line("trivium", "Trivium trains transformer language models on MPI clusters.",
+                     version_text());
     Command program = line.root();
     add_runtime_commands(program, str("trivium ", trivium_version));
     add_plan_command(program);

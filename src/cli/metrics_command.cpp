@@ -1,11 +1,11 @@
 // `trivium metrics`.
 #include "base/check.hpp"
 #include "base/log.hpp"
-#include "io/files/files.hpp"
-#include "io/report/loss_curve.hpp"
-#include "io/metrics/metrics.hpp"
-#include "io/report/run_report.hpp"
 #include "cli/commands.hpp"
+#include "io/files/files.hpp"
+#include "io/metrics/metrics.hpp"
+#include "io/report/loss_curve.hpp"
+#include "io/report/run_report.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -20,7 +20,8 @@ struct MetricsArguments {
     std::string file, output, format, title;
 };
 
-/// UserError where the output would replace what one of the runs, or a run that goes on in its folder, wrote down.
+/// UserError where the output would replace what one of the runs, or a run that goes on in its folder, wrote
+/// down.
 void spare_own_files(const std::string& output, const std::vector<std::string>& inputs)
 {
     namespace fs = std::filesystem;
@@ -30,11 +31,16 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
     std::error_code error;
     const fs::path file = fs::absolute(named, error);
     const auto refuse_if_same = [&](const fs::path& own) { // though there be no such file yet
-        if (fs::equivalent(own, file, error) || (own.filename() == file.filename() && fs::equivalent(own.parent_path(), file.parent_path(), error)))
-            throw UserError({output, "is the run's own file", "what is made of the record would take its place", "name another file for --output"});
+        if (fs::equivalent(own, file, error) ||
+            (own.filename() == file.filename() &&
+             fs::equivalent(own.parent_path(), file.parent_path(), error)))
+            throw UserError({output, "is the run's own file",
+                             "what is made of the record would take its place",
+                             "name another file for --output"});
     };
     for (const std::string& input : inputs) {
-        const fs::path given = fs::absolute(metrics_file(input), error), real = fs::weakly_canonical(given, error);
+        const fs::path given = fs::absolute(metrics_file(input), error),
+                       real = fs::weakly_canonical(given, error);
         refuse_if_same(given);
         for (const fs::path& folder : {given.parent_path(), real.parent_path()})
             for (const char* name : {"metrics.jsonl", "metrics.superseded.jsonl", "launches.jsonl"})
@@ -45,11 +51,16 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
 /// UserError where the name promises a form that is not written: the file would open nowhere.
 void require_form(const std::string& output, const char* form, const char* ending, const std::string& remedy)
 {
-    static const std::vector<std::string> known{".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ico", ".avif", ".pdf", ".eps", ".ps", ".svg", ".svgz", ".html", ".htm", ".csv", ".json", ".xlsx"};
+    static const std::vector<std::string> known{".png",  ".jpg",  ".jpeg", ".gif", ".webp", ".bmp", ".tif",
+                                                ".tiff", ".ico",  ".avif", ".pdf", ".eps",  ".ps",  ".svg",
+                                                ".svgz", ".html", ".htm",  ".csv", ".json", ".xlsx"};
     std::string own = std::filesystem::path(output).extension().string();
-    std::transform(own.begin(), own.end(), own.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (own != ending && !(own == ".htm" && std::string(ending) == ".html") && std::find(known.begin(), known.end(), own) != known.end())
-        throw UserError({output, str("ends in '", own, "', and what is written is ", form), "", str("name it with '", ending, "'", remedy)});
+    std::transform(own.begin(), own.end(), own.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    if (own != ending && !(own == ".htm" && std::string(ending) == ".html") &&
+        std::find(known.begin(), known.end(), own) != known.end())
+        throw UserError({output, str("ends in '", own, "', and what is written is ", form), "",
+                         str("name it with '", ending, "'", remedy)});
 }
 
 std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
@@ -62,7 +73,8 @@ std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 
 int draw_curve(const MetricsArguments& a)
 {
-    require_form(a.output, "SVG", ".svg", "; browsers show it, and rsvg-convert or inkscape makes other pictures of it");
+    require_form(a.output, "SVG", ".svg",
+                 "; browsers show it, and rsvg-convert or inkscape makes other pictures of it");
     spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
@@ -89,7 +101,8 @@ int export_runs(const MetricsArguments& a)
 std::string name_of_run(const RunFiles& run)
 {
     std::error_code ignored;
-    const std::filesystem::path folder = std::filesystem::weakly_canonical(run.metrics_path, ignored).parent_path();
+    const std::filesystem::path folder =
+        std::filesystem::weakly_canonical(run.metrics_path, ignored).parent_path();
     return (folder.parent_path().filename() / folder.filename()).string();
 }
 
@@ -107,22 +120,30 @@ int report(const MetricsArguments& a)
 
 void add_metrics_command(Command& program)
 {
-    Command metrics = program.add("metrics", "what runs wrote down: curves, reports, forms of other programs");
+    Command metrics =
+        program.add("metrics", "what runs wrote down: curves, reports, forms of other programs");
     auto arguments = std::make_shared<MetricsArguments>();
     Command curve = metrics.add("curve", "draw loss curves as SVG");
-    curve.option("files", arguments->files, "metrics.jsonl files, or folders that have one: a curve each", {.required = true})
+    curve
+        .option("files", arguments->files, "metrics.jsonl files, or folders that have one: a curve each",
+                {.required = true})
         .option("-o,--output", arguments->output, "the SVG to write", {.required = true})
         .option("--title", arguments->title, "heading of the picture (default: Training loss)");
     curve.action([=] { return draw_curve(*arguments); });
     Command other = metrics.add("export", "write CSV, or event files for TensorBoard");
-    other.option("files", arguments->files, "metrics.jsonl files, or folders that have one: a run each", {.required = true})
-        .option("--format", arguments->format, "the form to write", {.required = true, .words = {"csv", "tensorboard"}})
-        .option("-o,--output", arguments->output, "the file (csv) or the folder (tensorboard) to write", {.required = true});
+    other
+        .option("files", arguments->files, "metrics.jsonl files, or folders that have one: a run each",
+                {.required = true})
+        .option("--format", arguments->format, "the form to write",
+                {.required = true, .words = {"csv", "tensorboard"}})
+        .option("-o,--output", arguments->output, "the file (csv) or the folder (tensorboard) to write",
+                {.required = true});
     other.action([=] { return export_runs(*arguments); });
     Command page = metrics.add("report", "one page about a run as HTML");
     page.option("folder", arguments->file, "log.dir of the run, or its metrics.jsonl", {.required = true})
         .option("-o,--output", arguments->output, "the page to write", {.required = true})
-        .option("--title", arguments->title, "heading of the page (default: the names of the folder and the one above)");
+        .option("--title", arguments->title,
+                "heading of the page (default: the names of the folder and the one above)");
     page.action([=] { return report(*arguments); });
 }
 

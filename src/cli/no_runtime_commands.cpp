@@ -23,7 +23,8 @@ i64 vocabulary_of(const DataConfig& data)
 {
     if (data.tokenizer.empty() || data.tokenizer == "bytes")
         return 258; // 256 bytes, bos, eos
-    throw UserError({"model.vocab", "is not given", "this build (planner only) cannot read the tokenizer " + data.tokenizer,
+    throw UserError({"model.vocab", "is not given",
+                     "this build (planner only) cannot read the tokenizer " + data.tokenizer,
                      "set model.vocab"});
 }
 

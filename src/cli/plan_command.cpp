@@ -2,14 +2,14 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/rank_list.hpp"
-#include "plan/report.hpp"
-#include "compile/choose_grid.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
-#include "compile/describe.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
+#include "compile/choose_grid.hpp"
+#include "compile/describe.hpp"
 #include "compile/plan_report.hpp"
+#include "plan/report.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -20,7 +20,8 @@ namespace {
 
 void print_json(const PlanReport& r)
 {
-    nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)}, {"parameters", parameter_count(r.config.model)}};
+    nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
+                               {"parameters", parameter_count(r.config.model)}};
     out.update(memory_json(r.largest().memory));
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
     for (const RankPlan& rank : r.ranks)
@@ -48,7 +49,9 @@ void print_json(const PlanReport& r)
                                       {"estimated_device_hours", r.device_hours()},
                                       {"checkpoint_bytes", r.checkpoint()}});
     const MemoryVerdict& m = r.memory;
-    out["grid"] = {{"data", r.config.parallel.data}, {"pipeline", r.config.parallel.pipeline}, {"tensor", r.config.parallel.tensor}};
+    out["grid"] = {{"data", r.config.parallel.data},
+                   {"pipeline", r.config.parallel.pipeline},
+                   {"tensor", r.config.parallel.tensor}};
     out["fits"] = m.known ? nlohmann::ordered_json(m.fits) : nlohmann::ordered_json();
     out["memory_bytes_available"] = m.known ? nlohmann::ordered_json(m.available) : nlohmann::ordered_json();
     out["memory_bytes_needed"] = m.needed;
@@ -72,16 +75,19 @@ void print_rank_table(const PlanReport& r)
     for (std::size_t first = 0; first < r.ranks.size(); ++first) {
         const RankPlan& one = r.ranks[first];
         const auto alike = [&](const RankPlan& other) {
-            return other.at[1] == one.at[1] && other.memory.arena == one.memory.arena && other.parameters == one.parameters;
+            return other.at[1] == one.at[1] && other.memory.arena == one.memory.arena &&
+                   other.parameters == one.parameters;
         };
-        if (std::find_if(r.ranks.begin(), r.ranks.end(), alike) != r.ranks.begin() + static_cast<std::ptrdiff_t>(first))
+        if (std::find_if(r.ranks.begin(), r.ranks.end(), alike) !=
+            r.ranks.begin() + static_cast<std::ptrdiff_t>(first))
             continue;
         std::vector<int> numbers;
         for (const RankPlan& other : r.ranks)
             if (alike(other))
                 numbers.push_back(static_cast<int>(other.rank));
-        fmt::print("  {:<21} stage {:<3} {:<28} {:>9} parameters  arena {:>12} {:>18} bytes\n", shortened(print_ranks(numbers)), one.at[1],
-                   r.stages[static_cast<std::size_t>(one.at[1])], format_si(static_cast<double>(one.parameters)), format_bytes(one.memory.arena),
+        fmt::print("  {:<21} stage {:<3} {:<28} {:>9} parameters  arena {:>12} {:>18} bytes\n",
+                   shortened(print_ranks(numbers)), one.at[1], r.stages[static_cast<std::size_t>(one.at[1])],
+                   format_si(static_cast<double>(one.parameters)), format_bytes(one.memory.arena),
                    format_count(one.memory.arena));
     }
     if (static_cast<i64>(r.ranks.size()) < rank_count(r.config.parallel))
@@ -94,12 +100,19 @@ void print_verdict(const PlanReport& r)
     const MemoryVerdict& m = r.memory;
     const std::string largest = format_bytes(bytes_wanted(r.largest().memory, r.machine));
     if (!m.known) {
-        fmt::print("\nlargest rank needs {}; nobody knows how much memory '{}' has (`memory` in a machine file)\n", largest, r.machine.name);
+        fmt::print(
+            "\nlargest rank needs {}; nobody knows how much memory '{}' has (`memory` in a machine file)\n",
+            largest, r.machine.name);
         return;
     }
-    const std::string of = m.sharers > 1 ? str(largest, ", the ", m.sharers, " ranks of a node ", format_bytes(m.needed)) : largest;
-    fmt::print("\n{}: largest rank needs {} of {}{}\n", m.fits ? "fits" : "does NOT fit", of, format_bytes(m.available),
-               r.machine.is_device ? str(" of '", r.machine.name, "'") : r.machine.memory > 0 ? "" : " that are available here");
+    const std::string of =
+        m.sharers > 1 ? str(largest, ", the ", m.sharers, " ranks of a node ", format_bytes(m.needed))
+                      : largest;
+    fmt::print("\n{}: largest rank needs {} of {}{}\n", m.fits ? "fits" : "does NOT fit", of,
+               format_bytes(m.available),
+               r.machine.is_device    ? str(" of '", r.machine.name, "'")
+               : r.machine.memory > 0 ? ""
+                                      : " that are available here");
     if (!m.fits && r.asked > 0)
         fmt::print("  no grid of {} fits\n", counted(r.asked, "rank"));
     if (!m.fits)
@@ -110,25 +123,36 @@ void print_report(const PlanReport& r)
 {
     const ModelConfig& m = r.config.model;
     const double tokens = static_cast<double>(r.config.train.global_batch * m.seq);
-    fmt::print("model      {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, seq {}\n",
-               format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim, m.heads, m.kv_heads,
-               m.ffn_dim, m.vocab, m.seq);
-    fmt::print("batch      {} a step: {} of {} per data rank; {} tokens a step\n", counted(r.config.train.global_batch, "sequence"),
-               counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config), format_count(static_cast<i64>(tokens)));
-    fmt::print("grid       {}{}: {}, {}\n", counted(r.rank_total(), "rank"), r.asked > r.rank_total() ? str(" of ", r.asked, ", the others idle") : "", describe_grid(r.config.parallel), name_of(r.config.train.precision));
+    fmt::print("model      {} parameters: {}, {} layers, dim {}, {} heads ({} key-value), ffn {}, vocab {}, "
+               "seq {}\n",
+               format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim,
+               m.heads, m.kv_heads, m.ffn_dim, m.vocab, m.seq);
+    fmt::print("batch      {} a step: {} of {} per data rank; {} tokens a step\n",
+               counted(r.config.train.global_batch, "sequence"),
+               counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),
+               format_count(static_cast<i64>(tokens)));
+    fmt::print("grid       {}{}: {}, {}\n", counted(r.rank_total(), "rank"),
+               r.asked > r.rank_total() ? str(" of ", r.asked, ", the others idle") : "",
+               describe_grid(r.config.parallel), name_of(r.config.train.precision));
     if (r.ranks.size() > 1)
         print_rank_table(r);
-    fmt::print("\nmemory {}\n{}", r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank", memory_table(r.largest().memory));
+    fmt::print("\nmemory {}\n{}",
+               r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank",
+               memory_table(r.largest().memory));
     print_verdict(r);
     fmt::print("\nwork       {} model flops a step (forward x 3, attention causal)\n", format_si(r.flops));
-    fmt::print("estimate   {} a step, {} tokens/s, by a roofline of '{}'{} (not calibrated)\n", format_seconds(r.step),
-               format_si(tokens / r.step), r.machine.name, r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
+    fmt::print("estimate   {} a step, {} tokens/s, by a roofline of '{}'{} (not calibrated)\n",
+               format_seconds(r.step), format_si(tokens / r.step), r.machine.name,
+               r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
     if (rank_count(r.config.parallel) > 1)
-        fmt::print("           the busiest stage computes for {:.0f} % of it; the rest is pipeline bubble and communication\n", 100 * r.stage_busy / r.step);
+        fmt::print("           the busiest stage computes for {:.0f} % of it; the rest is pipeline bubble "
+                   "and communication\n",
+                   100 * r.stage_busy / r.step);
     fmt::print("           MFU {:.1f} % of {}FLOP/s\n", 100 * r.mfu(), format_si(r.flops / r.step / r.mfu()));
-    fmt::print("run        {} in {}, {:.1f} {}, {} tokens; a checkpoint has {}\n", counted(r.config.train.steps, "step"), format_seconds(r.duration()),
-               r.device_hours(), r.machine.is_device ? "device-hours" : "rank-hours", format_si(tokens * static_cast<double>(r.config.train.steps)),
-               format_bytes(r.checkpoint()));
+    fmt::print("run        {} in {}, {:.1f} {}, {} tokens; a checkpoint has {}\n",
+               counted(r.config.train.steps, "step"), format_seconds(r.duration()), r.device_hours(),
+               r.machine.is_device ? "device-hours" : "rank-hours",
+               format_si(tokens * static_cast<double>(r.config.train.steps)), format_bytes(r.checkpoint()));
 }
 
 } // namespace
@@ -141,10 +165,15 @@ void add_plan_command(Command& program)
     arguments->add_to(command, true);
     auto ranks = std::make_shared<i64>(0);
     command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
-    command.option("--ranks", *ranks, "plan the grid that parallel.strategy = \"auto\" takes for so many ranks", {.from = 1, .to = 1e9, .type = "N"});
+    command.option("--ranks", *ranks,
+                   "plan the grid that parallel.strategy = \"auto\" takes for so many ranks",
+                   {.from = 1, .to = 1e9, .type = "N"});
     auto must_fit = std::make_shared<bool>(false);
-    command.flag("--must-fit", *must_fit, "exit with status 2 where the plan does not fit the machine's memory, or nobody knows that")
-        .footer("Exit status: 0 once there is a plan, whether it fits or not (`fits` in the JSON; --must-fit); 2 where there is none.");
+    command
+        .flag("--must-fit", *must_fit,
+              "exit with status 2 where the plan does not fit the machine's memory, or nobody knows that")
+        .footer("Exit status: 0 once there is a plan, whether it fits or not (`fits` in the JSON; "
+                "--must-fit); 2 where there is none.");
     command.action([=] {
         const Machine where = machine_at(*machine);
         const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit());

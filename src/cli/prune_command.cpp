@@ -1,10 +1,10 @@
 // `trivium checkpoint prune`: removes old checkpoints, and never the last good one.
 #include "base/check.hpp"
 #include "base/log.hpp"
+#include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/values.hpp"
 #include "train/folder_lock.hpp"
-#include "cli/commands.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,8 @@ bool is_good(const std::string& path)
 int run(const PruneArguments& arguments)
 {
     if (arguments.keep < 1)
-        throw UserError({"--keep", str("is ", arguments.keep), "the last good checkpoint always stays", "give 1 or more"});
+        throw UserError({"--keep", str("is ", arguments.keep), "the last good checkpoint always stays",
+                         "give 1 or more"});
     if (list_checkpoints(arguments.dir).empty())
         throw UserError({arguments.dir, "holds no checkpoint", "", "give the folder of a run's checkpoints"});
     const FolderLock lock(arguments.dir); // not while a run saves there
@@ -45,7 +46,9 @@ int run(const PruneArguments& arguments)
         if (good < arguments.keep) {
             const bool is = is_good(path);
             good += is ? 1 : 0;
-            fmt::print("{}  {}\n", path, is ? "good, stays" : "bad: `trivium checkpoint verify` says why; left for you to look at");
+            fmt::print("{}  {}\n", path,
+                       is ? "good, stays"
+                          : "bad: `trivium checkpoint verify` says why; left for you to look at");
         } else {
             if (!arguments.dry_run)
                 remove_checkpoint(arguments.dir, name);

@@ -1,9 +1,9 @@
 // The commands of the full build.
-#include "io/tokens/tokenizer.hpp"
-#include "io/tokens/token_store.hpp"
-#include "kernels/runtime.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
+#include "io/tokens/token_store.hpp"
+#include "io/tokens/tokenizer.hpp"
+#include "kernels/runtime.hpp"
 
 namespace trivium {
 
@@ -21,7 +21,9 @@ int thread_limit() { return kernels::thread_limit(); }
 
 i64 vocabulary_of(const DataConfig& data)
 {
-    return data.train.empty() ? make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer)->vocab_size() : TokenStore::open(data.train).vocab();
+    return data.train.empty()
+               ? make_tokenizer(data.tokenizer.empty() ? "bytes" : data.tokenizer)->vocab_size()
+               : TokenStore::open(data.train).vocab();
 }
 
 } // namespace trivium

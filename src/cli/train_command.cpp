@@ -4,16 +4,16 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
+#include "compile/choose_grid.hpp"
+#include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "mpi/session.hpp"
-#include "compile/choose_grid.hpp"
-#include "compile/describe.hpp"
 #include "train/agreement.hpp"
-#include "train/node_memory.hpp"
 #include "train/launcher.hpp"
-#include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
+#include "train/node_memory.hpp"
 #include "train/signals.hpp"
 #include "train/start_guard.hpp"
 #include "train/trainer.hpp"
@@ -40,19 +40,26 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
             config = choose_grid(config, world.size(), memory);
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
-            throw UserError({"[parallel]", str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
-                             "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; parallel.strategy=auto takes the nearest"});
+            throw UserError({"[parallel]",
+                             str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
+                             "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; "
+                             "parallel.strategy=auto takes the nearest"});
         const std::string chosen = describe_grid(config.parallel);
         if (chosen != given || ranks < world.size())
-            log_info(str("for ", world.size(), " ranks: ", chosen, ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "", "; the config has ", given,
-                         config.train.micro_batch == micro ? "" : str("; train.micro_batch = ", config.train.micro_batch)));
+            log_info(str("for ", world.size(), " ranks: ", chosen,
+                         ranks < world.size() ? str(", ", world.size() - ranks, " of them idle") : "",
+                         "; the config has ", given,
+                         config.train.micro_batch == micro
+                             ? ""
+                             : str("; train.micro_batch = ", config.train.micro_batch)));
     });
     require_same_config(world, config);
     return config;
 }
 
 /// As one of the grid's ranks.
-int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuard& guard, const std::string& build)
+int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuard& guard,
+             const std::string& build)
 {
     std::optional<LaunchLog> launches;
     std::optional<Trainer> trainer;
@@ -75,8 +82,8 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuar
     }
 }
 
-/// What a start leaves behind that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt. Returns the status to
-/// end with: 75, or 1 where the job has begun too often without progress.
+/// What a start leaves behind that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt.
+/// Returns the status to end with: 75, or 1 where the job has begun too often without progress.
 int note_hang(const ConfigArguments& arguments, const std::string& cause)
 {
     const RunConfig config = read_config(arguments.file, arguments.overrides);
@@ -85,9 +92,15 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
     launch.job = job.id;
     launch.restart = job.restart;
     launch.ranks = launch_of_environment().ranks;
-    launch.from = config.checkpoint.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(config.checkpoint.resume == "auto" ? config.checkpoint.dir : config.checkpoint.resume));
+    launch.from =
+        config.checkpoint.resume == "never"
+            ? 0
+            : checkpoint_step(newest_checkpoint(
+                  config.checkpoint.resume == "auto" ? config.checkpoint.dir : config.checkpoint.resume));
     std::vector<Launch> launches = read_launches(config.log.dir);
-    const bool is_noted = !job.id.empty() && !launches.empty() && launches.back().job == job.id && launches.back().restart == job.restart && launches.back().reason.starts_with("hang");
+    const bool is_noted = !job.id.empty() && !launches.empty() && launches.back().job == job.id &&
+                          launches.back().restart == job.restart &&
+                          launches.back().reason.starts_with("hang");
     if (!is_noted) { // by a rank of another node
         LaunchLog(config.log.dir, launch).end(75, cause, launch.from);
         write_file(config.log.dir + "/hang.txt", "trivium: the run hangs: " + cause + "\n");
@@ -95,22 +108,30 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
     }
     if (job.restart == 0 || !makes_no_progress(launches, job.id, launch.from, config.job.restarts))
         return 75;
-    std::fprintf(stderr, "trivium: job %s: has begun %lld times in a row at step %lld and saved nothing later; restarting it once more would not help\n", job.id.c_str(),
-                 static_cast<long long>(config.job.restarts), static_cast<long long>(launch.from));
+    std::fprintf(stderr,
+                 "trivium: job %s: has begun %lld times in a row at step %lld and saved nothing later; "
+                 "restarting it once more would not help\n",
+                 job.id.c_str(), static_cast<long long>(config.job.restarts),
+                 static_cast<long long>(launch.from));
     return 1;
 }
 
-int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments, const std::string& build, const LaunchWatchConfig& watch)
+int train(Session& session, const RunSignals& signals, const ConfigArguments& arguments,
+          const std::string& build, const LaunchWatchConfig& watch)
 {
     if (session.rank() > 0)
         set_log_level(LogLevel::quiet);
     const Job job = job_of_environment();
-    log_info(str(build, ": ", counted(session.ranks(), "rank"), job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
-                 job.end ? str(", time left ", format_seconds(job.left())) : ""));
+    log_info(str(
+        build, ": ", counted(session.ranks(), "rank"),
+        job.id.empty() ? "" : str(", job ", job.id, job.restart > 0 ? str(", restart ", job.restart) : ""),
+        job.end ? str(", time left ", format_seconds(job.left())) : ""));
     if (const std::string how = how_to_stop(launcher_of_environment()); !how.empty())
         log_info(how);
-    std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", LaunchWatchConfig{.on_hang = watch.on_hang, .asked = watch.asked});
-    Watchdog watchdog(session.world(), &signals, {}); // from now on; with the run's own settings once they are read
+    std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog",
+                                     LaunchWatchConfig{.on_hang = watch.on_hang, .asked = watch.asked});
+    Watchdog watchdog(session.world(), &signals,
+                      {}); // from now on; with the run's own settings once they are read
     start.reset();
     StartGuard guard(signals, session.rank());
     RunConfig config = config_for(session.world(), arguments);
@@ -121,7 +142,8 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     std::vector<int> members(static_cast<std::size_t>(ranks));
     std::iota(members.begin(), members.end(), 0);
     const bool idle = session.rank() >= ranks;
-    const std::unique_ptr<Comm> some = session.world().subgroup(idle ? std::vector<int>{session.rank()} : members);
+    const std::unique_ptr<Comm> some =
+        session.world().subgroup(idle ? std::vector<int>{session.rank()} : members);
     Activity::of_process().enter(idle ? "no work, as the grid has no place for it" : "the start");
     if (idle) // what it is signalled, its watchdog hands on
         guard.release();
@@ -138,7 +160,9 @@ int on_first_rank(const std::function<int()>& work)
         if (session.rank() > 0)
             return 0;
         if (session.ranks() > 1)
-            log_info(str(session.ranks(), " ranks were started: this command computes on rank 0 alone, the others have nothing to do"));
+            log_info(str(
+                session.ranks(),
+                " ranks were started: this command computes on rank 0 alone, the others have nothing to do"));
         return work();
     });
 }
@@ -152,10 +176,12 @@ void add_train_command(Command& program, const std::string& build)
         log_to_stdout();
         require_address_space(room_for_libraries, "libraries");
         const RunSignals signals; // from now on they ask for a checkpoint
-        const LaunchWatchConfig watch{.on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); },
-                                      .asked = [&] { return signals.stop() != 0; },
-                                      .ended_by_launcher = [&] { return signals.stop() == SIGTERM && signals.is_from_parent(); }};
-        return run_session([&](Session& session) { return train(session, signals, *arguments, build, watch); }, watch);
+        const LaunchWatchConfig watch{
+            .on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); },
+            .asked = [&] { return signals.stop() != 0; },
+            .ended_by_launcher = [&] { return signals.stop() == SIGTERM && signals.is_from_parent(); }};
+        return run_session(
+            [&](Session& session) { return train(session, signals, *arguments, build, watch); }, watch);
     });
 }
 

@@ -23,7 +23,10 @@ struct Candidate {
     bool cut_enough; ///< into as many parts as the given one, or more
     double score;
 
-    std::tuple<bool, double, i64, i64, i64, i64> order() const { return {!cut_enough, -score, -data * pipeline * tensor, data, pipeline, -most_micro}; }
+    std::tuple<bool, double, i64, i64, i64, i64> order() const
+    {
+        return {!cut_enough, -score, -data * pipeline * tensor, data, pipeline, -most_micro};
+    }
 };
 
 /// Heads go evenly over so many tensor ranks.
@@ -32,7 +35,8 @@ bool divides_heads(const ModelConfig& m, i64 tensor)
     return tensor <= m.kv_heads ? m.kv_heads % tensor == 0 : m.heads / m.kv_heads % tensor == 0;
 }
 
-/// How much a tensor degree that is not the config's is to be liked, whatever the rest: evenly, within a node, a power of two.
+/// How much a tensor degree that is not the config's is to be liked, whatever the rest: evenly, within a
+/// node, a power of two.
 double liking(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
 {
     const i64 tensor = c.parallel.tensor;
@@ -47,11 +51,14 @@ double liking(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
 double score(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
 {
     const ParallelConfig& p = c.parallel;
-    const auto layers = static_cast<double>(c.model.layers), stages = static_cast<double>(p.pipeline), batches = static_cast<double>(microbatch_count(c));
+    const auto layers = static_cast<double>(c.model.layers), stages = static_cast<double>(p.pipeline),
+               batches = static_cast<double>(microbatch_count(c));
     const double balance = layers / (stages * std::ceil(layers / stages));
     const double busy = batches / (batches + stages - 1);
-    const double steps = std::abs(std::log2(static_cast<double>(p.tensor) / static_cast<double>(tensor_before)));
-    return static_cast<double>(rank_count(p)) * balance * busy * std::pow(0.7, steps) * liking(c, tensor_before, ranks_per_node);
+    const double steps =
+        std::abs(std::log2(static_cast<double>(p.tensor) / static_cast<double>(tensor_before)));
+    return static_cast<double>(rank_count(p)) * balance * busy * std::pow(0.7, steps) *
+           liking(c, tensor_before, ranks_per_node);
 }
 
 /// The largest divisor of `share` that is at most `most`.
@@ -63,7 +70,8 @@ i64 largest_part(i64 share, i64 most)
     return part;
 }
 
-/// `config` on such a grid, with microbatches of at most `most_micro` sequences where it leaves their size open.
+/// `config` on such a grid, with microbatches of at most `most_micro` sequences where it leaves their size
+/// open.
 RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipeline, i64 tensor)
 {
     RunConfig c = config;
@@ -76,14 +84,16 @@ RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipel
 }
 
 /// Adds the grids of at most `ranks` ranks that the batch and the rough shape of the model admit.
-void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node, std::vector<Candidate>& candidates)
+void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node,
+                    std::vector<Candidate>& candidates)
 {
     const ParallelConfig& before = config.parallel;
     const ModelConfig& m = config.model;
     const i64 most_tensor = std::min(ranks, std::max(m.kv_heads, m.heads / m.kv_heads));
     for (i64 data = 1; data <= std::min(ranks, config.train.global_batch); ++data) {
         const i64 share = config.train.global_batch / data;
-        if (config.train.global_batch % data != 0 || (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
+        if (config.train.global_batch % data != 0 ||
+            (config.train.micro_batch > 0 && share % config.train.micro_batch != 0))
             continue;
         RunConfig c = config_on(config, most_micro, data, 1, 1);
         for (i64 tensor = 1; tensor <= std::min(most_tensor, ranks / data); ++tensor) {
@@ -92,19 +102,23 @@ void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 rank
             c.parallel.tensor = tensor;
             for (i64 pipeline = 1; pipeline <= std::min(m.layers, ranks / data / tensor); ++pipeline) {
                 c.parallel.pipeline = pipeline;
-                candidates.push_back({data, pipeline, tensor, most_micro, pipeline * tensor >= before.pipeline * before.tensor, score(c, before.tensor, ranks_per_node)});
+                candidates.push_back({data, pipeline, tensor, most_micro,
+                                      pipeline * tensor >= before.pipeline * before.tensor,
+                                      score(c, before.tensor, ranks_per_node)});
             }
         }
     }
 }
 
 /// For microbatches of at most each of these sizes, best first.
-std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks, i64 ranks_per_node)
+std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
+                                      i64 ranks_per_node)
 {
     std::vector<Candidate> candidates;
     for (const i64 most_micro : micros)
         add_candidates(config, most_micro, ranks, ranks_per_node, candidates);
-    std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
+    std::sort(candidates.begin(), candidates.end(),
+              [](const Candidate& a, const Candidate& b) { return a.order() < b.order(); });
     return candidates;
 }
 
@@ -115,19 +129,28 @@ public:
     {
         const ParallelConfig& p = config.parallel;
         const ModelConfig& m = config.model;
-        const auto master = static_cast<double>(size_of(master_type(config.train.precision))), compute = static_cast<double>(size_of(compute_type(config.train.precision)));
+        const auto master = static_cast<double>(size_of(master_type(config.train.precision))),
+                   compute = static_cast<double>(size_of(compute_type(config.train.precision)));
         const auto tensor = static_cast<double>(p.tensor);
         batches_ = static_cast<double>(microbatch_count(config));
-        // A master and two moments; besides them, what a step computes with, and the sums of gradients over microbatches.
+        // A master and two moments; besides them, what a step computes with, and the sums of gradients over
+        // microbatches.
         const bool sharded = p.zero > 0 && p.data > 1;
-        value_ = (sharded ? 3 * master / static_cast<double>(p.data) + compute : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) / tensor;
+        value_ = (sharded ? 3 * master / static_cast<double>(p.data) + compute
+                          : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) /
+                 tensor;
         ModelConfig none = m;
         none.layers = 0;
-        layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) / static_cast<double>(m.layers);
-        // What a layer keeps of a microbatch for its gradients: the operands of its products and of attention.
-        const double width = 4.0 * static_cast<double>(m.dim) + 2.0 * static_cast<double>(m.kv_heads * m.head_dim()) + (m.family == Family::llama ? 3 : 1) * static_cast<double>(m.ffn_dim);
+        layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) /
+                 static_cast<double>(m.layers);
+        // What a layer keeps of a microbatch for its gradients: the operands of its products and of
+        // attention.
+        const double width = 4.0 * static_cast<double>(m.dim) +
+                             2.0 * static_cast<double>(m.kv_heads * m.head_dim()) +
+                             (m.family == Family::llama ? 3 : 1) * static_cast<double>(m.ffn_dim);
         if (p.recompute == Recompute::none || p.recompute == Recompute::automatic)
-            kept_ = static_cast<double>(micro_batch(config) * m.seq) * width * (config.train.fp8 ? 1 : compute) / tensor;
+            kept_ = static_cast<double>(micro_batch(config) * m.seq) * width *
+                    (config.train.fp8 ? 1 : compute) / tensor;
     }
 
     /// Of the largest stage, however the layers lie: if all stages were alike.
@@ -146,7 +169,8 @@ public:
         const double table = value_ * static_cast<double>(m.vocab * m.dim);
         std::vector<Bytes> least;
         for (int stage = 0; stage < config_.parallel.pipeline; ++stage) {
-            const auto layers = static_cast<double>(std::count(stage_of.begin() + 1, stage_of.end() - 1, stage));
+            const auto layers =
+                static_cast<double>(std::count(stage_of.begin() + 1, stage_of.end() - 1, stage));
             const bool first = stage_of.front() == stage, last = stage_of.back() == stage;
             const double tables = (first ? table : 0) + (last && !(m.tied_embeddings && first) ? table : 0);
             least.push_back(static_cast<Bytes>(layers * of_layer(stage) + tables));
@@ -157,7 +181,10 @@ public:
 private:
     double of_layer(i64 stage) const
     {
-        const double in_flight = config_.parallel.schedule == ScheduleKind::one_f_one_b ? std::min(batches_, static_cast<double>(config_.parallel.pipeline - stage)) : batches_;
+        const double in_flight =
+            config_.parallel.schedule == ScheduleKind::one_f_one_b
+                ? std::min(batches_, static_cast<double>(config_.parallel.pipeline - stage))
+                : batches_;
         return layer_ + in_flight * kept_;
     }
 
@@ -173,13 +200,15 @@ double excess(const RunConfig& config, const Machine& machine, Bytes most, doubl
     return std::max(limit > 0 ? arena / limit : 0, most > 0 ? wanted / static_cast<double>(most) : 0);
 }
 
-/// Whether a grid may keep `most` and the config's limit, by what its arena has at least; compiling a large model takes seconds.
+/// Whether a grid may keep `most` and the config's limit, by what its arena has at least; compiling a large
+/// model takes seconds.
 bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
 {
     if (excess(config, machine, most, LeastBytes(config).balanced()) > 1)
         return false;
     const std::vector<Bytes> least = LeastBytes(config).of_stages();
-    return excess(config, machine, most, static_cast<double>(*std::max_element(least.begin(), least.end()))) <= 1;
+    return excess(config, machine, most,
+                  static_cast<double>(*std::max_element(least.begin(), least.end()))) <= 1;
 }
 
 struct TooLarge {};
@@ -199,10 +228,12 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
             return std::nullopt;
         const std::vector<Bytes> least = LeastBytes(config).of_stages();
         const Bytes bound = *std::max_element(least.begin(), least.end());
-        const auto wanted = [&](const Mesh& mesh, i64 rank) { // the first along data and tensor have the largest parts
+        const auto wanted = [&](const Mesh& mesh,
+                                i64 rank) { // the first along data and tensor have the largest parts
             const Coordinates at = mesh.coordinates(rank);
             const auto stage = static_cast<std::size_t>(at[1]);
-            const bool may_be_largest = stage < 2 || stage + 1 == least.size() || least[stage] > bound * 4 / 5;
+            const bool may_be_largest =
+                stage < 2 || stage + 1 == least.size() || least[stage] > bound * 4 / 5;
             return at[0] == 0 && at[2] == 0 && may_be_largest;
         };
         compile_ranks(config, options, wanted, [&](i64, const Compiled& compiled) {
@@ -218,13 +249,17 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
     }
 }
 
-Bytes bytes_wanted(const MemoryPlan& plan, const Machine& machine) { return plan.arena + (machine.is_device ? plan.process : plan.snapshot); }
+Bytes bytes_wanted(const MemoryPlan& plan, const Machine& machine)
+{
+    return plan.arena + (machine.is_device ? plan.process : plan.snapshot);
+}
 
 namespace {
 
-/// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least come next, so that the
-/// search ends soon.
-std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks, Bytes most, const Machine& machine, const GridEffort& effort)
+/// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least
+/// come next, so that the search ends soon.
+std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
+                                         Bytes most, const Machine& machine, const GridEffort& effort)
 {
     std::multimap<double, RunConfig> others;
     int compiled = 0;
@@ -254,7 +289,8 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vec
 
 } // namespace
 
-std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory, const Machine& machine, const GridEffort& effort)
+std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Bytes memory,
+                                        const Machine& machine, const GridEffort& effort)
 {
     return first_that_fits(config, {micro_batch(config)}, ranks, memory, machine, effort);
 }
@@ -265,13 +301,16 @@ RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Ma
         return config;
     const std::vector<i64> given{micro_batch(config)};
     std::vector<i64> smaller;
-    for (i64 micro = config.train.micro_batch == 0 && memory > 0 ? given.front() / 2 : 0; micro > 0; micro /= 2)
+    for (i64 micro = config.train.micro_batch == 0 && memory > 0 ? given.front() / 2 : 0; micro > 0;
+         micro /= 2)
         smaller.push_back(micro);
-    // Smaller microbatches where the config leaves their size open; where no grid has the memory, whatever there is.
+    // Smaller microbatches where the config leaves their size open; where no grid has the memory, whatever
+    // there is.
     for (const auto& [micros, most] : {std::pair{given, memory}, {smaller, memory}, {given, Bytes{0}}})
         if (const std::optional<RunConfig> chosen = first_that_fits(config, micros, ranks, most, machine, {}))
             return *chosen;
-    throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")), str("the config's is ", describe_grid(config.parallel)),
+    throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")),
+                     str("the config's is ", describe_grid(config.parallel)),
                      "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
 }
 

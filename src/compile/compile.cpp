@@ -1,6 +1,7 @@
 #include "compile/compile.hpp"
 
 #include "base/check.hpp"
+#include "compile/saved_values.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
@@ -11,7 +12,6 @@
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
 #include "plan/cost.hpp"
-#include "compile/saved_values.hpp"
 
 #include <algorithm>
 
@@ -26,12 +26,15 @@ ModelAxes model_axes(const RunConfig& config)
     const ModelConfig& m = config.model;
     const auto require = [&](bool holds, const char* key, i64 extent, const char* what) {
         if (!holds)
-            throw UserError({"parallel.tensor", str(p.tensor, " tensor ranks cannot share ", extent, " ", what), str(key, " = ", extent),
-                             str("set parallel.tensor to ", extent, " or less")});
+            throw UserError({"parallel.tensor",
+                             str(p.tensor, " tensor ranks cannot share ", extent, " ", what),
+                             str(key, " = ", extent), str("set parallel.tensor to ", extent, " or less")});
     };
     const i64 queries = m.heads / m.kv_heads;
-    require(std::max(m.kv_heads, queries) >= p.tensor, queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
-            std::max(m.kv_heads, queries), queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
+    require(std::max(m.kv_heads, queries) >= p.tensor,
+            queries > m.kv_heads ? "model.heads / model.kv_heads" : "model.kv_heads",
+            std::max(m.kv_heads, queries),
+            queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "words");
     ModelAxes axes;
@@ -46,8 +49,8 @@ ModelAxes model_axes(const RunConfig& config)
 
 GraphConfig graph_config(const RunConfig& config)
 {
-    return {micro_batch(config) * config.parallel.data, compute_type(config.train.precision), master_type(config.train.precision),
-            model_axes(config), config.train.fp8};
+    return {micro_batch(config) * config.parallel.data, compute_type(config.train.precision),
+            master_type(config.train.precision), model_axes(config), config.train.fp8};
 }
 
 /// What this version cannot run yet, on one rank too: a config means the same on every grid.
@@ -55,8 +58,8 @@ void refuse_unbuilt(const RunConfig& config)
 {
     for (const NotBuilt& missing : not_built())
         if (missing.asked(config))
-            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not built yet"), str("not in this version: ", missing.values),
-                             std::string(missing.remedy)});
+            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not built yet"),
+                             str("not in this version: ", missing.values), std::string(missing.remedy)});
 }
 
 BucketConfig bucket_config(const ParallelConfig& p)
@@ -82,8 +85,10 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     optimizer.shard_axis = p.zero > 0 && p.data > 1 ? "data" : "";
     optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
     g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
-    g = runner.run("autodiff", Level::global, std::move(g), [&](Graph graph) { return autodiff(std::move(graph), {}); });
-    g = runner.run("optimizer", Level::global, std::move(g), [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
+    g = runner.run("autodiff", Level::global, std::move(g),
+                   [&](Graph graph) { return autodiff(std::move(graph), {}); });
+    g = runner.run("optimizer", Level::global, std::move(g),
+                   [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
     g = runner.run("simplify", Level::global, std::move(g), simplify);
     return runner.run("propagate", Level::sharded, std::move(g), propagate);
 }
@@ -97,23 +102,31 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g.mesh = mesh_of(config.parallel);
-    g = runner.run("simplify-eval", Level::global, std::move(g), [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
+    g = runner.run("simplify-eval", Level::global, std::move(g),
+                   [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
     return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
 }
 
 /// One rank's part of a sharded graph.
-Graph local_graph(const Graph& sharded, const Compiled& compiled, const ParallelConfig& parallel, PassRunner& runner)
+Graph local_graph(const Graph& sharded, const Compiled& compiled, const ParallelConfig& parallel,
+                  PassRunner& runner)
 {
     const std::string suffix = sharded.name == "train" ? "" : "-" + sharded.name;
     const int pipeline = sharded.mesh.find("pipeline");
     Graph g = sharded;
     if (pipeline >= 0 && sharded.mesh.size("pipeline") > 1) {
-        const StageConfig stage{compiled.stage_of_block, static_cast<int>(compiled.at[static_cast<std::size_t>(pipeline)]), "pipeline"};
-        g = runner.run("stage" + suffix, Level::sharded, std::move(g), [&](Graph graph) { return cut_stage(graph, stage); });
+        const StageConfig stage{compiled.stage_of_block,
+                                static_cast<int>(compiled.at[static_cast<std::size_t>(pipeline)]),
+                                "pipeline"};
+        g = runner.run("stage" + suffix, Level::sharded, std::move(g),
+                       [&](Graph graph) { return cut_stage(graph, stage); });
     }
-    g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) { return partition(graph, {compiled.at, "pipeline"}); });
+    g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) {
+        return partition(graph, {compiled.at, "pipeline"});
+    });
     g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
-    g = runner.run("bucket" + suffix, Level::local, std::move(g), [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
+    g = runner.run("bucket" + suffix, Level::local, std::move(g),
+                   [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
     return runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
 }
 
@@ -161,18 +174,21 @@ Sharded shard_training(const RunConfig& config, PassRunner& runner)
     return all;
 }
 
-Compiled compile_rank(const Sharded& all, const RunConfig& config, const CompileConfig& options, PassRunner& runner, i64 rank)
+Compiled compile_rank(const Sharded& all, const RunConfig& config, const CompileConfig& options,
+                      PassRunner& runner, i64 rank)
 {
     Compiled compiled;
     compiled.stage_of_block = all.stage_of_block;
     compiled.stages_of = all.stages_of;
     compiled.at = all.train.mesh.coordinates(rank);
     compiled.flops = all.flops;
-    compiled.programs.push_back({local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
+    compiled.programs.push_back(
+        {local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
     compiled.programs.push_back({local_graph(all.eval, compiled, config.parallel, runner), 1, {}, all.eval});
     lay_out(compiled, config, options.machine);
     if (saves_from_snapshot(config, options.machine))
-        for (const SavedValue& saved : saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of))
+        for (const SavedValue& saved :
+             saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of))
             compiled.memory.snapshot += saved.written();
     compiled.passes = runner.records();
     return compiled;
@@ -188,10 +204,15 @@ public:
             return;
         largest_ = compiled.memory;
         rank_ = rank;
-        stage_ = compiled.at[static_cast<std::size_t>(compiled.programs[train_program].graph.mesh.find("pipeline"))];
+        stage_ =
+            compiled
+                .at[static_cast<std::size_t>(compiled.programs[train_program].graph.mesh.find("pipeline"))];
         stages_ = compiled.programs[train_program].graph.mesh.size("pipeline");
     }
-    void require() const { require_within(largest_, limit_, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : "")); }
+    void require() const
+    {
+        require_within(largest_, limit_, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : ""));
+    }
 
 private:
     Bytes limit_;
@@ -213,7 +234,10 @@ DType compute_type(Precision precision)
 
 DType master_type(Precision precision) { return precision == Precision::f64 ? DType::f64 : DType::f32; }
 
-Mesh mesh_of(const ParallelConfig& p) { return {{{"data", p.data}, {"pipeline", p.pipeline}, {"tensor", p.tensor}}}; }
+Mesh mesh_of(const ParallelConfig& p)
+{
+    return {{{"data", p.data}, {"pipeline", p.pipeline}, {"tensor", p.tensor}}};
+}
 
 Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 {
@@ -226,7 +250,8 @@ Compiled compile_training(const RunConfig& config, const CompileConfig& options)
     return compiled;
 }
 
-void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64)>& wanted,
+void compile_ranks(const RunConfig& config, const CompileConfig& options,
+                   const std::function<bool(const Mesh&, i64)>& wanted,
                    const std::function<void(i64, Compiled&)>& visit)
 {
     PassRunner runner(options.runner);
@@ -265,7 +290,8 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     return compiled;
 }
 
-Compiled compile_generation(const RunConfig& config, const GenerationShape& shape, const CompileConfig& options)
+Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
+                            const CompileConfig& options)
 {
     RunConfig alone = config;
     alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;

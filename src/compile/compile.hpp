@@ -1,6 +1,6 @@
 #pragma once
-// Config -> Graph -> Schedule, in one function that reads top to bottom. `plan`, `explain` and `train` all call it,
-// so what they print and what runs is the same.
+// Config -> Graph -> Schedule, in one function that reads top to bottom. `plan`, `explain` and `train` all
+// call it, so what they print and what runs is the same.
 #include "config/run_config.hpp"
 #include "passes/runner.hpp"
 #include "plan/machine.hpp"
@@ -44,16 +44,18 @@ enum : std::size_t { prefill_program = 0, decode_program = 1 };
 /// Programs `train` and `eval`. \pre resolved and validated
 /// Throws UserError where the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
-/// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once. Throws UserError
-/// that names the largest of them where it exceeds parallel.memory_limit.
-void compile_ranks(const RunConfig& config, const CompileConfig& options, const std::function<bool(const Mesh&, i64 rank)>& wanted,
+/// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once.
+/// Throws UserError that names the largest of them where it exceeds parallel.memory_limit.
+void compile_ranks(const RunConfig& config, const CompileConfig& options,
+                   const std::function<bool(const Mesh&, i64 rank)>& wanted,
                    const std::function<void(i64 rank, Compiled&)>& visit);
 
 /// Compiled::stage_of_block without compiling. \pre resolved and validated
 /// Throws UserError where there are more stages than blocks.
 std::vector<int> stages_of_blocks(const RunConfig& config);
 
-/// Whether a save copies what it writes to memory of the host first: from a device, or to write while training goes on.
+/// Whether a save copies what it writes to memory of the host first: from a device, or to write while
+/// training goes on.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
 
 /// The grid that a config asks for: data x pipeline x tensor, the last one fastest.
@@ -69,7 +71,8 @@ struct GenerationShape {
 };
 
 /// Programs `prefill` and `decode`.
-Compiled compile_generation(const RunConfig& config, const GenerationShape& shape, const CompileConfig& options);
+Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
+                            const CompileConfig& options);
 
 DType compute_type(Precision precision);
 DType master_type(Precision precision);

@@ -7,14 +7,16 @@ namespace trivium {
 std::string describe_model(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
-    return str(format_si(static_cast<double>(parameter_count(m))), " parameters: ", name_of(m.family), ", ", m.layers, " layers, dim ", m.dim, ", ", m.heads,
-               " heads (", m.kv_heads, " key-value), vocab ", m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
+    return str(format_si(static_cast<double>(parameter_count(m))), " parameters: ", name_of(m.family), ", ",
+               m.layers, " layers, dim ", m.dim, ", ", m.heads, " heads (", m.kv_heads, " key-value), vocab ",
+               m.vocab, ", seq ", m.seq, ", ", name_of(config.train.precision));
 }
 
 std::string describe_grid(const ParallelConfig& p)
 {
-    return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "",
-               p.data > 1 ? str(", zero ", p.zero) : "", p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
+    return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor,
+               p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "", p.data > 1 ? str(", zero ", p.zero) : "",
+               p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
 
 std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage)

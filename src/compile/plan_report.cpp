@@ -3,10 +3,10 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/host_memory.hpp"
-#include "plan/cost.hpp"
 #include "compile/choose_grid.hpp"
-#include "compile/threads.hpp"
 #include "compile/describe.hpp"
+#include "compile/threads.hpp"
+#include "plan/cost.hpp"
 
 #include <algorithm>
 
@@ -14,7 +14,8 @@ namespace trivium {
 
 namespace {
 
-/// Ranks to compile: all of a small run, else the first of each stage along data and tensor, which have the largest parts.
+/// Ranks to compile: all of a small run, else the first of each stage along data and tensor, which have the
+/// largest parts.
 bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
 {
     const i64 ranks = mesh.ranks();
@@ -22,12 +23,16 @@ bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
     return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || (at[0] == 0 && at[2] == 0);
 }
 
-i64 ranks_of_a_node(const Machine& machine, i64 ranks) { return machine.ranks_per_node > 0 ? std::min(machine.ranks_per_node, ranks) : ranks; }
+i64 ranks_of_a_node(const Machine& machine, i64 ranks)
+{
+    return machine.ranks_per_node > 0 ? std::min(machine.ranks_per_node, ranks) : ranks;
+}
 
 /// Bytes of a device, or of a node; 0 where nobody says.
 Bytes memory_of(const Machine& machine)
 {
-    return machine.memory > 0 || machine.is_device ? machine.memory : std::max<Bytes>(0, available_host_memory());
+    return machine.memory > 0 || machine.is_device ? machine.memory
+                                                   : std::max<Bytes>(0, available_host_memory());
 }
 
 /// What a rank has of it, on a grid of so many.
@@ -50,12 +55,15 @@ MemoryVerdict verdict_on(const PlanReport& r)
         const Mesh mesh = mesh_of(r.config.parallel);
         std::vector<Bytes> of_stage(r.stages.size(), 0);
         for (const RankPlan& rank : r.ranks)
-            of_stage[static_cast<std::size_t>(rank.at[1])] = std::max(of_stage[static_cast<std::size_t>(rank.at[1])], wanted(rank));
+            of_stage[static_cast<std::size_t>(rank.at[1])] =
+                std::max(of_stage[static_cast<std::size_t>(rank.at[1])], wanted(rank));
         Bytes sum = 0;
         for (i64 rank = 0, planned = 0; rank < ranks; ++rank) {
             sum = rank % each == 0 ? 0 : sum;
-            const bool own = planned < static_cast<i64>(r.ranks.size()) && r.ranks[static_cast<std::size_t>(planned)].rank == rank;
-            sum += own ? wanted(r.ranks[static_cast<std::size_t>(planned++)]) : of_stage[static_cast<std::size_t>(mesh.coordinates(rank)[1])];
+            const bool own = planned < static_cast<i64>(r.ranks.size()) &&
+                             r.ranks[static_cast<std::size_t>(planned)].rank == rank;
+            sum += own ? wanted(r.ranks[static_cast<std::size_t>(planned++)])
+                       : of_stage[static_cast<std::size_t>(mesh.coordinates(rank)[1])];
             v.needed = std::max(v.needed, sum);
         }
         v.sharers = each;
@@ -102,37 +110,50 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
             return change.words + " fits";
     }
     const auto choose = [&](const RunConfig& config, i64 count, const std::string& words) {
-        const std::optional<RunConfig> chosen = grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
-        return chosen ? str(counted(rank_count(chosen->parallel), "rank"), words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen->parallel)) : std::string();
+        const std::optional<RunConfig> chosen =
+            grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
+        return chosen ? str(counted(rank_count(chosen->parallel), "rank"),
+                            words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen->parallel))
+                      : std::string();
     };
     RunConfig smaller = given, least = given;
     smaller.train.micro_batch = least.train.micro_batch = 1;
     least.parallel.zero = 1;
-    const Change variants[] = {{"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=1 train.micro_batch=1", least}};
+    const Change variants[] = {
+        {"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=1 train.micro_batch=1", least}};
     constexpr i64 most_times = 64;
     const i64 now = std::max(ranks, r.rank_total());
-    const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks have no more memory
+    const bool shared_by_all =
+        !machine.is_device && machine.ranks_per_node == 0; // more ranks have no more memory
     for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
         for (const Change& variant : variants)
             if (const std::string fits = choose(variant.config, times * now, variant.words); !fits.empty())
                 return fits;
-    const std::string more = shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
-    return str("lower model.seq, or take a machine with more memory", tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " would do)"));
+    const std::string more =
+        shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
+    return str("lower model.seq, or take a machine with more memory",
+               tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " would do)"));
 }
 
 } // namespace
 
 const RankPlan& PlanReport::largest() const
 {
-    return *std::max_element(ranks.begin(), ranks.end(), [](const RankPlan& a, const RankPlan& b) { return a.memory.arena < b.memory.arena; });
+    return *std::max_element(ranks.begin(), ranks.end(), [](const RankPlan& a, const RankPlan& b) {
+        return a.memory.arena < b.memory.arena;
+    });
 }
 
 double PlanReport::mfu() const
 {
-    return flops / (step * machine.peak(compute_type(config.train.precision), threads) * static_cast<double>(rank_total()));
+    return flops / (step * machine.peak(compute_type(config.train.precision), threads) *
+                    static_cast<double>(rank_total()));
 }
 
-Bytes PlanReport::checkpoint() const { return 3 * size_of(master_type(config.train.precision)) * parameter_count(config.model); }
+Bytes PlanReport::checkpoint() const
+{
+    return 3 * size_of(master_type(config.train.precision)) * parameter_count(config.model);
+}
 
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
 {
@@ -140,7 +161,9 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     report.machine = machine;
     report.asked = ranks;
     report.config = ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), machine) : config;
-    report.threads = thread_count(report.config.parallel, thread_limit, static_cast<int>(ranks_of_a_node(machine, report.rank_total()))); // as if on this machine
+    report.threads = thread_count(
+        report.config.parallel, thread_limit,
+        static_cast<int>(ranks_of_a_node(machine, report.rank_total()))); // as if on this machine
     CompileConfig options;
     options.machine = machine;
     std::vector<Program> stages;
@@ -156,7 +179,9 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
             stages.push_back(std::move(compiled.programs[train_program]));
         }
     };
-    compile_ranks(report.config, options, [&](const Mesh& mesh, i64 rank) { return is_planned(report.config, mesh, rank); }, keep);
+    compile_ranks(
+        report.config, options,
+        [&](const Mesh& mesh, i64 rank) { return is_planned(report.config, mesh, rank); }, keep);
     std::vector<StageProgram> programs;
     for (const Program& stage : stages)
         programs.push_back({&stage.graph, &stage.schedule});

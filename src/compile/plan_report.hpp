@@ -19,7 +19,7 @@ struct RankPlan {
 struct MemoryVerdict {
     bool known = false; ///< what they have
     bool fits = false;
-    i64 sharers = 1;    ///< ranks that share `available`: 1 on devices, those of the fullest node on CPUs
+    i64 sharers = 1; ///< ranks that share `available`: 1 on devices, those of the fullest node on CPUs
     Bytes available = 0, needed = 0;
     std::string remedy; ///< where it does not fit: settings that were tried and do
 };
@@ -27,7 +27,7 @@ struct MemoryVerdict {
 struct PlanReport {
     RunConfig config;
     Machine machine;
-    std::vector<RankPlan> ranks; ///< all, or of a large grid the first of each stage
+    std::vector<RankPlan> ranks;     ///< all, or of a large grid the first of each stage
     std::vector<std::string> stages; ///< the blocks of each
     Flops flops = 0;
     Seconds step = 0, stage_busy = 0; ///< of a step, and what the busiest stage computes in it
@@ -47,8 +47,8 @@ struct PlanReport {
     Bytes checkpoint() const;
 };
 
-/// Plans `config` on `machine`; with `ranks` above zero, on the grid that choose_grid takes for so many ranks with the
-/// machine's memory. `thread_limit`: as thread_count() takes it. Throws UserError.
+/// Plans `config` on `machine`; with `ranks` above zero, on the grid that choose_grid takes for so many ranks
+/// with the machine's memory. `thread_limit`: as thread_count() takes it. Throws UserError.
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit);
 
 } // namespace trivium

@@ -29,13 +29,15 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
         const MeshAxis& axis = graph.mesh.axes[a];
-        const bool cuts = std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
-            return std::find(dim.axes.begin(), dim.axes.end(), axis.name) != dim.axes.end();
-        });
+        const bool cuts =
+            std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
+                return std::find(dim.axes.begin(), dim.axes.end(), axis.name) != dim.axes.end();
+            });
         if (cuts)
             continue;
         std::vector<i64> places; // on this axis, of those that hold it
-        if (const auto stages = stages_of.find(value.name); axis.name == "pipeline" && axis.size > 1 && stages != stages_of.end())
+        if (const auto stages = stages_of.find(value.name);
+            axis.name == "pipeline" && axis.size > 1 && stages != stages_of.end())
             places.assign(stages->second.begin(), stages->second.end());
         else
             for (i64 i = 0; i < axis.size; ++i)
@@ -64,14 +66,18 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
         for (const ValueId id : program.graph.with_role(role)) {
             const Value& value = program.graph[id];
             members.push_back({holders_of(program.graph, value, at, stages_of), all.size()});
-            SavedValue& saved = all.emplace_back(SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0});
+            SavedValue& saved = all.emplace_back(
+                SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0});
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
             saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
         }
     // By name, as the holders of a group may stand in other stages, whose graphs have another order.
-    std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) { return std::tie(a.holders.group, all[a.saved].name) < std::tie(b.holders.group, all[b.saved].name); });
+    std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+        return std::tie(a.holders.group, all[a.saved].name) < std::tie(b.holders.group, all[b.saved].name);
+    });
     for (auto first = members.begin(); first != members.end();) {
-        const auto last = std::find_if(first, members.end(), [&](const Member& m) { return m.holders.group != first->holders.group; });
+        const auto last = std::find_if(
+            first, members.end(), [&](const Member& m) { return m.holders.group != first->holders.group; });
         Bytes sum = 0, begin = 0;
         for (auto m = first; m != last; ++m)
             sum += all[m->saved].written();
@@ -82,7 +88,10 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
             /// The row at which the part of holder `index` begins.
             const auto row_at = [&](i64 index) {
                 const Bytes cut = sum / h.count * index - begin;
-                return index == h.count ? rows : cut <= 0 ? 0 : std::min(rows, (cut + saved.row_bytes / 2) / std::max<Bytes>(1, saved.row_bytes));
+                return index == h.count ? rows
+                       : cut <= 0       ? 0
+                                        : std::min(rows, (cut + saved.row_bytes / 2) /
+                                                             std::max<Bytes>(1, saved.row_bytes));
             };
             const i64 from = row_at(h.index), to = row_at(h.index + 1);
             begin += saved.written();

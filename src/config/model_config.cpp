@@ -43,7 +43,8 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
     std::size_t best_distance = std::max<std::size_t>(3, word.size() / 2 + 1);
     for (const std::string& candidate : known) {
         const std::size_t distance = edit_distance(word, candidate);
-        if (distance < best_distance && distance < std::max(word.size(), candidate.size())) { // some letter is shared
+        if (distance < best_distance &&
+            distance < std::max(word.size(), candidate.size())) { // some letter is shared
             best_distance = distance;
             best = candidate;
         }
@@ -64,7 +65,8 @@ void resolve(ModelConfig& config)
     if (config.kv_heads == 0)
         config.kv_heads = config.heads;
     if (config.ffn_dim == 0 && config.dim > 0 && config.dim <= max_dim) // else validate refuses dim
-        config.ffn_dim = config.family == Family::gpt2 ? 4 * config.dim : round_up(ceil_div(8 * config.dim, 3), 64);
+        config.ffn_dim =
+            config.family == Family::gpt2 ? 4 * config.dim : round_up(ceil_div(8 * config.dim, 3), 64);
 }
 
 void validate(const ModelConfig& c)
@@ -81,23 +83,32 @@ void validate(const ModelConfig& c)
     positive("vocab", c.vocab, max_vocab);
     positive("seq", c.seq, max_extent);
     require_model(c.dim % c.heads == 0, "heads", str(c.heads, " heads do not divide dim = ", c.dim),
-            "choose heads that divide model.dim");
-    require_model(c.heads % c.kv_heads == 0, "kv_heads", str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
-            "choose kv_heads that divide model.heads");
-    require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps", str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
+                  "choose heads that divide model.dim");
+    require_model(c.heads % c.kv_heads == 0, "kv_heads",
+                  str(c.kv_heads, " key-value heads do not divide heads = ", c.heads),
+                  "choose kv_heads that divide model.heads");
+    require_model(c.norm_eps > 0 && std::isfinite(c.norm_eps), "norm_eps",
+                  str("must be positive and finite, is ", c.norm_eps), "1e-5 is usual");
     if (c.family == Family::llama) {
         require_model(c.head_dim() % 2 == 0, "heads",
-                str("rotary embeddings need an even head size, dim / heads is ", c.head_dim()),
-                "choose model.heads so that dim / heads is even");
-        require_model(c.rope_theta > 1 && std::isfinite(c.rope_theta), "rope_theta", str("must be finite and above 1, is ", c.rope_theta), "10000 or 500000 are usual");
+                      str("rotary embeddings need an even head size, dim / heads is ", c.head_dim()),
+                      "choose model.heads so that dim / heads is even");
+        require_model(c.rope_theta > 1 && std::isfinite(c.rope_theta), "rope_theta",
+                      str("must be finite and above 1, is ", c.rope_theta), "10000 or 500000 are usual");
         const RopeScaling& s = c.rope_scaling;
-        require_model(s.factor >= 1 && std::isfinite(s.factor), "rope_scaling", str("factor must be finite and at least 1, is ", s.factor), "Llama 3.1 uses 8");
-        require_model(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0 && std::isfinite(s.high_freq_factor), "rope_scaling",
-                "high_freq_factor must be above low_freq_factor, and both positive", "Llama 3.1 uses 1 and 4");
-        require_model(s.original_seq > 0 && s.original_seq <= max_vocab, "rope_scaling", str("original_seq must be from 1 to ", max_vocab, ", is ", s.original_seq), "Llama 3.1 uses 8192");
+        require_model(s.factor >= 1 && std::isfinite(s.factor), "rope_scaling",
+                      str("factor must be finite and at least 1, is ", s.factor), "Llama 3.1 uses 8");
+        require_model(s.high_freq_factor > s.low_freq_factor && s.low_freq_factor > 0 &&
+                          std::isfinite(s.high_freq_factor),
+                      "rope_scaling", "high_freq_factor must be above low_freq_factor, and both positive",
+                      "Llama 3.1 uses 1 and 4");
+        require_model(s.original_seq > 0 && s.original_seq <= max_vocab, "rope_scaling",
+                      str("original_seq must be from 1 to ", max_vocab, ", is ", s.original_seq),
+                      "Llama 3.1 uses 8192");
     } else {
-        require_model(c.rope_scaling == RopeScaling{}, "rope_scaling", "gpt2 has learned positions, no rotary ones",
-                "remove the key or set model.family = \"llama\"");
+        require_model(c.rope_scaling == RopeScaling{}, "rope_scaling",
+                      "gpt2 has learned positions, no rotary ones",
+                      "remove the key or set model.family = \"llama\"");
     }
 }
 
@@ -109,7 +120,8 @@ i64 parameter_count(const ModelConfig& c)
     if (c.family == Family::llama)
         return c.layers * (attention + 3 * c.dim * c.ffn_dim + 2 * c.dim) + c.dim + tables;
     const i64 biases = c.dim + 2 * kv_dim + c.dim + c.ffn_dim + c.dim;
-    return c.layers * (attention + 2 * c.dim * c.ffn_dim + biases + 4 * c.dim) + 2 * c.dim + c.seq * c.dim + tables;
+    return c.layers * (attention + 2 * c.dim * c.ffn_dim + biases + 4 * c.dim) + 2 * c.dim + c.seq * c.dim +
+           tables;
 }
 
 } // namespace trivium

@@ -40,7 +40,8 @@ struct ModelConfig {
     static void keys(Self& self, Visit&& visit)
     {
         visit("preset", self.preset, "a named shape to start from; every other key overrides it");
-        visit("family", self.family, "llama (RMSNorm, RoPE, SwiGLU) or gpt2 (LayerNorm, learned positions, GELU)");
+        visit("family", self.family,
+              "llama (RMSNorm, RoPE, SwiGLU) or gpt2 (LayerNorm, learned positions, GELU)");
         visit("layers", self.layers, "number of transformer blocks");
         visit("dim", self.dim, "width of the residual stream");
         visit("heads", self.heads, "query heads; dim must be a multiple");

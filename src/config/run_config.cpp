@@ -45,7 +45,8 @@ void validate_train(const TrainConfig& c)
     unit_interval("train.beta2", c.beta2);
     const auto finite_from = [](const char* key, double value, double least, bool inclusive) {
         require(std::isfinite(value) && (inclusive ? value >= least : value > least), key,
-                str("must be a finite number ", inclusive ? "from " : "above ", least, inclusive ? " on" : "", ", is ", value),
+                str("must be a finite number ", inclusive ? "from " : "above ", least, inclusive ? " on" : "",
+                    ", is ", value),
                 "check the value");
     };
     finite_from("train.lr", c.lr, 0, true);
@@ -54,7 +55,8 @@ void validate_train(const TrainConfig& c)
     finite_from("train.eps", c.eps, 0, false);
     finite_from("train.grad_clip", c.grad_clip, 0, true);
     finite_from("train.spike_z", c.spike_z, 0, true);
-    require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "needs precision = \"bf16\"", "set train.precision to \"bf16\", or fp8 to false");
+    require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "needs precision = \"bf16\"",
+            "set train.precision to \"bf16\", or fp8 to false");
     require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
             "give a min_lr of at most lr");
 }
@@ -65,38 +67,50 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     at_least(1, "parallel.tensor", c.tensor);
     at_least(1, "parallel.pipeline", c.pipeline);
     constexpr i64 most_ranks = i64{1} << 20; // as many as a mesh may have (ir/limits.hpp)
-    const double ranks = static_cast<double>(c.data) * static_cast<double>(c.tensor) * static_cast<double>(c.pipeline);
-    require(ranks <= static_cast<double>(most_ranks), "parallel", str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " makes more than ", most_ranks, " ranks"),
+    const double ranks =
+        static_cast<double>(c.data) * static_cast<double>(c.tensor) * static_cast<double>(c.pipeline);
+    require(ranks <= static_cast<double>(most_ranks), "parallel",
+            str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " makes more than ",
+                most_ranks, " ranks"),
             "use smaller degrees");
     at_least(1, "parallel.chunks", c.chunks);
     at_least(0, "parallel.threads", c.threads, 4096);
     at_least(0, "parallel.memory_limit", c.memory_limit, i64{1} << 60);
-    require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero), "1 is usual");
+    require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero),
+            "1 is usual");
     i64 bytes = 0;
     const char* end = c.bucket.data() + c.bucket.size();
     const auto parsed = std::from_chars(c.bucket.data(), end, bytes);
     require(c.bucket == "auto" || c.bucket == "block" || c.bucket == "none" ||
                 (parsed.ec == std::errc{} && parsed.ptr == end && bytes > 0),
-            "parallel.bucket", str("does not know '", c.bucket, "'"), "give \"auto\", \"block\", \"none\" or a number of bytes");
-    require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy", str("does not know '", c.strategy, "'"),
+            "parallel.bucket", str("does not know '", c.bucket, "'"),
+            "give \"auto\", \"block\", \"none\" or a number of bytes");
+    require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
+            str("does not know '", c.strategy, "'"),
             "give \"auto\", or remove the key and give data, tensor and pipeline");
     require(train.global_batch % c.data == 0, "train.global_batch",
             str(train.global_batch, " sequences do not divide over ", c.data, " data ranks"),
             "make global_batch a multiple of parallel.data");
 }
 
-/// Sums of bytes over the graph of all ranks fit into 64 bits (ir/limits.hpp: 2^58 bytes). Generous bounds, as real numbers.
+/// Sums of bytes over the graph of all ranks fit into 64 bits (ir/limits.hpp: 2^58 bytes). Generous bounds,
+/// as real numbers.
 void validate_size(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
     constexpr double most = 0x1p58;
     const double parameters = static_cast<double>(parameter_count(m));
-    require(64 * parameters <= most, "model", str("has ", format_si(parameters), " parameters, more than 2^52"), "lower layers, dim, ffn_dim or vocab");
+    require(64 * parameters <= most, "model",
+            str("has ", format_si(parameters), " parameters, more than 2^52"),
+            "lower layers, dim, ffn_dim or vocab");
     const i64 sequences = micro_batch(config) * config.parallel.data;
     const double tokens = static_cast<double>(sequences) * static_cast<double>(m.seq);
-    const double wide = static_cast<double>(std::max(m.dim, m.ffn_dim)), layers = static_cast<double>(m.layers + 2);
-    require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most, "train.micro_batch",
-            str("makes microbatches of ", sequences, " sequences of ", m.seq, " tokens over all ranks, whose activations are too large to plan"),
+    const double wide = static_cast<double>(std::max(m.dim, m.ffn_dim)),
+                 layers = static_cast<double>(m.layers + 2);
+    require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most,
+            "train.micro_batch",
+            str("makes microbatches of ", sequences, " sequences of ", m.seq,
+                " tokens over all ranks, whose activations are too large to plan"),
             "lower train.micro_batch, train.global_batch or model.seq");
 }
 
@@ -130,7 +144,8 @@ std::vector<std::string> resolve_and_validate(RunConfig& config)
     at_least(1, "log.every", config.log.every);
     at_least(0, "job.restarts", config.job.restarts);
     const double watchdog = config.job.watchdog;
-    require(watchdog == 0 || (watchdog >= 2 && watchdog <= 1e6), "job.watchdog", str("must be 0 or at least 2 seconds, is ", watchdog), "30 is usual, 0 turns it off");
+    require(watchdog == 0 || (watchdog >= 2 && watchdog <= 1e6), "job.watchdog",
+            str("must be 0 or at least 2 seconds, is ", watchdog), "30 is usual, 0 turns it off");
     return warnings_of(config);
 }
 

@@ -14,7 +14,8 @@ inline constexpr std::array<std::string_view, 2> names_of_enum<ScheduleKind>{"gp
 
 enum class Recompute { none, selective, full, automatic };
 template <>
-inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full", "auto"};
+inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full",
+                                                                          "auto"};
 
 enum class ReduceType { f32, bf16 };
 template <>
@@ -30,7 +31,9 @@ struct DataConfig {
     {
         visit("train", self.train, "token store to train on (made by `trivium data tokenize`)");
         visit("valid", self.valid, "token store for the validation loss; empty = none");
-        visit("tokenizer", self.tokenizer, "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as GPT-2 and Llama 3 have); empty = that of the token store");
+        visit("tokenizer", self.tokenizer,
+              "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as GPT-2 and "
+              "Llama 3 have); empty = that of the token store");
     }
 };
 
@@ -75,15 +78,22 @@ struct TrainConfig {
         visit("seed", self.seed, "seed of the initial weights and of the order of samples");
         visit("precision", self.precision,
               "f32, or bf16 compute with f32 master weights and reductions; f64 is for exact tests");
-        visit("fp8", self.fp8, "the blocks' products round their operands to 8 bits (e4m3, gradients e5m2), each tensor under its own scale; "
-                               "with precision = \"bf16\"");
+        visit("fp8", self.fp8,
+              "the blocks' products round their operands to 8 bits (e4m3, gradients e5m2), each tensor under "
+              "its own scale; "
+              "with precision = \"bf16\"");
         visit("eval_every", self.eval_every, "steps between validation losses; 0 = only at the end");
-        visit("eval_batches", self.eval_batches, "validation batches of global_batch sequences; 0 = the whole store");
+        visit("eval_batches", self.eval_batches,
+              "validation batches of global_batch sequences; 0 = the whole store");
         visit("init_from", self.init_from, "checkpoint whose weights start this run, with a fresh optimizer");
-        visit("stop_after", self.stop_after, "stop this launch after so many steps, with a checkpoint; 0 = run to the end");
-        visit("spike_z", self.spike_z, "skip a step whose loss lies more than so many standard deviations above the mean of recent losses; 0 = off");
+        visit("stop_after", self.stop_after,
+              "stop this launch after so many steps, with a checkpoint; 0 = run to the end");
+        visit("spike_z", self.spike_z,
+              "skip a step whose loss lies more than so many standard deviations above the mean of recent "
+              "losses; 0 = off");
         visit("spike_window", self.spike_window, "recent losses that spike_z looks at");
-        visit("max_skipped", self.max_skipped, "steps in a row that may be skipped; then the run fails; 0 = no limit");
+        visit("max_skipped", self.max_skipped,
+              "steps in a row that may be skipped; then the run fails; 0 = no limit");
     }
 };
 
@@ -118,12 +128,16 @@ struct ParallelConfig {
         visit("recompute", self.recompute, "activations computed again in the backward pass");
         visit("overlap", self.overlap, "overlap communication with computation");
         visit("graphs", self.graphs, "on GPUs: capture a step's work once as a CUDA graph, then replay it");
-        visit("bucket", self.bucket, "\"auto\", \"block\", \"none\" or bytes: how gradients are grouped for reduction");
-        visit("memory_limit", self.memory_limit, "bytes per rank that the plan must not exceed; 0 = no limit");
+        visit("bucket", self.bucket,
+              "\"auto\", \"block\", \"none\" or bytes: how gradients are grouped for reduction");
+        visit("memory_limit", self.memory_limit,
+              "bytes per rank that the plan must not exceed; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = the cores the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
         visit("reduce", self.reduce, "type in which gradients travel");
-        visit("strategy", self.strategy, "\"auto\": where the degrees do not make up the ranks that were started, the nearest grid that does; global batch and order of samples stay");
+        visit("strategy", self.strategy,
+              "\"auto\": where the degrees do not make up the ranks that were started, the nearest grid that "
+              "does; global batch and order of samples stay");
     }
 };
 
@@ -141,7 +155,8 @@ struct CheckpointConfig {
         visit("every", self.every, "steps between checkpoints; 0 = only at the end");
         visit("keep", self.keep, "checkpoints kept, newest first, at least 2 (1 keeps 2); 0 = all");
         visit("async", self.async, "write while training goes on, from a snapshot whose memory is planned");
-        visit("resume", self.resume, "\"auto\" (the newest good one, if any), \"never\", or a checkpoint's path");
+        visit("resume", self.resume,
+              "\"auto\" (the newest good one, if any), \"never\", or a checkpoint's path");
     }
 };
 
@@ -166,8 +181,12 @@ struct JobConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("restarts", self.restarts, "launches of one job in a row that may begin at the same step; then it stops for good; 0 = no limit");
-        visit("watchdog", self.watchdog, "seconds without a sign of life or of progress after which a hung run is described and ended; 0 = off");
+        visit("restarts", self.restarts,
+              "launches of one job in a row that may begin at the same step; then it stops for good; 0 = no "
+              "limit");
+        visit("watchdog", self.watchdog,
+              "seconds without a sign of life or of progress after which a hung run is described and ended; "
+              "0 = off");
     }
 };
 
@@ -203,8 +222,9 @@ i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step and data rank. \pre validated
 i64 microbatch_count(const RunConfig& config);
 
-/// Fills in the zeros that stand for a rule and throws UserError on the first value that makes no run. Returns what the run
-/// would do otherwise than its config says, a warning a line ("train.warmup: is longer than the run …").
+/// Fills in the zeros that stand for a rule and throws UserError on the first value that makes no run.
+/// Returns what the run would do otherwise than its config says, a warning a line ("train.warmup: is longer
+/// than the run …").
 std::vector<std::string> resolve_and_validate(RunConfig& config);
 
 /// Values that keys have and this version does not: compiling refuses them, and the reference page says so.

@@ -7,38 +7,58 @@ namespace trivium {
 std::vector<std::string> warnings_of(const RunConfig& config)
 {
     std::vector<std::string> warnings;
-    const auto warn = [&](bool holds, const char* key, const std::string& problem, const std::string& remedy) {
+    const auto warn = [&](bool holds, const char* key, const std::string& problem,
+                          const std::string& remedy) {
         if (holds)
             warnings.push_back(str(key, ": ", problem, "; ", remedy));
     };
     const TrainConfig &t = config.train, usual;
-    warn(t.warmup > t.steps, "train.warmup", str("the warm-up of ", t.warmup, " steps is longer than the run of ", t.steps, ", which never reaches lr = ", t.lr),
+    warn(t.warmup > t.steps, "train.warmup",
+         str("the warm-up of ", t.warmup, " steps is longer than the run of ", t.steps,
+             ", which never reaches lr = ", t.lr),
          "lower warmup, or raise train.steps");
-    warn(t.warmup >= t.steps && t.min_lr > 0, "train.min_lr", str("is ignored: no step comes after the warm-up of ", t.warmup), "lower train.warmup, or raise train.steps");
+    warn(t.warmup >= t.steps && t.min_lr > 0, "train.min_lr",
+         str("is ignored: no step comes after the warm-up of ", t.warmup),
+         "lower train.warmup, or raise train.steps");
     warn(t.lr == 0, "train.lr", "is 0: no step changes a weight", "3e-4 is usual");
-    warn(t.eval_every > 0 && config.data.valid.empty(), "train.eval_every", str("is ", t.eval_every, ", but data.valid is empty: there will be no validation loss"),
+    warn(t.eval_every > 0 && config.data.valid.empty(), "train.eval_every",
+         str("is ", t.eval_every, ", but data.valid is empty: there will be no validation loss"),
          "set data.valid to a token store, or eval_every to 0");
-    warn(t.eval_batches > 0 && config.data.valid.empty(), "train.eval_batches", str("is ", t.eval_batches, ", but data.valid is empty: there will be no validation loss"),
+    warn(t.eval_batches > 0 && config.data.valid.empty(), "train.eval_batches",
+         str("is ", t.eval_batches, ", but data.valid is empty: there will be no validation loss"),
          "set data.valid to a token store, or eval_batches to 0");
-    warn(t.stop_after > t.steps, "train.stop_after", str("is ", t.stop_after, ", more than the run's ", t.steps, " steps: it stops nothing"), "lower stop_after, or set it to 0");
-    warn(t.spike_z == 0 && t.spike_window != usual.spike_window, "train.spike_window", "is ignored, as train.spike_z is 0: no step is skipped for its loss", "set train.spike_z, 6 say");
+    warn(t.stop_after > t.steps, "train.stop_after",
+         str("is ", t.stop_after, ", more than the run's ", t.steps, " steps: it stops nothing"),
+         "lower stop_after, or set it to 0");
+    warn(t.spike_z == 0 && t.spike_window != usual.spike_window, "train.spike_window",
+         "is ignored, as train.spike_z is 0: no step is skipped for its loss", "set train.spike_z, 6 say");
     const std::string& resume = config.checkpoint.resume;
-    warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from", str("is ignored, as the run resumes from checkpoint.resume = \"", resume, "\""),
+    warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
+         str("is ignored, as the run resumes from checkpoint.resume = \"", resume, "\""),
          "remove one of the two");
-    warn(config.checkpoint.keep == 1, "checkpoint.keep", "is 1: 2 are kept, so that there is one to fall back to", "set it to 2");
-    warn(config.log.every > t.steps, "log.every", str("is ", config.log.every, ", more than the run's ", t.steps, " steps: the terminal shows the last one alone"), "lower log.every");
+    warn(config.checkpoint.keep == 1, "checkpoint.keep",
+         "is 1: 2 are kept, so that there is one to fall back to", "set it to 2");
+    warn(config.log.every > t.steps, "log.every",
+         str("is ", config.log.every, ", more than the run's ", t.steps,
+             " steps: the terminal shows the last one alone"),
+         "lower log.every");
     const ModelConfig& m = config.model;
-    warn(m.family == Family::gpt2 && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta", "is ignored: gpt2 has learned positions, no rotary ones", "remove the key");
+    warn(m.family == Family::gpt2 && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta",
+         "is ignored: gpt2 has learned positions, no rotary ones", "remove the key");
     return warnings;
 }
 
 const std::vector<NotBuilt>& not_built()
 {
     static const std::vector<NotBuilt> all{
-        {"parallel", "zero", "2 and 3", "ZeRO above stage 1", "set zero to 1 or 0", [](const RunConfig& c) { return c.parallel.zero > 1; }},
-        {"parallel", "chunks", "above 1", "an interleaved schedule", "set chunks to 1", [](const RunConfig& c) { return c.parallel.chunks != 1; }},
+        {"parallel", "zero", "2 and 3", "ZeRO above stage 1", "set zero to 1 or 0",
+         [](const RunConfig& c) { return c.parallel.zero > 1; }},
+        {"parallel", "chunks", "above 1", "an interleaved schedule", "set chunks to 1",
+         [](const RunConfig& c) { return c.parallel.chunks != 1; }},
         {"parallel", "recompute", "\"selective\" and \"full\"", "recomputation", "set recompute to \"none\"",
-         [](const RunConfig& c) { return c.parallel.recompute != Recompute::none && c.parallel.recompute != Recompute::automatic; }},
+         [](const RunConfig& c) {
+             return c.parallel.recompute != Recompute::none && c.parallel.recompute != Recompute::automatic;
+         }},
     };
     return all;
 }

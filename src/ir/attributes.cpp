@@ -25,7 +25,8 @@ struct Place {
     [[noreturn]] void fail(const std::string& wanted, const std::string& remedy) const
     {
         const std::string text = std::visit([](const auto& v) { return str("'", v, "'"); }, value);
-        throw UserError({where(), str("its attribute '", name, "' is ", text, ", must be ", wanted), "", remedy});
+        throw UserError(
+            {where(), str("its attribute '", name, "' is ", text, ", must be ", wanted), "", remedy});
     }
 };
 
@@ -33,7 +34,8 @@ i64 whole(const Place& p, i64 from, i64 to)
 {
     const i64* value = std::get_if<i64>(&p.value);
     if (!value || *value < from || *value > to)
-        p.fail(str("a whole number from ", from, " to ", to), str("write ", p.name, "=", from, " or another such number"));
+        p.fail(str("a whole number from ", from, " to ", to),
+               str("write ", p.name, "=", from, " or another such number"));
     return *value;
 }
 
@@ -67,13 +69,17 @@ void one_of(const Place& p, std::initializer_list<std::string_view> words)
 std::vector<i64> numbers(const Place& p, const std::vector<i64>& limits)
 {
     const std::string& value = text(p);
-    const auto fail = [&] { p.fail(str(limits.size(), " whole numbers, one for each operand, each within its tensor"), "write for example \"0 1 0\""); };
+    const auto fail = [&] {
+        p.fail(str(limits.size(), " whole numbers, one for each operand, each within its tensor"),
+               "write for example \"0 1 0\"");
+    };
     std::vector<i64> found;
     const char *at = value.data(), *const end = at + value.size();
     for (; at != end; ++at) {
         i64 number = 0;
         const auto [next, error] = std::from_chars(at, end, number);
-        if (error != std::errc{} || found.size() >= limits.size() || number < 0 || number >= limits[found.size()])
+        if (error != std::errc{} || found.size() >= limits.size() || number < 0 ||
+            number >= limits[found.size()])
             fail();
         found.push_back(number);
         at = next;
@@ -87,7 +93,8 @@ std::vector<i64> numbers(const Place& p, const std::vector<i64>& limits)
     return found;
 }
 
-/// The dimension of each operand along which the op gathers, scatters or takes a stretch: the others stay as they are.
+/// The dimension of each operand along which the op gathers, scatters or takes a stretch: the others stay as
+/// they are.
 void dims(const Place& p)
 {
     std::vector<i64> limits;
@@ -100,14 +107,16 @@ void dims(const Place& p)
         for (std::size_t d = 0; same && d < in.size(); ++d)
             same = static_cast<i64>(d) == changed[i] || in[d] == out[d];
         if (!same)
-            p.fail(str("the one dimension that differs between operand ", i, " and its result"), "write the dimension that the op changes");
+            p.fail(str("the one dimension that differs between operand ", i, " and its result"),
+                   "write the dimension that the op changes");
     }
 }
 
 /// Where each operand goes in a vector.
 void positions(const Place& p)
 {
-    std::vector<i64> at = numbers(p, std::vector<i64>(p.rule->operands.size(), p.rule->shape_of(p.rule->results[0])[0]));
+    std::vector<i64> at =
+        numbers(p, std::vector<i64>(p.rule->operands.size(), p.rule->shape_of(p.rule->results[0])[0]));
     std::sort(at.begin(), at.end());
     if (std::adjacent_find(at.begin(), at.end()) != at.end())
         p.fail("another place for each operand", "use each place once");
@@ -121,7 +130,8 @@ void stretch(const Place& p)
     for (std::size_t d = 0; d < std::min(in.size(), out.size()); ++d)
         last = in[d] != out[d] ? in[d] - out[d] : last;
     if (begin > last)
-        p.fail(str("such that ", begin, " and the result's extent lie within the operand"), "take a stretch within the operand");
+        p.fail(str("such that ", begin, " and the result's extent lie within the operand"),
+               "take a stretch within the operand");
 }
 
 void axis(const Place& p)
@@ -147,7 +157,8 @@ void combiner(const Place& p)
 {
     one_of(p, {"sum", "lse"});
     if (p.rule && p.rule->operands != p.rule->results)
-        throw UserError({p.where(), "its results are shaped otherwise than its operands", "", "write a rule like \"x0 x1 -> x0 x1\""});
+        throw UserError({p.where(), "its results are shaped otherwise than its operands", "",
+                         "write a rule like \"x0 x1 -> x0 x1\""});
 }
 
 bool any(double) { return true; }
@@ -171,8 +182,14 @@ const Form* form_of(std::string_view name)
         {"to", peer},
         {"from", peer},
         {"channel", [](const Place& p) { whole(p, 0, max_channels - 1); }},
-        {"dtype", [](const Place& p) { one_of(p, {"f64", "f32", "bf16", "i32"}); }},
-        {"fp8", [](const Place& p) { one_of(p, {"e4m3 e4m3", "e4m3 e5m2", "e5m2 e4m3", "e5m2 e5m2"}); }},
+        {"dtype",
+         [](const Place& p) {
+             one_of(p, {"f64", "f32", "bf16", "i32"});
+         }},
+        {"fp8",
+         [](const Place& p) {
+             one_of(p, {"e4m3 e4m3", "e4m3 e5m2", "e5m2 e4m3", "e5m2 e5m2"});
+         }},
         {"eps", [](const Place& p) { real(p, from_zero, "a real number from 0 on"); }},
         {"clip", [](const Place& p) { real(p, from_zero, "a real number from 0 on"); }},
         {"std", [](const Place& p) { real(p, from_zero, "a real number from 0 on"); }},
@@ -185,7 +202,8 @@ const Form* form_of(std::string_view name)
         {"high_freq_factor", [](const Place& p) { real(p, above_zero, "a real number above 0"); }},
         {"original_seq", [](const Place& p) { whole(p, 1, max_elements); }},
     };
-    const auto found = std::find_if(std::begin(forms), std::end(forms), [&](const Form& form) { return form.name == name; });
+    const auto found =
+        std::find_if(std::begin(forms), std::end(forms), [&](const Form& form) { return form.name == name; });
     return found == std::end(forms) ? nullptr : &*found;
 }
 
@@ -208,7 +226,8 @@ std::vector<Named> names_in(std::string_view list)
 }
 
 /// Checks `attrs` against a row's list. `other` says the form of a name that the list lacks, or null.
-void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs& attrs, std::string_view list, const std::function<std::string()>& where,
+void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs& attrs,
+           std::string_view list, const std::function<std::string()>& where,
            const std::function<std::optional<i64>(std::string_view)>& least)
 {
     const std::vector<Named> names = names_in(list);
@@ -226,7 +245,8 @@ void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs
         } else if (const auto from = least ? least(name) : std::nullopt) {
             whole(place, *from, max_elements);
         } else {
-            throw UserError({where(), str("does not take an attribute '", name, "'"), names.empty() ? "" : str("it takes ", list), "remove it, or see docs/ops.md"});
+            throw UserError({where(), str("does not take an attribute '", name, "'"),
+                             names.empty() ? "" : str("it takes ", list), "remove it, or see docs/ops.md"});
         }
     }
     std::sort(seen.begin(), seen.end());
@@ -234,7 +254,8 @@ void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs
         throw UserError({where(), str("has the attribute '", *twice, "' twice"), "", "keep one"});
     for (const Named& n : names)
         if (!n.optional && !std::binary_search(seen.begin(), seen.end(), n.name))
-            throw UserError({where(), str("has no attribute '", n.name, "'"), str("it takes ", list), str("write {", n.name, "=…} behind its operands")});
+            throw UserError({where(), str("has no attribute '", n.name, "'"), str("it takes ", list),
+                             str("write {", n.name, "=…} behind its operands")});
 }
 
 } // namespace
@@ -254,20 +275,31 @@ void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule)
             sizes.emplace_back(rule.factors[f].name + "_offset", 0);
     }
     std::sort(sizes.begin(), sizes.end());
-    check(graph, &op, &rule, op.attrs, info(op).attrs, [&] { return place_of(graph, op); }, [&](std::string_view name) -> std::optional<i64> {
-        const auto at = std::lower_bound(sizes.begin(), sizes.end(), name, [](const auto& size, std::string_view n) { return size.first < n; });
-        return at != sizes.end() && at->first == name ? std::optional(at->second) : std::nullopt;
-    });
+    check(
+        graph, &op, &rule, op.attrs, info(op).attrs, [&] { return place_of(graph, op); },
+        [&](std::string_view name) -> std::optional<i64> {
+            const auto at =
+                std::lower_bound(sizes.begin(), sizes.end(), name,
+                                 [](const auto& size, std::string_view n) { return size.first < n; });
+            return at != sizes.end() && at->first == name ? std::optional(at->second) : std::nullopt;
+        });
 }
 
 void check_init(const Graph& graph, const Value& value)
 {
     static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
-        {"", ""}, {"normal", "std"}, {"fill", "value"}, {"rope_table", "theta factor low_freq_factor high_freq_factor original_seq"}};
-    const std::function<std::string()> where = [&] { return str(source_place(graph, value.line), "%", value.name); };
-    const auto kind = std::find_if(std::begin(kinds), std::end(kinds), [&](const auto& k) { return k.first == value.init.kind; });
+        {"", ""},
+        {"normal", "std"},
+        {"fill", "value"},
+        {"rope_table", "theta factor low_freq_factor high_freq_factor original_seq"}};
+    const std::function<std::string()> where = [&] {
+        return str(source_place(graph, value.line), "%", value.name);
+    };
+    const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
+                                   [&](const auto& k) { return k.first == value.init.kind; });
     if (kind == std::end(kinds))
-        throw UserError({where(), str("there is no first content '", value.init.kind, "'"), "", "use normal(std=…), fill(value=…) or rope_table(…)"});
+        throw UserError({where(), str("there is no first content '", value.init.kind, "'"), "",
+                         "use normal(std=…), fill(value=…) or rope_table(…)"});
     check(graph, nullptr, nullptr, value.init.attrs, kind->second, where, nullptr);
 }
 

@@ -9,8 +9,9 @@ namespace trivium {
 std::string Builder::unique(const std::string& hint)
 {
     const auto count_use = [&](const std::string& name) -> int {
-        const auto at = std::lower_bound(used_.begin(), used_.end(), name,
-                                         [](const auto& entry, const std::string& key) { return entry.first < key; });
+        const auto at =
+            std::lower_bound(used_.begin(), used_.end(), name,
+                             [](const auto& entry, const std::string& key) { return entry.first < key; });
         if (at != used_.end() && at->first == name)
             return ++at->second;
         used_.insert(at, {name, 0});
@@ -87,15 +88,22 @@ ValueId Builder::cast_to(ValueId x, DType dtype, const std::string& name)
     return op1(OpKind::cast, {x}, {{"dtype", std::string(name_of(dtype))}}, name);
 }
 
-ValueId Builder::filled_like(ValueId x, double fill_value) { return op1(OpKind::fill, {x}, {{"value", fill_value}}); }
+ValueId Builder::filled_like(ValueId x, double fill_value)
+{
+    return op1(OpKind::fill, {x}, {{"value", fill_value}});
+}
 
-ValueId Builder::squares_of(ValueId x) { return op1(OpKind::sum_squares, {x}, {}, graph_[x].name + ".squares"); }
+ValueId Builder::squares_of(ValueId x)
+{
+    return op1(OpKind::sum_squares, {x}, {}, graph_[x].name + ".squares");
+}
 
 ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
-    const bool fuse = only_reader && producer && producer.index() + 1 == graph_.ops.size() && info(graph_[producer]).accumulates &&
-                      !graph_[producer].accumulate && graph_[producer].results.size() == 1;
+    const bool fuse = only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
+                      info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
+                      graph_[producer].results.size() == 1;
     if (!fuse) {
         const ValueId sum = op1(OpKind::accumulate, {x});
         return add_into(into, sum);
@@ -105,8 +113,8 @@ ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
     op.accumulate = true;
     graph_[x].type = graph_[into].type;
     graph_[x].lifetime = result_lifetime(graph_, op, 0);
-    TRV_CHECK(infer(graph_, op)[0] == graph_[into].type, "accumulator ", graph_[into].name, " is ", graph_[into].type,
-              ", its addend ", infer(graph_, op)[0]);
+    TRV_CHECK(infer(graph_, op)[0] == graph_[into].type, "accumulator ", graph_[into].name, " is ",
+              graph_[into].type, ", its addend ", infer(graph_, op)[0]);
     return x;
 }
 
@@ -133,7 +141,8 @@ ValueId Builder::norm_of(ValueId totals, double clip)
 namespace {
 
 /// "x0 x1 x2" for a tensor of three dimensions; dimension `changed` is called "y".
-std::string pattern(std::size_t dims, std::size_t changed, const std::string& x = "x", const std::string& y = "y")
+std::string pattern(std::size_t dims, std::size_t changed, const std::string& x = "x",
+                    const std::string& y = "y")
 {
     std::string text;
     for (std::size_t d = 0; d < dims; ++d)
@@ -145,9 +154,13 @@ constexpr std::size_t no_dim = ~std::size_t{0};
 
 } // namespace
 
-ValueId Builder::receive(const std::string& axis, i64 from, i64 channel, TensorType type, const std::string& name)
+ValueId Builder::receive(const std::string& axis, i64 from, i64 channel, TensorType type,
+                         const std::string& name)
 {
-    Attrs attrs{{"axis", axis}, {"from", from}, {"channel", channel}, {"dtype", std::string(name_of(type.dtype))},
+    Attrs attrs{{"axis", axis},
+                {"from", from},
+                {"channel", channel},
+                {"dtype", std::string(name_of(type.dtype))},
                 {"rule", "-> " + pattern(type.shape.size(), no_dim)}};
     for (std::size_t d = 0; d < type.shape.size(); ++d)
         attrs.emplace_back(str("x", d), type.shape[d]);
@@ -156,10 +169,15 @@ ValueId Builder::receive(const std::string& axis, i64 from, i64 channel, TensorT
 
 void Builder::send(const std::string& axis, i64 to, i64 channel, ValueId x)
 {
-    op(OpKind::send, {x}, {{"axis", axis}, {"to", to}, {"channel", channel}, {"rule", pattern(graph_[x].type.shape.size(), no_dim) + " ->"}});
+    op(OpKind::send, {x},
+       {{"axis", axis},
+        {"to", to},
+        {"channel", channel},
+        {"rule", pattern(graph_[x].type.shape.size(), no_dim) + " ->"}});
 }
 
-ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attrs attrs, const char* suffix)
+ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attrs attrs,
+                            const char* suffix)
 {
     const std::size_t dims = graph_[x].type.shape.size();
     attrs.emplace_back("rule", pattern(dims, no_dim) + " -> " + pattern(dims, dim));
@@ -195,13 +213,16 @@ Op Builder::merged(const std::vector<Op>& collectives) const
     Op all = collectives.front();
     all.operands.clear();
     all.results.clear();
-    std::erase_if(all.attrs, [](const auto& attr) { return attr.first == "rule" || attr.first == "dim" || attr.first == "y"; });
+    std::erase_if(all.attrs, [](const auto& attr) {
+        return attr.first == "rule" || attr.first == "dim" || attr.first == "y";
+    });
     std::string operands, results, dims;
     Attrs extents;
     for (std::size_t i = 0; i < collectives.size(); ++i) {
         const Op& op = collectives[i];
         const bool cuts = has_attr(op.attrs, "dim");
-        const std::size_t dim = cuts ? static_cast<std::size_t>(std::stoll(text_attr(op.attrs, "dim"))) : no_dim;
+        const std::size_t dim =
+            cuts ? static_cast<std::size_t>(std::stoll(text_attr(op.attrs, "dim"))) : no_dim;
         const std::size_t rank = graph_[op.operands[0]].type.shape.size();
         const std::string x = str("x", i, "_"), y = str("y", i), separator = i ? ", " : "";
         operands += separator + pattern(rank, no_dim, x);

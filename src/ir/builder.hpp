@@ -31,23 +31,24 @@ public:
     ValueId op1(OpKind kind, std::vector<ValueId> operands, Attrs attrs = {}, const std::string& name = "");
 
     // The structural ops, which passes make without knowing any other op.
-    ValueId sum_of(ValueId a, ValueId b);                  ///< a + b, same type
+    ValueId sum_of(ValueId a, ValueId b); ///< a + b, same type
     ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
-    ValueId filled_like(ValueId x, double value);          ///< x's shape, filled
-    ValueId squares_of(ValueId x);                         ///< f64[]: sum of squares
+    ValueId filled_like(ValueId x, double value); ///< x's shape, filled
+    ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
     /// Adds `x` into the accumulator `into` and returns its next content. Where the op that computes `x` can
     /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other is made.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
-    /// x, cut as `sharding` says: where partition puts the communication that this takes. It is gone afterwards.
+    /// x, cut as `sharding` says: where partition puts the communication that this takes. It is gone
+    /// afterwards.
     ValueId reshard_to(ValueId x, Sharding sharding, const std::string& name = "");
     /// f64[n] of scalars.
     ValueId stack_of(const std::vector<ValueId>& scalars, const std::string& name);
-    /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of losses,
-    /// tokens, then the sum of squares of each of n gradients.
+    /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of
+    /// losses, tokens, then the sum of squares of each of n gradients.
     ValueId norm_of(ValueId totals, double clip);
     /// The optimizer's update of one parameter, in place; results in the order of `states`.
-    std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor, ValueId hyper,
-                                double weight_decay);
+    std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,
+                                ValueId hyper, double weight_decay);
 
     // Communication. `axis` is a mesh axis, or "world" for all ranks.
     /// The value that `send` on that channel gives on stage `from`.

@@ -111,7 +111,8 @@ const ParsedRule& parsed_once(std::string_view text, const std::string& place)
     if (known.size() > 10'000) // rules of foreign files
         known.clear();
     const auto found = known.find(std::string(text));
-    return found != known.end() ? found->second : known.emplace(std::string(text), parse(text, place)).first->second;
+    return found != known.end() ? found->second
+                                : known.emplace(std::string(text), parse(text, place)).first->second;
 }
 
 class Matcher {
@@ -127,11 +128,15 @@ public:
         const bool has_star = star_words == 1;
         const std::size_t fixed = named - (has_star ? 1 : 0);
         if (has_star ? shape.size() < fixed : shape.size() != fixed)
-            fail(place_, str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
-                             has_star ? " or more" : ""), text_);
+            fail(place_,
+                 str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
+                     has_star ? " or more" : ""),
+                 text_);
         const std::size_t stars = shape.size() - fixed;
         if (has_star && star_known_ && stars != star_count_)
-            fail(place_, str("operand ", operand, " has ", stars, " free dimensions where another has ", star_count_), text_);
+            fail(place_,
+                 str("operand ", operand, " has ", stars, " free dimensions where another has ", star_count_),
+                 text_);
         if (has_star) {
             star_known_ = true;
             star_count_ = stars;
@@ -142,8 +147,10 @@ public:
             if (factor.size == 0)
                 factor.size = shape[i];
             else if (factor.size != shape[i])
-                fail(place_, str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
-                                 "' is ", factor.size), text_);
+                fail(place_,
+                     str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
+                         "' is ", factor.size),
+                     text_);
         }
         return dims;
     }
@@ -160,8 +167,12 @@ public:
                 dims.push_back(factor(str("*", i)));
         }
         for (std::size_t i = 0; i < dims.size(); ++i)
-            if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) != dims.begin() + static_cast<std::ptrdiff_t>(i))
-                fail(place_, str("'", rule.factors[static_cast<std::size_t>(dims[i])].name, "' stands twice in one operand or result"), text_);
+            if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
+                dims.begin() + static_cast<std::ptrdiff_t>(i))
+                fail(place_,
+                     str("'", rule.factors[static_cast<std::size_t>(dims[i])].name,
+                         "' stands twice in one operand or result"),
+                     text_);
         return dims;
     }
 
@@ -169,9 +180,11 @@ public:
     void take_sizes(const FactorSizes& sizes)
     {
         for (const auto& [name, size] : sizes)
-            if (const auto at = index_.find(name); at != index_.end() && rule.factors[static_cast<std::size_t>(at->second)].size == 0) {
+            if (const auto at = index_.find(name);
+                at != index_.end() && rule.factors[static_cast<std::size_t>(at->second)].size == 0) {
                 if (size < 0 || size > max_elements)
-                    fail(place_, str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"), text_);
+                    fail(place_, str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"),
+                         text_);
                 rule.factors[static_cast<std::size_t>(at->second)].size = size;
             }
     }

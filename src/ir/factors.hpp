@@ -6,12 +6,14 @@
 //     "b s d, d f -> b s f"           a product: d is contracted
 //     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions, and the
 //                                     factors after the bar need replication (a rank must see all of d)
-//     "v d, * -> * d | v?"            embedding: v is indexed, a rank may hold a part and give zero for the rest
+//     "v d, * -> * d | v?"            embedding: v is indexed, a rank may hold a part and give zero for the
+//     rest
 //     "* v, * -> *:lse, * | v?"       a result's combiner over cut factors: sum unless another is named
 //     "., * -> ."                     `.` is a scalar
 //
 // A factor that stands in operands but in no result is reduced. One that stands only in results takes its
-// size from the op's attribute of the same name. (Shardy's factors: openxla/shardy, docs/sharding_representation.)
+// size from the op's attribute of the same name. (Shardy's factors: openxla/shardy,
+// docs/sharding_representation.)
 #include "ir/type.hpp"
 
 #include <string>
@@ -49,8 +51,8 @@ using FactorSizes = std::vector<std::pair<std::string, i64>>;
 FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic = false);
 
-/// The rule of two ops in one, where the second reads the first's only result as its operand `through`: the first's
-/// operands and the second's others; the second's results and, with `keep`, what went through.
+/// The rule of two ops in one, where the second reads the first's only result as its operand `through`: the
+/// first's operands and the second's others; the second's results and, with `keep`, what went through.
 std::string joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep);
 
 /// Swaps the parts of a two-operand rule: which = 0 gives "C, B -> A", which = 1 gives "A, C -> B"

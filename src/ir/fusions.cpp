@@ -22,7 +22,8 @@ bool any_product(const FactorRule& first, const FactorRule&) { return plain(firs
 bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 {
     const FactorList &out = second.results[0], &bias = second.operands[1];
-    return plain(first) && bias.size() <= out.size() && std::equal(bias.rbegin(), bias.rend(), out.rbegin()) &&
+    return plain(first) && bias.size() <= out.size() &&
+           std::equal(bias.rbegin(), bias.rend(), out.rbegin()) &&
            element_count(second.shape_of(bias)) == product_form(first, "a product").n;
 }
 
@@ -49,7 +50,8 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
     for (const Fusion& row : table) {
         const auto through = static_cast<std::size_t>(row.through);
         // The one that goes through is read once: the fused op has no second place for it.
-        if (row.first == first.kind && row.second == second.kind && second.operands[through] == first.results[0] &&
+        if (row.first == first.kind && row.second == second.kind &&
+            second.operands[through] == first.results[0] &&
             std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&
             (!row.fits || row.fits(rule_of(graph, first), rule_of(graph, second))))
             return &row;
@@ -59,7 +61,8 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
 
 bool keeps_middle(const Fusion& fusion)
 {
-    return std::string_view(info(fusion.fused).dtypes).size() > std::string_view(info(fusion.second).dtypes).size();
+    return std::string_view(info(fusion.fused).dtypes).size() >
+           std::string_view(info(fusion.second).dtypes).size();
 }
 
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion)
@@ -75,8 +78,9 @@ Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion&
     op.attrs.insert(op.attrs.end(), second.attrs.begin(), second.attrs.end());
     std::erase_if(op.attrs, [](const auto& attr) { return attr.first == "rule"; });
     if (!*info(fusion.fused).rule)
-        op.attrs.emplace_back("rule", joined_rule(rule_of(graph, first), rule_of(graph, second), static_cast<std::size_t>(fusion.through),
-                                                  keeps_middle(fusion)));
+        op.attrs.emplace_back("rule",
+                              joined_rule(rule_of(graph, first), rule_of(graph, second),
+                                          static_cast<std::size_t>(fusion.through), keeps_middle(fusion)));
     return op;
 }
 

@@ -4,9 +4,9 @@
 
 namespace trivium {
 
-/// `second` reads the only result of `first` as its operand `through`. The op `fused` takes the operands of `first` and the
-/// others of `second`, has the attributes of both, and gives the results of `second`; where its row has one result more,
-/// that is what went through.
+/// `second` reads the only result of `first` as its operand `through`. The op `fused` takes the operands of
+/// `first` and the others of `second`, has the attributes of both, and gives the results of `second`; where
+/// its row has one result more, that is what went through.
 struct Fusion {
     OpKind first, second;
     int through = 0;

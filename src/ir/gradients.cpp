@@ -11,7 +11,8 @@ const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].ty
 
 } // namespace
 
-// C = A B: dA = dC B', dB = A' dC, written as rules with the parts swapped. In FP8 dC has the format of wider range.
+// C = A B: dA = dC B', dB = A' dC, written as rules with the parts swapped. In FP8 dC has the format of wider
+// range.
 void matmul(Tape& t)
 {
     const auto attrs = [&](int which) {
@@ -67,7 +68,8 @@ void attention(Tape& t)
 {
     TRV_CHECK(!t.grad(1), "attention's log-sum-exp has no gradient");
     const std::vector<ValueId> d = t.build().op(
-        OpKind::attention_grad, {t.grad(0), t.operand(0), t.operand(1), t.operand(2), t.result(0), t.result(1)}, t.op().attrs);
+        OpKind::attention_grad,
+        {t.grad(0), t.operand(0), t.operand(1), t.operand(2), t.result(0), t.result(1)}, t.op().attrs);
     for (int i = 0; i < 3; ++i)
         if (t.wanted(i))
             t.give(i, d[static_cast<std::size_t>(i)]);
@@ -122,7 +124,8 @@ void xent_stats(Tape& t)
 {
     TRV_CHECK(t.grad(0) && t.grad(1), "both results of xent_stats feed the loss");
     if (t.wanted(0))
-        t.give(0, t.build().op1(OpKind::xent_stats_grad, {t.operand(0), t.operand(1), t.result(0), t.grad(0), t.grad(1)}));
+        t.give(0, t.build().op1(OpKind::xent_stats_grad,
+                                {t.operand(0), t.operand(1), t.result(0), t.grad(0), t.grad(1)}));
 }
 
 void token_loss(Tape& t)

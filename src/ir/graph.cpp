@@ -35,7 +35,8 @@ std::string_view name_of(Region region)
 
 std::string_view name_of(Role role)
 {
-    static constexpr std::string_view names[] = {"computed", "input", "hyper", "parameter", "state", "constant", "carry"};
+    static constexpr std::string_view names[] = {"computed", "input",    "hyper", "parameter",
+                                                 "state",    "constant", "carry"};
     return names[static_cast<int>(role)];
 }
 
@@ -72,7 +73,8 @@ const Shape& whole_shape(const Value& value) { return value.whole.empty() ? valu
 Box box_of(const Graph& graph, ValueId id)
 {
     const Value& v = graph[id];
-    return graph.at.empty() ? Box{Shape(v.type.shape.size(), 0), v.type.shape} : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
+    return graph.at.empty() ? Box{Shape(v.type.shape.size(), 0), v.type.shape}
+                            : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
 }
 
 void sort_regions(Graph& graph)
@@ -128,7 +130,10 @@ void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<boo
 
 i64 int_attr(const Attrs& attrs, std::string_view name) { return typed_attr<i64>(attrs, name); }
 double real_attr(const Attrs& attrs, std::string_view name) { return typed_attr<double>(attrs, name); }
-const std::string& text_attr(const Attrs& attrs, std::string_view name) { return typed_attr<std::string>(attrs, name); }
+const std::string& text_attr(const Attrs& attrs, std::string_view name)
+{
+    return typed_attr<std::string>(attrs, name);
+}
 
 bool has_attr(const Attrs& attrs, std::string_view name)
 {

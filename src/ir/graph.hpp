@@ -56,22 +56,66 @@ struct Value {
     TensorType type;
     Role role = Role::computed;
     Lifetime lifetime = Lifetime::microbatch;
-    OpId producer;        ///< valid where role is computed
-    Init init;            ///< for parameter, state and constant
-    bool decay = false;   ///< a parameter that weight decay applies to
+    OpId producer;      ///< valid where role is computed
+    Init init;          ///< for parameter, state and constant
+    bool decay = false; ///< a parameter that weight decay applies to
     Sharding sharding;
-    int line = 0;         ///< of the graph's file; 0: made by the program
-    Shape whole;          ///< in a local graph, of a given value: the shape over all ranks; empty: as `type`
+    int line = 0; ///< of the graph's file; 0: made by the program
+    Shape whole;  ///< in a local graph, of a given value: the shape over all ranks; empty: as `type`
 };
 
 /// What an op computes; op_table.hpp has a row for each.
 enum class OpKind {
-    matmul, matmul_bias, matmul_bias_gelu, matmul_gelu_grad, embedding, embedding_grad, rms_norm, rms_norm_grad_x,
-    rms_norm_grad_w, add_rms_norm, rms_norm_grad_x_add, layer_norm, layer_norm_grad_x, layer_norm_grad_w, add_layer_norm,
-    layer_norm_grad_x_add, rope, rope_grad, attention, attention_cached, attention_grad, cache_write, swiglu, swiglu_grad,
-    gelu, gelu_grad, add, bias_add, reduce_sum, accumulate, cast, fill, select_row, xent_stats, xent_stats_grad,
-    token_loss, token_loss_grad, sum, count_valid, sum_squares, stack, global_norm, adamw,
-    reshard, slice, all_gather, reduce_scatter, all_reduce, send, recv,
+    matmul,
+    matmul_bias,
+    matmul_bias_gelu,
+    matmul_gelu_grad,
+    embedding,
+    embedding_grad,
+    rms_norm,
+    rms_norm_grad_x,
+    rms_norm_grad_w,
+    add_rms_norm,
+    rms_norm_grad_x_add,
+    layer_norm,
+    layer_norm_grad_x,
+    layer_norm_grad_w,
+    add_layer_norm,
+    layer_norm_grad_x_add,
+    rope,
+    rope_grad,
+    attention,
+    attention_cached,
+    attention_grad,
+    cache_write,
+    swiglu,
+    swiglu_grad,
+    gelu,
+    gelu_grad,
+    add,
+    bias_add,
+    reduce_sum,
+    accumulate,
+    cast,
+    fill,
+    select_row,
+    xent_stats,
+    xent_stats_grad,
+    token_loss,
+    token_loss_grad,
+    sum,
+    count_valid,
+    sum_squares,
+    stack,
+    global_norm,
+    adamw,
+    reshard,
+    slice,
+    all_gather,
+    reduce_scatter,
+    all_reduce,
+    send,
+    recv,
     count_of_kinds
 };
 
@@ -113,7 +157,8 @@ struct Graph {
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
 
-/// Where a message about that line begins: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a file.
+/// Where a message about that line begins: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a
+/// file.
 std::string source_place(const Graph& graph, int line);
 
 /// What a local graph's given value holds of the tensor over all ranks; all of it in other graphs.

@@ -57,7 +57,8 @@ std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::strin
         const Coordinates other = coordinates(r);
         bool member = true;
         for (std::size_t i = 0; i < axes.size(); ++i)
-            member = member && (other[i] == at[i] || std::find(along.begin(), along.end(), axes[i].name) != along.end());
+            member = member && (other[i] == at[i] ||
+                                std::find(along.begin(), along.end(), axes[i].name) != along.end());
         if (member)
             members.push_back(r);
     }
@@ -66,19 +67,23 @@ std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::strin
 
 void check_mesh(const Mesh& mesh, const std::string& place)
 {
-    const auto require = [&](bool holds, const std::string& what, const std::string& problem, const std::string& remedy) {
+    const auto require = [&](bool holds, const std::string& what, const std::string& problem,
+                             const std::string& remedy) {
         if (!holds)
             throw UserError({place + what, problem, "", remedy});
     };
-    require(mesh.axes.size() <= max_mesh_axes, "mesh", str("has ", mesh.axes.size(), " axes, more than ", max_mesh_axes), "join axes");
+    require(mesh.axes.size() <= max_mesh_axes, "mesh",
+            str("has ", mesh.axes.size(), " axes, more than ", max_mesh_axes), "join axes");
     i64 ranks = 1;
     for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
         const MeshAxis& axis = mesh.axes[i];
         const std::string what = "mesh axis " + axis.name;
         require(axis.name != "world", what, "has the name of all axes together", "give it another name");
-        require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "stands twice", "rename one of the two");
+        require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "stands twice",
+                "rename one of the two");
         require(axis.size > 0, what, str("has ", axis.size, " ranks"), "give it one or more");
-        require(axis.size <= max_ranks / ranks, what, str("makes more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
+        require(axis.size <= max_ranks / ranks, what,
+                str("makes more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
         ranks *= axis.size;
     }
 }
@@ -91,15 +96,16 @@ Stretch part_of(i64 extent, i64 parts, i64 index)
 
 Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at)
 {
-    TRV_CHECK(sharding.dims.empty() || sharding.dims.size() == whole.size(), "a sharding of ", sharding.dims.size(),
-              " dimensions for a tensor of ", whole.size());
+    TRV_CHECK(sharding.dims.empty() || sharding.dims.size() == whole.size(), "a sharding of ",
+              sharding.dims.size(), " dimensions for a tensor of ", whole.size());
     Box box{Shape(whole.size(), 0), whole};
     for (std::size_t d = 0; d < sharding.dims.size(); ++d)
         for (const std::string& axis : sharding.dims[d].axes) {
             const int i = mesh.find(axis);
             if (i < 0)
                 continue;
-            const Stretch part = part_of(box.shape[d], mesh.axes[static_cast<std::size_t>(i)].size, at[static_cast<std::size_t>(i)]);
+            const Stretch part = part_of(box.shape[d], mesh.axes[static_cast<std::size_t>(i)].size,
+                                         at[static_cast<std::size_t>(i)]);
             box.offset[d] += part.begin;
             box.shape[d] = part.size;
         }

@@ -1,10 +1,10 @@
 #pragma once
-// A Mesh is a grid of ranks with named axes; a Sharding says which axes cut which dimension of a tensor, and a Box
-// which part of the tensor a rank then holds.
+// A Mesh is a grid of ranks with named axes; a Sharding says which axes cut which dimension of a tensor, and
+// a Box which part of the tensor a rank then holds.
 //
 // Example: on the mesh data=2 tensor=4, a weight [512, 1024] sharded as [{}, {tensor}] has the local shape
-// [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first: each cuts what the one
-// before has left. Extents need not divide: the first ranks of an axis hold one more.
+// [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first: each cuts what the
+// one before has left. Extents need not divide: the first ranks of an axis hold one more.
 #include "ir/type.hpp"
 
 #include <string>
@@ -39,7 +39,8 @@ struct Mesh {
     std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
-/// Throws UserError, placed at `place`, where an axis has no rank, two have one name, or there are too many (limits.hpp).
+/// Throws UserError, placed at `place`, where an axis has no rank, two have one name, or there are too many
+/// (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
 /// How one dimension is cut.
@@ -81,11 +82,12 @@ struct Box {
     bool operator==(const Box&) const = default;
 };
 
-/// What the rank at `at` holds of a tensor of shape `whole`. \pre the sharding has no dims, or as many as `whole`
+/// What the rank at `at` holds of a tensor of shape `whole`. \pre the sharding has no dims, or as many as
+/// `whole`
 Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at);
 
-/// Row-major contiguous runs that a box has in its tensor: calls `visit(global, local, count)` with the index of a
-/// run's first element in the whole tensor and in the box, in ascending order.
+/// Row-major contiguous runs that a box has in its tensor: calls `visit(global, local, count)` with the index
+/// of a run's first element in the whole tensor and in the box, in ascending order.
 template <class Visit>
 void for_each_run(const Shape& whole, const Box& box, Visit&& visit)
 {

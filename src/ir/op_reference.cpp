@@ -31,7 +31,8 @@ std::string in_place(const OpInfo& row)
 {
     std::string text = row.accumulates ? "adds into an accumulator" : "";
     for (const Alias& alias : row.aliases)
-        text += str(text.empty() ? "" : ", ", alias.must ? "always " : "", alias.result, " in ", alias.operand);
+        text +=
+            str(text.empty() ? "" : ", ", alias.must ? "always " : "", alias.result, " in ", alias.operand);
     return text;
 }
 
@@ -45,19 +46,26 @@ const char* scratch(const OpInfo& row)
 
 std::string op_reference()
 {
-    std::string text = "# Ops\n\nGenerated from `src/ir/op_table.cpp` (`trivium explain --reference ops`); a test keeps it so.\n\n"
-                       "The rule names a factor for each dimension of each operand and result (`src/ir/factors.hpp`): `*` is any\n"
-                       "number of dimensions, `.` a scalar; behind the bar stand the factors that need replication and, with `?`,\n"
-                       "those that are indexed. Attributes with `?` may be missing, behind `rule` stands of how many operands; sizes of factors that no operand has are attributes, too. \"In place\" says which result may (or must always) live in which operand's buffer.\n\n"
-                       "| op | rule | attributes | results | gradient | flops | in place | scratch |\n|---|---|---|---|---|---|---|---|\n";
+    std::string text = "# Ops\n\nGenerated from `src/ir/op_table.cpp` (`trivium explain --reference ops`); a "
+                       "test keeps it so.\n\n"
+                       "The rule names a factor for each dimension of each operand and result "
+                       "(`src/ir/factors.hpp`): `*` is any\n"
+                       "number of dimensions, `.` a scalar; behind the bar stand the factors that need "
+                       "replication and, with `?`,\n"
+                       "those that are indexed. Attributes with `?` may be missing, behind `rule` stands of "
+                       "how many operands; sizes of factors that no operand has are attributes, too. \"In "
+                       "place\" says which result may (or must always) live in which operand's buffer.\n\n"
+                       "| op | rule | attributes | results | gradient | flops | in place | scratch "
+                       "|\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& name : op_names()) {
         const OpInfo& row = *find_op(name);
         std::string rule = *row.rule ? row.rule : "the attribute `rule`";
         for (std::size_t at = 0; (at = rule.find('|', at)) != std::string::npos; at += 2)
             rule.insert(at, "\\");
         const std::string code = *row.rule ? "`" + rule + "`" : rule;
-        text += str("| ", name, " | ", code, " | ", attributes(row), " | ", result_types(row), " | ", row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "",
-                    " | ", in_place(row), " | ", scratch(row), " |\n");
+        text += str("| ", name, " | ", code, " | ", attributes(row), " | ", result_types(row), " | ",
+                    row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "", " | ", in_place(row), " | ",
+                    scratch(row), " |\n");
     }
     return text;
 }

@@ -44,8 +44,9 @@ struct OpInfo {
     /// Element type of each result: '0'..'9' as that operand, 'a' accumulator of operand 0, 'd' f64,
     /// '?' the attribute "dtype".
     const char* dtypes = "0";
-    /// Its attributes, by name; `?` behind one that may be missing, `rule:N` for a rule of N operands (one or more where no
-    /// number stands). attributes.hpp has the form of each. Sizes and offsets of factors follow from the rule.
+    /// Its attributes, by name; `?` behind one that may be missing, `rule:N` for a rule of N operands (one or
+    /// more where no number stands). attributes.hpp has the form of each. Sizes and offsets of factors follow
+    /// from the rule.
     const char* attrs = "";
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
     /// Model flops; null: none worth counting.
@@ -55,12 +56,12 @@ struct OpInfo {
     /// Least scratch with which the op's own kernel runs (on one thread), from its rule and the bytes of an
     /// accumulator element; null: the fixed budget of its kind must do.
     Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
-    bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
-    bool variadic = false;    ///< the last operand's pattern repeats
-    bool linear = false;      ///< of partial sums of its operands it makes a partial sum of its result
+    bool accumulates = false;  ///< may add into an accumulator (Op::accumulate)
+    bool variadic = false;     ///< the last operand's pattern repeats
+    bool linear = false;       ///< of partial sums of its operands it makes a partial sum of its result
     bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute "axis"
-    bool placement = false;   ///< the identity; its result's sharding says where and how data move
-    bool contributes = false; ///< may lack operands, which count as 0: over all ranks, one contributes each
+    bool placement = false;    ///< the identity; its result's sharding says where and how data move
+    bool contributes = false;  ///< may lack operands, which count as 0: over all ranks, one contributes each
 };
 
 const OpInfo& info(OpKind kind);

@@ -10,7 +10,8 @@ namespace {
 
 bool has(const FactorList& dims, int f) { return std::find(dims.begin(), dims.end(), f) != dims.end(); }
 
-FactorList chosen(const FactorList& from, const std::vector<FactorList>& in, const std::vector<FactorList>& out)
+FactorList chosen(const FactorList& from, const std::vector<FactorList>& in,
+                  const std::vector<FactorList>& out)
 {
     FactorList group;
     for (const int f : from)
@@ -34,9 +35,11 @@ ProductForm product_form(const FactorRule& rule, const std::string& place)
 {
     TRV_CHECK(rule.operands.size() >= 2 && !rule.results.empty(), "not a product");
     const FactorList &a = rule.operands[0], &b = rule.operands[1], &c = rule.results[0];
-    const FactorList batch = chosen(c, {a, b}, {}), m = chosen(c, {a}, {b}), n = chosen(c, {b}, {a}), k = chosen(a, {b}, {c});
+    const FactorList batch = chosen(c, {a, b}, {}), m = chosen(c, {a}, {b}), n = chosen(c, {b}, {a}),
+                     k = chosen(a, {b}, {c});
     const auto no_form = [&](const char* problem) -> UserError {
-        return UserError({place, problem, "it is not one matrix product", "order the dimensions so that the groups stay together"});
+        return UserError({place, problem, "it is not one matrix product",
+                          "order the dimensions so that the groups stay together"});
     };
     if (batch.size() + m.size() + k.size() != a.size() || batch.size() + n.size() + k.size() != b.size() ||
         batch.size() + m.size() + n.size() != c.size())
@@ -49,7 +52,9 @@ ProductForm product_form(const FactorRule& rule, const std::string& place)
     };
     ProductForm form{extent(batch), extent(m), extent(n), extent(k)};
     // A group of extent 1 or no factors makes both orders equal; prefer the plain one.
-    const auto lies = [&](const FactorList& dims, const FactorList& x, const FactorList& y) { return dims == joined(batch, x, y); };
+    const auto lies = [&](const FactorList& dims, const FactorList& x, const FactorList& y) {
+        return dims == joined(batch, x, y);
+    };
     form.trans_a = !lies(a, m, k);
     form.trans_b = !lies(b, k, n);
     if ((form.trans_a && !lies(a, k, m)) || (form.trans_b && !lies(b, n, k)))

@@ -3,11 +3,9 @@
 //
 //   graph tiny
 //   mesh data=1 pipeline=1 tensor=1
-//   at data=0 pipeline=0 tensor=0         one rank's graph: shapes are its own (`of f32[8,8]` tells the whole ones)
-//   input %tokens : i32[2,8]
-//   parameter %table : f32[16,4] init normal(std=0.02) decay
-//   carry %grad : f32[16,4]
-//   microbatch {
+//   at data=0 pipeline=0 tensor=0         one rank's graph: shapes are its own (`of f32[8,8]` tells the whole
+//   ones) input %tokens : i32[2,8] parameter %table : f32[16,4] init normal(std=0.02) decay carry %grad :
+//   f32[16,4] microbatch {
 //     @ forward block 0 embed
 //     %x = embedding(%table, %tokens) : f32[2,8,4]
 //     @ backward block 0 embed
@@ -16,8 +14,10 @@
 //   carried %grad -> %grad'
 //   output %grad'
 //
-// Behind a type may stand how the value is cut: <data,tensor+data?,-|tensor:sum> says axes per dimension, major first,
-// `-` for none, `?` where propagation may add some, and behind the bar the axes over which it is still to be combined.
+// Behind a type may stand how the value is cut: <data,tensor+data?,-|tensor:sum> says axes per dimension,
+// major first,
+// `-` for none, `?` where propagation may add some, and behind the bar the axes over which it is still to be
+// combined.
 #include "ir/graph.hpp"
 
 namespace trivium {
@@ -28,8 +28,8 @@ std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 
-/// Parses and leaves verification to `verify`. Names are ASCII; limits.hpp says how long a text may be. Throws UserError with
-/// file, line and column. Values and ops know the lines that they stand on.
+/// Parses and leaves verification to `verify`. Names are ASCII; limits.hpp says how long a text may be.
+/// Throws UserError with file, line and column. Values and ops know the lines that they stand on.
 Graph parse_graph(std::string_view text, const std::string& file);
 
 } // namespace trivium

@@ -15,7 +15,10 @@ namespace {
 /// A line of the text with a cursor.
 class Cursor {
 public:
-    Cursor(std::string_view line, const std::string& file, int number) : line_(line), file_(file), number_(number) {}
+    Cursor(std::string_view line, const std::string& file, int number)
+        : line_(line), file_(file), number_(number)
+    {
+    }
 
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
     {
@@ -68,7 +71,8 @@ public:
     {
         skip();
         const std::size_t begin = at_;
-        while (at_ < line_.size() && std::string_view(" \t\r,(){}=:[]\"%#").find(line_[at_]) == std::string_view::npos)
+        while (at_ < line_.size() &&
+               std::string_view(" \t\r,(){}=:[]\"%#").find(line_[at_]) == std::string_view::npos)
             ++at_;
         if (begin == at_)
             fail("expected a word", "see src/ir/text.hpp for the grammar");
@@ -110,7 +114,8 @@ public:
                 fail("the text has no closing quote", "close it");
             const std::string text(line_.substr(at_, end - at_));
             at_ = end + 1;
-            if (std::any_of(text.begin(), text.end(), [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
+            if (std::any_of(text.begin(), text.end(),
+                            [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
                 fail("the text is not plain ASCII", "write letters, digits and signs of ASCII");
             return text;
         }
@@ -172,10 +177,12 @@ public:
         const auto name = [&] {
             skip();
             const std::size_t begin = at_;
-            while (at_ < line_.size() && (std::isalnum(static_cast<unsigned char>(line_[at_])) || line_[at_] == '_'))
+            while (at_ < line_.size() &&
+                   (std::isalnum(static_cast<unsigned char>(line_[at_])) || line_[at_] == '_'))
                 ++at_;
             if (begin == at_)
-                fail("expected the name of a mesh axis, or '-'", "write a sharding as <data,tensor+data?,-|tensor:sum>");
+                fail("expected the name of a mesh axis, or '-'",
+                     "write a sharding as <data,tensor+data?,-|tensor:sum>");
             return std::string(line_.substr(begin, at_ - begin));
         };
         while (!take(">")) {
@@ -228,9 +235,11 @@ public:
             begin = end + 1;
         }
         if (in_region_)
-            throw UserError({str(file_, ":", number), "ends within a region", "a '{' has no '}'", "close the region"});
+            throw UserError(
+                {str(file_, ":", number), "ends within a region", "a '{' has no '}'", "close the region"});
         if (graph_.name.empty())
-            throw UserError({str(file_, ":1"), "is not a graph", "it has no line 'graph NAME'", "write a graph with `trivium explain CONFIG.toml --dump`"});
+            throw UserError({str(file_, ":1"), "is not a graph", "it has no line 'graph NAME'",
+                             "write a graph with `trivium explain CONFIG.toml --dump`"});
         return std::move(graph_);
     }
 
@@ -239,17 +248,20 @@ private:
     void check_text() const
     {
         if (text_.size() > max_text_bytes)
-            throw UserError({file_, str("has ", text_.size(), " bytes, more than ", max_text_bytes), "a graph's text has a limit", "use a smaller graph"});
+            throw UserError({file_, str("has ", text_.size(), " bytes, more than ", max_text_bytes),
+                             "a graph's text has a limit", "use a smaller graph"});
         if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
-            throw UserError({str(file_, ":1"), "is empty", "a graph begins with a line 'graph NAME'", "write a graph with `trivium explain CONFIG.toml --dump`"});
+            throw UserError({str(file_, ":1"), "is empty", "a graph begins with a line 'graph NAME'",
+                             "write a graph with `trivium explain CONFIG.toml --dump`"});
         int line = 1;
         bool comment = false;
         for (const char c : text_) {
             const auto byte = static_cast<unsigned char>(c);
             const bool space = c == '\n' || c == '\t' || c == '\r';
             if ((byte < 0x20 && !space) || byte == 0x7f || (byte >= 0x80 && !comment))
-                throw UserError({str(file_, ":", line), str("byte ", int{byte}, " is not part of a graph's text"), "outside of comments a graph is plain ASCII",
-                                 "name a text file"});
+                throw UserError({str(file_, ":", line),
+                                 str("byte ", int{byte}, " is not part of a graph's text"),
+                                 "outside of comments a graph is plain ASCII", "name a text file"});
             comment = c == '\n' ? false : comment || c == '#';
             line += c == '\n';
         }
@@ -324,11 +336,13 @@ private:
             c.fail("the graph has a place already", "keep one line 'at'");
         for (const MeshAxis& axis : graph_.mesh.axes) {
             if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
-                c.fail(str("expected the place on the axis '", axis.name, "'"), "name each axis of the mesh, in its order");
+                c.fail(str("expected the place on the axis '", axis.name, "'"),
+                       "name each axis of the mesh, in its order");
             c.want("=");
             graph_.at.push_back(c.whole());
             if (graph_.at.back() < 0 || graph_.at.back() >= axis.size)
-                c.fail(str("there is no place ", graph_.at.back(), " on '", axis.name, "'"), str("give 0 to ", axis.size - 1));
+                c.fail(str("there is no place ", graph_.at.back(), " on '", axis.name, "'"),
+                       str("give 0 to ", axis.size - 1));
         }
     }
 
@@ -355,8 +369,9 @@ private:
     void given(Cursor& c, const std::string& key)
     {
         static constexpr std::pair<Role, Lifetime> roles[] = {
-            {Role::input, Lifetime::microbatch}, {Role::hyper, Lifetime::step},   {Role::parameter, Lifetime::run},
-            {Role::state, Lifetime::run},        {Role::constant, Lifetime::run}, {Role::carry, Lifetime::step}};
+            {Role::input, Lifetime::microbatch}, {Role::hyper, Lifetime::step},
+            {Role::parameter, Lifetime::run},    {Role::state, Lifetime::run},
+            {Role::constant, Lifetime::run},     {Role::carry, Lifetime::step}};
         for (const auto& [role, lifetime] : roles)
             if (key == name_of(role)) {
                 Value v;
@@ -369,7 +384,8 @@ private:
                 if (c.take("of")) {
                     const TensorType whole = c.type();
                     if (whole.dtype != v.type.dtype)
-                        c.fail(str("the tensor over all ranks is ", whole, ", this rank's ", v.type), "give both one element type");
+                        c.fail(str("the tensor over all ranks is ", whole, ", this rank's ", v.type),
+                               "give both one element type");
                     v.whole = whole.shape;
                 }
                 if (c.take("init")) {
@@ -381,7 +397,8 @@ private:
                 return;
             }
         c.fail(str("does not know '", key, "'"),
-               "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, carry, a region, carried or output");
+               "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, carry, a "
+               "region, carried or output");
     }
 
     void carried(Cursor& c)

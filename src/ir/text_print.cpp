@@ -67,7 +67,8 @@ std::string to_text(const Graph& graph, OpId id)
     std::string line, types;
     for (std::size_t i = 0; i < op.results.size(); ++i) {
         line += (i ? ", %" : "%") + graph[op.results[i]].name;
-        types += (i ? ", " : "") + to_string(graph[op.results[i]].type) + to_text(graph[op.results[i]].sharding);
+        types +=
+            (i ? ", " : "") + to_string(graph[op.results[i]].type) + to_text(graph[op.results[i]].sharding);
     }
     line += str(op.results.empty() ? "" : " = ", info(op).name, "(");
     const std::size_t plain = op.operands.size() - (op.accumulate ? 1 : 0);

@@ -12,11 +12,12 @@ namespace trivium {
 
 namespace {
 
-/// Refuses where the rule does not hold. Only then the texts are made: a large model has many values, and is verified after each pass.
-#define TRV_RULE(holds, ...)     \
-    do {                         \
-        if (!(holds))            \
-            refuse(__VA_ARGS__); \
+/// Refuses where the rule does not hold. Only then the texts are made: a large model has many values, and is
+/// verified after each pass.
+#define TRV_RULE(holds, ...)                                                                                 \
+    do {                                                                                                     \
+        if (!(holds))                                                                                        \
+            refuse(__VA_ARGS__);                                                                             \
     } while (false)
 
 class Verifier {
@@ -57,23 +58,26 @@ private:
     void check_values()
     {
         check_mesh(g_.mesh, g_.file.empty() ? place(0) + ", " : place(0, ""));
-        TRV_RULE(g_.at.empty() || g_.at.size() == g_.mesh.axes.size(), place(0), "its place has not as many numbers as the mesh axes", "name each axis once");
+        TRV_RULE(g_.at.empty() || g_.at.size() == g_.mesh.axes.size(), place(0),
+                 "its place has not as many numbers as the mesh axes", "name each axis once");
         for (std::size_t a = 0; a < g_.at.size(); ++a)
-            TRV_RULE(g_.at[a] >= 0 && g_.at[a] < g_.mesh.axes[a].size, place(0), str("there is no place ", g_.at[a], " on '", g_.mesh.axes[a].name, "'"),
-                    str("give 0 to ", g_.mesh.axes[a].size - 1));
+            TRV_RULE(g_.at[a] >= 0 && g_.at[a] < g_.mesh.axes[a].size, place(0),
+                     str("there is no place ", g_.at[a], " on '", g_.mesh.axes[a].name, "'"),
+                     str("give 0 to ", g_.mesh.axes[a].size - 1));
         std::unordered_set<std::string_view> names;
         Bytes bytes = 0;
         for (const Value& v : g_.values) {
             const auto here = [&] { return place(v.line, "%" + v.name); };
             TRV_RULE(names.insert(v.name).second, here, "the name stands twice", "rename one of the two");
             TRV_RULE(v.producer.valid() == (v.role == Role::computed), here,
-                    "a value is computed by an op, or is given: not both", "give it a producer or a role");
+                     "a value is computed by an op, or is given: not both", "give it a producer or a role");
             check_shape(v, v.type.shape, here);
             check_shape(v, v.whole, here);
-            TRV_RULE(v.type.bytes() <= max_graph_tensors - bytes, here, "the tensors up to here have more than 2^58 bytes", "use a smaller graph");
+            TRV_RULE(v.type.bytes() <= max_graph_tensors - bytes, here,
+                     "the tensors up to here have more than 2^58 bytes", "use a smaller graph");
             bytes += v.type.bytes();
             TRV_RULE(level_ == Level::local || v.sharding.partial.empty(), here,
-                    "a partial value in a global graph", "partition first");
+                     "a partial value in a global graph", "partition first");
             check_sharding(v, here);
             check_init(g_, v);
         }
@@ -86,11 +90,15 @@ private:
     template <class Where>
     void check_shape(const Value& v, const Shape& shape, const Where& here) const
     {
-        TRV_RULE(shape.size() <= max_dims, here, str("has more than ", max_dims, " dimensions"), "join dimensions");
+        TRV_RULE(shape.size() <= max_dims, here, str("has more than ", max_dims, " dimensions"),
+                 "join dimensions");
         i64 elements = 1;
         for (const i64 extent : shape) {
-            TRV_RULE(extent > 0, here, str("has an empty dimension: ", TensorType{v.type.dtype, shape}), "make every extent positive");
-            TRV_RULE(elements <= max_elements / extent, here, str("has more than 2^48 elements: ", TensorType{v.type.dtype, shape}), "make it smaller");
+            TRV_RULE(extent > 0, here, str("has an empty dimension: ", TensorType{v.type.dtype, shape}),
+                     "make every extent positive");
+            TRV_RULE(elements <= max_elements / extent, here,
+                     str("has more than 2^48 elements: ", TensorType{v.type.dtype, shape}),
+                     "make it smaller");
             elements *= extent;
         }
     }
@@ -100,76 +108,102 @@ private:
     {
         const auto& dims = v.sharding.dims;
         TRV_RULE(dims.size() == v.type.shape.size() || (level_ != Level::sharded && dims.empty()), here,
-                str("has ", v.type.shape.size(), " dimensions, its sharding ", dims.size()), "shard each dimension, with - for none");
+                 str("has ", v.type.shape.size(), " dimensions, its sharding ", dims.size()),
+                 "shard each dimension, with - for none");
         std::unordered_set<std::string_view> used, summed;
         for (const Partial& p : v.sharding.partial) {
-            TRV_RULE(p.axis == "world" || g_.mesh.find(p.axis) >= 0, here, str("is partial over '", p.axis, "', which is no axis of the mesh"),
-                    "name an axis of the line `mesh`, or world");
-            TRV_RULE(is_combiner(p.combine), here, str("there is no combiner '", p.combine, "'"), "use sum or lse");
-            TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"), "use an axis once");
+            TRV_RULE(p.axis == "world" || g_.mesh.find(p.axis) >= 0, here,
+                     str("is partial over '", p.axis, "', which is no axis of the mesh"),
+                     "name an axis of the line `mesh`, or world");
+            TRV_RULE(is_combiner(p.combine), here, str("there is no combiner '", p.combine, "'"),
+                     "use sum or lse");
+            TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"),
+                     "use an axis once");
         }
         for (std::size_t d = 0; d < dims.size(); ++d) {
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {
-                TRV_RULE(g_.mesh.find(axis) >= 0, here, str("is cut over '", axis, "', which is no axis of the mesh"),
-                        "name an axis of the line `mesh`");
-                TRV_RULE(used.insert(axis).second, here, str("is cut over '", axis, "' twice"), "use an axis once");
+                TRV_RULE(g_.mesh.find(axis) >= 0, here,
+                         str("is cut over '", axis, "', which is no axis of the mesh"),
+                         "name an axis of the line `mesh`");
+                TRV_RULE(used.insert(axis).second, here, str("is cut over '", axis, "' twice"),
+                         "use an axis once");
                 parts *= g_.mesh.size(axis);
             }
             TRV_RULE(level_ == Level::local || parts <= v.type.shape[d], here,
-                    str("dimension ", d, " of ", v.type.shape[d], " is cut into ", parts, " parts"), "use a smaller axis, or another dimension");
+                     str("dimension ", d, " of ", v.type.shape[d], " is cut into ", parts, " parts"),
+                     "use a smaller axis, or another dimension");
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {
             const Shape& whole = whole_shape(v);
-            TRV_RULE(!g_.at.empty(), here, "has the shape of all ranks in a graph that is not one rank's", "write a line `at`, or remove `of`");
-            TRV_RULE(whole.size() == v.type.shape.size() && box_of(g_, ValueId(static_cast<std::size_t>(&v - g_.values.data()))).shape == v.type.shape,
-                    here, str(v.type, " is not this rank's shard of ", TensorType{v.type.dtype, whole}), "correct the type, the sharding, or what stands behind `of`");
+            TRV_RULE(!g_.at.empty(), here, "has the shape of all ranks in a graph that is not one rank's",
+                     "write a line `at`, or remove `of`");
+            TRV_RULE(whole.size() == v.type.shape.size() &&
+                         box_of(g_, ValueId(static_cast<std::size_t>(&v - g_.values.data()))).shape ==
+                             v.type.shape,
+                     here, str(v.type, " is not this rank's shard of ", TensorType{v.type.dtype, whole}),
+                     "correct the type, the sharding, or what stands behind `of`");
         }
     }
 
     void check_op(OpId id)
     {
         const Op& op = g_[id];
-        const auto place = [&] { return this->place(op.line, str("op ", id, " ", op.scope.empty() ? "" : op.scope + ".", info(op).name)); };
-        TRV_RULE(op.block >= 0 && op.block < max_blocks, place, str("is in block ", op.block), str("give a block from 0 to ", max_blocks - 1));
-        TRV_RULE(op.region != Region::microbatch || op.phase != Phase::update, place, "is an update in a microbatch", "use forward or backward there");
+        const auto place = [&] {
+            return this->place(op.line,
+                               str("op ", id, " ", op.scope.empty() ? "" : op.scope + ".", info(op).name));
+        };
+        TRV_RULE(op.block >= 0 && op.block < max_blocks, place, str("is in block ", op.block),
+                 str("give a block from 0 to ", max_blocks - 1));
+        TRV_RULE(op.region != Region::microbatch || op.phase != Phase::update, place,
+                 "is an update in a microbatch", "use forward or backward there");
         Bytes bytes = 0;
-        TRV_RULE(op.region >= region_, place, "stands after a later region", "order: prologue, microbatch, epilogue");
+        TRV_RULE(op.region >= region_, place, "stands after a later region",
+                 "order: prologue, microbatch, epilogue");
         region_ = op.region;
         for (const ValueId v : op.operands) {
             TRV_RULE(v.index() < g_.values.size() && defined_[v.index()], place,
-                    v.index() < g_.values.size() ? name(v) + " is used before it is computed" : "an operand names no value",
-                    "order the ops so that each value is computed first");
-            TRV_RULE(!overwritten_[v.index()], place, name(v) + " is read after its buffer was updated in place",
-                    "read the update's result instead");
+                     v.index() < g_.values.size() ? name(v) + " is used before it is computed"
+                                                  : "an operand names no value",
+                     "order the ops so that each value is computed first");
+            TRV_RULE(!overwritten_[v.index()], place,
+                     name(v) + " is read after its buffer was updated in place",
+                     "read the update's result instead");
             TRV_RULE(op.region == Region::microbatch || g_[v].lifetime != Lifetime::microbatch, place,
-                    name(v) + " lives only within a microbatch", "accumulate it into a carry");
+                     name(v) + " lives only within a microbatch", "accumulate it into a carry");
             const OpId producer = g_[v].producer;
-            TRV_RULE(op.region != Region::microbatch || op.phase != Phase::forward || !producer || g_[producer].region != Region::microbatch ||
-                        g_[producer].phase == Phase::forward,
-                    place, name(v) + " is computed in the backward phase, and read in the forward phase", "move one of the two ops");
+            TRV_RULE(op.region != Region::microbatch || op.phase != Phase::forward || !producer ||
+                         g_[producer].region != Region::microbatch || g_[producer].phase == Phase::forward,
+                     place, name(v) + " is computed in the backward phase, and read in the forward phase",
+                     "move one of the two ops");
             bytes = add(bytes, v, place);
         }
-        TRV_RULE(!op.accumulate || info(op).accumulates, place, "cannot add into an accumulator", "use accumulate");
+        TRV_RULE(!op.accumulate || info(op).accumulates, place, "cannot add into an accumulator",
+                 "use accumulate");
         for (const ValueId v : op.results) {
             TRV_RULE(v.index() < g_.values.size(), place, "a result names no value", "name each result");
             bytes = add(bytes, v, place);
         }
         const std::vector<TensorType> types = infer(g_, op);
         TRV_RULE(types.size() == op.results.size(), place,
-                str("has ", op.results.size(), " results, computes ", types.size()), "name each result");
+                 str("has ", op.results.size(), " results, computes ", types.size()), "name each result");
         for (std::size_t i = 0; i < types.size(); ++i) {
             const ValueId v = op.results[i];
-            TRV_RULE(g_[v].producer == id, place, name(v) + " has another producer", "give each value one producer");
+            TRV_RULE(g_[v].producer == id, place, name(v) + " has another producer",
+                     "give each value one producer");
             TRV_RULE(!defined_[v.index()], place, name(v) + " is computed twice", "name each result once");
             TRV_RULE(g_[v].type == types[i], place,
-                    str(name(v), " is declared ", g_[v].type, ", but computed as ", types[i]), "correct the type");
+                     str(name(v), " is declared ", g_[v].type, ", but computed as ", types[i]),
+                     "correct the type");
             defined_[v.index()] = true;
             if (const ValueId into = aliased_operand(op, i)) {
                 TRV_RULE(g_[into].type == g_[v].type, place,
-                        str(name(into), " is ", g_[into].type, ", updated in place as ", g_[v].type), "use one type");
-                TRV_RULE(g_[into].lifetime == g_[v].lifetime, place, name(v) + " outlives the buffer it is in", "");
-                TRV_RULE(!overwritten_[into.index()], place, name(into) + " is updated in place twice", "read the first update's result instead");
+                         str(name(into), " is ", g_[into].type, ", updated in place as ", g_[v].type),
+                         "use one type");
+                TRV_RULE(g_[into].lifetime == g_[v].lifetime, place,
+                         name(v) + " outlives the buffer it is in", "");
+                TRV_RULE(!overwritten_[into.index()], place, name(into) + " is updated in place twice",
+                         "read the first update's result instead");
                 overwritten_[into.index()] = true;
             }
         }
@@ -179,7 +213,8 @@ private:
     template <class Where>
     Bytes add(Bytes bytes, ValueId v, const Where& place) const
     {
-        TRV_RULE(g_[v].type.bytes() <= max_graph_tensors - bytes, place, "its operands and results have more than 2^58 bytes", "use smaller ones");
+        TRV_RULE(g_[v].type.bytes() <= max_graph_tensors - bytes, place,
+                 "its operands and results have more than 2^58 bytes", "use smaller ones");
         return bytes + g_[v].type.bytes();
     }
 
@@ -188,12 +223,15 @@ private:
         std::vector<bool> carried(g_.values.size(), false);
         for (const Carry& carry : g_.carries) {
             const auto at_fault = [&](ValueId v) { return place(carry.line, name(v)); };
-            TRV_RULE(carry.in.index() < g_.values.size() && carry.out.index() < g_.values.size(), place(carry.line), "a carry names no value", "name two values");
+            TRV_RULE(carry.in.index() < g_.values.size() && carry.out.index() < g_.values.size(),
+                     place(carry.line), "a carry names no value", "name two values");
             TRV_RULE(!carried[carry.in.index()], at_fault(carry.in), "is carried twice", "keep one carry");
             const Role role = g_[carry.in].role;
-            TRV_RULE(role == Role::carry || role == Role::state || role == Role::parameter, at_fault(carry.in),
-                    str("is of the kind '", name_of(role), "', which is not carried"), "carry a carry, a state or a parameter");
-            TRV_RULE(carry.in != carry.out, at_fault(carry.in), "is carried to itself", "carry it to what updates it");
+            TRV_RULE(role == Role::carry || role == Role::state || role == Role::parameter,
+                     at_fault(carry.in), str("is of the kind '", name_of(role), "', which is not carried"),
+                     "carry a carry, a state or a parameter");
+            TRV_RULE(carry.in != carry.out, at_fault(carry.in), "is carried to itself",
+                     "carry it to what updates it");
             carried[carry.in.index()] = true;
             ValueId at = carry.out;
             while (at != carry.in) {
@@ -203,14 +241,16 @@ private:
                     for (std::size_t i = 0; i < g_[producer].results.size(); ++i)
                         if (g_[producer].results[i] == at)
                             before = aliased_operand(g_[producer], i);
-                TRV_RULE(before.valid(), at_fault(carry.out), "does not live in the buffer of " + name(carry.in) + ", which it carries on",
-                        "update in place");
+                TRV_RULE(before.valid(), at_fault(carry.out),
+                         "does not live in the buffer of " + name(carry.in) + ", which it carries on",
+                         "update in place");
                 at = before;
             }
         }
         for (std::size_t i = 0; i < g_.values.size(); ++i)
-            TRV_RULE(g_.values[i].role != Role::carry || carried[i], place(g_.values[i].line, "%" + g_.values[i].name),
-                    "an accumulator without a carry", "say which value it becomes");
+            TRV_RULE(g_.values[i].role != Role::carry || carried[i],
+                     place(g_.values[i].line, "%" + g_.values[i].name), "an accumulator without a carry",
+                     "say which value it becomes");
     }
 
     const Graph& g_;

@@ -38,8 +38,8 @@ i64 affordable_workers(i64 wanted, Bytes each, const Scratch& scratch, const cha
 } // namespace
 
 template <class T>
-void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge, const T* v_btge,
-               const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch)
+void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
+               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch)
 {
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
@@ -53,112 +53,118 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
     const i64 tasks = at.groups * at.query_blocks;
     const i64 workers = affordable_workers(task_workers(exec.threads, tasks), each, scratch, "attention");
     char* const memory = static_cast<char*>(scratch.data);
-    for_tasks(exec, "attention", tasks, workers, KOKKOS_LAMBDA(const Row& row, i64 task, i64 worker) {
-        const ForwardTiles<A> tile(memory + worker * each, at);
-        const i64 group = task / at.query_blocks;
-        // The longest rows first, for the balance of threads.
-        const i64 i0 = (at.query_blocks - 1 - task % at.query_blocks) * at.rows;
-        const i64 n = at.lanes_of(i0), first = start ? *start : 0;
-        load_queries(row, at, group, i0, q_bsgre, A(at.scale), tile.q_es);
-        row.each(n, [=](i64 i) {
-            tile.top_s[i] = -A(INFINITY);
-            tile.total_s[i] = 0;
+    for_tasks(
+        exec, "attention", tasks, workers, KOKKOS_LAMBDA(const Row& row, i64 task, i64 worker) {
+            const ForwardTiles<A> tile(memory + worker * each, at);
+            const i64 group = task / at.query_blocks;
+            // The longest rows first, for the balance of threads.
+            const i64 i0 = (at.query_blocks - 1 - task % at.query_blocks) * at.rows;
+            const i64 n = at.lanes_of(i0), first = start ? *start : 0;
+            load_queries(row, at, group, i0, q_bsgre, A(at.scale), tile.q_es);
+            row.each(n, [=](i64 i) {
+                tile.top_s[i] = -A(INFINITY);
+                tile.total_s[i] = 0;
+            });
+            const i64 seen = at.seen(i0, first);
+            for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
+                const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
+                load_keys(row, at, group, j0, keys, k_btge, tile.k_te);
+                load_keys(row, at, group, j0, keys, v_btge, tile.v_te);
+                tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts,
+                             at.rows, false);
+                mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
+                running_softmax(row, at, n, keys, tile);
+                // o = o * exp(old top - new top) + p · v, transposed: o [e, s], v [t, e].
+                if (j0 > 0)
+                    for (i64 e = 0; e < at.dim; ++e) {
+                        A* o = tile.o_es + e * at.rows;
+                        row.each(n, [=](i64 i) { o[i] *= tile.shrink_s[i]; });
+                    }
+                tile_product(row, at.dim, n, keys, tile.v_te, i64{1}, at.width, tile.p_ts, at.rows, tile.o_es,
+                             at.rows, j0 > 0);
+            }
+            row.each(n, [=](i64 i) { tile.shrink_s[i] = A(1) / tile.total_s[i]; });
+            row.sync();
+            store_queries(row, at, group, i0, tile.o_es, tile.shrink_s, o_bsgre);
+            row.each(at.rows_of(i0), [=](i64 i) {
+                lse_bgrs[at.lse_at(group, i0 + i)] = tile.top_s[i] + logarithm(tile.total_s[i]);
+            });
+            row.sync();
         });
-        const i64 seen = at.seen(i0, first);
-        for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
-            const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
-            load_keys(row, at, group, j0, keys, k_btge, tile.k_te);
-            load_keys(row, at, group, j0, keys, v_btge, tile.v_te);
-            tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts, at.rows,
-                         false);
-            mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
-            running_softmax(row, at, n, keys, tile);
-            // o = o * exp(old top - new top) + p · v, transposed: o [e, s], v [t, e].
-            if (j0 > 0)
-                for (i64 e = 0; e < at.dim; ++e) {
-                    A* o = tile.o_es + e * at.rows;
-                    row.each(n, [=](i64 i) { o[i] *= tile.shrink_s[i]; });
-                }
-            tile_product(row, at.dim, n, keys, tile.v_te, i64{1}, at.width, tile.p_ts, at.rows, tile.o_es, at.rows,
-                         j0 > 0);
-        }
-        row.each(n, [=](i64 i) { tile.shrink_s[i] = A(1) / tile.total_s[i]; });
-        row.sync();
-        store_queries(row, at, group, i0, tile.o_es, tile.shrink_s, o_bsgre);
-        row.each(at.rows_of(i0), [=](i64 i) {
-            lse_bgrs[at.lse_at(group, i0 + i)] = tile.top_s[i] + logarithm(tile.total_s[i]);
-        });
-        row.sync();
-    });
 }
 
 template <class T>
-void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args, Scratch scratch)
+void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args,
+                    Scratch scratch)
 {
     using A = Acc<T>;
-    TRV_CHECK(shape.q_len <= shape.kv_len, "attention_grad: q_len ", shape.q_len, " exceeds kv_len ", shape.kv_len);
+    TRV_CHECK(shape.q_len <= shape.kv_len, "attention_grad: q_len ", shape.q_len, " exceeds kv_len ",
+              shape.kv_len);
     if (shape.batch * shape.kv_len * shape.kv_heads == 0)
         return;
     if constexpr (std::is_same_v<T, bf16>)
-        if (cudnn_attention_grad(exec, shape, args, scratch) || tensor_attention_grad(exec, shape, args, scratch))
+        if (cudnn_attention_grad(exec, shape, args, scratch) ||
+            tensor_attention_grad(exec, shape, args, scratch))
             return;
     const AttentionTiles at(shape, tile_lanes<A>);
     const Bytes each = BackwardTiles<A>::bytes(at);
-    const i64 workers = affordable_workers(task_workers(exec.threads, at.groups), each, scratch, "attention_grad");
+    const i64 workers =
+        affordable_workers(task_workers(exec.threads, at.groups), each, scratch, "attention_grad");
     char* const memory = static_cast<char*>(scratch.data);
-    for_tasks(exec, "attention_grad", at.groups, workers, KOKKOS_LAMBDA(const Row& row, i64 group, i64 worker) {
-        const BackwardTiles<A> tile(memory + worker * each, at);
-        row.each(at.kv_len * at.width, [=](i64 i) {
-            tile.dk_te[i] = 0;
-            tile.dv_te[i] = 0;
-        });
-        for (i64 i0 = 0; i0 < at.total_rows; i0 += at.rows) {
-            const i64 n = at.lanes_of(i0);
-            load_queries(row, at, group, i0, args.q_bsgre, A(at.scale), tile.q_es);
-            load_queries(row, at, group, i0, args.dout_bsgre, A(1), tile.do_es);
-            load_query_rows(row, at, group, i0, args.q_bsgre, A(at.scale), tile.q_se);
-            load_query_rows(row, at, group, i0, args.dout_bsgre, A(1), tile.do_se);
-            load_statistics(row, at, group, i0, args, tile);
-            const i64 seen = at.seen(i0, 0);
-            for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
-                const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
-                load_keys(row, at, group, j0, keys, args.k_btge, tile.k_te);
-                load_keys(row, at, group, j0, keys, args.v_btge, tile.v_te);
-                tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows, tile.p_ts, at.rows,
-                             false);
-                tile_product(row, keys, n, at.dim, tile.v_te, at.width, i64{1}, tile.do_es, at.rows, tile.ds_ts,
-                             at.rows, false);
-                mask(row, at, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
-                for (i64 c = 0; c < keys; ++c) {
-                    A *p = tile.p_ts + c * at.rows, *ds = tile.ds_ts + c * at.rows;
-                    row.each(n, [=](i64 i) {
-                        p[i] = fast_exp(p[i] - tile.lse_s[i]);
-                        ds[i] = p[i] * (ds[i] - tile.delta_s[i]);
-                    });
+    for_tasks(
+        exec, "attention_grad", at.groups, workers, KOKKOS_LAMBDA(const Row& row, i64 group, i64 worker) {
+            const BackwardTiles<A> tile(memory + worker * each, at);
+            row.each(at.kv_len * at.width, [=](i64 i) {
+                tile.dk_te[i] = 0;
+                tile.dv_te[i] = 0;
+            });
+            for (i64 i0 = 0; i0 < at.total_rows; i0 += at.rows) {
+                const i64 n = at.lanes_of(i0);
+                load_queries(row, at, group, i0, args.q_bsgre, A(at.scale), tile.q_es);
+                load_queries(row, at, group, i0, args.dout_bsgre, A(1), tile.do_es);
+                load_query_rows(row, at, group, i0, args.q_bsgre, A(at.scale), tile.q_se);
+                load_query_rows(row, at, group, i0, args.dout_bsgre, A(1), tile.do_se);
+                load_statistics(row, at, group, i0, args, tile);
+                const i64 seen = at.seen(i0, 0);
+                for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
+                    const i64 keys = seen - j0 < at.keys ? seen - j0 : at.keys;
+                    load_keys(row, at, group, j0, keys, args.k_btge, tile.k_te);
+                    load_keys(row, at, group, j0, keys, args.v_btge, tile.v_te);
+                    tile_product(row, keys, n, at.dim, tile.k_te, at.width, i64{1}, tile.q_es, at.rows,
+                                 tile.p_ts, at.rows, false);
+                    tile_product(row, keys, n, at.dim, tile.v_te, at.width, i64{1}, tile.do_es, at.rows,
+                                 tile.ds_ts, at.rows, false);
+                    mask(row, at, i0, j0, keys, i64{0}, tile.p_ts, -A(INFINITY));
+                    for (i64 c = 0; c < keys; ++c) {
+                        A *p = tile.p_ts + c * at.rows, *ds = tile.ds_ts + c * at.rows;
+                        row.each(n, [=](i64 i) {
+                            p[i] = fast_exp(p[i] - tile.lse_s[i]);
+                            ds[i] = p[i] * (ds[i] - tile.delta_s[i]);
+                        });
+                    }
+                    tile_product(row, keys, at.dim, n, tile.p_ts, at.rows, i64{1}, tile.do_se, at.width,
+                                 tile.dv_te + j0 * at.width, at.width, true);
+                    tile_product(row, keys, at.dim, n, tile.ds_ts, at.rows, i64{1}, tile.q_se, at.width,
+                                 tile.dk_te + j0 * at.width, at.width, true);
+                    tile_product(row, at.dim, n, keys, tile.k_te, i64{1}, at.width, tile.ds_ts, at.rows,
+                                 tile.dq_es, at.rows, j0 > 0);
                 }
-                tile_product(row, keys, at.dim, n, tile.p_ts, at.rows, i64{1}, tile.do_se, at.width,
-                             tile.dv_te + j0 * at.width, at.width, true);
-                tile_product(row, keys, at.dim, n, tile.ds_ts, at.rows, i64{1}, tile.q_se, at.width,
-                             tile.dk_te + j0 * at.width, at.width, true);
-                tile_product(row, at.dim, n, keys, tile.k_te, i64{1}, at.width, tile.ds_ts, at.rows, tile.dq_es,
-                             at.rows, j0 > 0);
+                row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
+                row.sync();
+                store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre);
+                row.sync();
             }
-            row.each(n, [=](i64 i) { tile.delta_s[i] = A(at.scale); });
+            store_keys(row, at, group, tile.dk_te, args.dk_btge);
+            store_keys(row, at, group, tile.dv_te, args.dv_btge);
             row.sync();
-            store_queries(row, at, group, i0, tile.dq_es, tile.delta_s, args.dq_bsgre);
-            row.sync();
-        }
-        store_keys(row, at, group, tile.dk_te, args.dk_btge);
-        store_keys(row, at, group, tile.dv_te, args.dv_btge);
-        row.sync();
-    });
+        });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                             \
-    template Bytes attention_scratch<T>(const AttentionShape&, int);                                                   \
-    template Bytes attention_grad_scratch<T>(const AttentionShape&, int);                                              \
-    template void attention(const Exec&, const AttentionShape&, const T*, const T*, const T*, const std::int32_t*, T*, \
-                            Acc<T>*, Scratch);                                                                         \
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template Bytes attention_scratch<T>(const AttentionShape&, int);                                         \
+    template Bytes attention_grad_scratch<T>(const AttentionShape&, int);                                    \
+    template void attention(const Exec&, const AttentionShape&, const T*, const T*, const T*,                \
+                            const std::int32_t*, T*, Acc<T>*, Scratch);                                      \
     template void attention_grad(const Exec&, const AttentionShape&, const AttentionGrad<T>&, Scratch);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 

@@ -1,12 +1,12 @@
 #pragma once
 // Causal attention with grouped queries, block by block with a running softmax: FlashAttention-2
-// (Dao 2023). Scores are never stored whole. On a device, bf16 runs by cuDNN where the build has it and it applies
-// (cudnn_attention.hpp), else with a head size of 32, 64, 96 or 128 on tensor cores (device/tensor_attention_tiles.hpp),
-// and everything else by teams of threads.
+// (Dao 2023). Scores are never stored whole. On a device, bf16 runs by cuDNN where the build has it and it
+// applies (cudnn_attention.hpp), else with a head size of 32, 64, 96 or 128 on tensor cores
+// (device/tensor_attention_tiles.hpp), and everything else by teams of threads.
 //
 // Shapes: q, o, dq, dout [batch, q_len, kv_heads, q_per_kv, head_dim]; k, v, dk, dv [batch, kv_len, kv_heads,
-// head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query of a
-// group, e element of a head.
+// head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query of
+// a group, e element of a head.
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
@@ -25,13 +25,12 @@ template <class T>
 Bytes attention_grad_scratch(const AttentionShape& shape, int threads);
 
 /// Query i sees the keys t <= *start + i (start null: 0), so keys past the cache's filled part cost nothing.
-/// lse is the log-sum-exp of a query's scaled scores. With less scratch than asked for it uses fewer threads. What
-/// runs is decided by types, shapes, addresses and the scratch alone.
-/// \pre *start + q_len <= kv_len
+/// lse is the log-sum-exp of a query's scaled scores. With less scratch than asked for it uses fewer threads.
+/// What runs is decided by types, shapes, addresses and the scratch alone. \pre *start + q_len <= kv_len
 /// \throws InternalError where the scratch does not do for one thread
 template <class T>
-void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge, const T* v_btge,
-               const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch);
+void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
+               const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch);
 
 /// What attention_grad reads (from the forward call) and writes.
 template <class T>
@@ -43,6 +42,7 @@ struct AttentionGrad {
 
 /// The gradient for start = 0. \pre q_len <= kv_len
 template <class T>
-void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args, Scratch scratch);
+void attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<T>& args,
+                    Scratch scratch);
 
 } // namespace trivium::kernels

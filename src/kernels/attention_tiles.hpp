@@ -2,9 +2,9 @@
 // Internal: the tiles of blockwise attention.
 //
 // A task works on one (batch, kv head), its "group". The queries of a group are one list of rows, row i being
-// query i / q_per_kv of the head i % q_per_kv, cut into blocks of `rows`. Tiles of scores are [key, query]: the
-// queries run along registers, so that maxima and sums over keys need no shuffles, and keys and values are
-// used as they lie in memory. Suffixes: s row of the block, t key, e element of a head.
+// query i / q_per_kv of the head i % q_per_kv, cut into blocks of `rows`. Tiles of scores are [key, query]:
+// the queries run along registers, so that maxima and sums over keys need no shuffles, and keys and values
+// are used as they lie in memory. Suffixes: s row of the block, t key, e element of a head.
 #include "kernels/attention.hpp"
 #include "kernels/math.hpp"
 #include "tile_product.hpp"
@@ -81,7 +81,9 @@ private:
 
 template <class A>
 struct ForwardTiles {
-    TRV_HOST_DEVICE ForwardTiles(char* memory, const AttentionTiles& at) : ForwardTiles(Cutter<A>(memory), at) {}
+    TRV_HOST_DEVICE ForwardTiles(char* memory, const AttentionTiles& at) : ForwardTiles(Cutter<A>(memory), at)
+    {
+    }
     static Bytes bytes(const AttentionTiles& at) { return ForwardTiles(nullptr, at).size; }
 
     A *q_es, *k_te, *v_te, *p_ts, *o_es, *top_s, *total_s, *shrink_s;
@@ -89,16 +91,20 @@ struct ForwardTiles {
 
 private:
     TRV_HOST_DEVICE ForwardTiles(Cutter<A> cut, const AttentionTiles& at)
-        : q_es(cut.take(at.dim * at.rows)), k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.width)),
-          p_ts(cut.take(at.keys * at.rows)), o_es(cut.take(at.dim * at.rows)), top_s(cut.take(at.rows)),
-          total_s(cut.take(at.rows)), shrink_s(cut.take(at.rows)), size(cut.used())
+        : q_es(cut.take(at.dim * at.rows)), k_te(cut.take(at.keys * at.width)),
+          v_te(cut.take(at.keys * at.width)), p_ts(cut.take(at.keys * at.rows)),
+          o_es(cut.take(at.dim * at.rows)), top_s(cut.take(at.rows)), total_s(cut.take(at.rows)),
+          shrink_s(cut.take(at.rows)), size(cut.used())
     {
     }
 };
 
 template <class A>
 struct BackwardTiles {
-    TRV_HOST_DEVICE BackwardTiles(char* memory, const AttentionTiles& at) : BackwardTiles(Cutter<A>(memory), at) {}
+    TRV_HOST_DEVICE BackwardTiles(char* memory, const AttentionTiles& at)
+        : BackwardTiles(Cutter<A>(memory), at)
+    {
+    }
     static Bytes bytes(const AttentionTiles& at) { return BackwardTiles(nullptr, at).size; }
 
     A *q_es, *do_es, *q_se, *do_se, *k_te, *v_te, *p_ts, *ds_ts, *dq_es, *lse_s, *delta_s, *dk_te, *dv_te;
@@ -106,19 +112,20 @@ struct BackwardTiles {
 
 private:
     TRV_HOST_DEVICE BackwardTiles(Cutter<A> cut, const AttentionTiles& at)
-        : q_es(cut.take(at.dim * at.rows)), do_es(cut.take(at.dim * at.rows)), q_se(cut.take(at.rows * at.width)),
-          do_se(cut.take(at.rows * at.width)), k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.width)),
-          p_ts(cut.take(at.keys * at.rows)), ds_ts(cut.take(at.keys * at.rows)), dq_es(cut.take(at.dim * at.rows)),
-          lse_s(cut.take(at.rows)), delta_s(cut.take(at.rows)), dk_te(cut.take(at.kv_len * at.width)),
-          dv_te(cut.take(at.kv_len * at.width)), size(cut.used())
+        : q_es(cut.take(at.dim * at.rows)), do_es(cut.take(at.dim * at.rows)),
+          q_se(cut.take(at.rows * at.width)), do_se(cut.take(at.rows * at.width)),
+          k_te(cut.take(at.keys * at.width)), v_te(cut.take(at.keys * at.width)),
+          p_ts(cut.take(at.keys * at.rows)), ds_ts(cut.take(at.keys * at.rows)),
+          dq_es(cut.take(at.dim * at.rows)), lse_s(cut.take(at.rows)), delta_s(cut.take(at.rows)),
+          dk_te(cut.take(at.kv_len * at.width)), dv_te(cut.take(at.kv_len * at.width)), size(cut.used())
     {
     }
 };
 
 /// to_es[e, i] = factor * row i0 + i of the group; rows past the end are 0.
 template <class T, class A>
-KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0, const T* from_bsgre,
-                                  A factor, A* to_es)
+KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
+                                  const T* from_bsgre, A factor, A* to_es)
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
@@ -131,8 +138,8 @@ KOKKOS_FUNCTION void load_queries(const Row& row, const AttentionTiles& at, i64 
 
 /// The same, row by row: to_se[i, e].
 template <class T, class A>
-KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i64 group, i64 i0, const T* from_bsgre,
-                                     A factor, A* to_se)
+KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
+                                     const T* from_bsgre, A factor, A* to_se)
 {
     const i64 count = at.rows_of(i0), n = at.lanes_of(i0);
     for (i64 i = 0; i < n; ++i) {
@@ -147,8 +154,8 @@ KOKKOS_FUNCTION void load_query_rows(const Row& row, const AttentionTiles& at, i
 
 /// Row i0 + i of the group = factor_s[i] * from_es[:, i].
 template <class T, class A>
-KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0, const A* from_es,
-                                   const A* factor_s, T* to_bsgre)
+KOKKOS_FUNCTION void store_queries(const Row& row, const AttentionTiles& at, i64 group, i64 i0,
+                                   const A* from_es, const A* factor_s, T* to_bsgre)
 {
     const i64 count = at.rows_of(i0);
     for (i64 i = 0; i < count; ++i) {
@@ -171,7 +178,8 @@ KOKKOS_FUNCTION void load_keys(const Row& row, const AttentionTiles& at, i64 gro
 }
 
 template <class T, class A>
-KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 group, const A* from_te, T* to_btge)
+KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 group, const A* from_te,
+                                T* to_btge)
 {
     for (i64 t = 0; t < at.kv_len; ++t) {
         const A* from = from_te + t * at.width;
@@ -182,8 +190,8 @@ KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 gr
 
 /// Sets the scores of keys that a query may not see. Padded rows see everything.
 template <class A>
-KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start, A* score_ts,
-                          A hidden)
+KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start,
+                          A* score_ts, A hidden)
 {
     if (j0 + keys - 1 <= start + i0 / at.q_per_kv)
         return;

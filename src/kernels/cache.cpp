@@ -6,25 +6,28 @@
 namespace trivium::kernels {
 
 template <class T>
-void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start, T* cache_btw)
+void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start,
+                 T* cache_btw)
 {
     const i64 seq = shape.seq, capacity = shape.capacity, width = shape.width;
-    for_rows<T>(exec, "cache_write", shape.batch * seq, width, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        row.copy(width, x_bsw + r * width, cache_btw + (r / seq * capacity + *start + r % seq) * width);
-    });
+    for_rows<T>(
+        exec, "cache_write", shape.batch * seq, width, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.copy(width, x_bsw + r * width, cache_btw + (r / seq * capacity + *start + r % seq) * width);
+        });
 }
 
 template <class T>
 void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const std::int32_t* row, T* y_bw)
 {
     const i64 capacity = shape.capacity, width = shape.width;
-    for_rows<T>(exec, "select_row", shape.batch, width, KOKKOS_LAMBDA(const Row& lanes, i64 b) {
-        lanes.copy(width, x_btw + (b * capacity + *row) * width, y_bw + b * width);
-    });
+    for_rows<T>(
+        exec, "select_row", shape.batch, width, KOKKOS_LAMBDA(const Row& lanes, i64 b) {
+            lanes.copy(width, x_btw + (b * capacity + *row) * width, y_bw + b * width);
+        });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                             \
-    template void cache_write(const Exec&, const CacheShape&, const T*, const std::int32_t*, T*);                      \
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template void cache_write(const Exec&, const CacheShape&, const T*, const std::int32_t*, T*);            \
     template void select_row(const Exec&, const CacheShape&, const T*, const std::int32_t*, T*);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 

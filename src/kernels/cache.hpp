@@ -11,7 +11,8 @@ struct CacheShape {
 
 /// cache[b, *start + s, :] = x[b, s, :]. \pre 0 <= *start and *start + seq <= capacity
 template <class T>
-void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start, T* cache_btw);
+void cache_write(const Exec& exec, const CacheShape& shape, const T* x_bsw, const std::int32_t* start,
+                 T* cache_btw);
 
 /// y[b, :] = x[b, *row, :] with x [batch, capacity, width]; shape.seq is not used. \pre 0 <= *row < capacity
 template <class T>

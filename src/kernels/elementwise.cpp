@@ -10,7 +10,8 @@ template <class T>
 void swiglu(const Exec& exec, i64 n, const T* gate, const T* up, T* y)
 {
     using A = Acc<T>;
-    map(exec, "swiglu", n, KOKKOS_LAMBDA(A g, A u) { return g * sigmoid(g) * u; }, y, gate, up);
+    map(
+        exec, "swiglu", n, KOKKOS_LAMBDA(A g, A u) { return g * sigmoid(g) * u; }, y, gate, up);
 }
 
 template <class T>
@@ -40,7 +41,9 @@ template <class T>
 void gelu(const Exec& exec, i64 n, const T* x, T* y)
 {
     using A = Acc<T>;
-    map(exec, "gelu", n, KOKKOS_LAMBDA(A v) { return v * sigmoid(v * (gelu_a<A> + gelu_b<A> * v * v)); }, y, x);
+    map(
+        exec, "gelu", n, KOKKOS_LAMBDA(A v) { return v * sigmoid(v * (gelu_a<A> + gelu_b<A> * v * v)); }, y,
+        x);
 }
 
 template <class T>
@@ -60,16 +63,19 @@ template <class T>
 void add(const Exec& exec, i64 n, const T* x, const T* y, T* z)
 {
     using A = Acc<T>;
-    map(exec, "add", n, KOKKOS_LAMBDA(A a, A b) { return a + b; }, z, x, y);
+    map(
+        exec, "add", n, KOKKOS_LAMBDA(A a, A b) { return a + b; }, z, x, y);
 }
 
 template <class T>
 void bias_add(const Exec& exec, i64 rows, i64 columns, const T* x_rn, const T* b_n, T* y_rn)
 {
     using A = Acc<T>;
-    for_rows<T>(exec, "bias_add", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        row.map(columns, [](A a, A b) { return a + b; }, y_rn + r * columns, x_rn + r * columns, b_n);
-    });
+    for_rows<T>(
+        exec, "bias_add", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.map(
+                columns, [](A a, A b) { return a + b; }, y_rn + r * columns, x_rn + r * columns, b_n);
+        });
 }
 
 template <class T>
@@ -77,21 +83,24 @@ void scale(const Exec& exec, i64 n, double factor, const T* x, T* y)
 {
     using A = Acc<T>;
     const A f = static_cast<A>(factor);
-    map(exec, "scale", n, KOKKOS_LAMBDA(A v) { return f * v; }, y, x);
+    map(
+        exec, "scale", n, KOKKOS_LAMBDA(A v) { return f * v; }, y, x);
 }
 
 template <class T>
 void fill(const Exec& exec, i64 n, double value, T* y)
 {
     const auto v = static_cast<Acc<T>>(value);
-    map(exec, "fill", n, KOKKOS_LAMBDA() { return v; }, y);
+    map(
+        exec, "fill", n, KOKKOS_LAMBDA() { return v; }, y);
 }
 
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y)
 {
     // To bf16 from double there are two roundings, as arithmetic of bf16 is float's.
-    map(exec, "cast", n, KOKKOS_LAMBDA(Acc<From> v) { return static_cast<Acc<To>>(v); }, y, x);
+    map(
+        exec, "cast", n, KOKKOS_LAMBDA(Acc<From> v) { return static_cast<Acc<To>>(v); }, y, x);
 }
 
 template <class T>
@@ -100,32 +109,34 @@ void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite
     using A = Acc<T>;
     if (overwrite)
         return cast(exec, n, x, acc);
-    map(exec, "accumulate", n, KOKKOS_LAMBDA(A sum, A v) { return sum + v; }, acc, acc, x);
+    map(
+        exec, "accumulate", n, KOKKOS_LAMBDA(A sum, A v) { return sum + v; }, acc, acc, x);
 }
 
 template <class T>
 void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y)
 {
-    for_rows<T>(exec, "slice", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        row.copy(columns, x + r * stride + offset, y + r * columns);
-    });
+    for_rows<T>(
+        exec, "slice", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            row.copy(columns, x + r * stride + offset, y + r * columns);
+        });
 }
 
 template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::int32_t*);
 
-#define TRV_INSTANTIATE(T)                                                                                             \
-    template void swiglu(const Exec&, i64, const T*, const T*, T*);                                                    \
-    template void swiglu_grad(const Exec&, i64, const T*, const T*, const T*, T*, T*);                                 \
-    template void gelu(const Exec&, i64, const T*, T*);                                                                \
-    template void gelu_grad(const Exec&, i64, const T*, const T*, T*);                                                 \
-    template void add(const Exec&, i64, const T*, const T*, T*);                                                       \
-    template void bias_add(const Exec&, i64, i64, const T*, const T*, T*);                                             \
-    template void slice(const Exec&, i64, i64, i64, i64, const T*, T*);                                                \
-    template void scale(const Exec&, i64, double, const T*, T*);                                                       \
-    template void fill(const Exec&, i64, double, T*);                                                                  \
-    template void cast(const Exec&, i64, const T*, double*);                                                           \
-    template void cast(const Exec&, i64, const T*, float*);                                                            \
-    template void cast(const Exec&, i64, const T*, bf16*);                                                             \
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template void swiglu(const Exec&, i64, const T*, const T*, T*);                                          \
+    template void swiglu_grad(const Exec&, i64, const T*, const T*, const T*, T*, T*);                       \
+    template void gelu(const Exec&, i64, const T*, T*);                                                      \
+    template void gelu_grad(const Exec&, i64, const T*, const T*, T*);                                       \
+    template void add(const Exec&, i64, const T*, const T*, T*);                                             \
+    template void bias_add(const Exec&, i64, i64, const T*, const T*, T*);                                   \
+    template void slice(const Exec&, i64, i64, i64, i64, const T*, T*);                                      \
+    template void scale(const Exec&, i64, double, const T*, T*);                                             \
+    template void fill(const Exec&, i64, double, T*);                                                        \
+    template void cast(const Exec&, i64, const T*, double*);                                                 \
+    template void cast(const Exec&, i64, const T*, float*);                                                  \
+    template void cast(const Exec&, i64, const T*, bf16*);                                                   \
     template void accumulate(const Exec&, i64, Acc<T>*, const T*, bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 

@@ -7,31 +7,35 @@
 namespace trivium::kernels {
 
 template <class T>
-void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c, T* y_cd)
+void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c,
+               T* y_cd)
 {
     const i64 dim = shape.dim, rows = shape.rows, offset = shape.row_offset;
-    for_rows<T>(exec, "embedding", shape.count, dim, KOKKOS_LAMBDA(const Row& row, i64 c) {
-        const i64 v = token_c[c] - offset;
-        T* y = y_cd + c * dim;
-        if (v >= 0 && v < rows)
-            row.copy(dim, table_vd + v * dim, y);
-        else
-            row.map(dim, [] { return Acc<T>(0); }, y);
-    });
+    for_rows<T>(
+        exec, "embedding", shape.count, dim, KOKKOS_LAMBDA(const Row& row, i64 c) {
+            const i64 v = token_c[c] - offset;
+            T* y = y_cd + c * dim;
+            if (v >= 0 && v < rows)
+                row.copy(dim, table_vd + v * dim, y);
+            else
+                row.map(
+                    dim, [] { return Acc<T>(0); }, y);
+        });
 }
 
 template <class T>
-void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_cd, const std::int32_t* token_c,
-                    Acc<T>* dtable_vd, bool overwrite)
+void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_cd,
+                    const std::int32_t* token_c, Acc<T>* dtable_vd, bool overwrite)
 {
     if (overwrite)
         fill(exec, shape.rows * shape.dim, 0.0, dtable_vd);
     scatter_rows(exec, shape, dy_cd, token_c, dtable_vd);
 }
 
-#define TRV_INSTANTIATE(T)                                                                                             \
-    template void embedding(const Exec&, const EmbeddingShape&, const T*, const std::int32_t*, T*);                    \
-    template void embedding_grad(const Exec&, const EmbeddingShape&, const T*, const std::int32_t*, Acc<T>*, bool);
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template void embedding(const Exec&, const EmbeddingShape&, const T*, const std::int32_t*, T*);          \
+    template void embedding_grad(const Exec&, const EmbeddingShape&, const T*, const std::int32_t*, Acc<T>*, \
+                                 bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels

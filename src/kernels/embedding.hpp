@@ -12,11 +12,12 @@ struct EmbeddingShape {
 
 /// y_cd[i] = table_vd[token_c[i] - row_offset], or 0 where the token is outside the table.
 template <class T>
-void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c, T* y_cd);
+void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c,
+               T* y_cd);
 
 /// dtable_vd[token_c[i] - row_offset] += dy_cd[i], in the order of i; `overwrite` zeroes the table first.
 template <class T>
-void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_cd, const std::int32_t* token_c,
-                    Acc<T>* dtable_vd, bool overwrite);
+void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_cd,
+                    const std::int32_t* token_c, Acc<T>* dtable_vd, bool overwrite);
 
 } // namespace trivium::kernels

@@ -25,8 +25,8 @@ void finish(const Exec& exec, const ProductShape& shape, T* c, const T* bias, T*
 
 void check_product(const ProductShape& shape, int threads)
 {
-    TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m, ", n ",
-              shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
+    TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m,
+              ", n ", shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
     TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
               "no product with these types");
     TRV_CHECK(shape.epilogue == Epilogue::none || (shape.batch == 1 && shape.out == shape.in),
@@ -45,7 +45,8 @@ void finish_product(const Exec& exec, const ProductShape& shape, void* c, const 
 {
     const auto finish_as = [&](auto type) {
         using T = decltype(type);
-        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(beside.bias_n), static_cast<T*>(beside.pre_mn));
+        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(beside.bias_n),
+                  static_cast<T*>(beside.pre_mn));
     };
     switch (shape.out) {
     case DType::f64: return finish_as(double{});

@@ -10,7 +10,8 @@ void check_product(const ProductShape& shape, int threads);
 /// Where the bare product goes before finish_product().
 void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside);
 
-/// From the bare product to the shape's epilogue: the same bits as bias_add, gelu and gelu_grad one after the other.
+/// From the bare product to the shape's epilogue: the same bits as bias_add, gelu and gelu_grad one after the
+/// other.
 void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& beside);
 
 } // namespace trivium::kernels

@@ -30,10 +30,7 @@ struct Scratch {
 /// Number types of tensors.
 enum class DType { f64, f32, bf16 };
 
-constexpr Bytes size_of(DType type)
-{
-    return type == DType::f64 ? 8 : type == DType::f32 ? 4 : 2;
-}
+constexpr Bytes size_of(DType type) { return type == DType::f64 ? 8 : type == DType::f32 ? 4 : 2; }
 
 template <class T>
 inline constexpr DType dtype_of = DType::f32;

@@ -1,9 +1,11 @@
 #pragma once
-// The two formats of 8 bits (Micikevicius et al. 2022, arXiv:2209.05433) and how a tensor is brought into one.
+// The two formats of 8 bits (Micikevicius et al. 2022, arXiv:2209.05433) and how a tensor is brought into
+// one.
 //
-// A tensor is scaled by a power of two, the largest with which its largest magnitude stays finite in the format; it is
-// found anew for each product ("current" scaling). Powers of two make scaling exact, so that the rounded numbers are
-// bf16 numbers as well: a product of rounded bf16 tensors is the same as one of bytes.
+// A tensor is scaled by a power of two, the largest with which its largest magnitude stays finite in the
+// format; it is found anew for each product ("current" scaling). Powers of two make scaling exact, so that
+// the rounded numbers are bf16 numbers as well: a product of rounded bf16 tensors is the same as one of
+// bytes.
 #include "kernels/exec.hpp"
 
 #include <cstdint>
@@ -11,7 +13,8 @@
 
 namespace trivium::kernels {
 
-/// e4m3 has 4 bits of exponent and is finite to 448; e5m2 has 5 and reaches 57344. Neither makes infinities here.
+/// e4m3 has 4 bits of exponent and is finite to 448; e5m2 has 5 and reaches 57344. Neither makes infinities
+/// here.
 enum class Fp8 { none, e4m3, e5m2 };
 
 TRV_HOST_DEVICE constexpr int fp8_mantissa(Fp8 format) { return format == Fp8::e4m3 ? 3 : 2; }
@@ -28,8 +31,10 @@ TRV_HOST_DEVICE inline std::uint8_t fp8_encode(float x, Fp8 format)
         return static_cast<std::uint8_t>(sign | 0x7f);
     const int mantissa = fp8_mantissa(format), smallest = 1 - fp8_bias(format), drop = 23 - mantissa;
     std::uint32_t code = 0;
-    if (magnitude < static_cast<std::uint32_t>(127 + smallest) << 23) { // a whole number of the format's smallest steps
-        const float step = __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + smallest - mantissa) << 23);
+    if (magnitude < static_cast<std::uint32_t>(127 + smallest)
+                        << 23) { // a whole number of the format's smallest steps
+        const float step =
+            __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + smallest - mantissa) << 23);
         code = static_cast<std::uint32_t>(::rintf(__builtin_bit_cast(float, magnitude) / step));
     } else {
         const std::uint32_t rounded = magnitude + (1u << (drop - 1)) - 1 + (magnitude >> drop & 1u);
@@ -41,7 +46,8 @@ TRV_HOST_DEVICE inline std::uint8_t fp8_encode(float x, Fp8 format)
 TRV_HOST_DEVICE inline float fp8_decode(std::uint8_t code, Fp8 format)
 {
     const int mantissa = fp8_mantissa(format);
-    const std::uint32_t magnitude = code & 0x7fu, exponent = magnitude >> mantissa, fraction = magnitude & ((1u << mantissa) - 1);
+    const std::uint32_t magnitude = code & 0x7fu, exponent = magnitude >> mantissa,
+                        fraction = magnitude & ((1u << mantissa) - 1);
     if (magnitude > fp8_largest(format))
         return NAN;
     const int power = (exponent == 0 ? 1 : static_cast<int>(exponent)) - fp8_bias(format) - mantissa;
@@ -50,8 +56,8 @@ TRV_HOST_DEVICE inline float fp8_decode(std::uint8_t code, Fp8 format)
     return code & 0x80 ? -value : value;
 }
 
-/// The scale of a tensor whose largest magnitude is `top`: a power of two in [2^-126, 2^126]; NaN where `top` is not
-/// finite, so that nothing hides it.
+/// The scale of a tensor whose largest magnitude is `top`: a power of two in [2^-126, 2^126]; NaN where `top`
+/// is not finite, so that nothing hides it.
 TRV_HOST_DEVICE inline float fp8_scale(float top, Fp8 format)
 {
     const auto bits = __builtin_bit_cast(std::uint32_t, top);
@@ -60,7 +66,10 @@ TRV_HOST_DEVICE inline float fp8_scale(float top, Fp8 format)
     // Both largest numbers are 1.75 times a power of two.
     const int power = static_cast<int>(bits >> 23) - 127 + ((bits & 0x7fffffu) > 0x600000u ? 1 : 0);
     const int scale = (format == Fp8::e4m3 ? 8 : 15) - power;
-    return __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + (scale < -126 ? -126 : scale > 126 ? 126 : scale)) << 23);
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + (scale < -126  ? -126
+                                                                       : scale > 126 ? 126
+                                                                                     : scale))
+                                         << 23);
 }
 
 /// What fp8_round() needs beside its tensors.

@@ -1,5 +1,6 @@
 #pragma once
-// Matrix products: C (+)= op(A) · op(B), all row-major and contiguous, and what may follow one before it is stored.
+// Matrix products: C (+)= op(A) · op(B), all row-major and contiguous, and what may follow one before it is
+// stored.
 #include "kernels/exec.hpp"
 #include "kernels/fp8.hpp"
 
@@ -8,7 +9,8 @@
 namespace trivium::kernels {
 
 /// What becomes of a product P = op(A) · op(B) before it is stored; gelu is the one of elementwise.hpp.
-/// A bias's own gradient is no epilogue: it is summed over microbatches in f32, and libraries overwrite it in C's type.
+/// A bias's own gradient is no epilogue: it is summed over microbatches in f32, and libraries overwrite it in
+/// C's type.
 enum class Epilogue {
     none,
     bias,      ///< C = P + bias_n on every row
@@ -49,18 +51,18 @@ Bytes product_scratch(const ProductShape& shape, int threads);
 /// m, n or k of 0 is allowed (k = 0 zeroes C, or leaves it where accumulating).
 class Product {
 public:
-    /// Chooses the way to compute it that `most_scratch` allows: fewer threads on the host, another algorithm on a device.
-    /// Where nothing is little enough, scratch_bytes() says what is needed at least.
-    /// \throws InternalError for a combination of types that is not stated above
+    /// Chooses the way to compute it that `most_scratch` allows: fewer threads on the host, another algorithm
+    /// on a device. Where nothing is little enough, scratch_bytes() says what is needed at least. \throws
+    /// InternalError for a combination of types that is not stated above
     explicit Product(const ProductShape& shape, int threads = 1, Bytes most_scratch = usual_product_scratch);
     Product(Product&&) noexcept;
     Product& operator=(Product&&) noexcept;
     ~Product();
 
-    /// c = op(a)·op(b), or c += where not `overwrite`; with an epilogue always overwrites. No two tensors overlap.
-    /// Runs on the threads that it was made for, whatever exec.threads says; not on two threads at a time.
-    /// \pre on a device all addresses are aligned to 256 bytes
-    /// \throws InternalError where scratch.size < scratch_bytes()
+    /// c = op(a)·op(b), or c += where not `overwrite`; with an epilogue always overwrites. No two tensors
+    /// overlap. Runs on the threads that it was made for, whatever exec.threads says; not on two threads at a
+    /// time. \pre on a device all addresses are aligned to 256 bytes \throws InternalError where scratch.size
+    /// < scratch_bytes()
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
              const EpilogueOperands& beside = {}) const;
 

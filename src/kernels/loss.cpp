@@ -12,82 +12,93 @@ void xent_stats(const Exec& exec, const LossShape& shape, const T* logits_rv, co
 {
     using A = Acc<T>;
     const i64 vocab = shape.vocab, offset = shape.v_offset;
-    for_rows<T>(exec, "xent_stats", shape.rows, vocab, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T* logits = logits_rv + r * vocab;
-        const A lse = log_sum_exp(row, vocab, logits);
-        const i64 target = target_r[r] < 0 ? -1 : target_r[r] - offset;
-        row.single([=] {
-            lse_r[r] = lse;
-            picked_r[r] = target >= 0 && target < vocab ? A(logits[target]) : A(0);
+    for_rows<T>(
+        exec, "xent_stats", shape.rows, vocab, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const T* logits = logits_rv + r * vocab;
+            const A lse = log_sum_exp(row, vocab, logits);
+            const i64 target = target_r[r] < 0 ? -1 : target_r[r] - offset;
+            row.single([=] {
+                lse_r[r] = lse;
+                picked_r[r] = target >= 0 && target < vocab ? A(logits[target]) : A(0);
+            });
         });
-    });
 }
 
 template <class T>
-void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_rv, const std::int32_t* target_r,
-                     const Acc<T>* lse_r, const Acc<T>* dlse_r, const Acc<T>* dpicked_r, T* dlogits_rv)
+void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_rv,
+                     const std::int32_t* target_r, const Acc<T>* lse_r, const Acc<T>* dlse_r,
+                     const Acc<T>* dpicked_r, T* dlogits_rv)
 {
     using A = Acc<T>;
     const i64 vocab = shape.vocab, offset = shape.v_offset;
-    for_rows<T>(exec, "xent_stats_grad", shape.rows, vocab, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T* logits = logits_rv + r * vocab;
-        T* dlogits = dlogits_rv + r * vocab;
-        const A slope = dlse_r[r], lse = lse_r[r] == -A(INFINITY) ? A(0) : lse_r[r];
-        const i64 target = target_r[r] < 0 ? -1 : target_r[r] - offset;
-        const bool here = target >= 0 && target < vocab;
-        const A logit = here ? A(logits[target]) : A(0);
-        row.sync(); // read before it is overwritten
-        row.map(vocab, [=](A v) { return slope * fast_exp(v - lse); }, dlogits, logits);
-        row.sync();
-        if (here)
-            row.single([=] { dlogits[target] = T(slope * fast_exp(logit - lse) + dpicked_r[r]); });
-    });
+    for_rows<T>(
+        exec, "xent_stats_grad", shape.rows, vocab, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const T* logits = logits_rv + r * vocab;
+            T* dlogits = dlogits_rv + r * vocab;
+            const A slope = dlse_r[r], lse = lse_r[r] == -A(INFINITY) ? A(0) : lse_r[r];
+            const i64 target = target_r[r] < 0 ? -1 : target_r[r] - offset;
+            const bool here = target >= 0 && target < vocab;
+            const A logit = here ? A(logits[target]) : A(0);
+            row.sync(); // read before it is overwritten
+            row.map(
+                vocab, [=](A v) { return slope * fast_exp(v - lse); }, dlogits, logits);
+            row.sync();
+            if (here)
+                row.single([=] { dlogits[target] = T(slope * fast_exp(logit - lse) + dpicked_r[r]); });
+        });
 }
 
 template <class Real>
-void token_loss(const Exec& exec, i64 rows, const Real* lse_r, const Real* picked_r, const std::int32_t* target_r,
-                Real* loss_r)
+void token_loss(const Exec& exec, i64 rows, const Real* lse_r, const Real* picked_r,
+                const std::int32_t* target_r, Real* loss_r)
 {
-    for_each_index(exec, "token_loss", rows,
-                   KOKKOS_LAMBDA(i64 r) { loss_r[r] = target_r[r] < 0 ? Real(0) : lse_r[r] - picked_r[r]; });
+    for_each_index(
+        exec, "token_loss", rows,
+        KOKKOS_LAMBDA(i64 r) { loss_r[r] = target_r[r] < 0 ? Real(0) : lse_r[r] - picked_r[r]; });
 }
 
 template <class Real>
-void token_loss_grad(const Exec& exec, i64 rows, const Real* dloss_r, const std::int32_t* target_r, Real* dlse_r,
-                     Real* dpicked_r)
+void token_loss_grad(const Exec& exec, i64 rows, const Real* dloss_r, const std::int32_t* target_r,
+                     Real* dlse_r, Real* dpicked_r)
 {
-    for_each_index(exec, "token_loss_grad", rows, KOKKOS_LAMBDA(i64 r) {
-        const Real slope = target_r[r] < 0 ? Real(0) : dloss_r[r];
-        dlse_r[r] = slope;
-        dpicked_r[r] = -slope;
-    });
+    for_each_index(
+        exec, "token_loss_grad", rows, KOKKOS_LAMBDA(i64 r) {
+            const Real slope = target_r[r] < 0 ? Real(0) : dloss_r[r];
+            dlse_r[r] = slope;
+            dpicked_r[r] = -slope;
+        });
 }
 
 template <class Real>
 void sum_into(const Exec& exec, i64 n, const Real* x, double* acc, bool overwrite)
 {
-    for_rows<Real>(exec, "sum_into", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
-        const double sum = row.sum<double>(n, [](Real v) { return static_cast<double>(v); }, x);
-        row.single([=] { *acc = overwrite ? sum : *acc + sum; });
-    });
+    for_rows<Real>(
+        exec, "sum_into", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+            const double sum = row.sum<double>(
+                n, [](Real v) { return static_cast<double>(v); }, x);
+            row.single([=] { *acc = overwrite ? sum : *acc + sum; });
+        });
 }
 
 void count_valid(const Exec& exec, i64 n, const std::int32_t* target, double* acc, bool overwrite)
 {
-    for_rows<std::int32_t>(exec, "count_valid", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
-        const double sum = row.sum<double>(n, [](std::int32_t t) { return t >= 0 ? 1.0 : 0.0; }, target);
-        row.single([=] { *acc = overwrite ? sum : *acc + sum; });
-    });
+    for_rows<std::int32_t>(
+        exec, "count_valid", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+            const double sum = row.sum<double>(
+                n, [](std::int32_t t) { return t >= 0 ? 1.0 : 0.0; }, target);
+            row.single([=] { *acc = overwrite ? sum : *acc + sum; });
+        });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                             \
-    template void xent_stats(const Exec&, const LossShape&, const T*, const std::int32_t*, Acc<T>*, Acc<T>*);          \
-    template void xent_stats_grad(const Exec&, const LossShape&, const T*, const std::int32_t*, const Acc<T>*,         \
-                                  const Acc<T>*, const Acc<T>*, T*);
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template void xent_stats(const Exec&, const LossShape&, const T*, const std::int32_t*, Acc<T>*,          \
+                             Acc<T>*);                                                                       \
+    template void xent_stats_grad(const Exec&, const LossShape&, const T*, const std::int32_t*,              \
+                                  const Acc<T>*, const Acc<T>*, const Acc<T>*, T*);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
-#define TRV_INSTANTIATE_REAL(Real)                                                                                     \
-    template void token_loss(const Exec&, i64, const Real*, const Real*, const std::int32_t*, Real*);                  \
-    template void token_loss_grad(const Exec&, i64, const Real*, const std::int32_t*, Real*, Real*);                   \
+#define TRV_INSTANTIATE_REAL(Real)                                                                           \
+    template void token_loss(const Exec&, i64, const Real*, const Real*, const std::int32_t*, Real*);        \
+    template void token_loss_grad(const Exec&, i64, const Real*, const std::int32_t*, Real*, Real*);         \
     template void sum_into(const Exec&, i64, const Real*, double*, bool);
 TRV_FOR_REAL(TRV_INSTANTIATE_REAL)
 

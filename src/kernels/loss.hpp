@@ -23,17 +23,18 @@ void xent_stats(const Exec& exec, const LossShape& shape, const T* logits_rv, co
 /// dlogits = dlse * exp(logit - lse) + dpicked * [v is the target]. dlogits may alias logits.
 /// `lse_r` may be the one of the whole vocabulary with `dlse_r` its gradient.
 template <class T>
-void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_rv, const std::int32_t* target_r,
-                     const Acc<T>* lse_r, const Acc<T>* dlse_r, const Acc<T>* dpicked_r, T* dlogits_rv);
+void xent_stats_grad(const Exec& exec, const LossShape& shape, const T* logits_rv,
+                     const std::int32_t* target_r, const Acc<T>* lse_r, const Acc<T>* dlse_r,
+                     const Acc<T>* dpicked_r, T* dlogits_rv);
 
 /// loss = lse - picked, 0 where ignored. Real is float or double.
 template <class Real>
-void token_loss(const Exec& exec, i64 rows, const Real* lse_r, const Real* picked_r, const std::int32_t* target_r,
-                Real* loss_r);
+void token_loss(const Exec& exec, i64 rows, const Real* lse_r, const Real* picked_r,
+                const std::int32_t* target_r, Real* loss_r);
 /// dlse = dloss and dpicked = -dloss, 0 where ignored.
 template <class Real>
-void token_loss_grad(const Exec& exec, i64 rows, const Real* dloss_r, const std::int32_t* target_r, Real* dlse_r,
-                     Real* dpicked_r);
+void token_loss_grad(const Exec& exec, i64 rows, const Real* dloss_r, const std::int32_t* target_r,
+                     Real* dlse_r, Real* dpicked_r);
 
 /// acc[0] (+)= sum of x in a fixed order. Real is float or double.
 template <class Real>

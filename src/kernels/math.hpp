@@ -7,41 +7,23 @@
 
 namespace trivium::kernels {
 
-TRV_HOST_DEVICE inline double fast_exp(double x)
-{
-    return ::exp(x);
-}
+TRV_HOST_DEVICE inline double fast_exp(double x) { return ::exp(x); }
 
-/// exp with a relative error below 1e-6; 0 below -87.68 (next to subnormal results), +inf above 88.37, NaN for NaN;
-/// a device goes on to the subnormal results and to the last finite one.
+/// exp with a relative error below 1e-6; 0 below -87.68 (next to subnormal results), +inf above 88.37, NaN
+/// for NaN; a device goes on to the subnormal results and to the last finite one.
 TRV_HOST_DEVICE inline float fast_exp(float x);
 /// 1 / x, to about 2 units in the last place where x < 2^126, and 0 or as small above.
 TRV_HOST_DEVICE inline float reciprocal(float x);
-TRV_HOST_DEVICE inline double reciprocal(double x)
-{
-    return 1 / x;
-}
+TRV_HOST_DEVICE inline double reciprocal(double x) { return 1 / x; }
 /// a + b, where `a` is rounded before: a product in it makes no fused multiply-add.
 TRV_HOST_DEVICE inline float add_rounded(float a, float b);
 TRV_HOST_DEVICE inline double add_rounded(double a, double b);
 
 #ifdef __CUDA_ARCH__ // the hardware has an exp2, on which expf is built free of branches, and a reciprocal
-TRV_HOST_DEVICE inline float fast_exp(float x)
-{
-    return ::expf(x);
-}
-TRV_HOST_DEVICE inline float reciprocal(float x)
-{
-    return __fdividef(1.0f, x);
-}
-TRV_HOST_DEVICE inline float add_rounded(float a, float b)
-{
-    return __fadd_rn(a, b);
-}
-TRV_HOST_DEVICE inline double add_rounded(double a, double b)
-{
-    return __dadd_rn(a, b);
-}
+TRV_HOST_DEVICE inline float fast_exp(float x) { return ::expf(x); }
+TRV_HOST_DEVICE inline float reciprocal(float x) { return __fdividef(1.0f, x); }
+TRV_HOST_DEVICE inline float add_rounded(float a, float b) { return __fadd_rn(a, b); }
+TRV_HOST_DEVICE inline double add_rounded(double a, double b) { return __dadd_rn(a, b); }
 #else
 // Range reduction by Cody & Waite, then a polynomial on |r| <= ln(2)/2. Free of branches, also in disguise:
 // a select at the end would become one.
@@ -65,10 +47,7 @@ TRV_HOST_DEVICE inline float fast_exp(float x)
     // As exponents -127 and 128 stand for 0 and infinity.
     return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(n) + 127) << 23);
 }
-TRV_HOST_DEVICE inline float reciprocal(float x)
-{
-    return 1 / x;
-}
+TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
 // Compilers contract within an expression (Clang), or what no barrier parts (GCC).
 #if defined(__clang__) || defined(__CUDACC__)
 #define TRV_ROUNDED(a) a
@@ -94,21 +73,9 @@ TRV_HOST_DEVICE inline A sigmoid(A x)
     return reciprocal(A(1) + fast_exp(-x));
 }
 
-TRV_HOST_DEVICE inline float square_root(float x)
-{
-    return ::sqrtf(x);
-}
-TRV_HOST_DEVICE inline double square_root(double x)
-{
-    return ::sqrt(x);
-}
-TRV_HOST_DEVICE inline float logarithm(float x)
-{
-    return ::logf(x);
-}
-TRV_HOST_DEVICE inline double logarithm(double x)
-{
-    return ::log(x);
-}
+TRV_HOST_DEVICE inline float square_root(float x) { return ::sqrtf(x); }
+TRV_HOST_DEVICE inline double square_root(double x) { return ::sqrt(x); }
+TRV_HOST_DEVICE inline float logarithm(float x) { return ::logf(x); }
+TRV_HOST_DEVICE inline double logarithm(double x) { return ::log(x); }
 
 } // namespace trivium::kernels

@@ -9,32 +9,39 @@ namespace trivium::kernels {
 namespace {
 
 template <class T>
-KOKKOS_FUNCTION void rms_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, T* y, Acc<T>* to_rstd)
+KOKKOS_FUNCTION void rms_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, T* y,
+                                  Acc<T>* to_rstd)
 {
     using A = Acc<T>;
-    const A square = row.sum<A>(dim, [](A v) { return v * v; }, x);
+    const A square = row.sum<A>(
+        dim, [](A v) { return v * v; }, x);
     const A rstd = A(1) / square_root(square * (A(1) / static_cast<A>(dim)) + eps);
     row.single([=] { *to_rstd = rstd; });
-    row.map(dim, [=](A v, A by) { return v * rstd * by; }, y, x, w);
+    row.map(
+        dim, [=](A v, A by) { return v * rstd * by; }, y, x, w);
 }
 
 template <class T>
-KOKKOS_FUNCTION void layer_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, const T* b, T* y,
-                                    Acc<T>* to_mean, Acc<T>* to_rstd)
+KOKKOS_FUNCTION void layer_norm_row(const Row& row, i64 dim, Acc<T> eps, const T* x, const T* w, const T* b,
+                                    T* y, Acc<T>* to_mean, Acc<T>* to_rstd)
 {
     using A = Acc<T>;
     const A inverse = A(1) / static_cast<A>(dim);
-    const A mean = inverse * row.sum<A>(dim, [](A v) { return v; }, x);
-    const A square = row.sum<A>(dim, [=](A v) { return (v - mean) * (v - mean); }, x);
+    const A mean = inverse * row.sum<A>(
+                                 dim, [](A v) { return v; }, x);
+    const A square = row.sum<A>(
+        dim, [=](A v) { return (v - mean) * (v - mean); }, x);
     const A rstd = A(1) / square_root(square * inverse + eps);
     row.single([=] {
         *to_mean = mean;
         *to_rstd = rstd;
     });
     if (b)
-        row.map(dim, [=](A v, A by, A plus) { return (v - mean) * rstd * by + plus; }, y, x, w, b);
+        row.map(
+            dim, [=](A v, A by, A plus) { return (v - mean) * rstd * by + plus; }, y, x, w, b);
     else
-        row.map(dim, [=](A v, A by) { return (v - mean) * rstd * by; }, y, x, w);
+        row.map(
+            dim, [=](A v, A by) { return (v - mean) * rstd * by; }, y, x, w);
 }
 
 } // namespace
@@ -44,34 +51,39 @@ void rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* 
 {
     const i64 dim = shape.dim;
     const auto eps = static_cast<Acc<T>>(shape.eps);
-    for_rows<T>(exec, "rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        rms_norm_row(row, dim, eps, x_rd + r * dim, w_d, y_rd + r * dim, rstd_r + r);
-    });
+    for_rows<T>(
+        exec, "rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            rms_norm_row(row, dim, eps, x_rd + r * dim, w_d, y_rd + r * dim, rstd_r + r);
+        });
 }
 
 template <class T>
-void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d, T* y_rd,
-                  T* n_rd, Acc<T>* rstd_r)
+void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
+                  T* y_rd, T* n_rd, Acc<T>* rstd_r)
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
     const auto eps = static_cast<A>(shape.eps);
-    for_rows<T>(exec, "add_rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        T* y = y_rd + r * dim;
-        row.map(dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
-        row.sync();
-        rms_norm_row(row, dim, eps, y, w_d, n_rd + r * dim, rstd_r + r);
-    });
+    for_rows<T>(
+        exec, "add_rms_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            T* y = y_rd + r * dim;
+            row.map(
+                dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
+            row.sync();
+            rms_norm_row(row, dim, eps, y, w_d, n_rd + r * dim, rstd_r + r);
+        });
 }
 
 namespace {
 
 /// The factor of x in the gradient: mean(dy w x) rstd^2.
 template <class T>
-KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, const T* x, const T* w, Acc<T> rstd)
+KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, const T* x, const T* w,
+                                      Acc<T> rstd)
 {
     using A = Acc<T>;
-    const A dot = row.sum<A>(dim, [](A d, A by, A v) { return d * by * v; }, dy, w, x);
+    const A dot = row.sum<A>(
+        dim, [](A d, A by, A v) { return d * by * v; }, dy, w, x);
     return dot * (A(1) / static_cast<A>(dim)) * rstd * rstd;
 }
 
@@ -82,13 +94,15 @@ struct LayerNormSlope {
 };
 
 template <class T>
-KOKKOS_FUNCTION LayerNormSlope<Acc<T>> layer_norm_slope(const Row& row, i64 dim, const T* dy, const T* x, const T* w,
-                                                        Acc<T> mean, Acc<T> rstd)
+KOKKOS_FUNCTION LayerNormSlope<Acc<T>> layer_norm_slope(const Row& row, i64 dim, const T* dy, const T* x,
+                                                        const T* w, Acc<T> mean, Acc<T> rstd)
 {
     using A = Acc<T>;
     const A inverse = A(1) / static_cast<A>(dim);
-    const A shift = inverse * row.sum<A>(dim, [](A d, A by) { return d * by; }, dy, w);
-    const A dot = row.sum<A>(dim, [=](A d, A by, A v) { return d * by * (v - mean); }, dy, w, x);
+    const A shift = inverse * row.sum<A>(
+                                  dim, [](A d, A by) { return d * by; }, dy, w);
+    const A dot = row.sum<A>(
+        dim, [=](A d, A by, A v) { return d * by * (v - mean); }, dy, w, x);
     return {shift, dot * inverse * rstd * rstd};
 }
 
@@ -100,31 +114,36 @@ void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, c
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    for_rows<T>(exec, "rms_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
-        const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
-        row.map(dim, [=](A d, A by, A v) { return rstd * (d * by - slope * v); }, dx_rd + r * dim, dy, w_d, x);
-    });
+    for_rows<T>(
+        exec, "rms_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+            const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
+            row.map(
+                dim, [=](A d, A by, A v) { return rstd * (d * by - slope * v); }, dx_rd + r * dim, dy, w_d,
+                x);
+        });
 }
 
 template <class T>
-void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
-                         const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd)
+void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                         const T* w_d, const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd)
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    for_rows<T>(exec, "rms_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
-        const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
-        row.map(
-            dim, [=](A d, A by, A v, A more) { return add_rounded(A(T(rstd * (d * by - slope * v))), more); },
-            dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
-    });
+    for_rows<T>(
+        exec, "rms_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+            const A rstd = rstd_r[r], slope = rms_norm_slope(row, dim, dy, x, w_d, rstd);
+            row.map(
+                dim,
+                [=](A d, A by, A v, A more) { return add_rounded(A(T(rstd * (d * by - slope * v))), more); },
+                dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
+        });
 }
 
 template <class T>
-void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const Acc<T>* rstd_r,
-                     Acc<T>* dw_d, bool overwrite)
+void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                     const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite)
 {
     using A = Acc<T>;
     for_columns<A>(
@@ -139,24 +158,27 @@ void layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T
 {
     const i64 dim = shape.dim;
     const auto eps = static_cast<Acc<T>>(shape.eps);
-    for_rows<T>(exec, "layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        layer_norm_row(row, dim, eps, x_rd + r * dim, w_d, b_d, y_rd + r * dim, mean_r + r, rstd_r + r);
-    });
+    for_rows<T>(
+        exec, "layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            layer_norm_row(row, dim, eps, x_rd + r * dim, w_d, b_d, y_rd + r * dim, mean_r + r, rstd_r + r);
+        });
 }
 
 template <class T>
-void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d, const T* b_d,
-                    T* y_rd, T* n_rd, Acc<T>* mean_r, Acc<T>* rstd_r)
+void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
+                    const T* b_d, T* y_rd, T* n_rd, Acc<T>* mean_r, Acc<T>* rstd_r)
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
     const auto eps = static_cast<A>(shape.eps);
-    for_rows<T>(exec, "add_layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        T* y = y_rd + r * dim;
-        row.map(dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
-        row.sync();
-        layer_norm_row(row, dim, eps, y, w_d, b_d, n_rd + r * dim, mean_r + r, rstd_r + r);
-    });
+    for_rows<T>(
+        exec, "add_layer_norm", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            T* y = y_rd + r * dim;
+            row.map(
+                dim, [](A a, A b) { return a + b; }, y, x_rd + r * dim, r_rd + r * dim);
+            row.sync();
+            layer_norm_row(row, dim, eps, y, w_d, b_d, n_rd + r * dim, mean_r + r, rstd_r + r);
+        });
 }
 
 template <class T>
@@ -165,38 +187,41 @@ void layer_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd,
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    for_rows<T>(exec, "layer_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
-        const A mean = mean_r[r], rstd = rstd_r[r];
-        const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
-        row.map(
-            dim, [=](A d, A by, A v) { return rstd * (d * by - less.shift - less.slope * (v - mean)); },
-            dx_rd + r * dim, dy, w_d, x);
-    });
+    for_rows<T>(
+        exec, "layer_norm_grad_x", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+            const A mean = mean_r[r], rstd = rstd_r[r];
+            const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
+            row.map(
+                dim, [=](A d, A by, A v) { return rstd * (d * by - less.shift - less.slope * (v - mean)); },
+                dx_rd + r * dim, dy, w_d, x);
+        });
 }
 
 template <class T>
-void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
-                           const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd)
+void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                           const T* w_d, const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd,
+                           T* dx_rd)
 {
     using A = Acc<T>;
     const i64 dim = shape.dim;
-    for_rows<T>(exec, "layer_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
-        const A mean = mean_r[r], rstd = rstd_r[r];
-        const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
-        row.map(
-            dim,
-            [=](A d, A by, A v, A more) {
-                return add_rounded(A(T(rstd * (d * by - less.shift - less.slope * (v - mean)))), more);
-            },
-            dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
-    });
+    for_rows<T>(
+        exec, "layer_norm_grad_x_add", shape.rows, dim, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const T *dy = dy_rd + r * dim, *x = x_rd + r * dim;
+            const A mean = mean_r[r], rstd = rstd_r[r];
+            const auto less = layer_norm_slope(row, dim, dy, x, w_d, mean, rstd);
+            row.map(
+                dim,
+                [=](A d, A by, A v, A more) {
+                    return add_rounded(A(T(rstd * (d * by - less.shift - less.slope * (v - mean)))), more);
+                },
+                dx_rd + r * dim, dy, w_d, x, dres_rd + r * dim);
+        });
 }
 
 template <class T>
-void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const Acc<T>* mean_r,
-                       const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite)
+void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                       const Acc<T>* mean_r, const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite)
 {
     using A = Acc<T>;
     for_columns<A>(
@@ -214,22 +239,26 @@ void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* 
         KOKKOS_LAMBDA(i64 c, A sum) { sum_n[c] = overwrite ? sum : sum_n[c] + sum; }, x_rn);
 }
 
-#define TRV_INSTANTIATE(T)                                                                                             \
-    template void rms_norm(const Exec&, const NormShape&, const T*, const T*, T*, Acc<T>*);                            \
-    template void rms_norm_grad_x(const Exec&, const NormShape&, const T*, const T*, const T*, const Acc<T>*, T*);     \
-    template void rms_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*, Acc<T>*, bool);    \
-    template void layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, Acc<T>*, Acc<T>*);       \
-    template void layer_norm_grad_x(const Exec&, const NormShape&, const T*, const T*, const T*, const Acc<T>*,        \
-                                    const Acc<T>*, T*);                                                                \
-    template void layer_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*, const Acc<T>*,   \
-                                    Acc<T>*, bool);                                                                    \
-    template void add_rms_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, T*, Acc<T>*);          \
-    template void add_layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, const T*, T*, T*,        \
-                                 Acc<T>*, Acc<T>*);                                                                    \
-    template void rms_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*, const Acc<T>*,      \
-                                      const T*, T*);                                                                   \
-    template void layer_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*, const Acc<T>*,    \
-                                        const Acc<T>*, const T*, T*);                                                  \
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template void rms_norm(const Exec&, const NormShape&, const T*, const T*, T*, Acc<T>*);                  \
+    template void rms_norm_grad_x(const Exec&, const NormShape&, const T*, const T*, const T*,               \
+                                  const Acc<T>*, T*);                                                        \
+    template void rms_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*, Acc<T>*, \
+                                  bool);                                                                     \
+    template void layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, Acc<T>*,       \
+                             Acc<T>*);                                                                       \
+    template void layer_norm_grad_x(const Exec&, const NormShape&, const T*, const T*, const T*,             \
+                                    const Acc<T>*, const Acc<T>*, T*);                                       \
+    template void layer_norm_grad_w(const Exec&, const NormShape&, const T*, const T*, const Acc<T>*,        \
+                                    const Acc<T>*, Acc<T>*, bool);                                           \
+    template void add_rms_norm(const Exec&, const NormShape&, const T*, const T*, const T*, T*, T*,          \
+                               Acc<T>*);                                                                     \
+    template void add_layer_norm(const Exec&, const NormShape&, const T*, const T*, const T*, const T*, T*,  \
+                                 T*, Acc<T>*, Acc<T>*);                                                      \
+    template void rms_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*,           \
+                                      const Acc<T>*, const T*, T*);                                          \
+    template void layer_norm_grad_x_add(const Exec&, const NormShape&, const T*, const T*, const T*,         \
+                                        const Acc<T>*, const Acc<T>*, const T*, T*);                         \
     template void column_sum(const Exec&, i64, i64, const T*, Acc<T>*, bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 

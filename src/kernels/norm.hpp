@@ -20,8 +20,8 @@ void rms_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd, c
 
 /// dw (+)= sum over rows of dy * x * rstd.
 template <class T>
-void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const Acc<T>* rstd_r,
-                     Acc<T>* dw_d, bool overwrite);
+void rms_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                     const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite);
 
 /// y = (x - mean) * rstd * w + b with the biased variance, per row. y may alias x. b may be null.
 template <class T>
@@ -34,28 +34,29 @@ void layer_norm_grad_x(const Exec& exec, const NormShape& shape, const T* dy_rd,
 
 /// dw (+)= sum over rows of dy * (x - mean) * rstd. The bias gradient is column_sum(dy).
 template <class T>
-void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const Acc<T>* mean_r,
-                       const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite);
+void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                       const Acc<T>* mean_r, const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite);
 
 // Norms that take the residual sum along: the same bits as add() and the norm one after the other.
 
 /// y = x + r, n = rms_norm(y) * w. y may alias x or r exactly, n the other one.
 template <class T>
-void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d, T* y_rd,
-                  T* n_rd, Acc<T>* rstd_r);
+void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
+                  T* y_rd, T* n_rd, Acc<T>* rstd_r);
 /// y = x + r, n = layer_norm(y) * w + b. Aliasing as above. b may be null.
 template <class T>
-void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d, const T* b_d,
-                    T* y_rd, T* n_rd, Acc<T>* mean_r, Acc<T>* rstd_r);
+void add_layer_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
+                    const T* b_d, T* y_rd, T* n_rd, Acc<T>* mean_r, Acc<T>* rstd_r);
 
 /// dx = dres + rms_norm_grad_x(dy, x, w, rstd). dx may alias dy or dres exactly.
 template <class T>
-void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
-                         const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd);
+void rms_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                         const T* w_d, const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd);
 /// dx = dres + layer_norm_grad_x(dy, x, w, mean, rstd). Aliasing as above.
 template <class T>
-void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd, const T* w_d,
-                           const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd, T* dx_rd);
+void layer_norm_grad_x_add(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
+                           const T* w_d, const Acc<T>* mean_r, const Acc<T>* rstd_r, const T* dres_rd,
+                           T* dx_rd);
 
 /// sum_n (+)= sum over rows of x_rn: the gradient of a bias.
 template <class T>

@@ -13,10 +13,7 @@ namespace {
 
 constexpr i64 block_size = 16384;
 
-TRV_HOST_DEVICE i64 blocks_of(i64 n)
-{
-    return (n + block_size - 1) / block_size;
-}
+TRV_HOST_DEVICE i64 blocks_of(i64 n) { return (n + block_size - 1) / block_size; }
 
 /// A part of a list that travels by value with a launch, whose arguments must stay below 4 KB.
 template <class Item, int most>
@@ -68,10 +65,7 @@ void in_parts(std::span<const Item> items, F share)
 
 } // namespace
 
-Bytes sum_squares_scratch(i64 n)
-{
-    return ceil_div(n, block_size) * static_cast<Bytes>(sizeof(double));
-}
+Bytes sum_squares_scratch(i64 n) { return ceil_div(n, block_size) * static_cast<Bytes>(sizeof(double)); }
 
 namespace {
 
@@ -81,19 +75,21 @@ using SquaresBlocks = Blocks<SquaresOf<Real>, 64>;
 template <class Real>
 void sum_squares_part(const Exec& exec, const SquaresBlocks<Real>& part, double* partial)
 {
-    for_rows<Real>(exec, "sum_squares", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
-        const auto at = part.place(block);
-        const double sum = row.sum<double>(
-            at.size, [](Real v) { return static_cast<double>(v) * static_cast<double>(v); },
-            part.item[at.array].x + at.begin);
-        row.single([=] { partial[block] = sum; });
-    });
-    for_rows<double>(exec, "sum_squares_join", part.count, 1, KOKKOS_LAMBDA(const Row& row, i64 k) {
-        const double* from = partial + part.before(static_cast<int>(k));
-        const double total = row.total<double>(blocks_of(part.item[k].n), [=](i64 i) { return from[i]; });
-        double* const out = part.item[k].out;
-        row.single([=] { *out = total; });
-    });
+    for_rows<Real>(
+        exec, "sum_squares", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+            const auto at = part.place(block);
+            const double sum = row.sum<double>(
+                at.size, [](Real v) { return static_cast<double>(v) * static_cast<double>(v); },
+                part.item[at.array].x + at.begin);
+            row.single([=] { partial[block] = sum; });
+        });
+    for_rows<double>(
+        exec, "sum_squares_join", part.count, 1, KOKKOS_LAMBDA(const Row& row, i64 k) {
+            const double* from = partial + part.before(static_cast<int>(k));
+            const double total = row.total<double>(blocks_of(part.item[k].n), [=](i64 i) { return from[i]; });
+            double* const out = part.item[k].out;
+            row.single([=] { *out = total; });
+        });
 }
 
 } // namespace
@@ -104,7 +100,8 @@ void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scra
     Bytes wanted = 0;
     for (const SquaresOf<Real>& array : arrays)
         wanted += sum_squares_scratch(array.n);
-    TRV_CHECK(scratch.size >= wanted, "sum_squares of ", arrays.size(), " arrays got ", scratch.size, " B, not ", wanted);
+    TRV_CHECK(scratch.size >= wanted, "sum_squares of ", arrays.size(), " arrays got ", scratch.size,
+              " B, not ", wanted);
     auto* partial = static_cast<double*>(scratch.data);
     in_parts<SquaresBlocks<Real>>(arrays, [&](const SquaresBlocks<Real>& part) {
         sum_squares_part(exec, part, partial);
@@ -115,14 +112,15 @@ void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scra
 void global_norm(const Exec& exec, i64 count, const double* squares, const double* token_count, double clip,
                  double* out)
 {
-    for_rows<double>(exec, "global_norm", 1, count, KOKKOS_LAMBDA(const Row& row, i64) {
-        const double total = row.total<double>(count, [=](i64 i) { return squares[i]; });
-        row.single([=] {
-            const double norm = square_root(total) / *token_count;
-            out[0] = norm;
-            out[1] = (clip > 0 && norm > clip ? clip / norm : 1.0) / *token_count;
+    for_rows<double>(
+        exec, "global_norm", 1, count, KOKKOS_LAMBDA(const Row& row, i64) {
+            const double total = row.total<double>(count, [=](i64 i) { return squares[i]; });
+            row.single([=] {
+                const double norm = square_root(total) / *token_count;
+                out[0] = norm;
+                out[1] = (clip > 0 && norm > clip ? clip / norm : 1.0) / *token_count;
+            });
         });
-    });
 }
 
 namespace {
@@ -136,7 +134,8 @@ struct AdamwRule {
     TRV_HOST_DEVICE AdamwRule(const double* hyper, double weight_decay, double gradient_factor)
         : factor(static_cast<Real>(gradient_factor)), keep1(static_cast<Real>(hyper[H::beta1])),
           rest1(static_cast<Real>(1 - hyper[H::beta1])), keep2(static_cast<Real>(hyper[H::beta2])),
-          rest2(static_cast<Real>(1 - hyper[H::beta2])), keep(static_cast<Real>(1 - hyper[H::lr] * weight_decay))
+          rest2(static_cast<Real>(1 - hyper[H::beta2])),
+          keep(static_cast<Real>(1 - hyper[H::lr] * weight_decay))
     {
         // lr m/c1 / (sqrt(v/c2) + eps) = rate m / (sqrt(v) + floor), one division.
         const double root = square_root(hyper[H::correction2]);
@@ -159,31 +158,34 @@ using AdamwBlocks = Blocks<AdamwShard<Real>, 48>;
 template <class Real>
 void adamw_part(const Exec& exec, const AdamwBlocks<Real>& part, const double* hyper, const double* factor)
 {
-    for_rows<Real>(exec, "adamw", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
-        const auto at = part.place(block);
-        const AdamwShard<Real>& shard = part.item[at.array];
-        Real *p = shard.p + at.begin, *m = shard.m + at.begin, *v = shard.v + at.begin;
-        row.map(at.size, AdamwRule<Real>(hyper, shard.weight_decay, *factor), Targets<Real, 3>{{p, m, v}}, p, m, v,
-                shard.g + at.begin);
-    });
+    for_rows<Real>(
+        exec, "adamw", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+            const auto at = part.place(block);
+            const AdamwShard<Real>& shard = part.item[at.array];
+            Real *p = shard.p + at.begin, *m = shard.m + at.begin, *v = shard.v + at.begin;
+            row.map(at.size, AdamwRule<Real>(hyper, shard.weight_decay, *factor), Targets<Real, 3>{{p, m, v}},
+                    p, m, v, shard.g + at.begin);
+        });
 }
 
 using StackList = Listed<StackPart, 128>;
 
 void stack_part(const Exec& exec, i64 n, const StackList& part, bool clear, double* y)
 {
-    for_rows<double>(exec, "stack", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
-        if (clear)
-            row.each(n, [=](i64 i) { y[i] = 0; });
-        row.sync();
-        row.each(part.count, [&](i64 i) { y[part.item[i].at] = *part.item[i].x; });
-    });
+    for_rows<double>(
+        exec, "stack", 1, n, KOKKOS_LAMBDA(const Row& row, i64) {
+            if (clear)
+                row.each(n, [=](i64 i) { y[i] = 0; });
+            row.sync();
+            row.each(part.count, [&](i64 i) { y[part.item[i].at] = *part.item[i].x; });
+        });
 }
 
 } // namespace
 
 template <class Real>
-void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper, const double* factor)
+void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper,
+           const double* factor)
 {
     in_parts<AdamwBlocks<Real>>(
         shards, [&](const AdamwBlocks<Real>& part) { adamw_part(exec, part, hyper, factor); });
@@ -200,8 +202,8 @@ void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
     });
 }
 
-#define TRV_INSTANTIATE(Real)                                                                                          \
-    template void sum_squares(const Exec&, std::span<const SquaresOf<Real>>, Scratch);                                 \
+#define TRV_INSTANTIATE(Real)                                                                                \
+    template void sum_squares(const Exec&, std::span<const SquaresOf<Real>>, Scratch);                       \
     template void adamw(const Exec&, std::span<const AdamwShard<Real>>, const double*, const double*);
 TRV_FOR_REAL(TRV_INSTANTIATE)
 

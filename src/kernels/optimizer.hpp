@@ -18,13 +18,13 @@ struct SquaresOf {
 /// Scratch for sum_squares of n numbers; for several arrays the sum of theirs.
 Bytes sum_squares_scratch(i64 n);
 
-/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. What is added to what does not hang on
-/// the other arrays of the call.
+/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. What is added to what does not
+/// hang on the other arrays of the call.
 template <class Real>
 void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch);
 
-/// From the sums of squares of all parameters, in global parameter order, and the number of tokens (a double in
-/// memory, as gradients are sums over tokens): out[0] = norm of the mean gradient = sqrt(sum) / tokens,
+/// From the sums of squares of all parameters, in global parameter order, and the number of tokens (a double
+/// in memory, as gradients are sums over tokens): out[0] = norm of the mean gradient = sqrt(sum) / tokens,
 /// out[1] = what to multiply a summed gradient with = min(1, clip / norm) / tokens. clip <= 0 never clips.
 void global_norm(const Exec& exec, i64 count, const double* squares, const double* token_count, double clip,
                  double* out);
@@ -47,7 +47,8 @@ struct AdamwShard {
 /// For each shard, with G = factor[0] * g: m = beta1 m + (1-beta1) G, v = beta2 v + (1-beta2) G^2,
 /// p -= lr * (m/correction1 / (sqrt(v/correction2) + eps) + weight_decay * p).
 template <class Real>
-void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper, const double* factor);
+void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper,
+           const double* factor);
 
 /// A scalar and its place in a vector.
 struct StackPart {

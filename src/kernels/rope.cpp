@@ -13,13 +13,14 @@ void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::
     TRV_CHECK(shape.head_dim % 2 == 0, "head_dim ", shape.head_dim, " is not even");
     const i64 heads = shape.heads, half = shape.head_dim / 2;
     const A sign = inverse ? A(-1) : A(1);
-    for_rows<T>(exec, "rope", shape.batch * shape.seq, heads * half, KOKKOS_LAMBDA(const Row& row, i64 r) {
-        const i64 at = r * heads * 2 * half;
-        rotate(row, heads, half, x_bshe + at, table_pf2 + pos_bs[r] * 2 * half, sign, y_bshe + at);
-    });
+    for_rows<T>(
+        exec, "rope", shape.batch * shape.seq, heads * half, KOKKOS_LAMBDA(const Row& row, i64 r) {
+            const i64 at = r * heads * 2 * half;
+            rotate(row, heads, half, x_bshe + at, table_pf2 + pos_bs[r] * 2 * half, sign, y_bshe + at);
+        });
 }
 
-#define TRV_INSTANTIATE(T)                                                                                             \
+#define TRV_INSTANTIATE(T)                                                                                   \
     template void rope(const Exec&, const RopeShape&, const T*, const std::int32_t*, const Acc<T>*, bool, T*);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 

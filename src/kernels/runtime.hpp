@@ -6,9 +6,9 @@ namespace trivium::kernels {
 /// Threads that a rank can have: OpenMP's limit ($OMP_THREAD_LIMIT), and 1 in builds without OpenMP.
 int thread_limit();
 
-/// Initialises Kokkos, on a device the calling thread's, and sets the threads of OpenMP and oneDNN; finalises what it initialised.
-/// Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one
-/// while the first lives is harmless; after the first is gone there can be none, as Kokkos starts only once.
+/// Initialises Kokkos, on a device the calling thread's, and sets the threads of OpenMP and oneDNN; finalises
+/// what it initialised. Make one after MPI_Init_thread and destroy it before MPI_Finalize. A second one while
+/// the first lives is harmless; after the first is gone there can be none, as Kokkos starts only once.
 class Runtime {
 public:
     /// \pre threads >= 1

@@ -1,6 +1,7 @@
 #pragma once
-// Internal: attention on the tensor cores of a device (device/tensor_attention.cpp), for bf16 and the head sizes 32, 64,
-// 96 and 128. host/tensor_attention.cpp has none. attention.cpp asks here first, and else works by teams or threads.
+// Internal: attention on the tensor cores of a device (device/tensor_attention.cpp), for bf16 and the head
+// sizes 32, 64, 96 and 128. host/tensor_attention.cpp has none. attention.cpp asks here first, and else works
+// by teams or threads.
 //
 // The tiles, for head size 64 and 128 (rows: queries of all heads that share a key):
 //                        threads  blocks a multiprocessor  a block's own      goes over, a step

@@ -32,14 +32,18 @@ void ModelBuilder::enter(int block, const std::string& scope)
 Sharding ModelBuilder::cut(const std::string& dims, bool open) const
 {
     const ModelAxes& axes = c_.axes;
-    const auto wide = [&](char dim) { return dim == 'f' || dim == 'v' || dim == (axes.split_queries ? 'r' : 'g'); };
+    const auto wide = [&](char dim) {
+        return dim == 'f' || dim == 'v' || dim == (axes.split_queries ? 'r' : 'g');
+    };
     // An axis cuts one dimension: the sequence only where nothing wider is there.
     const bool along_sequence = axes.sequence && std::none_of(dims.begin(), dims.end(), wide);
     Sharding sharding;
     sharding.origin = "the model";
     for (std::size_t i = 0; i < dims.size(); i += 2) {
         const char dim = dims[i];
-        const std::string axis = dim == 'b' ? axes.batch : wide(dim) || (dim == 's' && along_sequence) ? axes.tensor : "";
+        const std::string axis = dim == 'b'                                    ? axes.batch
+                                 : wide(dim) || (dim == 's' && along_sequence) ? axes.tensor
+                                                                               : "";
         sharding.dims.push_back({axis.empty() ? std::vector<std::string>{} : std::vector{axis}, open});
     }
     return sharding;
@@ -63,17 +67,20 @@ ValueId ModelBuilder::used(ValueId parameter, const std::string& dims)
     return here;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, const std::string& dims, Shape shape, double std, bool decay)
+ValueId ModelBuilder::weight(const std::string& name, const std::string& dims, Shape shape, double std,
+                             bool decay)
 {
-    const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name, {c_.master, std::move(shape)},
-                                Role::parameter, normal(std));
+    const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name,
+                                {c_.master, std::move(shape)}, Role::parameter, normal(std));
     b_.graph()[id].decay = decay;
     return used(id, dims);
 }
 
 ValueId ModelBuilder::vector(const std::string& name, const std::string& dims, Shape shape, double fill)
 {
-    return used(b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, filled(fill)), dims);
+    return used(
+        b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, filled(fill)),
+        dims);
 }
 
 void ModelBuilder::inputs(i64 batch, i64 seq)
@@ -119,7 +126,8 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x)
     return y;
 }
 
-ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::string& rule, Shape shape, double std)
+ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::string& rule, Shape shape,
+                             double std)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = outer + "." + name;
@@ -128,12 +136,15 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::stri
     Attrs attrs{{"rule", rule}};
     if (c_.fp8)
         attrs.emplace_back("fp8", std::string("e4m3 e4m3"));
-    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, attrs, b_.where.scope + ".out");
+    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, attrs,
+                       b_.where.scope + ".out");
     fix(y, out);
     if (m_.family == Family::gpt2) {
         const Shape& y_shape = b_.graph()[y].type.shape;
-        const ValueId bias = vector("bias", out.substr(4), Shape(y_shape.begin() + 2, y_shape.end()), 0); // all but b and s
-        y = b_.op1(OpKind::bias_add, {y, bias}, {{"rule", out + ", " + out.substr(4) + " -> " + out}}, b_.where.scope + ".biased");
+        const ValueId bias =
+            vector("bias", out.substr(4), Shape(y_shape.begin() + 2, y_shape.end()), 0); // all but b and s
+        y = b_.op1(OpKind::bias_add, {y, bias}, {{"rule", out + ", " + out.substr(4) + " -> " + out}},
+                   b_.where.scope + ".biased");
         fix(y, out);
     }
     b_.where.scope = outer;
@@ -145,10 +156,14 @@ ValueId ModelBuilder::rope_table()
     if (!rope_table_) {
         const RopeScaling& s = m_.rope_scaling;
         const i64 length = std::max(m_.seq, cache_capacity);
-        rope_table_ = b_.value("rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}}, Role::constant,
+        rope_table_ = b_.value("rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}},
+                               Role::constant,
                                {"rope_table",
-                                {{"theta", m_.rope_theta}, {"factor", s.factor}, {"low_freq_factor", s.low_freq_factor},
-                                 {"high_freq_factor", s.high_freq_factor}, {"original_seq", s.original_seq}}});
+                                {{"theta", m_.rope_theta},
+                                 {"factor", s.factor},
+                                 {"low_freq_factor", s.low_freq_factor},
+                                 {"high_freq_factor", s.high_freq_factor},
+                                 {"original_seq", s.original_seq}}});
     }
     return rope_table_;
 }
@@ -170,8 +185,9 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         o = b_.op(OpKind::attention, {q, k, v}, scale);
     } else {
         const auto cached = [&](const char* name, ValueId rows) {
-            const ValueId cache = b_.value(str("layers.", layer, ".attn.", name), {c_.compute, {batch_, cache_capacity, g, e}},
-                                           Role::state, filled(0));
+            const ValueId cache =
+                b_.value(str("layers.", layer, ".attn.", name), {c_.compute, {batch_, cache_capacity, g, e}},
+                         Role::state, filled(0));
             const ValueId next = b_.op1(OpKind::cache_write, {cache, rows, start});
             b_.graph().carries.push_back({cache, next});
             return next;
@@ -221,8 +237,10 @@ ValueId ModelBuilder::final_norm(ValueId x)
 ValueId ModelBuilder::head(ValueId x, const std::string& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
-    const ValueId table = m_.tied_embeddings ? embed_ : weight("weight", "v d", {m_.vocab, m_.dim}, init_std, true);
-    return fix(b_.op1(OpKind::matmul, {x, table}, {{"rule", rule}}, "logits"), rule.substr(rule.find(" -> ") + 4));
+    const ValueId table =
+        m_.tied_embeddings ? embed_ : weight("weight", "v d", {m_.vocab, m_.dim}, init_std, true);
+    return fix(b_.op1(OpKind::matmul, {x, table}, {{"rule", rule}}, "logits"),
+               rule.substr(rule.find(" -> ") + 4));
 }
 
 } // namespace trivium

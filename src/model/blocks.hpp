@@ -14,9 +14,9 @@ public:
 
     void inputs(i64 batch, i64 seq); ///< declares tokens and positions
     ValueId target_input(i64 batch, i64 seq);
-    ValueId embed();                 ///< x_bsd
+    ValueId embed(); ///< x_bsd
     ValueId block(i64 layer, ValueId x_bsd);
-    ValueId final_norm(ValueId x);   ///< over the last dimension
+    ValueId final_norm(ValueId x);                    ///< over the last dimension
     ValueId head(ValueId x, const std::string& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
 
     Builder& build() { return b_; }

@@ -17,9 +17,11 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
         x = m.block(layer, x);
     const ValueId logits = m.head(m.final_norm(x), "b s d, v d -> b s v");
     b.where.scope = "loss";
-    const std::vector<ValueId> stats = b.op(OpKind::xent_stats, {logits, targets}, {}, {"loss.lse", "loss.picked"});
+    const std::vector<ValueId> stats =
+        b.op(OpKind::xent_stats, {logits, targets}, {}, {"loss.lse", "loss.picked"});
     const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, {}, "loss");
-    for (const auto& [name, kind, of] : {std::tuple{"loss_sum", OpKind::sum, loss}, {"token_count", OpKind::count_valid, targets}}) {
+    for (const auto& [name, kind, of] :
+         {std::tuple{"loss_sum", OpKind::sum, loss}, {"token_count", OpKind::count_valid, targets}}) {
         const ValueId in = b.value(std::string(name) + ".before", {DType::f64, {}}, Role::carry);
         const ValueId out = b.add_into(in, b.op1(kind, {of}, {}, name));
         graph.carries.push_back({in, out});

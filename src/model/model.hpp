@@ -5,39 +5,40 @@
 // e head size, f feed-forward width, v words. Parameters by global name (all row-major):
 //
 //   embed.weight [v,d]                      head.weight [v,d] (untied)       final_norm.weight [d]
-//   layers.N.attn_norm.weight [d]           layers.N.attn.q.weight [d,g,r,e] layers.N.attn.k.weight, .v. [d,g,e]
-//   layers.N.attn.o.weight [g,r,e,d]        layers.N.ffn_norm.weight [d]
-//   llama: layers.N.ffn.gate.weight, .up. [d,f], .down. [f,d]
-//   gpt2:  layers.N.ffn.up.weight [d,f], .down. [f,d], positions.weight [seq,d], a .bias beside each norm and product
+//   layers.N.attn_norm.weight [d]           layers.N.attn.q.weight [d,g,r,e] layers.N.attn.k.weight, .v.
+//   [d,g,e] layers.N.attn.o.weight [g,r,e,d]        layers.N.ffn_norm.weight [d] llama:
+//   layers.N.ffn.gate.weight, .up. [d,f], .down. [f,d] gpt2:  layers.N.ffn.up.weight [d,f], .down. [f,d],
+//   positions.weight [seq,d], a .bias beside each norm and product
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
 
 namespace trivium {
 
-/// The mesh axes that cut the model's dimensions (Megatron-LM, arXiv:1909.08053, and its sequence parallelism,
-/// arXiv:2205.05198); empty: none.
+/// The mesh axes that cut the model's dimensions (Megatron-LM, arXiv:1909.08053, and its sequence
+/// parallelism, arXiv:2205.05198); empty: none.
 struct ModelAxes {
     std::string batch;
-    std::string tensor;          ///< heads, feed-forward width and words
-    bool sequence = false;       ///< what stands between the tensor-parallel products is cut along the sequence
-    bool split_queries = false;  ///< cut the query heads of each key-value head, not the key-value heads
+    std::string tensor;    ///< heads, feed-forward width and words
+    bool sequence = false; ///< what stands between the tensor-parallel products is cut along the sequence
+    bool split_queries = false; ///< cut the query heads of each key-value head, not the key-value heads
 };
 
 /// How a graph computes, beside the model's shape.
 struct GraphConfig {
-    i64 batch = 1;                 ///< sequences per microbatch
-    DType compute = DType::f32;    ///< activations and products
-    DType master = DType::f32;     ///< parameters as they are kept
+    i64 batch = 1;              ///< sequences per microbatch
+    DType compute = DType::f32; ///< activations and products
+    DType master = DType::f32;  ///< parameters as they are kept
     ModelAxes axes{};
-    bool fp8 = false;              ///< the products of the blocks round their operands to FP8
+    bool fp8 = false; ///< the products of the blocks round their operands to FP8
 };
 
 /// Microbatch inputs `tokens`, `targets`, `positions` (i32[b,s]); a target below 0 is ignored.
-/// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[], carried).
+/// The loss per token is `loss` (accumulator type [b,s]); step outputs `loss_sum` and `token_count` (f64[],
+/// carried).
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
-/// Next-token logits with a KV cache of `capacity` tokens: input `tokens`, `positions` (i32[b,q]), hyper `start`
-/// (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are wanted).
+/// Next-token logits with a KV cache of `capacity` tokens: input `tokens`, `positions` (i32[b,q]), hyper
+/// `start` (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are wanted).
 /// Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e].
 Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity);
 

@@ -63,7 +63,8 @@ private:
             parameter_[p.index()] = p;
         }
         for (const Op& op : graph_.ops)
-            if (op.region == Region::prologue && op.operands.size() == 1 && parameter_[op.operands[0].index()]) {
+            if (op.region == Region::prologue && op.operands.size() == 1 &&
+                parameter_[op.operands[0].index()]) {
                 leaf_ok_[op.results[0].index()] = true;
                 parameter_[op.results[0].index()] = parameter_[op.operands[0].index()];
             }
@@ -82,7 +83,8 @@ private:
         if (!reached || !needed)
             return;
         if (!info(op).gradient)
-            throw UserError({str("graph '", graph_.name, "', ", op.scope), str("the loss depends on a parameter through '", info(op).name, "'"),
+            throw UserError({str("graph '", graph_.name, "', ", op.scope),
+                             str("the loss depends on a parameter through '", info(op).name, "'"),
                              "that op has no gradient", "build the model of differentiable ops"});
         builder_.where.block = op.block;
         builder_.where.scope = op.scope;
@@ -107,8 +109,11 @@ private:
         Accumulators& mine = carries_[parameter.index()];
         Carry& carry = mine[block];
         if (!carry.in) {
-            const std::string name = mine.size() == 1 ? grad_name(parameter) : str(grad_name(parameter), ".block", block);
-            carry.in = builder_.value(name + ".before", {accumulator_of(graph_[leaf].type.dtype), graph_[parameter].type.shape}, Role::carry);
+            const std::string name =
+                mine.size() == 1 ? grad_name(parameter) : str(grad_name(parameter), ".block", block);
+            carry.in = builder_.value(name + ".before",
+                                      {accumulator_of(graph_[leaf].type.dtype), graph_[parameter].type.shape},
+                                      Role::carry);
             Sharding cut = graph_[leaf].sharding;
             for (DimSharding& dim : cut.dims)
                 dim.open = false;
@@ -131,9 +136,13 @@ private:
                 graph_.carries.push_back(carry);
                 if (mine.size() > 1)
                     graph_[carry.out].name = str(grad_name(p), ".block", block);
-                builder_.where = {Region::epilogue, Phase::update, block, graph_[graph_[carry.out].producer].scope};
-                // Each part is reduced over ranks by itself, so that it is all one whether another stage adds the next.
-                const ValueId part = mine.size() > 1 ? builder_.reshard_to(carry.out, {}, str(grad_name(p), ".part", block)) : carry.out;
+                builder_.where = {Region::epilogue, Phase::update, block,
+                                  graph_[graph_[carry.out].producer].scope};
+                // Each part is reduced over ranks by itself, so that it is all one whether another stage adds
+                // the next.
+                const ValueId part =
+                    mine.size() > 1 ? builder_.reshard_to(carry.out, {}, str(grad_name(p), ".part", block))
+                                    : carry.out;
                 builder_.where.block = mine.begin()->first;
                 sum = sum ? builder_.sum_of(sum, part) : part;
             }
@@ -143,8 +152,8 @@ private:
 
     std::string grad_name(ValueId parameter) const { return "grad." + graph_[parameter].name; }
 
-    /// By block: a parameter that several read (a tied one) has an accumulator in each, and they are added once per
-    /// step, lowest block first. So the sums do not depend on which blocks share a pipeline stage.
+    /// By block: a parameter that several read (a tied one) has an accumulator in each, and they are added
+    /// once per step, lowest block first. So the sums do not depend on which blocks share a pipeline stage.
     using Accumulators = std::map<int, Carry>;
 
     Graph& graph_;
@@ -152,8 +161,8 @@ private:
     std::size_t forward_ops_;
     std::size_t first_own_ = 0; ///< values from here on are what the op at hand made for its gradient
     std::vector<bool> leaf_ok_, needs_;
-    std::vector<ValueId> parameter_; ///< by value: the parameter it stands for
-    std::vector<ValueId> gradients_; ///< by value
+    std::vector<ValueId> parameter_;    ///< by value: the parameter it stands for
+    std::vector<ValueId> gradients_;    ///< by value
     std::vector<Accumulators> carries_; ///< by parameter
 };
 
@@ -163,7 +172,8 @@ Graph autodiff(Graph graph, const AutodiffConfig& config)
 {
     const ValueId loss = graph.find(config.loss);
     if (!loss || !graph[loss].producer)
-        throw UserError({str("graph '", graph.name, "'"), str("computes no value '", config.loss, "'"), "", "name the loss"});
+        throw UserError({str("graph '", graph.name, "'"), str("computes no value '", config.loss, "'"), "",
+                         "name the loss"});
     Reverse(graph).run(loss);
     sort_regions(graph);
     return graph;

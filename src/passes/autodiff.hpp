@@ -8,10 +8,10 @@ struct AutodiffConfig {
     std::string loss = "loss"; ///< the value whose sum is differentiated
 };
 
-/// Appends the backward ops. For each parameter P that the loss depends on, its gradient (of the loss summed over
-/// tokens and microbatches) is carried in the accumulator type of P's compute type, by each block that reads P; `grad.P`
-/// is that carry, or the sum of them.
-/// Throws UserError where the loss depends on a parameter through an op without gradient.
+/// Appends the backward ops. For each parameter P that the loss depends on, its gradient (of the loss summed
+/// over tokens and microbatches) is carried in the accumulator type of P's compute type, by each block that
+/// reads P; `grad.P` is that carry, or the sum of them. Throws UserError where the loss depends on a
+/// parameter through an op without gradient.
 Graph autodiff(Graph graph, const AutodiffConfig& config);
 
 } // namespace trivium

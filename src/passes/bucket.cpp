@@ -17,19 +17,22 @@ using Class = std::tuple<OpKind, Region, std::string, std::string, DType>; ///< 
 
 bool mergeable(const Op& op)
 {
-    return info(op).communicates && op.operands.size() == 1 && op.results.size() == 1 && op.region != Region::microbatch;
+    return info(op).communicates && op.operands.size() == 1 && op.results.size() == 1 &&
+           op.region != Region::microbatch;
 }
 
 Class class_of(const Graph& graph, const Op& op)
 {
-    return {op.kind, op.region, text_attr(op.attrs, "axis"), has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "",
+    return {op.kind, op.region, text_attr(op.attrs, "axis"),
+            has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "",
             graph[op.operands[0]].type.dtype};
 }
 
 /// The buckets of one class.
 class Buckets {
 public:
-    Buckets(Graph& graph, const BucketConfig& config, const Class& of_class) : g_(graph), c_(config), class_(of_class)
+    Buckets(Graph& graph, const BucketConfig& config, const Class& of_class)
+        : g_(graph), c_(config), class_(of_class)
     {
         rank_.assign(g_.ops.size(), 0);
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
@@ -56,7 +59,8 @@ public:
 private:
     bool belongs(const Op& op) const { return mergeable(op) && class_of(g_, op) == class_; }
 
-    /// When the collective's turn comes: the position of the first op that reads it, or of the last that it waits for.
+    /// When the collective's turn comes: the position of the first op that reads it, or of the last that it
+    /// waits for.
     std::size_t ready(const Op& op, std::size_t index)
     {
         if (op.region == Region::microbatch || !info(op).communicates)
@@ -77,7 +81,8 @@ private:
 
     void fill(std::vector<std::size_t>& list)
     {
-        std::stable_sort(list.begin(), list.end(), [&](std::size_t a, std::size_t b) { return rank_[a] < rank_[b]; });
+        std::stable_sort(list.begin(), list.end(),
+                         [&](std::size_t a, std::size_t b) { return rank_[a] < rank_[b]; });
         std::vector<std::size_t> open;
         Bytes held = 0;
         const auto close = [&] {
@@ -87,8 +92,10 @@ private:
             held = 0;
         };
         for (const std::size_t i : list) {
-            const Bytes bytes = std::max(g_[g_.ops[i].operands[0]].type.bytes(), g_[g_.ops[i].results[0]].type.bytes());
-            if (!open.empty() && (c_.by_block ? g_.ops[i].block != g_.ops[open.back()].block : held + bytes > c_.bytes))
+            const Bytes bytes =
+                std::max(g_[g_.ops[i].operands[0]].type.bytes(), g_[g_.ops[i].results[0]].type.bytes());
+            if (!open.empty() &&
+                (c_.by_block ? g_.ops[i].block != g_.ops[open.back()].block : held + bytes > c_.bytes))
                 close();
             open.push_back(i);
             held += bytes;
@@ -176,8 +183,8 @@ Graph bucket(Graph graph, const BucketConfig& config)
     for (const Op& op : graph.ops)
         if (mergeable(op))
             classes.insert(class_of(graph, op));
-    // One after the other: what a bucket of one class waits for, those of the next see. Merged at once, two buckets could
-    // each wait for a member of the other.
+    // One after the other: what a bucket of one class waits for, those of the next see. Merged at once, two
+    // buckets could each wait for a member of the other.
     for (const Class& each : classes)
         Buckets(graph, config, each).run();
     return graph;

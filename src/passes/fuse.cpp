@@ -60,7 +60,8 @@ private:
     {
         const OpInfo& row = info(kind);
         const int last = static_cast<int>(std::char_traits<char>::length(row.dtypes)) - 1;
-        return std::any_of(row.aliases.begin(), row.aliases.end(), [&](const Alias& alias) { return alias.result == last; });
+        return std::any_of(row.aliases.begin(), row.aliases.end(),
+                           [&](const Alias& alias) { return alias.result == last; });
     }
 
     Graph g_;

@@ -10,7 +10,8 @@ namespace {
 void apply(Layout& layout, const Move& move)
 {
     std::erase_if(layout.partial, [&](const Partial& p) {
-        return p.axis == move.axis && (move.kind == MoveKind::all_reduce || move.kind == MoveKind::reduce_scatter);
+        return p.axis == move.axis &&
+               (move.kind == MoveKind::all_reduce || move.kind == MoveKind::reduce_scatter);
     });
     if (move.kind == MoveKind::all_gather)
         layout.cuts[move.dim].pop_back();
@@ -46,12 +47,14 @@ std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& 
         moves.push_back(std::move(move));
     };
     std::vector<Partial> partial = from.partial;
-    std::sort(partial.begin(), partial.end(), [&](const Partial& a, const Partial& b) { return mesh.find(a.axis) > mesh.find(b.axis); });
+    std::sort(partial.begin(), partial.end(),
+              [&](const Partial& a, const Partial& b) { return mesh.find(a.axis) > mesh.find(b.axis); });
     for (const Partial& p : partial) {
         std::size_t dim = 0;
         const auto next = [&](std::size_t d) {
             const std::size_t have = now.cuts[d].size();
-            return to[d].size() > have && to[d][have] == p.axis && std::equal(now.cuts[d].begin(), now.cuts[d].end(), to[d].begin());
+            return to[d].size() > have && to[d][have] == p.axis &&
+                   std::equal(now.cuts[d].begin(), now.cuts[d].end(), to[d].begin());
         };
         while (dim < to.size() && !next(dim))
             ++dim;
@@ -103,7 +106,8 @@ TensorType local_type(const TensorType& whole, const Cuts& cuts, const Mesh& mes
     return {whole.dtype, box_of(whole.shape, sharding_of({cuts, {}}), mesh, at).shape};
 }
 
-ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout now, const TensorType& whole, const Coordinates& at)
+ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout now, const TensorType& whole,
+                   const Coordinates& at)
 {
     const Mesh mesh = b.graph().mesh;
     for (const Move& move : moves) {
@@ -112,10 +116,14 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
         const TensorType type = local_type(whole, now.cuts, mesh, at);
         switch (move.kind) {
         case MoveKind::all_gather: x = b.all_gather(x, move.axis, move.dim, type.shape[move.dim]); break;
-        case MoveKind::reduce_scatter: x = b.reduce_scatter(x, move.axis, move.dim, type.shape[move.dim]); break;
+        case MoveKind::reduce_scatter:
+            x = b.reduce_scatter(x, move.axis, move.dim, type.shape[move.dim]);
+            break;
         case MoveKind::all_reduce: x = b.all_reduce(x, move.axis, move.combine); break;
         case MoveKind::slice:
-            x = b.slice_of(x, move.dim, part_of(before, mesh.size(move.axis), at[static_cast<std::size_t>(mesh.find(move.axis))]));
+            x = b.slice_of(
+                x, move.dim,
+                part_of(before, mesh.size(move.axis), at[static_cast<std::size_t>(mesh.find(move.axis))]));
             break;
         }
         b.graph()[x].sharding = sharding_of(now);

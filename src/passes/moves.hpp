@@ -27,8 +27,8 @@ struct Move {
     std::size_t dim = 0;
 };
 
-/// The moves from `from` to the cuts `to`, complete on every rank: reductions first, the fastest axis before the
-/// slower ones, scattered where `to` wants that axis next; then gathers; then slices, which move nothing.
+/// The moves from `from` to the cuts `to`, complete on every rank: reductions first, the fastest axis before
+/// the slower ones, scattered where `to` wants that axis next; then gathers; then slices, which move nothing.
 std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& mesh);
 
 /// Elements that a rank sends, on average, for the moves. `whole`: the tensor's shape over all ranks.
@@ -38,6 +38,7 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
 TensorType local_type(const TensorType& whole, const Cuts& cuts, const Mesh& mesh, const Coordinates& at);
 
 /// Appends the moves to the builder's graph. `x` is the local value; returns the local value that it becomes.
-ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, Layout from, const TensorType& whole, const Coordinates& at);
+ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, Layout from,
+                   const TensorType& whole, const Coordinates& at);
 
 } // namespace trivium

@@ -9,8 +9,8 @@ namespace trivium {
 
 namespace {
 
-/// `sharding` with `axis` cutting one dimension more: the first that divides evenly, else the longest that has a row
-/// for each rank, else none.
+/// `sharding` with `axis` cutting one dimension more: the first that divides evenly, else the longest that
+/// has a row for each rank, else none.
 Sharding cut_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
 {
     sharding.dims.resize(shape.size());
@@ -60,11 +60,13 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
             b.where.block = graph[graph[gradient].producer].block;
             const std::string name = "grad_sum." + graph[p].name;
             if (config.reduce_bf16)
-                trained.emplace_back(p, b.cast_to(b.reshard_to(b.cast_to(gradient, DType::bf16), {}), graph[gradient].type.dtype, name));
+                trained.emplace_back(p, b.cast_to(b.reshard_to(b.cast_to(gradient, DType::bf16), {}),
+                                                  graph[gradient].type.dtype, name));
             else
                 trained.emplace_back(p, b.reshard_to(gradient, {}, name));
         }
-    TRV_CHECK(graph.outputs.size() == 2 && !trained.empty(), "the graph has no loss and token count, or no gradients");
+    TRV_CHECK(graph.outputs.size() == 2 && !trained.empty(),
+              "the graph has no loss and token count, or no gradients");
 
     for (const auto& [parameter, gradient] : trained)
         graph.outputs.push_back(b.squares_of(gradient));
@@ -79,9 +81,11 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
         b.where.block = graph[graph[gradient].producer].block;
         std::vector<ValueId> states{parameter};
         for (const char* moment : {"adam_m.", "adam_v."}) {
-            const ValueId state = b.value(moment + name, graph[parameter].type, Role::state, {"fill", {{"value", 0.0}}});
+            const ValueId state =
+                b.value(moment + name, graph[parameter].type, Role::state, {"fill", {{"value", 0.0}}});
             if (!config.shard_axis.empty())
-                graph[state].sharding = cut_further(graph[parameter].sharding, graph[parameter].type.shape, graph.mesh, config.shard_axis);
+                graph[state].sharding = cut_further(graph[parameter].sharding, graph[parameter].type.shape,
+                                                    graph.mesh, config.shard_axis);
             states.push_back(state);
         }
         b.update(states, gradient, norm, hyper, graph[parameter].decay ? config.weight_decay : 0.0);

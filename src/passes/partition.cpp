@@ -17,7 +17,8 @@ using Assignment = std::vector<std::vector<std::string>>;
 
 class Partitioner {
 public:
-    Partitioner(const Graph& graph, const PartitionConfig& config) : g_(graph), c_(config), b_(out_), values_(graph.values.size())
+    Partitioner(const Graph& graph, const PartitionConfig& config)
+        : g_(graph), c_(config), b_(out_), values_(graph.values.size())
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -85,7 +86,8 @@ private:
             const Builder::Where reader = b_.where;
             b_.where.block = g_[g_[v].producer].block; // it belongs to what made the parts
             b_.where.scope = g_[g_[v].producer].scope;
-            p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout, g_[v].type, c_.at);
+            p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout,
+                                   g_[v].type, c_.at);
             b_.where = reader;
         }
         return p.settled;
@@ -111,12 +113,15 @@ private:
         Placed& p = of(to);
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
-        p.native = p.settled = emit_moves(b_, source.native, moves_between(source.layout, wanted(to), g_.mesh), source.layout, g_[from].type, c_.at);
+        p.native = p.settled =
+            emit_moves(b_, source.native, moves_between(source.layout, wanted(to), g_.mesh), source.layout,
+                       g_[from].type, c_.at);
         if (p.native != source.native)
             out_[p.native].name = g_[to].name;
     }
 
-    /// Each operand by one of the ranks that hold it; the others count 0 for it, so that the sum over all is right.
+    /// Each operand by one of the ranks that hold it; the others count 0 for it, so that the sum over all is
+    /// right.
     void contribute(const Op& op)
     {
         Op local = op;
@@ -131,8 +136,9 @@ private:
             bool mine = true;
             for (std::size_t a = 0; a < g_.mesh.axes.size(); ++a) {
                 const std::string& axis = g_.mesh.axes[a].name;
-                const bool summed = axis == c_.stage_axis || std::any_of(p.layout.partial.begin(), p.layout.partial.end(),
-                                                                        [&](const Partial& partial) { return partial.axis == axis; });
+                const bool summed = axis == c_.stage_axis ||
+                                    std::any_of(p.layout.partial.begin(), p.layout.partial.end(),
+                                                [&](const Partial& partial) { return partial.axis == axis; });
                 mine = mine && (summed || c_.at[a] == 0);
             }
             if (!mine)
@@ -183,11 +189,13 @@ private:
     {
         Layout layout{cuts_for(rule.results[r], assignment), {}};
         for (std::size_t f = 0; f < assignment.size(); ++f)
-            if (std::find(rule.results[r].begin(), rule.results[r].end(), static_cast<int>(f)) == rule.results[r].end())
+            if (std::find(rule.results[r].begin(), rule.results[r].end(), static_cast<int>(f)) ==
+                rule.results[r].end())
                 for (const std::string& axis : assignment[f])
                     layout.partial.push_back({axis, rule.combine[r]});
-        std::sort(layout.partial.begin(), layout.partial.end(),
-                  [&](const Partial& a, const Partial& b) { return g_.mesh.find(a.axis) > g_.mesh.find(b.axis); });
+        std::sort(layout.partial.begin(), layout.partial.end(), [&](const Partial& a, const Partial& b) {
+            return g_.mesh.find(a.axis) > g_.mesh.find(b.axis);
+        });
         return layout;
     }
 
@@ -225,12 +233,15 @@ private:
             auto& axes = assignment[f];
             if (axes.size() < 2)
                 continue;
-            std::sort(axes.begin(), axes.end(), [&](const auto& a, const auto& b) { return g_.mesh.find(a) > g_.mesh.find(b); });
+            std::sort(axes.begin(), axes.end(),
+                      [&](const auto& a, const auto& b) { return g_.mesh.find(a) > g_.mesh.find(b); });
             const auto follow = [&](ValueId v, const FactorList& dims) {
                 for (std::size_t d = 0; d < dims.size(); ++d)
                     if (dims[d] == static_cast<int>(f)) {
                         std::vector<std::string> order = g_[v].sharding.dims[d].axes;
-                        std::erase_if(order, [&](const auto& a) { return std::find(axes.begin(), axes.end(), a) == axes.end(); });
+                        std::erase_if(order, [&](const auto& a) {
+                            return std::find(axes.begin(), axes.end(), a) == axes.end();
+                        });
                         if (order.size() == axes.size())
                             axes = order;
                     }
@@ -245,8 +256,8 @@ private:
         }
     }
 
-    /// Bytes that the choice moves, and a little for the work; none where an in-place result would not fit. Of the first
-    /// rank, who has the largest parts: all must choose alike.
+    /// Bytes that the choice moves, and a little for the work; none where an in-place result would not fit.
+    /// Of the first rank, who has the largest parts: all must choose alike.
     std::optional<double> cost(const Op& op, const FactorRule& rule, const Assignment& assignment)
     {
         // What lives longer than a microbatch would be moved in each: that is not worth it, however small.
@@ -260,8 +271,11 @@ private:
             if (of(op.operands[i]).copies.count({cuts, op.region, op.phase}))
                 continue;
             const Layout from{wanted(op.operands[i]), {}};
-            const double moved = elements_moved(moves_between(from, cuts, g_.mesh), from, v.type.shape, g_.mesh) * static_cast<double>(size_of(v.type.dtype));
-            bytes += moved * (op.region == Region::microbatch && v.lifetime != Lifetime::microbatch ? fixed : 1);
+            const double moved =
+                elements_moved(moves_between(from, cuts, g_.mesh), from, v.type.shape, g_.mesh) *
+                static_cast<double>(size_of(v.type.dtype));
+            bytes +=
+                moved * (op.region == Region::microbatch && v.lifetime != Lifetime::microbatch ? fixed : 1);
         }
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
@@ -274,7 +288,9 @@ private:
                     return {};
                 continue;
             }
-            bytes += elements_moved(moves_between(made, wanted(op.results[r]), g_.mesh), made, v.type.shape, g_.mesh) * static_cast<double>(size_of(v.type.dtype));
+            bytes += elements_moved(moves_between(made, wanted(op.results[r]), g_.mesh), made, v.type.shape,
+                                    g_.mesh) *
+                     static_cast<double>(size_of(v.type.dtype));
         }
         return bytes + 1e-3 * touched;
     }
@@ -305,8 +321,9 @@ private:
             }
         }
         if (!best)
-            throw UserError({place_of(g_, op), "cannot be sharded so that its result stays in its operand's buffer",
-                             "the two are sharded, or still partial, over different axes", "shard both alike"});
+            throw UserError(
+                {place_of(g_, op), "cannot be sharded so that its result stays in its operand's buffer",
+                 "the two are sharded, or still partial, over different axes", "shard both alike"});
         emit(op, rule, *best, {});
     }
 
@@ -323,11 +340,14 @@ private:
     }
 
     /// Appends the local op. Where there is `pending`, it works on operands that still wait for those sums.
-    void emit(const Op& op, const FactorRule& rule, const Assignment& assignment, const std::vector<Partial>& pending)
+    void emit(const Op& op, const FactorRule& rule, const Assignment& assignment,
+              const std::vector<Partial>& pending)
     {
         Op local = op;
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
-            local.operands[i] = !pending.empty() ? of(op.operands[i]).native : cut_as(op.operands[i], cuts_for(rule.operands[i], assignment));
+            local.operands[i] = !pending.empty()
+                                    ? of(op.operands[i]).native
+                                    : cut_as(op.operands[i], cuts_for(rule.operands[i], assignment));
         if (op.accumulate)
             local.operands.back() = of(op.operands.back()).native;
         for (std::size_t f = 0; f < assignment.size(); ++f) {
@@ -372,7 +392,8 @@ private:
                 p.settled = p.native;
         }
         out_.ops.push_back(std::move(local));
-        if (op.accumulate && g_[op.operands.back()].role == Role::carry) // what else adds into it must be partial alike
+        if (op.accumulate &&
+            g_[op.operands.back()].role == Role::carry) // what else adds into it must be partial alike
             of(op.operands.back()).layout.partial = layouts[0].partial;
     }
 
@@ -385,6 +406,9 @@ private:
 
 } // namespace
 
-Graph partition(const Graph& graph, const PartitionConfig& config) { return Partitioner(graph, config).run(); }
+Graph partition(const Graph& graph, const PartitionConfig& config)
+{
+    return Partitioner(graph, config).run();
+}
 
 } // namespace trivium

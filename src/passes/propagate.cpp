@@ -109,12 +109,15 @@ private:
         bool changed = false;
         each_dim(i, [&](Value& v, std::size_t d, std::size_t f) {
             DimSharding& dim = v.sharding.dims[d];
-            if (!dim.open || !wanted[f] || wanted[f]->size() <= dim.axes.size() || !starts_with(*wanted[f], dim.axes))
+            if (!dim.open || !wanted[f] || wanted[f]->size() <= dim.axes.size() ||
+                !starts_with(*wanted[f], dim.axes))
                 return;
             for (std::size_t a = dim.axes.size(); a < wanted[f]->size() && fits(v, d, (*wanted[f])[a]); ++a) {
                 dim.axes.push_back((*wanted[f])[a]);
                 std::string& by = v.sharding.origin;
-                by = by.empty() ? origin(graph_.ops[i]) : by.starts_with("the ") ? str(by, "; ", dim.axes.back(), " by ", origin(graph_.ops[i])) : by;
+                by = by.empty()               ? origin(graph_.ops[i])
+                     : by.starts_with("the ") ? str(by, "; ", dim.axes.back(), " by ", origin(graph_.ops[i]))
+                                              : by;
                 changed = true;
             }
         });
@@ -127,12 +130,16 @@ private:
         i64 parts = graph_.mesh.size(axis);
         for (const std::string& a : v.sharding.dims[d].axes)
             parts *= graph_.mesh.size(a);
-        return parts <= v.type.shape[d] && std::none_of(v.sharding.dims.begin(), v.sharding.dims.end(), [&](const DimSharding& dim) {
+        return parts <= v.type.shape[d] &&
+               std::none_of(v.sharding.dims.begin(), v.sharding.dims.end(), [&](const DimSharding& dim) {
                    return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
                });
     }
 
-    static std::string origin(const Op& op) { return (op.scope.empty() ? "" : op.scope + ".") + info(op).name; }
+    static std::string origin(const Op& op)
+    {
+        return (op.scope.empty() ? "" : op.scope + ".") + info(op).name;
+    }
 
     Graph& graph_;
     std::vector<FactorRule> rules_;

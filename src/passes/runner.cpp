@@ -24,7 +24,8 @@ void dump(const std::string& dir, std::size_t number, const std::string& name, c
 
 } // namespace
 
-Graph PassRunner::run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass)
+Graph PassRunner::run(const std::string& name, Level level, Graph graph,
+                      const std::function<Graph(Graph)>& pass)
 {
     PassRecord record;
     record.name = name;
@@ -38,7 +39,9 @@ Graph PassRunner::run(const std::string& name, Level level, Graph graph, const s
         } catch (const UserError& error) {
             for (const PassRecord& before : records_)
                 if (before.skipped)
-                    throw UserError({"--skip " + before.name, str("the pass '", name, "' cannot do without it"), error.what(), "do not skip it"});
+                    throw UserError({"--skip " + before.name,
+                                     str("the pass '", name, "' cannot do without it"), error.what(),
+                                     "do not skip it"});
             throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
         }
         if (!config_.dump_dir.empty()) {

@@ -1,5 +1,6 @@
 #pragma once
-// One runner wraps every pass: skips it by name, times it, verifies its result, keeps its text where it changed.
+// One runner wraps every pass: skips it by name, times it, verifies its result, keeps its text where it
+// changed.
 #include "ir/verify.hpp"
 
 #include <functional>
@@ -10,7 +11,8 @@ namespace trivium {
 
 struct RunnerConfig {
     std::vector<std::string> skip; ///< passes not to run, by name
-    std::string dump_dir;          ///< folder for NN-pass.graph files, one per pass that changed the graph; empty: none
+    std::string
+        dump_dir; ///< folder for NN-pass.graph files, one per pass that changed the graph; empty: none
 };
 
 struct PassRecord {
@@ -24,8 +26,8 @@ class PassRunner {
 public:
     explicit PassRunner(RunnerConfig config = {}) : config_(std::move(config)) {}
 
-    /// `pass` takes the graph and gives the new one, which must verify at `level`. Throws InternalError where it
-    /// does not: a pass that breaks a graph is a bug; UserError where one before it was skipped.
+    /// `pass` takes the graph and gives the new one, which must verify at `level`. Throws InternalError where
+    /// it does not: a pass that breaks a graph is a bug; UserError where one before it was skipped.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
 
     const std::vector<PassRecord>& records() const { return records_; }

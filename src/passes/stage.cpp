@@ -20,7 +20,8 @@ public:
         : g_(graph), c_(config), stages_(config.stage_of_block.empty() ? 1 : config.stage_of_block.back() + 1)
     {
         find_homes();
-        // Values of the epilogue that a stage needs are known only once it is known which parameters each stage holds.
+        // Values of the epilogue that a stage needs are known only once it is known which parameters each
+        // stage holds.
         for (int s = 0; s < stages_; ++s)
             pull_microbatch(s);
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
@@ -47,8 +48,10 @@ public:
         const auto use = [&](ValueId v) -> ValueId {
             if (!local[v.index()]) {
                 if (const OpId producer = g_[v].producer)
-                    throw UserError({place_of(g_, g_[producer]), str("stage ", me, " needs %", g_[v].name, ", and does not get it"),
-                                     "no op that runs there computes it, and no message brings it", "move what reads it to its stage"});
+                    throw UserError({place_of(g_, g_[producer]),
+                                     str("stage ", me, " needs %", g_[v].name, ", and does not get it"),
+                                     "no op that runs there computes it, and no message brings it",
+                                     "move what reads it to its stage"});
                 Value copy = g_[v];
                 out.values.push_back(std::move(copy));
                 local[v.index()] = ValueId(out.values.size() - 1);
@@ -97,7 +100,8 @@ public:
         if (!sent)
             send_accumulated(b, local);
         for (const Carry& carry : g_.carries)
-            if (local[carry.out.index()] && g_[carry.out].producer && runs_[g_[carry.out].producer.index()].count(me))
+            if (local[carry.out.index()] && g_[carry.out].producer &&
+                runs_[g_[carry.out].producer.index()].count(me))
                 out.carries.push_back({local[carry.in.index()], local[carry.out.index()]});
         for (const ValueId v : g_.outputs) {
             if (!local[v.index()] && crosses(v, me))
@@ -121,8 +125,8 @@ private:
     int stage_of(const Op& op) const { return c_.stage_of_block[static_cast<std::size_t>(op.block)]; }
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
-    /// Whether the op runs on one stage alone, which sends the results on: in the microbatch, and where a value of it is
-    /// only placed anew (a gradient that is reduced over ranks before it travels).
+    /// Whether the op runs on one stage alone, which sends the results on: in the microbatch, and where a
+    /// value of it is only placed anew (a gradient that is reduced over ranks before it travels).
     bool has_home(const Op& op) const { return home_[static_cast<std::size_t>(&op - g_.ops.data())]; }
 
     void find_homes()
@@ -130,8 +134,8 @@ private:
         for (const Op& op : g_.ops) {
             const OpId producer = op.operands.empty() ? OpId{} : g_[op.operands[0]].producer;
             home_.push_back(op.region == Region::microbatch ||
-                            (info(op).placement && op.region == Region::epilogue && producer && home_[producer.index()] &&
-                             stage_of(g_[producer]) == stage_of(op)));
+                            (info(op).placement && op.region == Region::epilogue && producer &&
+                             home_[producer.index()] && stage_of(g_[producer]) == stage_of(op)));
         }
     }
 
@@ -146,7 +150,8 @@ private:
             }
     }
 
-    /// Makes `wanted` available on `stage`, with what it takes to compute it there. No recursion: chains may be long.
+    /// Makes `wanted` available on `stage`, with what it takes to compute it there. No recursion: chains may
+    /// be long.
     void pull(ValueId wanted, int wanted_on)
     {
         std::vector<std::pair<ValueId, int>> open{{wanted, wanted_on}};
@@ -184,7 +189,8 @@ private:
                             pull(v, stage);
     }
 
-    /// Stages that already hold `wanted`, or hold all that it is computed from. No recursion: chains may be long.
+    /// Stages that already hold `wanted`, or hold all that it is computed from. No recursion: chains may be
+    /// long.
     std::set<int> available(ValueId wanted)
     {
         std::map<ValueId, std::set<int>> known;
@@ -201,7 +207,9 @@ private:
                 known[v] = {stage_of(g_[producer])};
             else if (!runs.empty() && !info(g_[producer]).contributes)
                 known[v] = runs;
-            else if (const auto unknown = std::find_if(g_[producer].operands.begin(), g_[producer].operands.end(), [&](ValueId o) { return !known.count(o); });
+            else if (const auto unknown =
+                         std::find_if(g_[producer].operands.begin(), g_[producer].operands.end(),
+                                      [&](ValueId o) { return !known.count(o); });
                      unknown != g_[producer].operands.end())
                 open.push_back(*unknown);
             else {
@@ -259,7 +267,8 @@ private:
     {
         const Op& producer = g_[g_[v].producer];
         enter(b, producer, in_epilogue({v, c_.stage}) ? region : Region::microbatch);
-        const ValueId here = b.receive(c_.axis, stage_of(producer), channel_of({v, c_.stage}), g_[v].type, g_[v].name);
+        const ValueId here =
+            b.receive(c_.axis, stage_of(producer), channel_of({v, c_.stage}), g_[v].type, g_[v].name);
         b.graph()[here].sharding = g_[v].sharding;
         return here;
     }
@@ -273,7 +282,8 @@ private:
     void send_accumulated(Builder& b, const std::vector<ValueId>& local)
     {
         for (const auto& [key, channel] : channels_)
-            if (const Op& producer = g_[g_[key.value].producer]; in_epilogue(key) && producer.region == Region::microbatch && stage_of(producer) == c_.stage)
+            if (const Op& producer = g_[g_[key.value].producer];
+                in_epilogue(key) && producer.region == Region::microbatch && stage_of(producer) == c_.stage)
                 send(b, key, local[key.value.index()], Region::epilogue);
     }
 
@@ -288,8 +298,8 @@ private:
     const Graph& g_;
     const StageConfig& c_;
     int stages_;
-    std::vector<std::set<int>> runs_;        ///< by op: the stages that run it
-    std::map<ValueId, std::set<int>> held_;  ///< values that no op computes: the stages that have them
+    std::vector<std::set<int>> runs_;       ///< by op: the stages that run it
+    std::map<ValueId, std::set<int>> held_; ///< values that no op computes: the stages that have them
     std::map<Crossing, int> channels_;
     std::map<ValueId, int> contributor_;
     std::vector<bool> home_; ///< by op: has_home
@@ -299,7 +309,8 @@ private:
 
 Graph cut_stage(const Graph& graph, const StageConfig& config) { return Cutter(graph, config).stage_graph(); }
 
-std::map<std::string, std::vector<int>> stages_holding(const Graph& graph, const std::vector<int>& stage_of_block)
+std::map<std::string, std::vector<int>> stages_holding(const Graph& graph,
+                                                       const std::vector<int>& stage_of_block)
 {
     std::map<std::string, std::vector<int>> stages;
     const StageConfig config{stage_of_block};
@@ -316,14 +327,18 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
     for (const Op& op : graph.ops) {
         cost.resize(std::max(cost.size(), static_cast<std::size_t>(op.block) + 1), 0);
         if (op.region == Region::microbatch && op.phase == Phase::forward)
-            cost[static_cast<std::size_t>(op.block)] += flops_of(graph, op) + 8 * static_cast<double>(bytes_of(graph, op));
+            cost[static_cast<std::size_t>(op.block)] +=
+                flops_of(graph, op) + 8 * static_cast<double>(bytes_of(graph, op));
     }
     const auto blocks = static_cast<i64>(cost.size());
     if (stages > blocks)
-        throw UserError({graph.file.empty() ? "parallel.pipeline" : graph.file + ": mesh axis pipeline", str(stages, " stages for a model of ", blocks, " blocks"),
-                         str(std::max<i64>(blocks - 2, 0), " layers, and a block before and behind them"),
-                         str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
-    // best[n]: the least cost of the costliest of k stages over the first n blocks; from[k][n]: where its last stage begins.
+        throw UserError(
+            {graph.file.empty() ? "parallel.pipeline" : graph.file + ": mesh axis pipeline",
+             str(stages, " stages for a model of ", blocks, " blocks"),
+             str(std::max<i64>(blocks - 2, 0), " layers, and a block before and behind them"),
+             str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
+    // best[n]: the least cost of the costliest of k stages over the first n blocks; from[k][n]: where its
+    // last stage begins.
     const auto s = static_cast<std::size_t>(stages), n = cost.size();
     std::vector<double> sum(n + 1, 0);
     for (std::size_t i = 0; i < n; ++i)
@@ -332,14 +347,16 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
     std::vector<std::vector<std::uint32_t>> from(s + 1, std::vector<std::uint32_t>(n + 1, 0));
     for (std::size_t k = 2; k <= s; ++k) {
         for (std::size_t end = k; end <= n; ++end) {
-            // As `begin` grows, the stages before it cost more and the last one costs less: the best is where they cross.
+            // As `begin` grows, the stages before it cost more and the last one costs less: the best is where
+            // they cross.
             const auto first = [&](auto&& holds) {
                 std::size_t low = k - 1, high = end;
                 while (low < high)
                     holds((low + high) / 2) ? high = (low + high) / 2 : low = (low + high) / 2 + 1;
                 return low;
             };
-            const std::size_t cross = first([&](std::size_t begin) { return best[begin] >= sum[end] - sum[begin]; });
+            const std::size_t cross =
+                first([&](std::size_t begin) { return best[begin] >= sum[end] - sum[begin]; });
             std::size_t begin = cross;
             if (cross == end || (cross > k - 1 && sum[end] - sum[cross - 1] <= best[cross])) {
                 const double least = sum[end] - sum[cross - 1];
@@ -352,8 +369,8 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
     }
     std::vector<int> stage_of(n);
     for (std::size_t k = s, end = n; k > 0; end = from[k][end], --k)
-        std::fill(stage_of.begin() + static_cast<std::ptrdiff_t>(from[k][end]), stage_of.begin() + static_cast<std::ptrdiff_t>(end),
-                  static_cast<int>(k - 1));
+        std::fill(stage_of.begin() + static_cast<std::ptrdiff_t>(from[k][end]),
+                  stage_of.begin() + static_cast<std::ptrdiff_t>(end), static_cast<int>(k - 1));
     return stage_of;
 }
 

@@ -22,7 +22,8 @@ public:
             return false;
         const auto [at, unknown] = crosses_.try_emplace(axis, axis == "world");
         if (const int a = mesh_.find(axis); unknown && a >= 0)
-            at->second = some_differ(static_cast<std::size_t>(a), 0, mesh_.axes[static_cast<std::size_t>(a)].size - 1);
+            at->second =
+                some_differ(static_cast<std::size_t>(a), 0, mesh_.axes[static_cast<std::size_t>(a)].size - 1);
         return at->second;
     }
     /// Some rank at `from` on `axis` is on another node than the one at `to`.
@@ -61,10 +62,12 @@ Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
         between = placement.crosses(axis, own, int_attr(op.attrs, has_attr(op.attrs, "to") ? "to" : "from"));
     } else {
-        messages = static_cast<double>(graph.mesh.ranks_along(axis) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
+        messages =
+            static_cast<double>(graph.mesh.ranks_along(axis) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
         between = placement.crosses(axis);
     }
-    return machine.launch + messages * machine.latency(between) + static_cast<double>(bytes_sent(graph, op)) / machine.link_rate(between);
+    return machine.launch + messages * machine.latency(between) +
+           static_cast<double>(bytes_sent(graph, op)) / machine.link_rate(between);
 }
 
 } // namespace
@@ -86,7 +89,8 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
 
-std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)
+std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine,
+                                  i64 threads)
 {
     std::vector<Seconds> by_op(graph.ops.size(), -1);
     std::vector<Seconds> seconds;
@@ -144,7 +148,9 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
                 Seconds end = begin + seconds[s][i];
                 const Attrs* attrs = step.kind == StepKind::op ? &(*stages[s].graph)[step.op].attrs : nullptr;
                 if (attrs && has_attr(*attrs, "from")) {
-                    const auto arrived = sent.find({static_cast<std::size_t>(int_attr(*attrs, "from")), static_cast<i64>(s), int_attr(*attrs, "channel"), step.microbatch});
+                    const auto arrived =
+                        sent.find({static_cast<std::size_t>(int_attr(*attrs, "from")), static_cast<i64>(s),
+                                   int_attr(*attrs, "channel"), step.microbatch});
                     if (arrived == sent.end())
                         break; // its turn comes when the sender is there
                     end = std::max(begin, arrived->second);

@@ -16,7 +16,8 @@ namespace trivium {
 void require_rank(i64 rank, i64 ranks)
 {
     if (rank < 0 || rank >= ranks)
-        throw UserError({"--rank", str("there is no rank ", rank), str("the grid has ", ranks), str("give 0 to ", ranks - 1)});
+        throw UserError({"--rank", str("there is no rank ", rank), str("the grid has ", ranks),
+                         str("give 0 to ", ranks - 1)});
 }
 
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
@@ -25,9 +26,11 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
     Graph graph = parse_graph(text, file);
     const bool local = !graph.at.empty();
     verify(graph, local ? Level::local : Level::global);
-    const auto message = std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; });
+    const auto message =
+        std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; });
     if (message != graph.ops.end() && !local)
-        throw UserError({place_of(graph, *message), "communicates in a graph that is not one rank's", "the graph has no line `at`",
+        throw UserError({place_of(graph, *message), "communicates in a graph that is not one rank's",
+                         "the graph has no line `at`",
                          "give the graph of all ranks, or one that a later pass has made (explain --dump)"});
     ScheduleConfig schedule;
     schedule.scratch = machine.scratch;
@@ -40,7 +43,8 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
         program.sharded = graph;
         if (schedule.stages = mesh.size("pipeline"); schedule.stages > 1) {
             schedule.stage = at[static_cast<std::size_t>(mesh.find("pipeline"))];
-            graph = cut_stage(graph, {balance_stages(graph, schedule.stages), static_cast<int>(schedule.stage), "pipeline"});
+            graph = cut_stage(graph, {balance_stages(graph, schedule.stages),
+                                      static_cast<int>(schedule.stage), "pipeline"});
         }
         graph = bucket(simplify(partition(graph, {at, "pipeline"})), {});
         verify(graph, Level::local);

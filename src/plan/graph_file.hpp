@@ -1,5 +1,6 @@
 #pragma once
-// A graph's text made ready to explain: parsed, verified, sharded for a rank, scheduled, with its memory planned.
+// A graph's text made ready to explain: parsed, verified, sharded for a rank, scheduled, with its memory
+// planned.
 #include "plan/machine.hpp"
 
 namespace trivium {
@@ -11,9 +12,9 @@ struct GraphProgram {
     MemoryPlan memory;
 };
 
-/// The graph that `text` describes is whole, or one rank's (it has a line `at`). Of a whole one with a mesh of several ranks,
-/// the shard of `rank` is made. Throws UserError, placed in `file`, where the text or the graph is not legal, or there is no
-/// such rank.
+/// The graph that `text` describes is whole, or one rank's (it has a line `at`). Of a whole one with a mesh
+/// of several ranks, the shard of `rank` is made. Throws UserError, placed in `file`, where the text or the
+/// graph is not legal, or there is no such rank.
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank);
 
 /// Throws UserError where a mesh of `ranks` ranks has no `rank`.

@@ -13,17 +13,18 @@ namespace {
 
 constexpr Bytes mebibyte = Bytes{1} << 20;
 
-/// From NVIDIA's data sheets of the SXM parts and of the DGX systems of 8 of them: dense products (f32 outside the tensor
-/// cores, f64 on them), memory, NVLink one way, and between nodes one network card per GPU: 200 Gb/s beside an A100, 400
-/// Gb/s beside the others. `memory` is not the data sheet's size but what a driver reports as usable: about 79 GiB of
-/// "80 GB", 140 of "141 GB".
-Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflops_f64, double terabytes_per_second, double link_gigabytes,
-            double node_link_gigabytes, Bytes memory)
+/// From NVIDIA's data sheets of the SXM parts and of the DGX systems of 8 of them: dense products (f32
+/// outside the tensor cores, f64 on them), memory, NVLink one way, and between nodes one network card per
+/// GPU: 200 Gb/s beside an A100, 400 Gb/s beside the others. `memory` is not the data sheet's size but what a
+/// driver reports as usable: about 79 GiB of "80 GB", 140 of "141 GB".
+Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflops_f64,
+            double terabytes_per_second, double link_gigabytes, double node_link_gigabytes, Bytes memory)
 {
     Machine m;
     m.name = name;
     m.is_device = true;
-    // Attention's does for cuDNN's gradient of 16 heads and 4096 tokens, or 4 and 8192 (kernels/cudnn_attention.hpp).
+    // Attention's does for cuDNN's gradient of 16 heads and 4096 tokens, or 4 and 8192
+    // (kernels/cudnn_attention.hpp).
     m.scratch = {Bytes{32} << 20, Bytes{576} << 20, Bytes{8} << 20, Bytes{64} << 20};
     m.process = Bytes{2} << 30;
     m.flops_bf16 = tflops_bf16 * 1e12;
@@ -68,7 +69,9 @@ std::string to_text(const Machine& machine)
 {
     std::ostringstream out;
     out << std::setprecision(17);
-    Machine::keys(machine, [&](const char* key, const auto& value, const char*) { out << key << ' ' << value << '\n'; });
+    Machine::keys(machine, [&](const char* key, const auto& value, const char*) {
+        out << key << ' ' << value << '\n';
+    });
     return out.str();
 }
 
@@ -78,14 +81,16 @@ Machine machine_called(const std::string& name)
         if (name_of(machine) == name)
             return machine;
     const std::string near = nearest_word(name, machine_names());
-    throw UserError({"machine", str("there is none called '", name, "'"), near.empty() ? "" : str("the nearest is '", near, "'"),
+    throw UserError({"machine", str("there is none called '", name, "'"),
+                     near.empty() ? "" : str("the nearest is '", near, "'"),
                      "take " + one_of(machine_names())});
 }
 
 Machine machine_of_device(const std::string& device)
 {
     std::string lower = device;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     for (Machine& machine : all())
         if (machine.is_device && machine.name != "gpu" && lower.find(machine.name) != std::string::npos)
             return machine;

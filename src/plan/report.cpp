@@ -26,9 +26,11 @@ std::string communication_table(const Graph& graph)
             continue;
         std::ostringstream row;
         const std::size_t tensors = std::max(op.operands.size(), op.results.size());
-        row << "  " << std::left << std::setw(12) << (op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region)) << "block "
-            << std::setw(5) << op.block << std::setw(16) << info(op).name << std::setw(10) << text_attr(op.attrs, "axis") << std::setw(28)
-            << op.scope << std::right << std::setw(4) << tensors << (tensors == 1 ? " tensor " : " tensors") << std::setw(14)
+        row << "  " << std::left << std::setw(12)
+            << (op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region)) << "block "
+            << std::setw(5) << op.block << std::setw(16) << info(op).name << std::setw(10)
+            << text_attr(op.attrs, "axis") << std::setw(28) << op.scope << std::right << std::setw(4)
+            << tensors << (tensors == 1 ? " tensor " : " tensors") << std::setw(14)
             << format_bytes(bytes_sent(graph, op));
         if (row.str() != last)
             close();
@@ -42,10 +44,20 @@ std::string communication_table(const Graph& graph)
 namespace {
 
 /// Sums of bytes end at the largest number instead of overflowing.
-Bytes plus(Bytes a, Bytes b) { return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b; }
-Bytes times(Bytes bytes, i64 n) { return n > 0 && bytes > std::numeric_limits<Bytes>::max() / n ? std::numeric_limits<Bytes>::max() : bytes * n; }
+Bytes plus(Bytes a, Bytes b)
+{
+    return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b;
+}
+Bytes times(Bytes bytes, i64 n)
+{
+    return n > 0 && bytes > std::numeric_limits<Bytes>::max() / n ? std::numeric_limits<Bytes>::max()
+                                                                  : bytes * n;
+}
 
-std::string_view part_of_step(const Op& op) { return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region); }
+std::string_view part_of_step(const Op& op)
+{
+    return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region);
+}
 
 } // namespace
 
@@ -53,7 +65,8 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
 {
     std::vector<CommunicationTotal> totals;
     const auto of = [&](const std::string& axis, std::string_view part) -> CommunicationTotal& {
-        const auto at = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.axis == axis && t.part == part; });
+        const auto at = std::find_if(totals.begin(), totals.end(),
+                                     [&](const auto& t) { return t.axis == axis && t.part == part; });
         return at != totals.end() ? *at : totals.emplace_back(CommunicationTotal{axis, std::string(part)});
     };
     std::vector<std::string> axes;
@@ -67,7 +80,9 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
                     continue;
                 CommunicationTotal& total = of(axis, part);
                 total.times = op.region == Region::microbatch ? microbatches : 1;
-                ++(has_attr(op.attrs, "to") ? total.sent : has_attr(op.attrs, "from") ? total.received : total.collectives);
+                ++(has_attr(op.attrs, "to")     ? total.sent
+                   : has_attr(op.attrs, "from") ? total.received
+                                                : total.collectives);
                 total.bytes = plus(total.bytes, bytes_sent(graph, op));
             }
     std::vector<CommunicationTotal> rows;
@@ -100,14 +115,19 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
 std::string totals_table(const std::vector<CommunicationTotal>& totals)
 {
     std::ostringstream out;
-    out << "  " << std::left << std::setw(10) << "axis" << std::setw(26) << "in" << std::right << std::setw(12) << "collectives" << std::setw(8) << "sends"
-        << std::setw(10) << "receives" << std::setw(14) << "bytes sent" << "\n";
+    out << "  " << std::left << std::setw(10) << "axis" << std::setw(26) << "in" << std::right
+        << std::setw(12) << "collectives" << std::setw(8) << "sends" << std::setw(10) << "receives"
+        << std::setw(14) << "bytes sent"
+        << "\n";
     for (const CommunicationTotal& t : totals) {
         const bool sum = t.part == "step";
         const bool each = t.part == "forward" || t.part == "backward";
-        out << "  " << std::left << std::setw(10) << t.axis << std::setw(26) << (sum ? "= an optimizer step" : each ? str(t.part, " of a microbatch, x", t.times) : t.part)
-            << std::right << std::setw(12) << t.collectives << std::setw(8) << t.sent << std::setw(10) << t.received << std::setw(14) << format_bytes(t.bytes)
-            << "\n";
+        out << "  " << std::left << std::setw(10) << t.axis << std::setw(26)
+            << (sum    ? "= an optimizer step"
+                : each ? str(t.part, " of a microbatch, x", t.times)
+                       : t.part)
+            << std::right << std::setw(12) << t.collectives << std::setw(8) << t.sent << std::setw(10)
+            << t.received << std::setw(14) << format_bytes(t.bytes) << "\n";
     }
     return out.str();
 }
@@ -116,8 +136,9 @@ std::string sharding_table(const Graph& graph)
 {
     std::ostringstream out;
     for (const Value& v : graph.values)
-        out << "  " << std::left << std::setw(44) << "%" + v.name << " " << std::setw(22) << to_string(v.type) << " " << std::setw(26) << to_text(v.sharding) << " "
-            << (v.sharding.origin.empty() ? "" : "by ") << v.sharding.origin << "\n";
+        out << "  " << std::left << std::setw(44) << "%" + v.name << " " << std::setw(22) << to_string(v.type)
+            << " " << std::setw(26) << to_text(v.sharding) << " " << (v.sharding.origin.empty() ? "" : "by ")
+            << v.sharding.origin << "\n";
     return out.str();
 }
 
@@ -134,26 +155,31 @@ std::string flops_table(const Graph& graph)
     }
     std::ostringstream out;
     for (const auto& [name, count] : kinds)
-        out << "  " << std::left << std::setw(20) << name << " " << std::right << std::setw(5) << count.first << "  " << std::setw(10) << format_si(count.second)
-            << " flops\n";
+        out << "  " << std::left << std::setw(20) << name << " " << std::right << std::setw(5) << count.first
+            << "  " << std::setw(10) << format_si(count.second) << " flops\n";
     return out.str();
 }
 
 const char* const sharding_legend =
     "# a type: bf16[4,128], the element type and the extents, outermost first; [] is a scalar.\n"
-    "# a sharding: <data,tensor+data,-|tensor:sum> names, per dimension, the mesh axes over which it is sharded, major first, - for none;\n"
-    "#   behind the bar stand axes over which the value is still partial: to be combined by sum, or by lse (log of a sum of exponentials).\n";
-const char* const rule_legend =
-    "# letters in rules: b sequences, s tokens (t of keys), d width, g key-value heads, r query heads each, e head size, f feed-forward, v vocabulary;\n"
-    "#   x0, x1, … the dimensions of what is communicated, y the one that it changes; * any dimensions, . a scalar.\n";
-const char* const steps_legend = "# a line: number, queue, microbatch (mb0) or step, op (buffers read @offset in bytes) -> (buffers written), and the Steps waited for.\n";
+    "# a sharding: <data,tensor+data,-|tensor:sum> names, per dimension, the mesh axes over which it is "
+    "sharded, major first, - for none;\n"
+    "#   behind the bar stand axes over which the value is still partial: to be combined by sum, or by lse "
+    "(log of a sum of exponentials).\n";
+const char* const rule_legend = "# letters in rules: b sequences, s tokens (t of keys), d width, g key-value "
+                                "heads, r query heads each, e head size, f feed-forward, v vocabulary;\n"
+                                "#   x0, x1, … the dimensions of what is communicated, y the one that it "
+                                "changes; * any dimensions, . a scalar.\n";
+const char* const steps_legend = "# a line: number, queue, microbatch (mb0) or step, op (buffers read "
+                                 "@offset in bytes) -> (buffers written), and the Steps waited for.\n";
 
 std::string memory_table(const MemoryPlan& plan)
 {
     std::ostringstream out;
     const auto row = [&](std::string_view name, Bytes bytes, const std::string& note = "") {
-        out << "  " << std::left << std::setw(20) << name << std::right << std::setw(14) << format_bytes(bytes)
-            << std::setw(20) << format_count(bytes) << " bytes" << (note.empty() ? "" : "  ") << note << "\n";
+        out << "  " << std::left << std::setw(20) << name << std::right << std::setw(14)
+            << format_bytes(bytes) << std::setw(20) << format_count(bytes) << " bytes"
+            << (note.empty() ? "" : "  ") << note << "\n";
     };
     out << "live at the peak\n";
     for (int k = 0; k < memory_kind_count; ++k)
@@ -163,8 +189,11 @@ std::string memory_table(const MemoryPlan& plan)
     out << "arena\n";
     row("kept over the run", plan.kept);
     row("within a step", plan.transient);
-    const Bytes unit = plan.arena > (Bytes{1} << 50) ? 1024 : 1; // of petabytes a hundred times would overflow
-    row("arena", plan.arena, str("(", plan.lower_bound / unit * 100 / std::max<Bytes>(plan.arena / unit, 1), " % filled at the peak)"));
+    const Bytes unit =
+        plan.arena > (Bytes{1} << 50) ? 1024 : 1; // of petabytes a hundred times would overflow
+    row("arena", plan.arena,
+        str("(", plan.lower_bound / unit * 100 / std::max<Bytes>(plan.arena / unit, 1),
+            " % filled at the peak)"));
     if (plan.snapshot > 0)
         row("snapshot beside it", plan.snapshot, "(in the host's memory, for checkpoints)");
     row("process beside it", plan.process, "(constant of the machine file)");

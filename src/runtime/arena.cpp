@@ -23,8 +23,11 @@ void require_memory(Bytes bytes)
 {
     const Bytes available = available_memory();
     if (available >= 0 && bytes > available)
-        throw IoError({"arena", str("needs ", format_bytes(bytes), ", this machine has ", format_bytes(available), " available"),
-                       "the plan does not fit", "take a machine with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
+        throw IoError(
+            {"arena",
+             str("needs ", format_bytes(bytes), ", this machine has ", format_bytes(available), " available"),
+             "the plan does not fit",
+             "take a machine with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
 }
 
 } // namespace
@@ -32,21 +35,27 @@ void require_memory(Bytes bytes)
 Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 {
     require_memory(bytes);
-    require_address_space(mapped_ + room_for_libraries, str("an arena of ", format_bytes(bytes), " and libraries"));
+    require_address_space(mapped_ + room_for_libraries,
+                          str("an arena of ", format_bytes(bytes), " and libraries"));
     void* memory = mmap(nullptr, static_cast<std::size_t>(mapped_), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        throw IoError({"arena", str("the system refuses ", format_bytes(bytes)), std::strerror(errno),
-                       "ask for a node with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
+        throw IoError(
+            {"arena", str("the system refuses ", format_bytes(bytes)), std::strerror(errno),
+             "ask for a node with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
     data_ = static_cast<std::byte*>(memory);
-    madvise(memory, static_cast<std::size_t>(mapped_), MADV_HUGEPAGE); // fewer page faults; a refusal does no harm
+    madvise(memory, static_cast<std::size_t>(mapped_),
+            MADV_HUGEPAGE); // fewer page faults; a refusal does no harm
     if constexpr (contracts_on)
         std::memset(data_, untouched, static_cast<std::size_t>(mapped_));
 }
 
 Arena::~Arena() { munmap(data_, static_cast<std::size_t>(mapped_)); }
 
-void Arena::clear(Bytes offset, Bytes bytes) const { std::memset(at(offset), 0, static_cast<std::size_t>(bytes)); }
+void Arena::clear(Bytes offset, Bytes bytes) const
+{
+    std::memset(at(offset), 0, static_cast<std::size_t>(bytes));
+}
 
 Bytes Arena::high_water() const
 {
@@ -58,7 +67,8 @@ Bytes Arena::high_water() const
     return end;
 }
 
-HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena_(arena.at(offset)), bytes_(bytes)
+HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes)
+    : in_arena_(arena.at(offset)), bytes_(bytes)
 {
     TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
 }

@@ -7,12 +7,13 @@
 
 namespace trivium {
 
-/// Bytes that an arena may still take, of the machine and of its control group, or of the device; -1 where nobody says.
+/// Bytes that an arena may still take, of the machine and of its control group, or of the device; -1 where
+/// nobody says.
 Bytes available_memory();
 
-/// Memory of a fixed size where this build computes, obtained in one piece and given back at the end: the host's
-/// (page-aligned, untouched), or the device's (aligned to 256 bytes).
-/// Builds with contracts fill it with a pattern, so that what was really touched can be measured.
+/// Memory of a fixed size where this build computes, obtained in one piece and given back at the end: the
+/// host's (page-aligned, untouched), or the device's (aligned to 256 bytes). Builds with contracts fill it
+/// with a pattern, so that what was really touched can be measured.
 class Arena {
 public:
     /// Throws IoError where the system refuses, or has less memory free than that.
@@ -43,7 +44,8 @@ public:
     /// \pre it lies within the arena, which outlives it
     HostWindow(const Arena& arena, Bytes offset, Bytes bytes);
 
-    /// Whether windows are the arena's own bytes, so that any thread may read them while nothing writes there.
+    /// Whether windows are the arena's own bytes, so that any thread may read them while nothing writes
+    /// there.
     static bool in_place();
 
     Bytes bytes() const { return bytes_; }
@@ -51,7 +53,8 @@ public:
     std::byte* data();
     /// Gets the content, after all work that the device was given before. Returns when it is there.
     void pull();
-    /// Puts the content into the arena, after all work that the device was given before. Returns when it is there.
+    /// Puts the content into the arena, after all work that the device was given before. Returns when it is
+    /// there.
     void push();
     /// Gives a copy's memory back.
     void release();

@@ -24,7 +24,8 @@ CollectiveShape collective_shape(const Binding& b)
     CollectiveShape shape;
     shape.kind = kind_of(op.kind);
     shape.type = graph[op.operands[0]].type.dtype;
-    shape.combine = has_attr(op.attrs, "combine") && text_attr(op.attrs, "combine") == "lse" ? Combine::lse : Combine::sum;
+    shape.combine = has_attr(op.attrs, "combine") && text_attr(op.attrs, "combine") == "lse" ? Combine::lse
+                                                                                             : Combine::sum;
     std::istringstream dims(has_attr(op.attrs, "dim") ? text_attr(op.attrs, "dim") : "");
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
         const Shape &in = graph[op.operands[i]].type.shape, &out = graph[op.results[i]].type.shape;
@@ -49,7 +50,8 @@ Piece exchange_scratch(const Binding& b) { return {static_cast<std::byte*>(b.scr
 
 bool is_collective(const Op& op)
 {
-    return op.kind == OpKind::all_gather || op.kind == OpKind::reduce_scatter || op.kind == OpKind::all_reduce;
+    return op.kind == OpKind::all_gather || op.kind == OpKind::reduce_scatter ||
+           op.kind == OpKind::all_reduce;
 }
 
 Message message_of(const Binding& b)
@@ -57,9 +59,15 @@ Message message_of(const Binding& b)
     const Op& op = *b.op;
     const auto number = [&](const char* name) { return static_cast<int>(int_attr(op.attrs, name)); };
     if (op.kind == OpKind::send)
-        return {true, number("to"), number("channel"), {static_cast<std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()}};
+        return {true,
+                number("to"),
+                number("channel"),
+                {static_cast<std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()}};
     if (op.kind == OpKind::recv)
-        return {false, number("from"), number("channel"), {static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()}};
+        return {false,
+                number("from"),
+                number("channel"),
+                {static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()}};
     throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
 }
 

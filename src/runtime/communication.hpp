@@ -6,8 +6,8 @@
 
 namespace trivium {
 
-/// A collective or a message with its place in memory. On the host the executor starts it, drives it on and finishes it;
-/// on a device start() puts it on a stream, and that is all.
+/// A collective or a message with its place in memory. On the host the executor starts it, drives it on and
+/// finishes it; on a device start() puts it on a stream, and that is all.
 class Communication {
 public:
     virtual ~Communication() = default;
@@ -20,9 +20,10 @@ public:
     virtual void finish() = 0;
 };
 
-/// Throws InternalError for an op that does not communicate. `deterministic`: as for DeviceCollective; the host's collectives
-/// always are. On a device open_links() has made the links of the op's graph.
-std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid, bool deterministic = true);
+/// Throws InternalError for an op that does not communicate. `deterministic`: as for DeviceCollective; the
+/// host's collectives always are. On a device open_links() has made the links of the op's graph.
+std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid,
+                                                  bool deterministic = true);
 
 // What a device takes beside; on the host there is nothing to do. All ranks call them, in the same order.
 
@@ -30,7 +31,8 @@ std::unique_ptr<Communication> bind_communication(const Binding& binding, const 
 void open_devices(Grid& grid);
 /// The links of the graph's messages that are not there yet.
 void open_links(const Graph& graph, const Grid& grid);
-/// When all communication is bound, before the first is started: makes connections, so that none of it waits for a peer.
+/// When all communication is bound, before the first is started: makes connections, so that none of it waits
+/// for a peer.
 void connect_devices(const Grid& grid);
 /// Says what went wrong between devices, without waiting.
 void check_devices(const Grid& grid);

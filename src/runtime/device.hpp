@@ -1,5 +1,6 @@
 #pragma once
-// The accelerator that this process drives: runtime/cuda for NVIDIA's, runtime/no_cuda for builds that have none.
+// The accelerator that this process drives: runtime/cuda for NVIDIA's, runtime/no_cuda for builds that have
+// none.
 #include "kernels/exec.hpp"
 #include "kernels/runtime.hpp"
 #include "mpi/grid.hpp"
@@ -20,8 +21,8 @@ struct DeviceMemory {
     Bytes total = 0, free = 0;
 };
 
-/// What a rank computes on, ready for Executors: the libraries behind the kernels and, in builds for devices, its device
-/// (ranks of a node take theirs in turn), joined to those of the other ranks.
+/// What a rank computes on, ready for Executors: the libraries behind the kernels and, in builds for devices,
+/// its device (ranks of a node take theirs in turn), joined to those of the other ranks.
 class Computing {
 public:
     /// All ranks of `grid`, which outlives it, make one; null: this process is alone.
@@ -33,7 +34,8 @@ public:
 
     /// "NVIDIA H200"; empty where the host computes.
     const std::string& device() const { return device_; }
-    /// What tells the device from others of its node: ranks that have the same one share its memory. Empty on the host.
+    /// What tells the device from others of its node: ranks that have the same one share its memory. Empty on
+    /// the host.
     const std::string& address() const { return address_; }
     /// Of the device; nothing where the host computes.
     DeviceMemory memory() const;

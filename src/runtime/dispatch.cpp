@@ -22,8 +22,14 @@ namespace {
 struct Args {
     const Binding& b;
 
-    const TensorType& in_type(int i) const { return (*b.graph)[b.op->operands[static_cast<std::size_t>(i)]].type; }
-    const TensorType& out_type(int i) const { return (*b.graph)[b.op->results[static_cast<std::size_t>(i)]].type; }
+    const TensorType& in_type(int i) const
+    {
+        return (*b.graph)[b.op->operands[static_cast<std::size_t>(i)]].type;
+    }
+    const TensorType& out_type(int i) const
+    {
+        return (*b.graph)[b.op->results[static_cast<std::size_t>(i)]].type;
+    }
     i64 n(int i) const { return in_type(i).elements(); }
     i64 last(int i) const { return in_type(i).shape.back(); }
     i64 rows(int i) const { return n(i) / last(i); }
@@ -41,7 +47,10 @@ struct Args {
     }
     double real(const char* name) const { return real_attr(b.op->attrs, name); }
     /// Where this rank's part of the words begins.
-    i64 first_word() const { return has_attr(b.op->attrs, "v_offset") ? int_attr(b.op->attrs, "v_offset") : 0; }
+    i64 first_word() const
+    {
+        return has_attr(b.op->attrs, "v_offset") ? int_attr(b.op->attrs, "v_offset") : 0;
+    }
     bool over() const { return b.overwrite; }
     k::Scratch scratch() const { return b.scratch; }
 };
@@ -53,7 +62,12 @@ k::NormShape norm_shape(const Args& a, int x)
 
 k::AttentionShape attention_shape(const Args& a, int q, int key)
 {
-    return {a.dim(q, 0), a.dim(q, 1), a.dim(key, 1), a.dim(q, 2), a.dim(q, 3), a.dim(q, 4),
+    return {a.dim(q, 0),
+            a.dim(q, 1),
+            a.dim(key, 1),
+            a.dim(q, 2),
+            a.dim(q, 3),
+            a.dim(q, 4),
             has_attr(a.b.op->attrs, "scale") ? a.real("scale") : 0.0};
 }
 
@@ -72,88 +86,134 @@ Call bind_typed(const Binding& b)
     switch (b.op->kind) {
     case OpKind::embedding: {
         const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), a.first_word()};
-        return [s, t = a.in<T>(0), ids = a.ids(1), y = a.out<T>(0)](const k::Exec& e) { k::embedding(e, s, t, ids, y); };
+        return [s, t = a.in<T>(0), ids = a.ids(1), y = a.out<T>(0)](const k::Exec& e) {
+            k::embedding(e, s, t, ids, y);
+        };
     }
     case OpKind::embedding_grad: {
         const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], a.first_word()};
-        return [s, dy = a.in<T>(0), ids = a.ids(1), dt = a.out<A>(0), o = a.over()](const k::Exec& e) { k::embedding_grad(e, s, dy, ids, dt, o); };
+        return [s, dy = a.in<T>(0), ids = a.ids(1), dt = a.out<A>(0), o = a.over()](const k::Exec& e) {
+            k::embedding_grad(e, s, dy, ids, dt, o);
+        };
     }
     case OpKind::rms_norm: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), w = a.in<T>(1), y = a.out<T>(0), rstd = a.out<A>(1)](const k::Exec& e) { k::rms_norm(e, s, x, w, y, rstd); };
+        return [s, x = a.in<T>(0), w = a.in<T>(1), y = a.out<T>(0), rstd = a.out<A>(1)](const k::Exec& e) {
+            k::rms_norm(e, s, x, w, y, rstd);
+        };
     }
     case OpKind::rms_norm_grad_x: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3), dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x(e, s, dy, x, w, rstd, dx); };
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3),
+                dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x(e, s, dy, x, w, rstd, dx); };
     }
     case OpKind::rms_norm_grad_w: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), rstd = a.in<A>(2), dw = a.out<A>(0), o = a.over()](const k::Exec& e) { k::rms_norm_grad_w(e, s, dy, x, rstd, dw, o); };
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), rstd = a.in<A>(2), dw = a.out<A>(0),
+                o = a.over()](const k::Exec& e) { k::rms_norm_grad_w(e, s, dy, x, rstd, dw, o); };
     }
     case OpKind::layer_norm: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), w = a.in<T>(1), c = a.in<T>(2), y = a.out<T>(0), mean = a.out<A>(1), rstd = a.out<A>(2)](const k::Exec& e) { k::layer_norm(e, s, x, w, c, y, mean, rstd); };
+        return [s, x = a.in<T>(0), w = a.in<T>(1), c = a.in<T>(2), y = a.out<T>(0), mean = a.out<A>(1),
+                rstd = a.out<A>(2)](const k::Exec& e) { k::layer_norm(e, s, x, w, c, y, mean, rstd); };
     }
     case OpKind::layer_norm_grad_x: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4), dx = a.out<T>(0)](const k::Exec& e) { k::layer_norm_grad_x(e, s, dy, x, w, mean, rstd, dx); };
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4),
+                dx = a.out<T>(0)](const k::Exec& e) { k::layer_norm_grad_x(e, s, dy, x, w, mean, rstd, dx); };
     }
     case OpKind::layer_norm_grad_w: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), mean = a.in<A>(2), rstd = a.in<A>(3), dw = a.out<A>(0), o = a.over()](const k::Exec& e) { k::layer_norm_grad_w(e, s, dy, x, mean, rstd, dw, o); };
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), mean = a.in<A>(2), rstd = a.in<A>(3), dw = a.out<A>(0),
+                o = a.over()](const k::Exec& e) { k::layer_norm_grad_w(e, s, dy, x, mean, rstd, dw, o); };
     }
     case OpKind::add_rms_norm: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), n = a.out<T>(0), rstd = a.out<A>(1), y = a.out<T>(2)](const k::Exec& e) { k::add_rms_norm(e, s, x, r, w, y, n, rstd); };
+        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), n = a.out<T>(0), rstd = a.out<A>(1),
+                y = a.out<T>(2)](const k::Exec& e) { k::add_rms_norm(e, s, x, r, w, y, n, rstd); };
     }
     case OpKind::add_layer_norm: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), c = a.in<T>(3), n = a.out<T>(0), mean = a.out<A>(1), rstd = a.out<A>(2), y = a.out<T>(3)](const k::Exec& e) { k::add_layer_norm(e, s, x, r, w, c, y, n, mean, rstd); };
+        return [s, x = a.in<T>(0), r = a.in<T>(1), w = a.in<T>(2), c = a.in<T>(3), n = a.out<T>(0),
+                mean = a.out<A>(1), rstd = a.out<A>(2),
+                y = a.out<T>(3)](const k::Exec& e) { k::add_layer_norm(e, s, x, r, w, c, y, n, mean, rstd); };
     }
     case OpKind::rms_norm_grad_x_add: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3), r = a.in<T>(4), dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x_add(e, s, dy, x, w, rstd, r, dx); };
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), rstd = a.in<A>(3), r = a.in<T>(4),
+                dx = a.out<T>(0)](const k::Exec& e) { k::rms_norm_grad_x_add(e, s, dy, x, w, rstd, r, dx); };
     }
     case OpKind::layer_norm_grad_x_add: {
         const k::NormShape s = norm_shape(a, 0);
-        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4), r = a.in<T>(5), dx = a.out<T>(0)](const k::Exec& e) { k::layer_norm_grad_x_add(e, s, dy, x, w, mean, rstd, r, dx); };
+        return [s, dy = a.in<T>(0), x = a.in<T>(1), w = a.in<T>(2), mean = a.in<A>(3), rstd = a.in<A>(4),
+                r = a.in<T>(5), dx = a.out<T>(0)](const k::Exec& e) {
+            k::layer_norm_grad_x_add(e, s, dy, x, w, mean, rstd, r, dx);
+        };
     }
     case OpKind::rope:
     case OpKind::rope_grad: {
         const k::RopeShape s = rope_shape(a);
-        return [s, x = a.in<T>(0), pos = a.ids(1), table = a.in<A>(2), y = a.out<T>(0), inverse = b.op->kind == OpKind::rope_grad](const k::Exec& e) { k::rope(e, s, x, pos, table, inverse, y); };
+        return [s, x = a.in<T>(0), pos = a.ids(1), table = a.in<A>(2), y = a.out<T>(0),
+                inverse = b.op->kind == OpKind::rope_grad](const k::Exec& e) {
+            k::rope(e, s, x, pos, table, inverse, y);
+        };
     }
     case OpKind::attention:
     case OpKind::attention_cached: {
         const k::AttentionShape s = attention_shape(a, 0, 1);
         const std::int32_t* start = b.op->kind == OpKind::attention_cached ? a.ids(3) : nullptr;
-        return [s, q = a.in<T>(0), key = a.in<T>(1), v = a.in<T>(2), start, y = a.out<T>(0), lse = a.out<A>(1), w = a.scratch()](const k::Exec& e) { k::attention(e, s, q, key, v, start, y, lse, w); };
+        return
+            [s, q = a.in<T>(0), key = a.in<T>(1), v = a.in<T>(2), start, y = a.out<T>(0), lse = a.out<A>(1),
+             w = a.scratch()](const k::Exec& e) { k::attention(e, s, q, key, v, start, y, lse, w); };
     }
     case OpKind::attention_grad: {
         const k::AttentionShape s = attention_shape(a, 1, 2);
-        const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1), a.in<T>(2), a.in<T>(3), a.in<T>(4), a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
+        const k::AttentionGrad<T> g{a.in<T>(0), a.in<T>(1),  a.in<T>(2),  a.in<T>(3), a.in<T>(4),
+                                    a.in<A>(5), a.out<T>(0), a.out<T>(1), a.out<T>(2)};
         return [s, g, w = a.scratch()](const k::Exec& e) { k::attention_grad(e, s, g, w); };
     }
     case OpKind::cache_write: {
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), a.dim(1, 1), a.dim(0, 2) * a.dim(0, 3)};
-        return [s, cache = a.out<T>(0), x = a.in<T>(1), start = a.ids(2)](const k::Exec& e) { k::cache_write(e, s, x, start, cache); };
+        return [s, cache = a.out<T>(0), x = a.in<T>(1), start = a.ids(2)](const k::Exec& e) {
+            k::cache_write(e, s, x, start, cache);
+        };
     }
     case OpKind::select_row: {
         const k::CacheShape s{a.dim(0, 0), a.dim(0, 1), 1, a.dim(0, 2)};
-        return [s, x = a.in<T>(0), row = a.ids(1), y = a.out<T>(0)](const k::Exec& e) { k::select_row(e, s, x, row, y); };
+        return [s, x = a.in<T>(0), row = a.ids(1), y = a.out<T>(0)](const k::Exec& e) {
+            k::select_row(e, s, x, row, y);
+        };
     }
-    case OpKind::swiglu: return [n = a.n(0), g = a.in<T>(0), u = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) { k::swiglu(e, n, g, u, y); };
+    case OpKind::swiglu:
+        return [n = a.n(0), g = a.in<T>(0), u = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) {
+            k::swiglu(e, n, g, u, y);
+        };
     case OpKind::swiglu_grad:
-        return [n = a.n(0), dy = a.in<T>(0), g = a.in<T>(1), u = a.in<T>(2), dg = a.out<T>(0), du = a.out<T>(1)](const k::Exec& e) { k::swiglu_grad(e, n, dy, g, u, dg, du); };
-    case OpKind::gelu: return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::gelu(e, n, x, y); };
-    case OpKind::gelu_grad: return [n = a.n(0), dy = a.in<T>(0), x = a.in<T>(1), dx = a.out<T>(0)](const k::Exec& e) { k::gelu_grad(e, n, dy, x, dx); };
-    case OpKind::add: return [n = a.n(0), x = a.in<T>(0), y = a.in<T>(1), z = a.out<T>(0)](const k::Exec& e) { k::add(e, n, x, y, z); };
-    case OpKind::bias_add: return [rows = a.n(0) / a.n(1), n = a.n(1), x = a.in<T>(0), c = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) { k::bias_add(e, rows, n, x, c, y); };
+        return [n = a.n(0), dy = a.in<T>(0), g = a.in<T>(1), u = a.in<T>(2), dg = a.out<T>(0),
+                du = a.out<T>(1)](const k::Exec& e) { k::swiglu_grad(e, n, dy, g, u, dg, du); };
+    case OpKind::gelu:
+        return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::gelu(e, n, x, y); };
+    case OpKind::gelu_grad:
+        return [n = a.n(0), dy = a.in<T>(0), x = a.in<T>(1), dx = a.out<T>(0)](const k::Exec& e) {
+            k::gelu_grad(e, n, dy, x, dx);
+        };
+    case OpKind::add:
+        return [n = a.n(0), x = a.in<T>(0), y = a.in<T>(1), z = a.out<T>(0)](const k::Exec& e) {
+            k::add(e, n, x, y, z);
+        };
+    case OpKind::bias_add:
+        return [rows = a.n(0) / a.n(1), n = a.n(1), x = a.in<T>(0), c = a.in<T>(1),
+                y = a.out<T>(0)](const k::Exec& e) { k::bias_add(e, rows, n, x, c, y); };
     case OpKind::reduce_sum: {
         const i64 n = a.out_type(0).elements();
-        return [rows = a.n(0) / n, n, x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) { k::column_sum(e, rows, n, x, y, o); };
+        return [rows = a.n(0) / n, n, x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) {
+            k::column_sum(e, rows, n, x, y, o);
+        };
     }
-    case OpKind::accumulate: return [n = a.n(0), x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) { k::accumulate<T>(e, n, y, x, o); };
+    case OpKind::accumulate:
+        return [n = a.n(0), x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) {
+            k::accumulate<T>(e, n, y, x, o);
+        };
     case OpKind::cast:
         return with_type(a.out_type(0).dtype, [&](auto to) -> Call {
             using To = decltype(to);
@@ -164,18 +224,24 @@ Call bind_typed(const Binding& b)
             if (x != y)
                 k::cast(e, n, x, y);
         };
-    case OpKind::fill: return [n = a.n(0), v = a.real("value"), y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
+    case OpKind::fill:
+        return [n = a.n(0), v = a.real("value"), y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
     case OpKind::xent_stats: {
         const k::LossShape s{a.rows(0), a.last(0), a.first_word()};
-        return [s, x = a.in<T>(0), t = a.ids(1), lse = a.out<A>(0), picked = a.out<A>(1)](const k::Exec& e) { k::xent_stats(e, s, x, t, lse, picked); };
+        return [s, x = a.in<T>(0), t = a.ids(1), lse = a.out<A>(0), picked = a.out<A>(1)](const k::Exec& e) {
+            k::xent_stats(e, s, x, t, lse, picked);
+        };
     }
     case OpKind::xent_stats_grad: {
         const k::LossShape s{a.rows(0), a.last(0), a.first_word()};
-        return [s, x = a.in<T>(0), t = a.ids(1), lse = a.in<A>(2), dlse = a.in<A>(3), dpicked = a.in<A>(4), dx = a.out<T>(0)](const k::Exec& e) { k::xent_stats_grad(e, s, x, t, lse, dlse, dpicked, dx); };
+        return
+            [s, x = a.in<T>(0), t = a.ids(1), lse = a.in<A>(2), dlse = a.in<A>(3), dpicked = a.in<A>(4),
+             dx = a.out<T>(0)](const k::Exec& e) { k::xent_stats_grad(e, s, x, t, lse, dlse, dpicked, dx); };
     }
     default: break;
     }
-    throw InternalError(__FILE__, __LINE__, str("op '", info(*b.op).name, "' has no kernel for ", a.in_type(0)));
+    throw InternalError(__FILE__, __LINE__,
+                        str("op '", info(*b.op).name, "' has no kernel for ", a.in_type(0)));
 }
 
 /// Sums of squares of several arrays in one kernel call, with the scratch of the first.
@@ -188,8 +254,10 @@ struct SquaresCall {
     /// Whether the scratch has room for one more, and does not lie where its result will.
     bool takes(const k::SquaresOf<R>& array) const
     {
-        const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data), out = reinterpret_cast<std::uintptr_t>(array.out);
-        const bool apart = out + sizeof(double) <= begin || begin + static_cast<std::uintptr_t>(scratch.size) <= out;
+        const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data),
+                   out = reinterpret_cast<std::uintptr_t>(array.out);
+        const bool apart =
+            out + sizeof(double) <= begin || begin + static_cast<std::uintptr_t>(scratch.size) <= out;
         return apart && used + k::sum_squares_scratch(array.n) <= scratch.size;
     }
 };
@@ -221,7 +289,9 @@ Call bind_adamw(std::span<const Binding> bindings)
         shards.push_back({a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3), a.n(0), a.real("weight_decay")});
     }
     const Args first{bindings.front()};
-    return [shards, factor = first.in<double>(4) + 1, hyper = first.in<double>(5)](const k::Exec& e) { k::adamw<R>(e, shards, hyper, factor); };
+    return [shards, factor = first.in<double>(4) + 1, hyper = first.in<double>(5)](const k::Exec& e) {
+        k::adamw<R>(e, shards, hyper, factor);
+    };
 }
 
 /// Ops on statistics and master values: double or float.
@@ -230,9 +300,16 @@ Call bind_real(const Binding& b)
 {
     const Args a{b};
     switch (b.op->kind) {
-    case OpKind::token_loss: return [n = a.n(0), lse = a.in<R>(0), picked = a.in<R>(1), t = a.ids(2), y = a.out<R>(0)](const k::Exec& e) { k::token_loss(e, n, lse, picked, t, y); };
-    case OpKind::token_loss_grad: return [n = a.n(0), dy = a.in<R>(0), t = a.ids(1), dl = a.out<R>(0), dp = a.out<R>(1)](const k::Exec& e) { k::token_loss_grad(e, n, dy, t, dl, dp); };
-    case OpKind::sum: return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::sum_into(e, n, x, y, o); };
+    case OpKind::token_loss:
+        return [n = a.n(0), lse = a.in<R>(0), picked = a.in<R>(1), t = a.ids(2),
+                y = a.out<R>(0)](const k::Exec& e) { k::token_loss(e, n, lse, picked, t, y); };
+    case OpKind::token_loss_grad:
+        return [n = a.n(0), dy = a.in<R>(0), t = a.ids(1), dl = a.out<R>(0),
+                dp = a.out<R>(1)](const k::Exec& e) { k::token_loss_grad(e, n, dy, t, dl, dp); };
+    case OpKind::sum:
+        return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
+            k::sum_into(e, n, x, y, o);
+        };
     case OpKind::sum_squares: return bind_squares<R>({&b, 1});
     case OpKind::adamw: return bind_adamw<R>({&b, 1});
     default: return {};
@@ -249,7 +326,9 @@ Call bind_stack(const Binding& b)
         TRV_CHECK(places >> at, "a stack of ", b.operands.size(), " scalars with fewer places");
         parts.push_back({at, static_cast<const double*>(operand)});
     }
-    return [parts, n = int_attr(b.op->attrs, "n"), y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
+    return [parts, n = int_attr(b.op->attrs, "n"), y = static_cast<double*>(b.results[0])](const k::Exec& e) {
+        k::stack(e, n, parts, y);
+    };
 }
 
 Call bind_slice(const Args& a)
@@ -259,10 +338,13 @@ Call bind_slice(const Args& a)
     i64 rows = 1, inner = 1;
     for (std::size_t d = 0; d < from.size(); ++d)
         (d < dim ? rows : inner) *= d == dim ? 1 : from[d];
-    const i64 stride = from[dim] * inner, offset = int_attr(a.b.op->attrs, "offset") * inner, columns = to[dim] * inner;
+    const i64 stride = from[dim] * inner, offset = int_attr(a.b.op->attrs, "offset") * inner,
+              columns = to[dim] * inner;
     const auto bind = [&](auto t) -> Call {
         using T = decltype(t);
-        return [=, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::slice(e, rows, stride, offset, columns, x, y); };
+        return [=, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
+            k::slice(e, rows, stride, offset, columns, x, y);
+        };
     };
     return a.in_type(0).dtype == DType::i32 ? bind(std::int32_t{}) : with_type(a.in_type(0).dtype, bind);
 }
@@ -277,10 +359,15 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::matmul_bias:
     case OpKind::matmul_bias_gelu:
     case OpKind::matmul_gelu_grad: return bind_product(b);
-    case OpKind::count_valid: return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) { k::count_valid(e, n, t, y, o); };
+    case OpKind::count_valid:
+        return [n = a.n(0), t = a.ids(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
+            k::count_valid(e, n, t, y, o);
+        };
     case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
         const double* totals = a.in<double>(0);
-        return [totals, count = a.n(0) - 2, clip = a.real("clip"), y = a.out<double>(0)](const k::Exec& e) { k::global_norm(e, count, totals + 2, totals + 1, clip, y); };
+        return [totals, count = a.n(0) - 2, clip = a.real("clip"), y = a.out<double>(0)](const k::Exec& e) {
+            k::global_norm(e, count, totals + 2, totals + 1, clip, y);
+        };
     }
     case OpKind::stack: return bind_stack(b);
     case OpKind::slice: return bind_slice(a);
@@ -298,15 +385,18 @@ bool can_bind_together(const Binding& first, const Binding& next)
     const Op &a = *first.op, &b = *next.op;
     if (a.kind != b.kind || (a.kind != OpKind::adamw && a.kind != OpKind::sum_squares))
         return false;
-    const bool same_update = a.kind != OpKind::adamw || (a.operands[4] == b.operands[4] && a.operands[5] == b.operands[5]);
-    return same_update && Args{first}.in_type(0).dtype == Args{next}.in_type(0).dtype; // one clipping factor, one step
+    const bool same_update =
+        a.kind != OpKind::adamw || (a.operands[4] == b.operands[4] && a.operands[5] == b.operands[5]);
+    return same_update &&
+           Args{first}.in_type(0).dtype == Args{next}.in_type(0).dtype; // one clipping factor, one step
 }
 
 Call Dispatch::bind_together(std::span<const Binding> bindings)
 {
     const Binding& first = bindings.front();
     for (const Binding& b : bindings.subspan(1))
-        TRV_CHECK(can_bind_together(first, b), "ops '", info(*first.op).name, "' and '", info(*b.op).name, "' together");
+        TRV_CHECK(can_bind_together(first, b), "ops '", info(*first.op).name, "' and '", info(*b.op).name,
+                  "' together");
     const auto bind_those = [&](auto real) -> Call {
         using R = decltype(real);
         return first.op->kind == OpKind::adamw ? bind_adamw<R>(bindings) : bind_squares<R>(bindings);

@@ -21,8 +21,8 @@ struct Binding {
     bool overwrite = false; ///< of an accumulating op
 };
 
-/// Whether one launch can do both ops, whatever their sizes, where neither needs what the other writes: updates of one
-/// step, sums of squares.
+/// Whether one launch can do both ops, whatever their sizes, where neither needs what the other writes:
+/// updates of one step, sums of squares.
 bool can_bind_together(const Binding& first, const Binding& next);
 
 /// Makes Calls, and keeps the products that were compiled for them, by shape.
@@ -31,10 +31,12 @@ public:
     explicit Dispatch(int threads);
     ~Dispatch();
 
-    /// Throws InternalError for an op without kernel, or one whose kernel wants more scratch than it is given.
+    /// Throws InternalError for an op without kernel, or one whose kernel wants more scratch than it is
+    /// given.
     Call bind(const Binding& binding);
-    /// One launch for several ops (of sums of squares as many as there is scratch for), with the same results.
-    /// \pre can_bind_together() for each two of them, and what they use lives at once, but for their scratch
+    /// One launch for several ops (of sums of squares as many as there is scratch for), with the same
+    /// results. \pre can_bind_together() for each two of them, and what they use lives at once, but for their
+    /// scratch
     Call bind_together(std::span<const Binding> bindings);
 
 private:

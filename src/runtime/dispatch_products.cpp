@@ -12,7 +12,8 @@
 namespace trivium {
 
 struct Dispatch::Products {
-    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, kernels::Fp8, kernels::Fp8>;
+    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, kernels::Fp8,
+                           kernels::Fp8>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
 };
 
@@ -36,7 +37,8 @@ std::array<kernels::Fp8, 2> formats_of(const Op& op, const std::string& place)
     const std::string& text = text_attr(op.attrs, "fp8");
     const auto format = [&](const std::string& name) {
         if (name != "e4m3" && name != "e5m2")
-            throw UserError({place, str("does not know the formats '", text, "'"), "", "write {fp8=\"e4m3 e5m2\"}, a format for each factor"});
+            throw UserError({place, str("does not know the formats '", text, "'"), "",
+                             "write {fp8=\"e4m3 e5m2\"}, a format for each factor"});
         return name == "e4m3" ? kernels::Fp8::e4m3 : kernels::Fp8::e5m2;
     };
     const auto gap = text.find(' ');
@@ -69,8 +71,8 @@ Call Dispatch::bind_product(const Binding& binding)
     const kernels::Epilogue epilogue = epilogue_of(op.kind);
     const std::array<kernels::Fp8, 2> formats = formats_of(op, place);
     const kernels::Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
-    std::unique_ptr<kernels::Product>& product =
-        products_->made[{form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue, fp8_a, fp8_b}];
+    std::unique_ptr<kernels::Product>& product = products_->made[{
+        form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue, fp8_a, fp8_b}];
     if (!product) {
         kernels::ProductShape shape;
         shape.m = form.m;
@@ -92,8 +94,10 @@ Call Dispatch::bind_product(const Binding& binding)
     TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " wants ", product->scratch_bytes(),
               " bytes of scratch, the machine file allows ", binding.scratch.size);
     const void *a = binding.operands[form.swapped ? 1 : 0], *b = binding.operands[form.swapped ? 0 : 1];
-    return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite, scratch = binding.scratch,
-            more = beside(binding, epilogue)](const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch, more); };
+    return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
+            scratch = binding.scratch, more = beside(binding, epilogue)](const kernels::Exec& exec) {
+        ready->run(exec, a, b, c, overwrite, scratch, more);
+    };
 }
 
 } // namespace trivium

@@ -22,7 +22,8 @@ std::size_t output_index(const Graph& graph, std::string_view name)
 
 namespace {
 
-/// For a person who asks what hangs: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380, microbatch 3".
+/// For a person who asks what hangs: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380,
+/// microbatch 3".
 std::string describe_step(const Graph& graph, const Schedule& schedule, std::size_t index)
 {
     const Step& step = schedule.steps[index];
@@ -36,18 +37,22 @@ std::string describe_step(const Graph& graph, const Schedule& schedule, std::siz
             text += " over " + text_attr(op.attrs, "axis");
         const std::vector<ValueId>& values = op.results.empty() ? op.operands : op.results;
         if (!values.empty())
-            text += str(" of ", graph[values.front()].name, values.size() > 1 ? str(" and ", values.size() - 1, " more") : "");
+            text += str(" of ", graph[values.front()].name,
+                        values.size() > 1 ? str(" and ", values.size() - 1, " more") : "");
         if (!op.scope.empty())
             text += str(" in ", op.scope);
     }
-    return str(text, ", Step ", index, " of ", schedule.steps.size(), step.microbatch >= 0 ? str(", microbatch ", step.microbatch) : "");
+    return str(text, ", Step ", index, " of ", schedule.steps.size(),
+               step.microbatch >= 0 ? str(", microbatch ", step.microbatch) : "");
 }
 
 } // namespace
 
 NamedPieces::NamedPieces(const BoundSchedule& bound)
 {
-    Activity::of_process().set_pieces([&bound](i64 index) { return describe_step(bound.graph, bound.schedule, static_cast<std::size_t>(index)); });
+    Activity::of_process().set_pieces([&bound](i64 index) {
+        return describe_step(bound.graph, bound.schedule, static_cast<std::size_t>(index));
+    });
 }
 
 NamedPieces::~NamedPieces() { Activity::of_process().set_pieces({}); }
@@ -70,12 +75,14 @@ void BoundSchedule::use(const Step& step)
 
 namespace {
 
-std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid)
+std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule, Arena& arena,
+                                    const ExecutorConfig& config, const Grid* grid)
 {
     auto bound = std::make_unique<BoundSchedule>(graph, schedule, arena, config);
     const auto address = [&](BufferId id) -> void* {
         const Buffer& b = schedule[id];
-        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arena.size(), "buffer ", b.name, " lies outside the arena");
+        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arena.size(), "buffer ", b.name,
+                  " lies outside the arena");
         return arena.at(b.offset);
     };
     bound->grid = grid && grid->world().size() > 1 ? grid : nullptr;
@@ -116,8 +123,8 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
 
 } // namespace
 
-Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid,
-                   const StreamsMaker& streams)
+Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config,
+                   const Grid* grid, const StreamsMaker& streams)
     : bound_(bind(graph, schedule, arena, config, grid))
 {
     if (streams || computes_on_device())
@@ -135,15 +142,20 @@ double Executor::fetched(std::string_view name, i64 element) const
 {
     const std::size_t at = output_index(bound_->graph, name);
     const TensorType& type = bound_->graph[bound_->graph.outputs[at]].type;
-    TRV_CHECK(element >= 0 && element < type.elements(), "output '", name, "' has ", type.elements(), " elements");
+    TRV_CHECK(element >= 0 && element < type.elements(), "output '", name, "' has ", type.elements(),
+              " elements");
     return with_type(type.dtype, [&](auto t) {
         decltype(t) value;
-        std::memcpy(&value, bound_->fetched[at].data() + static_cast<Bytes>(sizeof value) * element, sizeof value);
+        std::memcpy(&value, bound_->fetched[at].data() + static_cast<Bytes>(sizeof value) * element,
+                    sizeof value);
         return static_cast<double>(value);
     });
 }
 
-const std::byte* Executor::fetched_data(std::string_view name) const { return bound_->fetched[output_index(bound_->graph, name)].data(); }
+const std::byte* Executor::fetched_data(std::string_view name) const
+{
+    return bound_->fetched[output_index(bound_->graph, name)].data();
+}
 
 Bytes Executor::used() const { return bound_->used; }
 

@@ -1,21 +1,23 @@
 #pragma once
-// Runs a Schedule's Steps in an arena. It decides nothing: order, memory and what is fetched are the Schedule's.
+// Runs a Schedule's Steps in an arena. It decides nothing: order, memory and what is fetched are the
+// Schedule's.
 #include "runtime/arena.hpp"
 #include "runtime/communication.hpp"
 #include "schedule/timeline.hpp"
 
 namespace trivium {
 
-/// Where the host's values come from: fills `destination` (the value's bytes) for one microbatch (-1: the step).
+/// Where the host's values come from: fills `destination` (the value's bytes) for one microbatch (-1: the
+/// step).
 using Feed = std::function<void(const Value& value, i64 microbatch, void* destination)>;
 
 struct ExecutorConfig {
     int threads = 1;
-    bool trace = false; ///< measure each Step
-    Bytes red_zone = 0; ///< as memory was planned
+    bool trace = false;  ///< measure each Step
+    Bytes red_zone = 0;  ///< as memory was planned
     bool overlap = true; ///< compute while data move; else each move is waited for at once (on the host)
     bool deterministic = true; ///< reductions between devices add in rank order
-    bool graphs = false; ///< on a device: capture the Steps once, then replay them (not with trace)
+    bool graphs = false;       ///< on a device: capture the Steps once, then replay them (not with trace)
 };
 
 class Streams;
@@ -27,19 +29,19 @@ using StreamsMaker = std::function<std::unique_ptr<Streams>(const StreamsConfig&
 
 class Executor {
 public:
-    /// Binds every Step; what it refers to must outlive it. `grid`: the ranks that communicate, null where none do;
-    /// all of them make their Executors in the same order. It runs on the device of this build, or where it has none on
-    /// the host; with `streams`, on those.
-    Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config, const Grid* grid = nullptr,
-             const StreamsMaker& streams = {});
+    /// Binds every Step; what it refers to must outlive it. `grid`: the ranks that communicate, null where
+    /// none do; all of them make their Executors in the same order. It runs on the device of this build, or
+    /// where it has none on the host; with `streams`, on those.
+    Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config,
+             const Grid* grid = nullptr, const StreamsMaker& streams = {});
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
     ~Executor();
 
     /// The Steps before the decision. Afterwards fetched() has their values.
     void run_until_decision(const Feed& feed);
-    /// The Steps that change run-lifetime values. A device may still be at it when this returns; what comes next on it,
-    /// and what the host reads of the arena, comes after them.
+    /// The Steps that change run-lifetime values. A device may still be at it when this returns; what comes
+    /// next on it, and what the host reads of the arena, comes after them.
     void run_after_decision();
 
     /// A fetched scalar or vector element of the output called `name`.
@@ -49,8 +51,8 @@ public:
 
     /// End of the highest byte of the arena that a Step was given so far.
     Bytes used() const;
-    /// Seconds that computation has waited for moves since the last call of run_until_decision(); negative where that
-    /// was not measured (a device without trace).
+    /// Seconds that computation has waited for moves since the last call of run_until_decision(); negative
+    /// where that was not measured (a device without trace).
     Seconds exposed() const;
     /// With trace: the last run of each Step.
     const Timeline& timeline() const;

@@ -17,19 +17,24 @@ namespace {
 struct Guard {
     static constexpr int dead = 0xFF; // NaN in every floating-point type
     static constexpr int zone = 0xC3;
-    /// Scratch may be far larger than what a call uses: all of it is filled once, later on where calls begin to use it.
+    /// Scratch may be far larger than what a call uses: all of it is filled once, later on where calls begin
+    /// to use it.
     static constexpr Bytes scratch_head = Bytes{1} << 18;
 
     std::vector<std::vector<BufferId>> dying;
     std::vector<bool> live, filled;
     std::vector<std::pair<std::size_t, BufferId>> late; ///< moves, and buffers that die with them
 
-    explicit Guard(const Schedule& schedule) : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live) {}
+    explicit Guard(const Schedule& schedule)
+        : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live)
+    {
+    }
 };
 
 class HostRunner : public Runner {
 public:
-    explicit HostRunner(BoundSchedule& bound) : bound_(bound), schedule_(bound.schedule), arena_(bound.arena), config_(bound.config)
+    explicit HostRunner(BoundSchedule& bound)
+        : bound_(bound), schedule_(bound.schedule), arena_(bound.arena), config_(bound.config)
     {
         exec_.threads = config_.threads;
         if constexpr (contracts_on)
@@ -83,7 +88,9 @@ private:
             guard_zones(step);
         switch (step.kind) {
         case StepKind::op: bound_.moves[i] ? begin_move(i) : bound_.calls[i](exec_); break;
-        case StepKind::feed: (*feed)(bound_.graph[step.value], step.microbatch, arena_.at(schedule_[step.results[0]].offset)); break;
+        case StepKind::feed:
+            (*feed)(bound_.graph[step.value], step.microbatch, arena_.at(schedule_[step.results[0]].offset));
+            break;
         case StepKind::fetch: {
             std::vector<std::byte>& to = bound_.fetched_by(step);
             std::memcpy(to.data(), arena_.at(schedule_[step.operands[0]].offset), to.size());
@@ -97,14 +104,18 @@ private:
         }
     }
 
-    bool has_zone(const Buffer& b) const { return b.lifetime != Lifetime::run && b.offset + b.bytes + config_.red_zone <= arena_.size(); }
+    bool has_zone(const Buffer& b) const
+    {
+        return b.lifetime != Lifetime::run && b.offset + b.bytes + config_.red_zone <= arena_.size();
+    }
 
     void guard_zones(const Step& step)
     {
         const auto guard = [&](BufferId id) {
             const Buffer& b = schedule_[id];
             if (has_zone(b) && !guard_->live[id.index()])
-                std::memset(arena_.at(b.offset + b.bytes), Guard::zone, static_cast<std::size_t>(config_.red_zone));
+                std::memset(arena_.at(b.offset + b.bytes), Guard::zone,
+                            static_cast<std::size_t>(config_.red_zone));
             guard_->live[id.index()] = true;
         };
         std::for_each(step.operands.begin(), step.operands.end(), guard);
@@ -121,8 +132,10 @@ private:
             if (!guard_->live[n] || !has_zone(b))
                 continue;
             const std::byte* zone = arena_.at(b.offset + b.bytes);
-            TRV_CHECK(std::all_of(zone, zone + config_.red_zone, [](std::byte x) { return x == std::byte{Guard::zone}; }),
-                      "step ", i, " (", step.kind == StepKind::op ? info(bound_.graph[step.op]).name : "copy", ") wrote behind ", b.name);
+            TRV_CHECK(std::all_of(zone, zone + config_.red_zone,
+                                  [](std::byte x) { return x == std::byte{Guard::zone}; }),
+                      "step ", i, " (", step.kind == StepKind::op ? info(bound_.graph[step.op]).name : "copy",
+                      ") wrote behind ", b.name);
         }
     }
 
@@ -133,15 +146,19 @@ private:
             const auto uses = [&](std::size_t move) {
                 const Step& step = schedule_.steps[move];
                 return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
-                       std::find(step.results.begin(), step.results.end(), id) != step.results.end() || step.scratch == id;
+                       std::find(step.results.begin(), step.results.end(), id) != step.results.end() ||
+                       step.scratch == id;
             };
-            if (const auto move = std::find_if(under_way_.begin(), under_way_.end(), uses); move != under_way_.end()) {
+            if (const auto move = std::find_if(under_way_.begin(), under_way_.end(), uses);
+                move != under_way_.end()) {
                 guard_->late.emplace_back(*move, id);
                 continue;
             }
             const Buffer& b = schedule_[id];
             const bool head_only = b.kind == MemoryKind::scratch && guard_->filled[id.index()];
-            std::memset(arena_.at(b.offset), Guard::dead, static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
+            std::memset(
+                arena_.at(b.offset), Guard::dead,
+                static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
             guard_->filled[id.index()] = true;
             guard_->live[id.index()] = false;
         }
@@ -151,7 +168,8 @@ private:
     {
         bound_.moves[i]->start(exec_);
         under_way_.push_back(i);
-        if (!config_.overlap && !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
+        if (!config_.overlap &&
+            !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
             finish_move(i);
     }
 
@@ -162,7 +180,9 @@ private:
             return;
         const Seconds begin = now();
         // A peer may wait for another move of ours before it goes on with this one.
-        const auto under_way = [&] { return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end(); };
+        const auto under_way = [&] {
+            return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end();
+        };
         Activity::of_process().at(static_cast<i64>(i));
         PatientWait patience;
         for (drive_moves(); under_way() && under_way_.size() > 1; drive_moves())

@@ -24,7 +24,8 @@ void fill_normal(T* data, i64 begin, i64 count, const RandomStream& stream, doub
 
 constexpr i64 at_once = i64{1} << 22; ///< elements that a window holds at most: on a device it is a copy
 
-/// The content of a value, window by window: `fill(data, begin, count)` for its elements [begin, begin + count).
+/// The content of a value, window by window: `fill(data, begin, count)` for its elements [begin, begin +
+/// count).
 template <class T, class Fill>
 void through_windows(const Arena& arena, Bytes offset, i64 count, Fill&& fill)
 {
@@ -38,7 +39,8 @@ void through_windows(const Arena& arena, Bytes offset, i64 count, Fill&& fill)
 }
 
 template <class T>
-void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes offset, std::uint64_t seed, int threads)
+void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes offset, std::uint64_t seed,
+                int threads)
 {
     const Init& init = value.init;
     const i64 count = value.type.elements();
@@ -46,14 +48,16 @@ void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes of
         const RandomStream stream(seed, value.name);
         const double std = real_attr(init.attrs, "std");
         for_each_run(whole_shape(value), box, [&](i64 from, i64 to, i64 run) {
-            through_windows<T>(arena, offset + to * static_cast<Bytes>(sizeof(T)), run,
-                               [&](T* data, i64 begin, i64 n) { fill_normal(data, from + begin, n, stream, std, threads); });
+            through_windows<T>(
+                arena, offset + to * static_cast<Bytes>(sizeof(T)), run,
+                [&](T* data, i64 begin, i64 n) { fill_normal(data, from + begin, n, stream, std, threads); });
         });
     } else if (init.kind == "fill") {
         const T filler(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value")));
         if (real_attr(init.attrs, "value") == 0)
             return arena.clear(offset, count * static_cast<Bytes>(sizeof(T)));
-        through_windows<T>(arena, offset, count, [&](T* data, i64, i64 n) { std::fill(data, data + n, filler); });
+        through_windows<T>(arena, offset, count,
+                           [&](T* data, i64, i64 n) { std::fill(data, data + n, filler); });
     } else if (init.kind == "rope_table") {
         if constexpr (!std::is_same_v<T, bf16>) {
             kernels::RopeFrequencies f;
@@ -68,7 +72,8 @@ void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes of
             window.push();
         }
     } else {
-        throw InternalError(__FILE__, __LINE__, str("%", value.name, " has an unknown initialiser '", init.kind, "'"));
+        throw InternalError(__FILE__, __LINE__,
+                            str("%", value.name, " has an unknown initialiser '", init.kind, "'"));
     }
 }
 
@@ -82,12 +87,15 @@ const Buffer& kept_buffer(const Schedule& schedule, std::string_view name)
     throw InternalError(__FILE__, __LINE__, str("no buffer is called '", name, "'"));
 }
 
-void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std::uint64_t seed, int threads, Role role)
+void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std::uint64_t seed, int threads,
+                Role role)
 {
     for (const ValueId id : graph.with_role(role)) {
         const Value& value = graph[id];
         const Bytes offset = kept_buffer(schedule, value.name).offset;
-        with_type(value.type.dtype, [&](auto t) { fill_value<decltype(t)>(value, box_of(graph, id), arena, offset, seed, threads); });
+        with_type(value.type.dtype, [&](auto t) {
+            fill_value<decltype(t)>(value, box_of(graph, id), arena, offset, seed, threads);
+        });
     }
 }
 

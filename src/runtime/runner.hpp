@@ -11,12 +11,12 @@ struct BoundSchedule {
     Arena& arena;
     ExecutorConfig config;
     Dispatch dispatch;
-    std::vector<Binding> bindings;                      ///< by Step; empty for feed and fetch
-    std::vector<Call> calls;                            ///< by Step; empty for feed, fetch and moves
-    std::vector<std::unique_ptr<Communication>> moves;  ///< by Step; null for what moves nothing
-    std::vector<std::vector<std::byte>> fetched;        ///< by position in the graph's outputs
-    const Grid* grid = nullptr;                         ///< of ranks that communicate; null: one rank
-    Timeline timeline;                                  ///< with config.trace
+    std::vector<Binding> bindings;                     ///< by Step; empty for feed and fetch
+    std::vector<Call> calls;                           ///< by Step; empty for feed, fetch and moves
+    std::vector<std::unique_ptr<Communication>> moves; ///< by Step; null for what moves nothing
+    std::vector<std::vector<std::byte>> fetched;       ///< by position in the graph's outputs
+    const Grid* grid = nullptr;                        ///< of ranks that communicate; null: one rank
+    Timeline timeline;                                 ///< with config.trace
     Bytes used = 0;
     Seconds exposed = -1;
 

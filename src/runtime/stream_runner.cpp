@@ -1,4 +1,5 @@
-// Steps on streams: the host gives them all to the device, then waits once, for what the decision is taken by.
+// Steps on streams: the host gives them all to the device, then waits once, for what the decision is taken
+// by.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/runner.hpp"
@@ -17,7 +18,8 @@ class StreamRunner : public Runner {
 public:
     StreamRunner(BoundSchedule& bound, const StreamsMaker& make_streams)
         : bound_(bound), schedule_(bound.schedule),
-          program_(lower(schedule_, [this](StepId first, StepId next) { return joins(first.index(), next.index()); }))
+          program_(lower(schedule_,
+                         [this](StepId first, StepId next) { return joins(first.index(), next.index()); }))
     {
         StreamsConfig config;
         config.queues = static_cast<int>(schedule_.queues.size());
@@ -79,8 +81,8 @@ private:
         i64 runs = 0;
     };
 
-    /// Ops of one kind that one launch does, as long as none writes what another uses: memory is planned for one after
-    /// the other.
+    /// Ops of one kind that one launch does, as long as none writes what another uses: memory is planned for
+    /// one after the other.
     bool joins(std::size_t first, std::size_t next) const
     {
         if (!bound_.calls[next] || !can_bind_together(bound_.bindings[first], bound_.bindings[next]))
@@ -97,7 +99,8 @@ private:
         const Step& step = schedule_.steps[next];
         for (std::size_t i = first; i < next; ++i) {
             const Step& other = schedule_.steps[i];
-            if (clash(step.results, other.operands) || clash(step.results, other.results) || clash(other.results, step.operands))
+            if (clash(step.results, other.operands) || clash(step.results, other.results) ||
+                clash(other.results, step.operands))
                 return false;
         }
         return true;
@@ -109,7 +112,8 @@ private:
             const std::size_t first = command.step ? command.step.index() : 0;
             if (command.kind == CommandKind::launch && command.count > 1) {
                 groups_[first] = command.count;
-                bound_.calls[first] = bound_.dispatch.bind_together({bound_.bindings.data() + first, command.count});
+                bound_.calls[first] =
+                    bound_.dispatch.bind_together({bound_.bindings.data() + first, command.count});
             }
         }
     }
@@ -120,7 +124,8 @@ private:
         return found == groups_.end() ? 1 : found->second;
     }
 
-    /// A place for each feed and fetch. The host writes the next ones only after the decision, when all were copied.
+    /// A place for each feed and fetch. The host writes the next ones only after the decision, when all were
+    /// copied.
     void stage()
     {
         std::map<std::size_t, Bytes> offsets;
@@ -208,9 +213,11 @@ private:
         if (bound_.config.trace)
             streams_->stamp(command.queue, begin_stamp(i));
         if (command.kind == CommandKind::copy_in)
-            streams_->copy(command.queue, bound_.arena.at(schedule_[step.results[0]].offset), staged_.at(i), bytes_of(step));
+            streams_->copy(command.queue, bound_.arena.at(schedule_[step.results[0]].offset), staged_.at(i),
+                           bytes_of(step));
         else if (command.kind == CommandKind::copy_out)
-            streams_->copy(command.queue, staged_.at(i), bound_.arena.at(schedule_[step.operands[0]].offset), bytes_of(step));
+            streams_->copy(command.queue, staged_.at(i), bound_.arena.at(schedule_[step.operands[0]].offset),
+                           bytes_of(step));
         else if (bound_.moves[i])
             streams_->launch(command.queue, *bound_.moves[i]);
         else
@@ -227,13 +234,15 @@ private:
     {
         std::vector<Span> compute, moves;
         for (std::size_t i = 0; i < end; ++i)
-            if (const int queue = schedule_.steps[i].queue; queue == queue_compute || queue > queue_device_to_host)
+            if (const int queue = schedule_.steps[i].queue;
+                queue == queue_compute || queue > queue_device_to_host)
                 (queue == queue_compute ? compute : moves).push_back(bound_.timeline.spans[i]);
         std::erase_if(moves, [](const Span& span) { return span.end <= span.begin; });
         std::sort(moves.begin(), moves.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
         Seconds total = 0, seen = moves.empty() ? 0 : moves.front().begin;
         std::size_t next = 0;
-        for (const Span& move : moves) { // of the union of the moves, what lies between the spans of compute, which are in order
+        for (const Span& move :
+             moves) { // of the union of the moves, what lies between the spans of compute, which are in order
             Seconds at = std::max(seen, move.begin);
             while (next > 0 && compute[next - 1].end > at)
                 --next;
@@ -255,7 +264,7 @@ private:
     std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its place in the host's memory
     Part until_{0}, after_{1};
     static constexpr std::size_t nowhere = ~std::size_t{0};
-    bool replayed_ = false;      ///< the part at hand was
+    bool replayed_ = false;           ///< the part at hand was
     std::size_t stands_at_ = nowhere; ///< by tell_progress()
     bool measured_ = false;
 };

@@ -8,14 +8,15 @@ namespace trivium {
 struct StreamsConfig {
     int queues = 1; ///< a stream each; queue 0 is the same stream for all Streams of a process
     int events = 0;
-    int stamps = 0; ///< moments to be measured
-    int threads = 1; ///< for kernels::Exec
-    std::function<void()> check; ///< called at the begin of each synchronise() and now and then while it waits; throws where waiting is in vain
+    int stamps = 0;              ///< moments to be measured
+    int threads = 1;             ///< for kernels::Exec
+    std::function<void()> check; ///< called at the begin of each synchronise() and now and then while it
+                                 ///< waits; throws where waiting is in vain
 };
 
-/// All calls but synchronise() and seconds() return at once; the work is done later, each stream's in the order in
-/// which it was given. What they refer to stays as it is until then.
-/// \throws IoError where the device fails, at the latest from the next synchronise()
+/// All calls but synchronise() and seconds() return at once; the work is done later, each stream's in the
+/// order in which it was given. What they refer to stays as it is until then. \throws IoError where the
+/// device fails, at the latest from the next synchronise()
 class Streams {
 public:
     Streams() = default;
@@ -40,11 +41,12 @@ public:
     /// When a stamp was reached, after an arbitrary start that is the same for all. Waits for it.
     virtual Seconds seconds(int stamp) = 0;
 
-    /// Memory of the host that copies are fast from and to, aligned to 256 bytes; lives as long as the Streams.
+    /// Memory of the host that copies are fast from and to, aligned to 256 bytes; lives as long as the
+    /// Streams.
     virtual std::byte* host_memory(Bytes bytes) = 0;
 
-    /// What is given between the two calls, beginning and ending on queue 0, is not done but kept, for replay().
-    /// Only once for each `graph`, numbered from 0.
+    /// What is given between the two calls, beginning and ending on queue 0, is not done but kept, for
+    /// replay(). Only once for each `graph`, numbered from 0.
     virtual void begin_capture() = 0;
     virtual void end_capture(int graph) = 0;
     /// Gives queue 0 all that was captured.

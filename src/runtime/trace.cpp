@@ -16,7 +16,8 @@ std::string name_of(const Graph& graph, const Step& step)
     return (step.kind == StepKind::feed ? "feed " : "fetch ") + graph[step.value].name;
 }
 
-/// Whole nanoseconds after `start`. Begin and end are rounded, not begin and duration: a slice must not end after the next begins.
+/// Whole nanoseconds after `start`. Begin and end are rounded, not begin and duration: a slice must not end
+/// after the next begins.
 i64 nanoseconds(Seconds time, Seconds start) { return std::llround(1e9 * (time - start)); }
 
 /// As microseconds with three digits.
@@ -28,18 +29,25 @@ std::string microseconds(i64 nanoseconds)
 
 } // namespace
 
-std::string trace_events(const Graph& graph, const Schedule& schedule, const Timeline& timeline, i64 rank, Seconds start)
+std::string trace_events(const Graph& graph, const Schedule& schedule, const Timeline& timeline, i64 rank,
+                         Seconds start)
 {
     std::ostringstream out;
-    out << std::fixed << std::setprecision(3) << R"({"ph":"M","pid":)" << rank << R"(,"name":"process_name","args":{"name":"rank )" << rank << "\"}}";
+    out << std::fixed << std::setprecision(3) << R"({"ph":"M","pid":)" << rank
+        << R"(,"name":"process_name","args":{"name":"rank )" << rank << "\"}}";
     for (std::size_t q = 0; q < schedule.queues.size(); ++q)
-        out << ",\n" << R"({"ph":"M","pid":)" << rank << R"(,"tid":)" << q << R"(,"name":"thread_name","args":{"name":")" << schedule.queues[q] << "\"}}";
+        out << ",\n"
+            << R"({"ph":"M","pid":)" << rank << R"(,"tid":)" << q
+            << R"(,"name":"thread_name","args":{"name":")" << schedule.queues[q] << "\"}}";
     for (std::size_t i = 0; i < timeline.spans.size(); ++i) {
         const Step& step = schedule.steps[i];
-        const i64 begin = nanoseconds(timeline.spans[i].begin, start), end = nanoseconds(timeline.spans[i].end, start);
-        out << ",\n" << R"({"ph":"X","pid":)" << rank << R"(,"tid":)" << step.queue << R"(,"name":")" << name_of(graph, step) << R"(","ts":)"
-            << microseconds(begin) << R"(,"dur":)" << microseconds(end - begin) << R"(,"args":{"step":)" << i
-            << R"(,"microbatch":)" << step.microbatch;
+        const i64 begin = nanoseconds(timeline.spans[i].begin, start),
+                  end = nanoseconds(timeline.spans[i].end, start);
+        out << ",\n"
+            << R"({"ph":"X","pid":)" << rank << R"(,"tid":)" << step.queue << R"(,"name":")"
+            << name_of(graph, step) << R"(","ts":)" << microseconds(begin) << R"(,"dur":)"
+            << microseconds(end - begin) << R"(,"args":{"step":)" << i << R"(,"microbatch":)"
+            << step.microbatch;
         if (step.kind == StepKind::op) {
             const Op& op = graph[step.op];
             out << R"(,"scope":")" << op.scope << R"(","phase":")" << trivium::name_of(op.phase) << '"';

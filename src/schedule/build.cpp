@@ -10,8 +10,8 @@ namespace trivium {
 
 namespace {
 
-/// For each value the value whose buffer it lives in: through what must alias, and, where an operand dies at an op
-/// that may work in place, through that.
+/// For each value the value whose buffer it lives in: through what must alias, and, where an operand dies at
+/// an op that may work in place, through that.
 std::vector<ValueId> find_roots(const Graph& graph)
 {
     std::vector<std::size_t> last_use(graph.values.size(), 0);
@@ -38,8 +38,9 @@ std::vector<ValueId> find_roots(const Graph& graph)
                 if (static_cast<std::size_t>(alias.result) != r || taken[at])
                     continue;
                 const ValueId v = op.operands[at];
-                const bool dies = graph[v].role == Role::computed && graph[v].lifetime == graph[result].lifetime &&
-                                  last_use[v.index()] == i && !kept[v.index()];
+                const bool dies = graph[v].role == Role::computed &&
+                                  graph[v].lifetime == graph[result].lifetime && last_use[v.index()] == i &&
+                                  !kept[v.index()];
                 if (dies && graph[v].type == graph[result].type && root[result.index()] == result) {
                     root[result.index()] = root[v.index()];
                     for (std::size_t same = 0; same < taken.size(); ++same) // the op may read one value twice
@@ -82,7 +83,8 @@ MemoryKind kind_of(const Graph& graph, ValueId id)
 
 class ScheduleBuilder {
 public:
-    ScheduleBuilder(const Graph& graph, const ScheduleConfig& config) : graph_(graph), config_(config), root_(find_roots(graph))
+    ScheduleBuilder(const Graph& graph, const ScheduleConfig& config)
+        : graph_(graph), config_(config), root_(find_roots(graph))
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
         for (const Op& op : graph.ops)
@@ -93,10 +95,13 @@ public:
         exchange_.resize(schedule_.queues.size());
         exchange_bytes_.resize(schedule_.queues.size(), 0);
         schedule_.microbatches = config.microbatches;
-        const std::vector<Task> tasks = pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
-        const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.phase == Phase::backward; });
+        const std::vector<Task> tasks =
+            pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
+        const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(),
+                                        [](const Op& op) { return op.phase == Phase::backward; });
         schedule_.slots = trains ? in_flight(tasks) : 1;
-        // After a round of slots every microbatch looks like the one before; the last ones overlap with less than those.
+        // After a round of slots every microbatch looks like the one before; the last ones overlap with less
+        // than those.
         schedule_.representative = 2 * schedule_.slots + 2;
         for (const Op& op : graph.ops) {
             const ScratchKind kind = info(op).scratch;
@@ -120,13 +125,18 @@ private:
     void check_size() const
     {
         constexpr i64 most_steps = i64{1} << 22, most_clocks = i64{1} << 27;
-        const auto ops = static_cast<i64>(graph_.ops.size()), queues = static_cast<i64>(schedule_.queues.size());
+        const auto ops = static_cast<i64>(graph_.ops.size()),
+                   queues = static_cast<i64>(schedule_.queues.size());
         const i64 most = most_steps / std::max<i64>(ops, 1);
         if (config_.microbatches > most)
-            throw UserError({"train.micro_batch", str("makes ", config_.microbatches, " microbatches of ", ops, " ops, more than 2^22 Steps"),
-                             "every Step of an optimizer step is planned", "raise train.micro_batch, lower train.global_batch, or use more data ranks"});
+            throw UserError(
+                {"train.micro_batch",
+                 str("makes ", config_.microbatches, " microbatches of ", ops, " ops, more than 2^22 Steps"),
+                 "every Step of an optimizer step is planned",
+                 "raise train.micro_batch, lower train.global_batch, or use more data ranks"});
         if (queues > most_clocks / std::max<i64>(ops * config_.microbatches, 1))
-            throw UserError({source_place(graph_, 0) + "graph '" + graph_.name + "'", str("has ", ops, " ops on ", queues, " queues"),
+            throw UserError({source_place(graph_, 0) + "graph '" + graph_.name + "'",
+                             str("has ", ops, " ops on ", queues, " queues"),
                              "each axis and each channel to a peer is a queue", "use fewer channels"});
     }
 
@@ -159,8 +169,8 @@ private:
             op_once(OpId(i));
     }
 
-    /// Collectives of the epilogue that wait only for the backward pass begin as soon as its last microbatch is done
-    /// with their operands, beside the rest of it.
+    /// Collectives of the epilogue that wait only for the backward pass begin as soon as its last microbatch
+    /// is done with their operands, beside the rest of it.
     void find_early()
     {
         early_.resize(graph_.ops.size());
@@ -171,9 +181,14 @@ private:
             bool early = info(op).communicates && !op.operands.empty();
             for (const ValueId v : op.operands) {
                 const OpId producer = graph_[v].producer;
-                early = early && producer && (graph_[producer].region == Region::microbatch ? graph_[producer].phase == Phase::backward : trigger[producer.index()] > 0);
+                early =
+                    early && producer &&
+                    (graph_[producer].region == Region::microbatch ? graph_[producer].phase == Phase::backward
+                                                                   : trigger[producer.index()] > 0);
                 if (early)
-                    trigger[i] = std::max(trigger[i], graph_[producer].region == Region::microbatch ? producer.index() : trigger[producer.index()]);
+                    trigger[i] = std::max(trigger[i], graph_[producer].region == Region::microbatch
+                                                          ? producer.index()
+                                                          : trigger[producer.index()]);
             }
             if (early)
                 early_[trigger[i]].push_back(OpId(i));
@@ -191,9 +206,9 @@ private:
 
     std::size_t region_begin(Region region) const
     {
-        return static_cast<std::size_t>(
-            std::find_if(graph_.ops.begin(), graph_.ops.end(), [&](const Op& op) { return op.region >= region; }) -
-            graph_.ops.begin());
+        return static_cast<std::size_t>(std::find_if(graph_.ops.begin(), graph_.ops.end(),
+                                                     [&](const Op& op) { return op.region >= region; }) -
+                                        graph_.ops.begin());
     }
 
     bool changes_run_values(const Op& op) const
@@ -207,7 +222,8 @@ private:
     void ops_of(Region region, Phase phase, i64 microbatch)
     {
         for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-            if (graph_.ops[i].region != region || (region != Region::prologue && graph_.ops[i].phase != phase))
+            if (graph_.ops[i].region != region ||
+                (region != Region::prologue && graph_.ops[i].phase != phase))
                 continue;
             op(OpId(i), microbatch);
             if (phase == Phase::backward && microbatch == config_.microbatches - 1)
@@ -216,8 +232,8 @@ private:
         }
     }
 
-    /// Collectives of one axis take turns; so do the messages of each channel to or from a peer, lest two ranks wait
-    /// for each other.
+    /// Collectives of one axis take turns; so do the messages of each channel to or from a peer, lest two
+    /// ranks wait for each other.
     static std::string queue_name(const Op& op)
     {
         const std::string& axis = text_attr(op.attrs, "axis");
@@ -231,11 +247,12 @@ private:
     {
         if (!info(op).communicates)
             return queue_compute;
-        return static_cast<int>(std::find(schedule_.queues.begin(), schedule_.queues.end(), queue_name(op)) - schedule_.queues.begin());
+        return static_cast<int>(std::find(schedule_.queues.begin(), schedule_.queues.end(), queue_name(op)) -
+                                schedule_.queues.begin());
     }
 
-    /// What a collective takes in one round, as far as the machine file allows; never less than a small window for each
-    /// peer and direction.
+    /// What a collective takes in one round, as far as the machine file allows; never less than a small
+    /// window for each peer and direction.
     Bytes exchange_scratch(const Op& op) const
     {
         Bytes in = 0, out = 0;
@@ -246,12 +263,15 @@ private:
         const i64 ranks = graph_.mesh.ranks_along(text_attr(op.attrs, "axis"));
         const Bytes window = std::min<Bytes>(4096, round_up(std::max(in, out), 64) + 64);
         const Bytes least = 2 * ranks * window;
-        return std::max(least, std::min(2 * std::max(in, out) + least, config_.scratch.of(ScratchKind::exchange)));
+        return std::max(least,
+                        std::min(2 * std::max(in, out) + least, config_.scratch.of(ScratchKind::exchange)));
     }
 
     std::size_t slot_of(ValueId v, i64 microbatch) const
     {
-        return graph_[v].lifetime == Lifetime::microbatch ? static_cast<std::size_t>(microbatch % schedule_.slots) : 0;
+        return graph_[v].lifetime == Lifetime::microbatch
+                   ? static_cast<std::size_t>(microbatch % schedule_.slots)
+                   : 0;
     }
 
     BufferId buffer(ValueId v, i64 microbatch)
@@ -266,8 +286,10 @@ private:
             made.name = slot == 0 ? value.name : str(value.name, "#", slot);
             made.bytes = value.type.bytes();
             if (made.bytes > max_buffers - bytes_)
-                throw UserError({source_place(graph_, value.line) + "%" + value.name, "the buffers up to it have more than 2^60 bytes",
-                                 str("there are ", schedule_.slots, " microbatches in flight"), "use a smaller model or batch, or shard it over more ranks"});
+                throw UserError({source_place(graph_, value.line) + "%" + value.name,
+                                 "the buffers up to it have more than 2^60 bytes",
+                                 str("there are ", schedule_.slots, " microbatches in flight"),
+                                 "use a smaller model or batch, or shard it over more ranks"});
             bytes_ += made.bytes;
             made.lifetime = value.lifetime;
             made.kind = kind_of(graph_, root);
@@ -280,7 +302,8 @@ private:
     /// One buffer serves every Step of a kind: each holds it only while it runs.
     BufferId scratch(ScratchKind kind)
     {
-        static constexpr const char* names[] = {"", "scratch.product", "scratch.attention", "scratch.reduction"};
+        static constexpr const char* names[] = {"", "scratch.product", "scratch.attention",
+                                                "scratch.reduction"};
         const auto index = static_cast<std::size_t>(kind);
         const Bytes bytes = scratch_bytes_[index];
         if (bytes > 0 && !scratch_[index]) {
@@ -297,7 +320,8 @@ private:
     };
     Uses& uses(ValueId v, i64 microbatch)
     {
-        return uses_[root_[v.index()].index() * static_cast<std::size_t>(schedule_.slots) + slot_of(v, microbatch)];
+        return uses_[root_[v.index()].index() * static_cast<std::size_t>(schedule_.slots) +
+                     slot_of(v, microbatch)];
     }
 
     /// Waits for `other` unless the queue's own order does that already.
@@ -371,7 +395,8 @@ private:
         }
         // The first op that touches an accumulator is the first to add into it.
         if (op.accumulate)
-            step.overwrite = graph_[op.operands.back()].role == Role::carry && !uses(op.operands.back(), microbatch).writer;
+            step.overwrite = graph_[op.operands.back()].role == Role::carry &&
+                             !uses(op.operands.back(), microbatch).writer;
         if (op.operands.empty()) // as in feed()
             wait_for(step, last_on_queue_[queue_compute]);
         for (const ValueId v : op.results) {
@@ -395,8 +420,9 @@ private:
         BufferId& id = exchange_[static_cast<std::size_t>(queue)];
         if (!id) {
             id = BufferId(schedule_.buffers.size());
-            schedule_.buffers.push_back({"scratch." + schedule_.queues[static_cast<std::size_t>(queue)], exchange_bytes_[static_cast<std::size_t>(queue)],
-                                         -1, Lifetime::microbatch, MemoryKind::scratch});
+            schedule_.buffers.push_back({"scratch." + schedule_.queues[static_cast<std::size_t>(queue)],
+                                         exchange_bytes_[static_cast<std::size_t>(queue)], -1,
+                                         Lifetime::microbatch, MemoryKind::scratch});
         }
         return id;
     }
@@ -408,8 +434,9 @@ private:
     std::vector<std::vector<BufferId>> buffer_of_; ///< by root value, then slot
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
-    std::vector<std::vector<OpId>> early_; ///< by op of the backward pass: collectives that may begin behind it
-    std::vector<bool> done_;               ///< ops of the epilogue that have their Step
+    std::vector<std::vector<OpId>>
+        early_;              ///< by op of the backward pass: collectives that may begin behind it
+    std::vector<bool> done_; ///< ops of the epilogue that have their Step
     static constexpr Bytes max_buffers = Bytes{1} << 60;
     Bytes bytes_ = 0; ///< of the buffers made so far, but for scratch
     BufferId scratch_[4];

@@ -15,8 +15,9 @@ using Clock = std::vector<std::size_t>;
 class Lowering {
 public:
     Lowering(const Schedule& schedule, const Joins& joins)
-        : schedule_(schedule), joins_(joins), queues_(schedule.queues.size()), last_of_(schedule.steps.size()),
-          event_of_(schedule.steps.size(), -1), position_(schedule.steps.size(), 0)
+        : schedule_(schedule), joins_(joins), queues_(schedule.queues.size()),
+          last_of_(schedule.steps.size()), event_of_(schedule.steps.size(), -1),
+          position_(schedule.steps.size(), 0)
     {
     }
 
@@ -32,16 +33,18 @@ public:
     }
 
 private:
-    /// The Step behind the last one of [first, end) that goes with `first`: it waits for nothing in the part but what
-    /// the first waits for.
+    /// The Step behind the last one of [first, end) that goes with `first`: it waits for nothing in the part
+    /// but what the first waits for.
     std::size_t end_of_group(std::size_t begin, std::size_t first, std::size_t end) const
     {
         const Step& step = schedule_.steps[first];
         const auto goes_along = [&](std::size_t next) {
             const Step& other = schedule_.steps[next];
-            return other.kind == StepKind::op && other.queue == step.queue && joins_(StepId(first), StepId(next)) &&
+            return other.kind == StepKind::op && other.queue == step.queue &&
+                   joins_(StepId(first), StepId(next)) &&
                    std::all_of(other.waits.begin(), other.waits.end(), [&](StepId wait) {
-                       return wait.index() < begin || std::find(step.waits.begin(), step.waits.end(), wait) != step.waits.end();
+                       return wait.index() < begin ||
+                              std::find(step.waits.begin(), step.waits.end(), wait) != step.waits.end();
                    });
         };
         std::size_t next = first + 1;
@@ -63,7 +66,8 @@ private:
             std::vector<StepId> waits = schedule_.steps[first].waits;
             std::sort(waits.rbegin(), waits.rend()); // the latest first: it may imply others
             for (const StepId wait : waits) {
-                TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait, ", which comes later");
+                TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait,
+                          ", which comes later");
                 if (wait.index() < begin) // the parts follow each other
                     continue;
                 const std::size_t other = last_of_[wait.index()];
@@ -97,7 +101,9 @@ private:
 
         CommandList list;
         std::vector<DeviceCommand>& commands = list.commands;
-        const auto order = [&](CommandKind kind, int queue, int event) { commands.push_back({kind, queue, {}, 1, event}); };
+        const auto order = [&](CommandKind kind, int queue, int event) {
+            commands.push_back({kind, queue, {}, 1, event});
+        };
         const auto others = [&](auto&& visit) {
             for (std::size_t q = 0; q < queues_; ++q)
                 if (used[q] && q != queue_compute)
@@ -141,7 +147,8 @@ private:
 
 std::string_view name_of(CommandKind kind)
 {
-    static constexpr std::string_view names[] = {"launch", "copy_in", "copy_out", "record", "wait", "synchronise"};
+    static constexpr std::string_view names[] = {"launch", "copy_in", "copy_out",
+                                                 "record", "wait",    "synchronise"};
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -153,12 +160,14 @@ std::string to_text(const DeviceProgram& program, const Schedule& schedule, cons
     const auto print = [&](const char* title, const CommandList& list) {
         out << title << "\n";
         for (const DeviceCommand& command : list.commands) {
-            out << "  " << schedule.queues[static_cast<std::size_t>(command.queue)] << ": " << name_of(command.kind);
+            out << "  " << schedule.queues[static_cast<std::size_t>(command.queue)] << ": "
+                << name_of(command.kind);
             if (command.event >= 0)
                 out << " event " << command.event;
             if (command.step) {
                 const Step& step = schedule.steps[command.step.index()];
-                out << " step " << command.step << " " << (step.kind == StepKind::op ? info(graph[step.op]).name : graph[step.value].name);
+                out << " step " << command.step << " "
+                    << (step.kind == StepKind::op ? info(graph[step.op]).name : graph[step.value].name);
                 if (command.count > 1)
                     out << " and " << command.count - 1 << " more";
             }

@@ -1,9 +1,9 @@
 #pragma once
 // A Schedule as commands to a device: its queues become streams, its waits become events.
 //
-// A device works beside the host. What the host tells it is this list and nothing else: a Step's work, copies for feeds
-// and fetches, events between streams, and one synchronisation, before the decision. So there is no place where a run
-// could wait, copy or allocate without the Schedule naming it.
+// A device works beside the host. What the host tells it is this list and nothing else: a Step's work, copies
+// for feeds and fetches, events between streams, and one synchronisation, before the decision. So there is no
+// place where a run could wait, copy or allocate without the Schedule naming it.
 #include "schedule/schedule.hpp"
 
 #include <functional>
@@ -23,17 +23,18 @@ std::string_view name_of(CommandKind kind);
 struct DeviceCommand {
     CommandKind kind = CommandKind::launch;
     int queue = 0;
-    StepId step;       ///< of launch and copies
+    StepId step; ///< of launch and copies
     std::size_t count = 1;
-    int event = -1;    ///< of record, wait and synchronise
+    int event = -1; ///< of record, wait and synchronise
 };
 
-/// The commands of one part of a Schedule. The part begins where the compute queue stands and ends there: the other
-/// queues wait for it first, and it waits for them last. So parts, and Schedules, follow each other on it, and a part
-/// can be captured as a graph.
+/// The commands of one part of a Schedule. The part begins where the compute queue stands and ends there: the
+/// other queues wait for it first, and it waits for them last. So parts, and Schedules, follow each other on
+/// it, and a part can be captured as a graph.
 struct CommandList {
     std::vector<DeviceCommand> commands;
-    /// Commands from here on are the host's wait for the part, not work of the device: no part of a captured graph.
+    /// Commands from here on are the host's wait for the part, not work of the device: no part of a captured
+    /// graph.
     std::size_t end_of_work = 0;
 };
 

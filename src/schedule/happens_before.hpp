@@ -4,8 +4,8 @@
 
 namespace trivium {
 
-/// Vector clocks over the queues of a Schedule (Fidge 1988, Mattern 1989): per Step and queue, how many Steps of
-/// that queue are over when it begins.
+/// Vector clocks over the queues of a Schedule (Fidge 1988, Mattern 1989): per Step and queue, how many Steps
+/// of that queue are over when it begins.
 class HappensBefore {
 public:
     /// Throws InternalError where a Step waits for a later one: the list would be no legal order.

@@ -31,22 +31,25 @@ struct Window {
 
 bool over_before(const Interval& a, const Interval& b, const HappensBefore& order)
 {
-    return std::all_of(a.last.begin(), a.last.end(), [&](StepId last) { return order.before(last, b.first); });
+    return std::all_of(a.last.begin(), a.last.end(),
+                       [&](StepId last) { return order.before(last, b.first); });
 }
 
-/// When each buffer matters. Microbatches from `representative` on are left out, but for the last ones: they overlap with
-/// what begins behind them.
+/// When each buffer matters. Microbatches from `representative` on are left out, but for the last ones: they
+/// overlap with what begins behind them.
 std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
 {
     std::vector<Placed> uses(schedule.buffers.size());
     const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
         const Buffer& buffer = schedule[id];
-        if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative && microbatch < schedule.microbatches - schedule.slots - 1)
+        if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative &&
+            microbatch < schedule.microbatches - schedule.slots - 1)
             return;
         Placed& use = uses[id.index()];
         const bool scratch = buffer.kind == MemoryKind::scratch;
-        const bool fresh = use.intervals.empty() || scratch ||
-                           (buffer.lifetime == Lifetime::microbatch && use.intervals.back().microbatch != microbatch);
+        const bool fresh =
+            use.intervals.empty() || scratch ||
+            (buffer.lifetime == Lifetime::microbatch && use.intervals.back().microbatch != microbatch);
         if (use.intervals.empty())
             use.begin = step.index();
         use.end = step.index();
@@ -56,7 +59,8 @@ std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
         }
         std::vector<StepId>& last = use.intervals.back().last;
         const int queue = schedule.steps[step.index()].queue;
-        const auto same = std::find_if(last.begin(), last.end(), [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
+        const auto same = std::find_if(last.begin(), last.end(),
+                                       [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
         if (same != last.end())
             *same = step;
         else
@@ -101,13 +105,17 @@ Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
 class Planner {
 public:
     Planner(Schedule& schedule, const MemoryConfig& config)
-        : s_(schedule), config_(config), order_(schedule), uses_(find_intervals(schedule, schedule.representative))
+        : s_(schedule), config_(config), order_(schedule),
+          uses_(find_intervals(schedule, schedule.representative))
     {
         for (const Placed& use : uses_) {
             begins_.push_back(windows_.size());
             for (const Interval& interval : use.intervals)
-                windows_.push_back({interval.first.index(), end_of(interval) - 1, order_.all_over(interval.first)});
-            whole_.push_back(use.intervals.empty() ? Window{} : Window{use.begin, use.end, windows_[begins_.back()].all_over});
+                windows_.push_back(
+                    {interval.first.index(), end_of(interval) - 1, order_.all_over(interval.first)});
+            whole_.push_back(use.intervals.empty()
+                                 ? Window{}
+                                 : Window{use.begin, use.end, windows_[begins_.back()].all_over});
         }
         begins_.push_back(windows_.size());
     }
@@ -119,8 +127,9 @@ public:
         for (std::size_t i = 0; i < s_.buffers.size(); ++i)
             if (s_.buffers[i].lifetime != Lifetime::run)
                 order.push_back(i);
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::size_t a, std::size_t b) { return s_.buffers[a].bytes > s_.buffers[b].bytes; });
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return s_.buffers[a].bytes > s_.buffers[b].bytes;
+        });
         std::vector<std::size_t> placed; // by offset
         std::vector<std::pair<Bytes, Bytes>> taken;
         for (const std::size_t i : order) {
@@ -130,7 +139,9 @@ public:
                     taken.emplace_back(s_.buffers[other].offset - base, padded_end(s_.buffers[other]) - base);
             s_.buffers[i].offset = base + best_fit(taken, padded(s_.buffers[i].bytes));
             placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                           [&](std::size_t a, std::size_t b) { return s_.buffers[a].offset < s_.buffers[b].offset; }),
+                                           [&](std::size_t a, std::size_t b) {
+                                               return s_.buffers[a].offset < s_.buffers[b].offset;
+                                           }),
                           i);
         }
     }
@@ -161,7 +172,8 @@ public:
         std::fill(std::begin(plan.by_kind), std::end(plan.by_kind), 0);
         for (std::size_t i = 0; i < s_.buffers.size(); ++i)
             for (const Interval& interval : uses_[i].intervals)
-                if (s_.buffers[i].lifetime == Lifetime::run || (interval.first.index() <= at && at < end_of(interval))) {
+                if (s_.buffers[i].lifetime == Lifetime::run ||
+                    (interval.first.index() <= at && at < end_of(interval))) {
                     plan.by_kind[static_cast<int>(s_.buffers[i].kind)] += s_.buffers[i].bytes;
                     break;
                 }
@@ -179,8 +191,9 @@ private:
         return over_before(uses_[a].intervals[i - begins_[a]], uses_[b].intervals[j - begins_[b]], order_);
     }
 
-    /// Whether two buffers may matter at once. A step-lifetime buffer holds its content over the microbatches between its touches;
-    /// its one interval says so. Both lists are ordered, so one walk over them finds any two that may overlap.
+    /// Whether two buffers may matter at once. A step-lifetime buffer holds its content over the microbatches
+    /// between its touches; its one interval says so. Both lists are ordered, so one walk over them finds any
+    /// two that may overlap.
     bool conflict(std::size_t a, std::size_t b) const
     {
         if (whole_[a].last < whole_[b].all_over || whole_[b].last < whole_[a].all_over)
@@ -200,9 +213,9 @@ private:
     const MemoryConfig& config_;
     HappensBefore order_;
     std::vector<Placed> uses_;
-    std::vector<Window> windows_;       ///< of all intervals, buffer by buffer
-    std::vector<std::size_t> begins_;   ///< of each buffer's there
-    std::vector<Window> whole_;         ///< of each buffer, from its first touch to its last
+    std::vector<Window> windows_;     ///< of all intervals, buffer by buffer
+    std::vector<std::size_t> begins_; ///< of each buffer's there
+    std::vector<Window> whole_;       ///< of each buffer, from its first touch to its last
 };
 
 } // namespace
@@ -252,10 +265,13 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
 void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose)
 {
     if (limit > 0 && plan.arena > limit)
-        throw UserError({"parallel.memory_limit",
-                         str("the plan needs ", format_bytes(plan.arena), " (", plan.arena, " bytes) for ", whose, ", the limit is ", format_bytes(limit)),
-                         str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient), " live within a step"),
-                         "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
+        throw UserError(
+            {"parallel.memory_limit",
+             str("the plan needs ", format_bytes(plan.arena), " (", plan.arena, " bytes) for ", whose,
+                 ", the limit is ", format_bytes(limit)),
+             str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient),
+                 " live within a step"),
+             "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
 }
 
 } // namespace trivium

@@ -13,7 +13,8 @@ struct Task {
 
 /// The tasks of stage `stage` of `stages`.
 /// GPipe (Huang et al. 2019): every forward, then every backward, first in first out.
-/// 1F1B (Narayanan et al. 2021, "PipeDream-Flush"): stages - stage - 1 forwards ahead, then one of each in turn.
+/// 1F1B (Narayanan et al. 2021, "PipeDream-Flush"): stages - stage - 1 forwards ahead, then one of each in
+/// turn.
 std::vector<Task> pipeline_order(ScheduleKind kind, i64 stage, i64 stages, i64 microbatches);
 
 /// Most microbatches whose forward has begun and whose backward has not ended: slots that activations need.

@@ -7,8 +7,9 @@ namespace trivium {
 std::string_view name_of(MemoryKind kind)
 {
     static constexpr std::string_view names[memory_kind_count] = {
-        "parameters", "optimizer states", "constants", "KV cache",            "parameter copies", "gradients",
-        "inputs",     "activations",      "backward",  "norm and statistics", "scratch"};
+        "parameters",       "optimizer states",    "constants", "KV cache",
+        "parameter copies", "gradients",           "inputs",    "activations",
+        "backward",         "norm and statistics", "scratch"};
     return names[static_cast<int>(kind)];
 }
 
@@ -38,8 +39,8 @@ std::string buffers_text(const Schedule& s, const std::vector<BufferId>& ids)
 
 std::string to_text(const Schedule& s, const Graph& graph)
 {
-    std::string text = str("schedule of ", graph.name, ": ", s.steps.size(), " steps, ", s.buffers.size(), " buffers, ",
-                           s.microbatches, " microbatches in ", s.slots, " slots\n");
+    std::string text = str("schedule of ", graph.name, ": ", s.steps.size(), " steps, ", s.buffers.size(),
+                           " buffers, ", s.microbatches, " microbatches in ", s.slots, " slots\n");
     for (std::size_t i = 0; i < s.steps.size(); ++i) {
         const Step& step = s.steps[i];
         if (i == s.decision && i > 0)

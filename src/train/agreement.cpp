@@ -20,7 +20,8 @@ void require_same_config(Comm& world, const RunConfig& config)
         while (std::getline(first, a) && std::getline(other, b) && a == b)
             ;
         succeed_together(world, [&] { // the same finding on every rank
-            throw UserError({str("rank ", rank), "was given another config than rank 0", str("'", b, "' against '", a, "'"),
+            throw UserError({str("rank ", rank), "was given another config than rank 0",
+                             str("'", b, "' against '", a, "'"),
                              "start every rank with the same file and overrides"});
         });
     }
@@ -29,11 +30,13 @@ void require_same_config(Comm& world, const RunConfig& config)
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store)
 {
     const std::vector<std::string> all =
-        gather_texts(world, str(store.size(), " tokens, vocabulary ", store.vocab(), ", ", store.fingerprint(), ", hash ", std::hex, store.tokens_hash()));
+        gather_texts(world, str(store.size(), " tokens, vocabulary ", store.vocab(), ", ",
+                                store.fingerprint(), ", hash ", std::hex, store.tokens_hash()));
     for (std::size_t rank = 1; rank < all.size(); ++rank)
         if (all[rank] != all[0])
             succeed_together(world, [&] {
-                throw UserError({path, str("is not the same on rank ", rank, " as on rank 0"), all[rank] + "; " + all[0],
+                throw UserError({path, str("is not the same on rank ", rank, " as on rank 0"),
+                                 all[rank] + "; " + all[0],
                                  "copy one store to all nodes, or put it on a file system that they share"});
             });
 }
@@ -43,7 +46,8 @@ void require_shared_folder(Comm& world, const std::string& dir)
     const std::string probe = dir + "/.seen-by-all";
     const auto remove = [](const std::string& path) {
         if (std::error_code error; !std::filesystem::remove(path, error) && error)
-            throw IoError({path, "cannot be removed", error.message(), "check the folder's permissions and its disk"});
+            throw IoError(
+                {path, "cannot be removed", error.message(), "check the folder's permissions and its disk"});
     };
     succeed_together(world, [&] {
         if (world.rank() == 0)
@@ -51,7 +55,8 @@ void require_shared_folder(Comm& world, const std::string& dir)
     });
     succeed_together(world, [&] {
         if (!std::filesystem::exists(probe))
-            throw UserError({dir, "is not the folder that rank 0 writes to", "checkpoints have a file of each rank, in one folder",
+            throw UserError({dir, "is not the folder that rank 0 writes to",
+                             "checkpoints have a file of each rank, in one folder",
                              "set checkpoint.dir to a folder on a file system that all nodes share"});
         const std::string own = str(probe, ".", world.rank());
         write_file(own, "");

@@ -25,30 +25,42 @@ std::map<std::string, std::string> values_of(const RunConfig& config, const std:
     return values;
 }
 
-bool is_one_of(const std::string& key, const std::vector<std::string>& keys) { return std::find(keys.begin(), keys.end(), key) != keys.end(); }
+bool is_one_of(const std::string& key, const std::vector<std::string>& keys)
+{
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
 
 const std::vector<std::string> of_schedule{"train.steps", "train.lr", "train.min_lr", "train.warmup"};
 /// Of these, the run learns the same.
-const std::vector<std::string> without_effect{"train.micro_batch", "train.stop_after", "train.eval_every", "train.eval_batches", "train.max_skipped", "train.spike_window"};
+const std::vector<std::string> without_effect{"train.micro_batch", "train.stop_after",
+                                              "train.eval_every",  "train.eval_batches",
+                                              "train.max_skipped", "train.spike_window"};
 
-/// What the learning rates of the steps after `step` have to do with each other; empty where they are the same.
+/// What the learning rates of the steps after `step` have to do with each other; empty where they are the
+/// same.
 std::string effect_on_rate(const TrainConfig& before, const TrainConfig& now, i64 step)
 {
     const auto constant = [&](const TrainConfig& t) { return t.lr == t.min_lr && step >= t.warmup; };
     const double old_rate = learning_rate(before, step + 1), new_rate = learning_rate(now, step + 1);
     if (std::abs(old_rate - new_rate) > 1e-9 * std::max(old_rate, new_rate))
-        return fmt::format("the learning rate of step {} is {:.3g}, by the checkpoint's config it would be {:.3g}", step + 1, new_rate, old_rate);
-    return constant(before) && constant(now) ? "" : fmt::format("the learning rate goes on from {:.3g} on another schedule", new_rate);
+        return fmt::format(
+            "the learning rate of step {} is {:.3g}, by the checkpoint's config it would be {:.3g}", step + 1,
+            new_rate, old_rate);
+    return constant(before) && constant(now)
+               ? ""
+               : fmt::format("the learning rate goes on from {:.3g} on another schedule", new_rate);
 }
 
 /// Why a key other than those of the learning rate's schedule matters.
 std::string effect_of(const std::string& key, const RunConfig& before, const RunConfig& now, i64 step)
 {
     if (key == "train.global_batch")
-        return str("a step takes ", now.train.global_batch, " sequences instead of ", before.train.global_batch, " from step ", step + 1,
+        return str("a step takes ", now.train.global_batch, " sequences instead of ",
+                   before.train.global_batch, " from step ", step + 1,
                    " on, and the learning rate that suits them may be another");
     if (key == "model.seq")
-        return "samples are other stretches of the text in another order: some are seen again, some not at all";
+        return "samples are other stretches of the text in another order: some are seen again, some not at "
+               "all";
     return str("it holds from step ", step + 1, " on");
 }
 
@@ -63,7 +75,8 @@ double learning_rate(const TrainConfig& c, i64 step)
     return c.min_lr + 0.5 * (c.lr - c.min_lr) * (1 + std::cos(std::numbers::pi * done));
 }
 
-std::vector<std::string> changes_since(const RunState& state, const RunConfig& now, const std::string& data, const std::string& valid)
+std::vector<std::string> changes_since(const RunState& state, const RunConfig& now, const std::string& data,
+                                       const std::string& valid)
 {
     const RunConfig before = parse_config(state.config, "the checkpoint's config");
     std::vector<std::string> changes;
@@ -71,28 +84,41 @@ std::vector<std::string> changes_since(const RunState& state, const RunConfig& n
     const auto then = values_of(before, "train");
     for (const auto& [key, value] : values_of(now, "train")) {
         const auto old = then.find(key);
-        if (old == then.end() || old->second == value || is_one_of(key, without_effect) || key == "train.seed" || key == "train.init_from")
+        if (old == then.end() || old->second == value || is_one_of(key, without_effect) ||
+            key == "train.seed" || key == "train.init_from")
             continue;
         if (is_one_of(key, of_schedule))
             schedule += str(schedule.empty() ? "" : ", ", key, " is ", value, " (was ", old->second, ")");
         else
-            changes.push_back(str(key, " is ", value, ", the checkpoint's run had ", old->second, ": ", effect_of(key, before, now, state.step)));
+            changes.push_back(str(key, " is ", value, ", the checkpoint's run had ", old->second, ": ",
+                                  effect_of(key, before, now, state.step)));
     }
-    if (const std::string effect = schedule.empty() ? "" : effect_on_rate(before.train, now.train, state.step); !effect.empty())
+    if (const std::string effect =
+            schedule.empty() ? "" : effect_on_rate(before.train, now.train, state.step);
+        !effect.empty())
         changes.insert(changes.begin(), str(schedule, ": ", effect));
     if (state.seed != now.train.seed)
-        changes.push_back(str("train.seed is ", now.train.seed, ", the checkpoint's run had ", state.seed, ": the order of samples changes from here on"));
+        changes.push_back(str("train.seed is ", now.train.seed, ", the checkpoint's run had ", state.seed,
+                              ": the order of samples changes from here on"));
     if (before.model.seq != now.model.seq)
-        changes.push_back(str("model.seq is ", now.model.seq, ", the checkpoint's run had ", before.model.seq, ": ", effect_of("model.seq", before, now, state.step)));
+        changes.push_back(str("model.seq is ", now.model.seq, ", the checkpoint's run had ", before.model.seq,
+                              ": ", effect_of("model.seq", before, now, state.step)));
     if (!state.data.empty() ? state.data != data : before.data.train != now.data.train)
-        changes.push_back(state.data.empty()
-                              ? str("data.train is ", now.data.train, ", the checkpoint's run had ", before.data.train, ": where its tokens are others, the order of samples changes from here on")
-                              : str("data.train (", now.data.train, ") has other tokens (", data, ") than the data that the checkpoint's run was trained on (", before.data.train, ", ",
-                                    state.data, "): samples are others, in another order, from here on"));
+        changes.push_back(
+            state.data.empty()
+                ? str("data.train is ", now.data.train, ", the checkpoint's run had ", before.data.train,
+                      ": where its tokens are others, the order of samples changes from here on")
+                : str("data.train (", now.data.train, ") has other tokens (", data,
+                      ") than the data that the checkpoint's run was trained on (", before.data.train, ", ",
+                      state.data, "): samples are others, in another order, from here on"));
     if (!state.valid.empty() && !valid.empty() && state.valid != valid)
-        changes.push_back(str("data.valid (", now.data.valid, ") has other tokens (", valid, ") than before (", state.valid, "): validation losses do not compare with earlier ones"));
+        changes.push_back(str("data.valid (", now.data.valid, ") has other tokens (", valid,
+                              ") than before (", state.valid,
+                              "): validation losses do not compare with earlier ones"));
     if (const std::string& source = now.train.init_from; !source.empty() && source != before.train.init_from)
-        changes.push_back(str("train.init_from = ", source, " is ignored, as the run resumes from its own checkpoint: for a new run from those weights set another checkpoint.dir, or "
+        changes.push_back(str("train.init_from = ", source,
+                              " is ignored, as the run resumes from its own checkpoint: for a new run from "
+                              "those weights set another checkpoint.dir, or "
                               "checkpoint.resume = \"never\""));
     return changes;
 }

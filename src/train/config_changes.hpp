@@ -4,10 +4,11 @@
 
 namespace trivium {
 
-/// One sentence for each change of the config, or of the data, since `before` was saved that changes what is learned, and what
-/// follows from it; none for those of the grid, of paths and of the log. `now` is resolved; `data` and `valid`: the stores'
-/// TokenStore::content(). UserError where the saved config cannot be read.
-std::vector<std::string> changes_since(const RunState& before, const RunConfig& now, const std::string& data, const std::string& valid);
+/// One sentence for each change of the config, or of the data, since `before` was saved that changes what is
+/// learned, and what follows from it; none for those of the grid, of paths and of the log. `now` is resolved;
+/// `data` and `valid`: the stores' TokenStore::content(). UserError where the saved config cannot be read.
+std::vector<std::string> changes_since(const RunState& before, const RunConfig& now, const std::string& data,
+                                       const std::string& valid);
 
 /// Learning rate of step `step` (from 1 on): linear warm-up, then half a cosine down to min_lr.
 double learning_rate(const TrainConfig& config, i64 step);

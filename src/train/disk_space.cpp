@@ -21,14 +21,19 @@ std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& s
         return "";
     const std::string has = str("the file system of ", dir, " has ", format_bytes(free), " free");
     if (free < saves.bytes)
-        throw IoError({"checkpoint.dir", str("a save takes ", format_bytes(saves.bytes), ", ", has), "the run could not save",
+        throw IoError({"checkpoint.dir", str("a save takes ", format_bytes(saves.bytes), ", ", has),
+                       "the run could not save",
                        "free some space, or set checkpoint.dir to a folder of a larger file system"});
     // One more than stay: the oldest goes when the new one is complete.
-    const i64 more = saves.keep == 0 ? saves.count : std::clamp<i64>(saves.keep + 1 - saves.kept_before, 1, std::max<i64>(1, saves.count));
+    const i64 more = saves.keep == 0 ? saves.count
+                                     : std::clamp<i64>(saves.keep + 1 - saves.kept_before, 1,
+                                                       std::max<i64>(1, saves.count));
     if (free / more >= saves.bytes)
         return "";
-    return str("the ", more, " checkpoints to come that are there at once take ", format_bytes(more * saves.bytes), ", ", has, ": the run will fail to save after ", free / saves.bytes,
-               " of them; free some space, or lower checkpoint.keep (", saves.keep, saves.keep == 0 ? ": all stay" : "", ")");
+    return str("the ", more, " checkpoints to come that are there at once take ",
+               format_bytes(more * saves.bytes), ", ", has, ": the run will fail to save after ",
+               free / saves.bytes, " of them; free some space, or lower checkpoint.keep (", saves.keep,
+               saves.keep == 0 ? ": all stay" : "", ")");
 }
 
 } // namespace trivium

@@ -13,11 +13,13 @@ struct SavesToCome {
     i64 kept_before = 0; ///< how many are there, and have their room
 };
 
-/// Bytes that this user may still write to the file system of `dir`, quotas aside; -1 where that is not known.
+/// Bytes that this user may still write to the file system of `dir`, quotas aside; -1 where that is not
+/// known.
 Bytes free_space(const std::string& dir);
 
-/// IoError where `free` bytes (-1: not known) of the file system of `dir` are too few for one save; it is written before an older
-/// one is removed. Returns a warning where they are too few for those to come, else "".
+/// IoError where `free` bytes (-1: not known) of the file system of `dir` are too few for one save; it is
+/// written before an older one is removed. Returns a warning where they are too few for those to come, else
+/// "".
 std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& saves);
 
 } // namespace trivium

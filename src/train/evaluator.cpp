@@ -9,7 +9,8 @@
 namespace trivium {
 
 Evaluator::Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config, const Grid* grid)
-    : program_(program), executor_(program.graph, program.schedule, arena, config, grid), boxes_(input_boxes(program.graph))
+    : program_(program), executor_(program.graph, program.schedule, arena, config, grid),
+      boxes_(input_boxes(program.graph))
 {
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 // Mean loss over a token store.
+#include "compile/compile.hpp"
 #include "io/tokens/token_store.hpp"
 #include "runtime/executor.hpp"
 #include "train/batches.hpp"
-#include "compile/compile.hpp"
 
 #include <functional>
 #include <map>
@@ -21,8 +21,8 @@ public:
     /// `grid`: the ranks that the program is for; null where it is for one. All of them run it together.
     Evaluator(const Program& program, Arena& arena, const ExecutorConfig& config, const Grid* grid = nullptr);
 
-    /// Over the first `windows` windows of the store (0: all). Between batches it asks `give_up`, on all ranks, which must
-    /// answer alike; then what it returns means nothing.
+    /// Over the first `windows` windows of the store (0: all). Between batches it asks `give_up`, on all
+    /// ranks, which must answer alike; then what it returns means nothing.
     Evaluation run(const TokenStore& store, i64 windows, const std::function<bool()>& give_up = {});
 
     const Executor& executor() const { return executor_; }

@@ -7,9 +7,10 @@
 namespace trivium {
 
 Generator::Generator(const Compiled& compiled, Arena& arena, const ExecutorConfig& config)
-    : compiled_(compiled),
-      prefill_(compiled.programs[prefill_program].graph, compiled.programs[prefill_program].schedule, arena, config),
-      decode_(compiled.programs[decode_program].graph, compiled.programs[decode_program].schedule, arena, config)
+    : compiled_(compiled), prefill_(compiled.programs[prefill_program].graph,
+                                    compiled.programs[prefill_program].schedule, arena, config),
+      decode_(compiled.programs[decode_program].graph, compiled.programs[decode_program].schedule, arena,
+              config)
 {
     const Graph& graph = compiled.programs[prefill_program].graph;
     chunk_ = graph[graph.find("tokens")].type.shape[1];
@@ -29,19 +30,23 @@ void Generator::run(Executor& executor, const Program& program, std::span<const 
         else if (value.name == "last")
             *to = static_cast<std::int32_t>(given - 1);
         else
-            for (i64 i = 0; i < count; ++i) // behind the given tokens lies padding, which later calls overwrite
-                to[i] = value.name == "positions" ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
-                        : i < given               ? tokens[static_cast<std::size_t>(i)]
-                                                  : 0;
+            for (i64 i = 0; i < count;
+                 ++i) // behind the given tokens lies padding, which later calls overwrite
+                to[i] = value.name == "positions"
+                            ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
+                        : i < given ? tokens[static_cast<std::size_t>(i)]
+                                    : 0;
     });
     length_ += static_cast<i64>(tokens.size());
     for (std::size_t i = 0; i < logits_.size(); ++i)
-        logits_[i] = static_cast<float>(executor.fetched(program.graph[program.graph.outputs[0]].name, static_cast<i64>(i)));
+        logits_[i] = static_cast<float>(
+            executor.fetched(program.graph[program.graph.outputs[0]].name, static_cast<i64>(i)));
 }
 
 std::span<const float> Generator::append(std::span<const std::int32_t> tokens)
 {
-    TRV_CHECK(!tokens.empty() && length_ + static_cast<i64>(tokens.size()) <= capacity_, "the KV cache holds ", capacity_);
+    TRV_CHECK(!tokens.empty() && length_ + static_cast<i64>(tokens.size()) <= capacity_,
+              "the KV cache holds ", capacity_);
     while (!tokens.empty()) {
         // A padded chunk must fit in the cache too.
         if (tokens.size() > 1 && length_ + chunk_ <= capacity_) {

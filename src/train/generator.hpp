@@ -1,7 +1,7 @@
 #pragma once
 // Runs the prefill and decode programs around one KV cache.
-#include "runtime/executor.hpp"
 #include "compile/compile.hpp"
+#include "runtime/executor.hpp"
 
 #include <span>
 

@@ -32,7 +32,8 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     for (const ValueId id : g.with_role(Role::parameter))
         parameters += g[id].type.elements();
     const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find("pipeline"))];
-    const std::vector<std::string> all = gather_to_first(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena));
+    const std::vector<std::string> all =
+        gather_to_first(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena));
     if (grid.world().rank() != 0)
         return {};
     std::vector<RankFacts> facts;
@@ -45,19 +46,28 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     for (const MeshAxis& axis : grid.mesh().axes)
         if (grid.crosses_nodes(axis.name))
             crossing += (crossing.empty() ? "" : ", ") + axis.name;
-    std::vector<std::string> lines{
-        fmt::format("grid     {} on {}: {}", counted(facts.size(), "rank"), counted(grid.nodes(), "node"), describe_grid(config.parallel))};
+    std::vector<std::string> lines{fmt::format("grid     {} on {}: {}", counted(facts.size(), "rank"),
+                                               counted(grid.nodes(), "node"),
+                                               describe_grid(config.parallel))};
     if (grid.nodes() > 1)
         lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
     for (i64 s = 0; facts.size() > 1 && s < g.mesh.size("pipeline"); ++s) {
         std::vector<RankFacts> mine;
-        std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine), [&](const RankFacts& f) { return f.stage == s; });
-        const auto [fewest, most] = std::minmax_element(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.parameters < b.parameters; });
-        const auto [small, large] = std::minmax_element(mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.arena < b.arena; });
-        lines.push_back(fmt::format("{} {:<30} {} parameters and an arena of {} per rank", g.mesh.size("pipeline") > 1 ? fmt::format("stage {:<2}", s) : "        ",
-                                    g.mesh.size("pipeline") > 1 ? blocks_of_stage(compiled.stage_of_block, s) : "all layers",
-                                    range(fewest->parameters, most->parameters, [](i64 n) { return format_si(static_cast<double>(n)); }),
-                                    range(small->arena, large->arena, [](i64 n) { return fmt::format("{} ({} bytes)", format_bytes(n), n); })));
+        std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine),
+                     [&](const RankFacts& f) { return f.stage == s; });
+        const auto [fewest, most] =
+            std::minmax_element(mine.begin(), mine.end(),
+                                [](const auto& a, const auto& b) { return a.parameters < b.parameters; });
+        const auto [small, large] = std::minmax_element(
+            mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.arena < b.arena; });
+        lines.push_back(fmt::format(
+            "{} {:<30} {} parameters and an arena of {} per rank",
+            g.mesh.size("pipeline") > 1 ? fmt::format("stage {:<2}", s) : "        ",
+            g.mesh.size("pipeline") > 1 ? blocks_of_stage(compiled.stage_of_block, s) : "all layers",
+            range(fewest->parameters, most->parameters,
+                  [](i64 n) { return format_si(static_cast<double>(n)); }),
+            range(small->arena, large->arena,
+                  [](i64 n) { return fmt::format("{} ({} bytes)", format_bytes(n), n); })));
     }
     return lines;
 }

@@ -17,9 +17,11 @@ std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<Rank
 {
     std::vector<std::string> nodes;
     for (const int rank : ranks)
-        if (const std::string& node = news[static_cast<std::size_t>(rank)].node; std::find(nodes.begin(), nodes.end(), node) == nodes.end())
+        if (const std::string& node = news[static_cast<std::size_t>(rank)].node;
+            std::find(nodes.begin(), nodes.end(), node) == nodes.end())
             nodes.push_back(node);
-    return str(print_ranks(ranks), " (", nodes.size() == 1 ? nodes.front() : str(nodes.size(), " nodes"), ")");
+    return str(print_ranks(ranks), " (", nodes.size() == 1 ? nodes.front() : str(nodes.size(), " nodes"),
+               ")");
 }
 
 std::string activity_of(const RankNews& n) { return n.phase + (n.piece.empty() ? "" : ", " + n.piece); }
@@ -29,11 +31,16 @@ std::string what_it_does(const RankNews& n, Seconds limit)
     if (!n.heard)
         return "never heard";
     if (n.silent > limit)
-        return "no sign of life; last in " + activity_of(n) + (n.waits.empty() ? "" : ", where it waited for " + n.waits);
-    return n.waits.empty() ? "at work in " + activity_of(n) : "waits for " + n.waits + " in " + activity_of(n);
+        return "no sign of life; last in " + activity_of(n) +
+               (n.waits.empty() ? "" : ", where it waited for " + n.waits);
+    return n.waits.empty() ? "at work in " + activity_of(n)
+                           : "waits for " + n.waits + " in " + activity_of(n);
 }
 
-std::string line_of(const std::string& ranks, const std::string& what, Seconds time) { return fmt::format("{}: {}, for {:.0f} s", ranks, what, time); }
+std::string line_of(const std::string& ranks, const std::string& what, Seconds time)
+{
+    return fmt::format("{}: {}, for {:.0f} s", ranks, what, time);
+}
 
 /// Ranks that say the same share a line.
 std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds limit)
@@ -53,9 +60,11 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
             silent = std::min(silent, news[static_cast<std::size_t>(rank)].silent);
             stalled = std::min(stalled, news[static_cast<std::size_t>(rank)].stalled);
         }
-        lines.emplace_back(silent > limit ? -1 : ranks.front(), line_of(print_ranks_of(ranks, news), what, silent > limit ? silent : stalled));
+        lines.emplace_back(silent > limit ? -1 : ranks.front(),
+                           line_of(print_ranks_of(ranks, news), what, silent > limit ? silent : stalled));
     }
-    std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < lines.size(); ++i) {
         if (texts.size() == most_lines) {
@@ -96,13 +105,17 @@ Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much
     Diagnosis d;
     if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after one that stopped
         d.health = Health::deaf;
-        d.cause = str("the run gets on, but nothing is heard of ", print_ranks_of(missed, news), ", so a hang there would not be told; UDP must pass between the nodes");
+        d.cause = str("the run gets on, but nothing is heard of ", print_ranks_of(missed, news),
+                      ", so a hang there would not be told; UDP must pass between the nodes");
     } else if (!moves && !silent.empty()) {
         d.health = Health::hung;
         d.cause = str("no sign of life from ", print_ranks_of(silent, news));
     } else if (!moves && known) {
         d.health = working.empty() || shortest > much_longer * limit ? Health::hung : Health::slow;
-        d.cause = working.empty() ? "all ranks wait, and nothing moves" : str(print_ranks_of(working, news), working.size() == 1 ? " works" : " work", " at one thing, and all others wait");
+        d.cause = working.empty()
+                      ? "all ranks wait, and nothing moves"
+                      : str(print_ranks_of(working, news), working.size() == 1 ? " works" : " work",
+                            " at one thing, and all others wait");
     }
     if (d.health != Health::fine)
         d.ranks = describe(news, limit);

@@ -11,8 +11,10 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
     const ModelConfig &a = saved.model, &b = config.model;
     const auto require = [&](const char* key, const auto& theirs, const auto& ours) {
         if (theirs != ours)
-            throw UserError({checkpoint.path(), str("was trained with model.", key, " = ", theirs, ", the config has ", ours),
-                             "it is a checkpoint of another model", str("set model.", key, " as it was, or use another checkpoint")});
+            throw UserError({checkpoint.path(),
+                             str("was trained with model.", key, " = ", theirs, ", the config has ", ours),
+                             "it is a checkpoint of another model",
+                             str("set model.", key, " as it was, or use another checkpoint")});
     };
     require("family", name_of(a.family), name_of(b.family));
     require("heads", a.heads, b.heads);
@@ -21,14 +23,17 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
     require("norm_eps", a.norm_eps, b.norm_eps);
     require("rope_theta", a.rope_theta, b.rope_theta);
     const auto scaling = [](const RopeScaling& s) {
-        return str("[", s.factor, ", ", s.low_freq_factor, ", ", s.high_freq_factor, ", ", s.original_seq, "]");
+        return str("[", s.factor, ", ", s.low_freq_factor, ", ", s.high_freq_factor, ", ", s.original_seq,
+                   "]");
     };
     require("rope_scaling", scaling(a.rope_scaling), scaling(b.rope_scaling));
 }
 
-void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer, const std::string& place)
+void require_same_tokenizer(const CheckpointReader& checkpoint, const std::string& tokenizer,
+                            const std::string& place)
 {
-    const std::string& theirs = checkpoint.state().tokenizer; // empty: imported, of a tokenizer that Trivium does not read
+    const std::string& theirs =
+        checkpoint.state().tokenizer; // empty: imported, of a tokenizer that Trivium does not read
     if (!theirs.empty() && theirs != tokenizer)
         throw UserError({place, "has another tokenizer than " + checkpoint.path() + " was trained with",
                          tokenizer + " and " + theirs, "use the tokenizer of the model"});
@@ -38,9 +43,12 @@ void require_tokenizer(const DataConfig& data, const TokenStore& store)
 {
     if (data.tokenizer.empty()) // the store brings its own
         return;
-    if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint(); wanted != store.fingerprint())
-        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer, str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
-                         "leave data.tokenizer out (the store holds its tokenizer), or tokenize the text again with that one"});
+    if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint();
+        wanted != store.fingerprint())
+        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer,
+                         str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
+                         "leave data.tokenizer out (the store holds its tokenizer), or tokenize the text "
+                         "again with that one"});
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
@@ -64,7 +72,8 @@ CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig
     if (path.empty() && list_checkpoints(config.dir).empty())
         throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
                          "train first, or name one with --checkpoint"});
-    return CheckpointReader::open(restore_from(*make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {}));
+    return CheckpointReader::open(
+        restore_from(*make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {}));
 }
 
 } // namespace trivium

@@ -17,14 +17,16 @@ std::optional<i64> number_in(const char* variable)
     const std::string_view all(text);
     i64 number = 0;
     const auto parsed = std::from_chars(all.data(), all.data() + all.size(), number);
-    return parsed.ec == std::errc{} && parsed.ptr == all.data() + all.size() ? std::optional(number) : std::nullopt;
+    return parsed.ec == std::errc{} && parsed.ptr == all.data() + all.size() ? std::optional(number)
+                                                                             : std::nullopt;
 }
 
 } // namespace
 
 Seconds Job::left() const
 {
-    return static_cast<double>(*end) - std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return static_cast<double>(*end) -
+           std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 Job job_of_environment()

@@ -8,8 +8,8 @@
 namespace trivium {
 
 struct Job {
-    std::string id{};  ///< empty: no job
-    i64 restart = 0;   ///< how often it was put back into the queue and started again
+    std::string id{};       ///< empty: no job
+    i64 restart = 0;        ///< how often it was put back into the queue and started again
     std::optional<i64> end; ///< its time limit, seconds since 1970
 
     /// Until the limit; negative past it. \pre end

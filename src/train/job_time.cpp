@@ -22,12 +22,12 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds period = 60;  ///< between two questions
-constexpr Seconds answer = 5;   ///< until one is given up
-constexpr Seconds fresh = 20;   ///< for so long it counts as asked just before
-constexpr Seconds ahead = 15;   ///< asked before it matters
+constexpr Seconds period = 60; ///< between two questions
+constexpr Seconds answer = 5;  ///< until one is given up
+constexpr Seconds fresh = 20;  ///< for so long it counts as asked just before
+constexpr Seconds ahead = 15;  ///< asked before it matters
 constexpr Seconds tick = 0.5;
-constexpr Seconds gap = 3;      ///< this process was suspended
+constexpr Seconds gap = 3; ///< this process was suspended
 constexpr std::size_t most_times = 64;
 
 } // namespace
@@ -45,16 +45,19 @@ JobEnd job_end_in(const std::string& text)
     return {.known = true, .end = static_cast<i64>(std::mktime(&time))};
 }
 
-std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit, const std::atomic<bool>& given_up)
+std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit,
+                                     const std::atomic<bool>& given_up)
 {
     std::vector<char*> arguments;
     for (const std::string& word : words)
         arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    std::string format = "SLURM_TIME_FORMAT=standard"; // a user's own, and filters, must not change the answer
+    std::string format =
+        "SLURM_TIME_FORMAT=standard"; // a user's own, and filters, must not change the answer
     std::vector<char*> environment{format.data()};
     for (char** each = ::environ; *each != nullptr; ++each)
-        if (const std::string_view line(*each); !line.starts_with("SQUEUE_") && !line.starts_with("SLURM_TIME_FORMAT="))
+        if (const std::string_view line(*each);
+            !line.starts_with("SQUEUE_") && !line.starts_with("SLURM_TIME_FORMAT="))
             environment.push_back(*each);
     environment.push_back(nullptr);
 
@@ -67,7 +70,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     ::posix_spawn_file_actions_adddup2(&actions, pipe[1], 1);
     ::posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
     pid_t child = 0;
-    const int refused = ::posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environment.data());
+    const int refused =
+        ::posix_spawnp(&child, arguments.front(), &actions, nullptr, arguments.data(), environment.data());
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(pipe[1]);
     std::string text;
@@ -86,7 +90,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     ::close(pipe[0]);
     if (refused != 0)
         return std::nullopt;
-    // Its output is closed, or it has had its time: what lives still is killed. One that even then does not end is left alone.
+    // Its output is closed, or it has had its time: what lives still is killed. One that even then does not
+    // end is left alone.
     int status = 0;
     for (const Seconds begin = now(); ::waitpid(child, &status, WNOHANG) == 0;) {
         if (!ended || now() - begin > 1)
@@ -159,7 +164,10 @@ bool JobTime::is_over(Seconds lead)
     if (job_.id.empty()) // nobody to ask
         return job_.left() < lead;
     const Seconds time = now();
-    const TimeVerdict verdict = judge({.left = job_.left(), .lead = lead, .tried = time - tried_, .waiting = wanted_ ? time - wanted_since_ : -1});
+    const TimeVerdict verdict = judge({.left = job_.left(),
+                                       .lead = lead,
+                                       .tried = time - tried_,
+                                       .waiting = wanted_ ? time - wanted_since_ : -1});
     if (verdict == TimeVerdict::ask) {
         wanted_ = true;
         wanted_since_ = time;
@@ -217,7 +225,8 @@ void JobTime::ask(std::unique_lock<std::mutex>& lock)
         const bool much = !told.end || !job_.end || std::abs(static_cast<double>(*told.end - *job_.end)) > 2;
         job_.end = told.end;
         if (much)
-            log_info(job_.end ? str("the job's time limit: ", format_seconds(job_.left()), " left") : "the job has no time limit any more");
+            log_info(job_.end ? str("the job's time limit: ", format_seconds(job_.left()), " left")
+                              : "the job has no time limit any more");
     }
     tried_ = now();
     wanted_ = false;

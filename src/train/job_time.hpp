@@ -1,6 +1,6 @@
 #pragma once
-// How much time a job has left: Slurm's word, asked anew from time to time, as limits are raised and lowered, and suspended jobs
-// get their time back.
+// How much time a job has left: Slurm's word, asked anew from time to time, as limits are raised and lowered,
+// and suspended jobs get their time back.
 #include "train/job.hpp"
 
 #include <atomic>
@@ -19,9 +19,10 @@ struct JobEnd {
 };
 JobEnd job_end_in(const std::string& text);
 
-/// What a command prints, where it ends with status 0 within `limit`; else it is killed, also where `given_up` becomes true. Any
-/// thread may call it.
-std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit, const std::atomic<bool>& given_up);
+/// What a command prints, where it ends with status 0 within `limit`; else it is killed, also where
+/// `given_up` becomes true. Any thread may call it.
+std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit,
+                                     const std::atomic<bool>& given_up);
 
 /// Whether to stop for the end of the time.
 struct TimeLeft {
@@ -45,8 +46,8 @@ private:
     std::size_t next_ = 0;
 };
 
-/// Of the job that this process is in, if it is in one: a thread asks Slurm once a minute, in a process of its own, which has
-/// 5 s. Where that fails, what was known stays.
+/// Of the job that this process is in, if it is in one: a thread asks Slurm once a minute, in a process of
+/// its own, which has 5 s. Where that fails, what was known stays.
 class JobTime {
 public:
     explicit JobTime(const Job& job);
@@ -54,7 +55,8 @@ public:
     JobTime& operator=(const JobTime&) = delete;
     ~JobTime();
 
-    /// Whether a stop that takes `lead` has to begin now. Never waits; the first time that it would be so, it has Slurm asked first.
+    /// Whether a stop that takes `lead` has to begin now. Never waits; the first time that it would be so, it
+    /// has Slurm asked first.
     bool is_over(Seconds lead);
     /// How long this process was suspended, in all.
     Seconds paused() const;
@@ -71,7 +73,7 @@ private:
     bool wanted_ = false;
     Seconds tried_ = -1e30, wanted_since_ = 0;
     Seconds paused_ = 0, looked_ = 0; ///< suspended in all; when the thread last ran
-    std::thread thread_; ///< last: it uses the others
+    std::thread thread_;              ///< last: it uses the others
 };
 
 } // namespace trivium

@@ -18,7 +18,8 @@ Launcher launcher_of_environment()
 {
     Launcher launcher;
     launcher.is_mpirun = std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; // srun sets none
-    for (const char* name : {"PRTE_MCA_odls_base_sigkill_timeout", "OMPI_MCA_odls_base_sigkill_timeout"}) // Open MPI 5, 4
+    for (const char* name :
+         {"PRTE_MCA_odls_base_sigkill_timeout", "OMPI_MCA_odls_base_sigkill_timeout"}) // Open MPI 5, 4
         if (const char* value = std::getenv(name))
             launcher.grace = std::strtod(value, nullptr);
     for (const char* name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID"})
@@ -34,15 +35,19 @@ std::string how_to_stop(const Launcher& l)
 {
     if (!l.is_mpirun || l.in_job || l.grace >= enough)
         return "";
-    return str("to stop with a checkpoint: kill -USR1 ", l.process > 0 ? std::to_string(l.process) : "the number of mpirun", "; at Ctrl-C, mpirun kills its ranks ", l.grace,
-               " s later, saved or not, unless OMPI_MCA_odls_base_sigkill_timeout=", enough, " was set before it");
+    return str("to stop with a checkpoint: kill -USR1 ",
+               l.process > 0 ? std::to_string(l.process) : "the number of mpirun",
+               "; at Ctrl-C, mpirun kills its ranks ", l.grace,
+               " s later, saved or not, unless OMPI_MCA_odls_base_sigkill_timeout=", enough,
+               " was set before it");
 }
 
 std::string what_follows_term(const Launcher& l)
 {
     if (!l.is_mpirun)
         return "";
-    return str("; mpirun, which is told to end, kills them ", l.grace, " s after this signal, unless they have ended by then");
+    return str("; mpirun, which is told to end, kills them ", l.grace,
+               " s after this signal, unless they have ended by then");
 }
 
 } // namespace trivium

@@ -30,8 +30,13 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
     const Bytes available = available_memory();
     succeed_together(grid.world(), [&] {
         if (available >= 0 && sum > available)
-            throw IoError({"arena", str("the ", counted(sharers, "rank"), " of a ", device.empty() ? "node" : "device", sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ", format_bytes(available), " available"),
-                           "the plan does not fit", "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` shows the need"});
+            throw IoError({"arena",
+                           str("the ", counted(sharers, "rank"), " of a ", device.empty() ? "node" : "device",
+                               sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ",
+                               format_bytes(available), " available"),
+                           "the plan does not fit",
+                           "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` "
+                           "shows the need"});
     });
 }
 
@@ -39,26 +44,39 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
 {
     const std::vector<Bytes> stages = least_bytes_of_stages(config);
     const auto each = static_cast<double>(*std::max_element(stages.begin(), stages.end()));
-    const double all = static_cast<double>(config.parallel.data * config.parallel.tensor) * std::accumulate(stages.begin(), stages.end(), 0.0);
+    const double all = static_cast<double>(config.parallel.data * config.parallel.tensor) *
+                       std::accumulate(stages.begin(), stages.end(), 0.0);
     std::map<std::string, double> free; // of each node, or each device of it
-    const std::vector<u64> numbers = gather_numbers(grid.world(), static_cast<u64>(available_memory() + 1)); // 0: not known
+    const std::vector<u64> numbers =
+        gather_numbers(grid.world(), static_cast<u64>(available_memory() + 1)); // 0: not known
     const std::vector<std::string> devices = gather_texts(grid.world(), device);
     for (std::size_t rank = 0; rank < numbers.size(); ++rank)
         free[str(grid.node_of_rank()[rank], " ", devices[rank])] = static_cast<double>(numbers[rank]) - 1;
     double sum = 0;
     for (const auto& [place, bytes] : free)
         sum += bytes;
-    const bool known = std::all_of(free.begin(), free.end(), [](const auto& entry) { return entry.second >= 0; });
+    const bool known =
+        std::all_of(free.begin(), free.end(), [](const auto& entry) { return entry.second >= 0; });
     const auto text = [](double bytes) { return format_bytes(static_cast<Bytes>(bytes)); };
-    const std::string parts = str("parameters, moments and kept activations of ", describe_model(config), " over ", describe_grid(config.parallel));
+    const std::string parts = str("parameters, moments and kept activations of ", describe_model(config),
+                                  " over ", describe_grid(config.parallel));
     succeed_together(grid.world(), [&] {
         if (const Bytes limit = config.parallel.memory_limit; limit > 0 && each > static_cast<double>(limit))
-            throw UserError({"parallel.memory_limit", str("a rank needs at least ", text(each), ", the limit is ", format_bytes(limit)), parts,
-                             "raise the limit, take more tensor or pipeline ranks, or a smaller model; `trivium plan` shows the need"});
+            throw UserError(
+                {"parallel.memory_limit",
+                 str("a rank needs at least ", text(each), ", the limit is ", format_bytes(limit)), parts,
+                 "raise the limit, take more tensor or pipeline ranks, or a smaller model; `trivium plan` "
+                 "shows the need"});
         if (known && all > sum)
-            throw IoError({"memory", str(counted(grid.world().size(), "rank"), grid.world().size() == 1 ? " needs" : " together need", " at least ", text(all), all > each ? str(", up to ", text(each), " each") : "", "; ",
-                                       counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"), free.size() == 1 ? " has " : " have ", text(sum), " available"),
-                           parts, "spread the ranks over more nodes, with more tensor or pipeline ranks or parallel.zero = 1, or take a smaller model; `trivium plan` shows the need"});
+            throw IoError({"memory",
+                           str(counted(grid.world().size(), "rank"),
+                               grid.world().size() == 1 ? " needs" : " together need", " at least ",
+                               text(all), all > each ? str(", up to ", text(each), " each") : "", "; ",
+                               counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"),
+                               free.size() == 1 ? " has " : " have ", text(sum), " available"),
+                           parts,
+                           "spread the ranks over more nodes, with more tensor or pipeline ranks or "
+                           "parallel.zero = 1, or take a smaller model; `trivium plan` shows the need"});
     });
 }
 
@@ -76,7 +94,8 @@ Bytes share_of_memory(Comm& world)
     });
     const std::vector<std::string> places = gather_texts(world, place);
     const auto sharers = std::count(places.begin(), places.end(), place);
-    const std::vector<u64> shares = gather_numbers(world, available < 0 ? 0 : static_cast<u64>(available / sharers));
+    const std::vector<u64> shares =
+        gather_numbers(world, available < 0 ? 0 : static_cast<u64>(available / sharers));
     return static_cast<Bytes>(*std::min_element(shares.begin(), shares.end()));
 }
 

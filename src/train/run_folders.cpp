@@ -30,12 +30,16 @@ std::optional<RunMark> read_mark(const std::string& folder)
     const std::string text = read_file(mark_file(folder), "mark of a run");
     const std::size_t space = text.find(' ');
     const std::string id = text.substr(0, space);
-    if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos || space == std::string::npos)
+    if (id.empty() || id.find_first_not_of("0123456789abcdef") != std::string::npos ||
+        space == std::string::npos)
         return std::nullopt;
     return RunMark{id, text.substr(space + 1, text.find('\n') - space - 1)};
 }
 
-void write_mark(const std::string& folder, const RunMark& mark) { write_file(mark_file(folder), str(mark.id, " ", mark.checkpoints, "\n")); }
+void write_mark(const std::string& folder, const RunMark& mark)
+{
+    write_file(mark_file(folder), str(mark.id, " ", mark.checkpoints, "\n"));
+}
 
 bool are_same(const std::string& a, const std::string& b)
 {
@@ -52,7 +56,8 @@ RunMark mark_of(const std::string& folder)
         return *mark;
     if (mark && !are_same(mark->checkpoints, path)) {
         std::error_code absent;
-        const std::optional<RunMark> there = fs::is_directory(mark->checkpoints, absent) ? read_mark(mark->checkpoints) : std::nullopt;
+        const std::optional<RunMark> there =
+            fs::is_directory(mark->checkpoints, absent) ? read_mark(mark->checkpoints) : std::nullopt;
         if (there && there->id == mark->id)
             mark.reset();
     }
@@ -74,7 +79,8 @@ void move_metrics(const std::string& from, const std::string& to)
             std::error_code error;
             fs::rename(from + kind, to + kind, error);
             if (error)
-                throw IoError({from + kind, "cannot be renamed to " + to + kind, error.message(), "check the folder's permissions and its disk"});
+                throw IoError({from + kind, "cannot be renamed to " + to + kind, error.message(),
+                               "check the folder's permissions and its disk"});
         }
 }
 
@@ -89,7 +95,8 @@ RunFolders::RunFolders(const std::string& checkpoints, const std::string& logs, 
         logs_.emplace(logs, patience, "metrics");
 }
 
-void claim_metrics(const std::string& checkpoints, const std::string& logs, const std::string& resumed, i64 step)
+void claim_metrics(const std::string& checkpoints, const std::string& logs, const std::string& resumed,
+                   i64 step)
 {
     const std::string file = logs + "/metrics";
     const bool is_new = !read_mark(checkpoints);
@@ -106,8 +113,10 @@ void claim_metrics(const std::string& checkpoints, const std::string& logs, cons
         const std::optional<RunMark> origin = resumed.empty() ? std::nullopt : read_mark(str(resumed, "/.."));
         const bool forked = before && origin && origin->id == before->id;
         move_metrics(file, aside);
-        log_warning(str(logs, " has the metrics of another run", before && !before->checkpoints.empty() ? str(" (checkpoints in ", before->checkpoints, ")") : "", ": kept as ",
-                        aside, ".jsonl; give each run a log.dir of its own"));
+        log_warning(str(
+            logs, " has the metrics of another run",
+            before && !before->checkpoints.empty() ? str(" (checkpoints in ", before->checkpoints, ")") : "",
+            ": kept as ", aside, ".jsonl; give each run a log.dir of its own"));
         if (forked)
             copy_metrics(aside + ".jsonl", file + ".jsonl", step);
     }

@@ -1,5 +1,6 @@
 #pragma once
-// The folders that a run keeps for itself: checkpoint.dir and log.dir. A file `.run` in each says whose they are.
+// The folders that a run keeps for itself: checkpoint.dir and log.dir. A file `.run` in each says whose they
+// are.
 #include "train/folder_lock.hpp"
 
 #include <optional>
@@ -16,9 +17,11 @@ private:
     std::optional<FolderLock> checkpoints_, logs_;
 };
 
-/// Makes logs/metrics.jsonl that of the run whose checkpoints are in `checkpoints`, as far as it exists. Lines of another run are
-/// kept as logs/metrics.run-ID.jsonl, with a warning, until that run resumes. A run that began at `resumed`, a checkpoint of the
-/// other run, gets a copy of its lines up to `step`. Empty: it began anew. IoError.
-void claim_metrics(const std::string& checkpoints, const std::string& logs, const std::string& resumed, i64 step);
+/// Makes logs/metrics.jsonl that of the run whose checkpoints are in `checkpoints`, as far as it exists.
+/// Lines of another run are kept as logs/metrics.run-ID.jsonl, with a warning, until that run resumes. A run
+/// that began at `resumed`, a checkpoint of the other run, gets a copy of its lines up to `step`. Empty: it
+/// began anew. IoError.
+void claim_metrics(const std::string& checkpoints, const std::string& logs, const std::string& resumed,
+                   i64 step);
 
 } // namespace trivium

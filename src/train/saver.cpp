@@ -10,7 +10,8 @@
 
 namespace trivium {
 
-Saver::Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors) : world_(world), config_(config), tensors_(tensors)
+Saver::Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors)
+    : world_(world), config_(config), tensors_(tensors)
 {
     std::vector<TensorPiece> pieces;
     succeed_together(world_, [&] {
@@ -163,8 +164,9 @@ void Saver::end_publishing()
     times_.whole = now() - begun_;
     times_.stall = config_.background ? stall_ + now() - entered_ : times_.whole;
     if (world_.rank() == 0)
-        log_info(fmt::format("saved {} in {}{}", path_, format_seconds(times_.whole),
-                             config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
+        log_info(fmt::format(
+            "saved {} in {}{}", path_, format_seconds(times_.whole),
+            config_.background ? fmt::format(", training waited for {}", format_seconds(times_.stall)) : ""));
     begin_on_first(Phase::pruning, [this] { writer_->prune(config_.keep); });
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 // The checkpoints of a training run, written while it goes on.
 //
-// A save copies what this rank writes into a snapshot, whose memory is planned, while the next step computes: parameters
-// and moments change only in a step's updates, and those wait for the copy. A thread then writes the shard. It touches no
-// communicator: that all ranks have written, or that one has failed, is agreed on between steps, and rank 0's thread
-// gives the checkpoint its name.
+// A save copies what this rank writes into a snapshot, whose memory is planned, while the next step computes:
+// parameters and moments change only in a step's updates, and those wait for the copy. A thread then writes
+// the shard. It touches no communicator: that all ranks have written, or that one has failed, is agreed on
+// between steps, and rank 0's thread gives the checkpoint its name.
 #include "train/state.hpp"
 
 #include <atomic>
@@ -17,10 +17,11 @@ namespace trivium {
 
 struct SaverConfig {
     std::string dir;
-    i64 keep = 2;          ///< least two, or 0: all
-    bool snapshot = false; ///< copy before writing
+    i64 keep = 2;            ///< least two, or 0: all
+    bool snapshot = false;   ///< copy before writing
     bool background = false; ///< and write while training goes on; all ranks alike
-    std::function<void()> before_publishing{}; ///< on rank 0, in the background too: what has to be on the disk first
+    std::function<void()>
+        before_publishing{}; ///< on rank 0, in the background too: what has to be on the disk first
 };
 
 class Saver {
@@ -34,15 +35,18 @@ public:
     Saver& operator=(const Saver&) = delete;
     ~Saver(); ///< waits for this rank's writing; a save that was not finished is none
 
-    /// Begins to save, or saves, if not in the background. Waits for the save before. All ranks call it. IoError on all.
+    /// Begins to save, or saves, if not in the background. Waits for the save before. All ranks call it.
+    /// IoError on all.
     void start(const RunState& state);
     /// Before the arena's parameters and moments change.
     void wait_for_snapshot();
     /// What all ranks have to know between steps.
     u64 flags() const;
-    /// Takes the save further; `agreed`: all ranks' flags. All ranks call it. Throws, on all, what went wrong.
+    /// Takes the save further; `agreed`: all ranks' flags. All ranks call it. Throws, on all, what went
+    /// wrong.
     void advance(u64 agreed);
-    /// Waits until what was begun is a checkpoint, and the old ones are gone. All ranks call it. Errors as advance().
+    /// Waits until what was begun is a checkpoint, and the old ones are gone. All ranks call it. Errors as
+    /// advance().
     void finish();
 
     /// Of the last save that ended; 0 before, and after it was told.
@@ -73,11 +77,11 @@ private:
     Phase phase_ = Phase::idle;
     RunState state_;
     std::thread thread_;
-    std::atomic<bool> done_{true};    ///< the thread's work
+    std::atomic<bool> done_{true}; ///< the thread's work
     std::promise<void> taken_promise_;
-    std::future<void> taken_;         ///< the snapshot is
-    std::exception_ptr failure_;      ///< of rank 0's work
-    std::string path_;                ///< on rank 0, of what was published
+    std::future<void> taken_;                     ///< the snapshot is
+    std::exception_ptr failure_;                  ///< of rank 0's work
+    std::string path_;                            ///< on rank 0, of what was published
     Seconds begun_ = 0, stall_ = 0, entered_ = 0; ///< the save at hand, its waits, the call that waits now
     Times times_;
 };

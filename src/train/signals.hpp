@@ -10,11 +10,15 @@ namespace trivium {
 /// "USR1".
 inline std::string name_of_signal(int number)
 {
-    return number == SIGUSR1 ? "USR1" : number == SIGTERM ? "TERM" : number == SIGINT ? "INT" : number == SIGHUP ? "HUP" : std::to_string(number);
+    return number == SIGUSR1   ? "USR1"
+           : number == SIGTERM ? "TERM"
+           : number == SIGINT  ? "INT"
+           : number == SIGHUP  ? "HUP"
+                               : std::to_string(number);
 }
 
-/// Catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless it is ignored (nohup), while it lives; a second SIGINT ends the
-/// program at once.
+/// Catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless it is ignored (nohup), while it lives; a
+/// second SIGINT ends the program at once.
 class RunSignals {
 public:
     RunSignals()
@@ -31,7 +35,8 @@ public:
                 by_parent() = info != nullptr && info->si_code == SI_USER && info->si_pid == ::getppid();
                 last() = signal;
             };
-            action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESTART | (numbers[i] == SIGINT ? SA_RESETHAND : 0));
+            action.sa_flags =
+                static_cast<int>(SA_SIGINFO | SA_RESTART | (numbers[i] == SIGINT ? SA_RESETHAND : 0));
             sigaction(numbers[i], nullptr, &before_[i]);
             if (numbers[i] != SIGHUP || before_[i].sa_handler != SIG_IGN)
                 sigaction(numbers[i], &action, nullptr);

@@ -14,12 +14,16 @@ namespace trivium {
 namespace {
 
 constexpr std::chrono::milliseconds poll_interval(50);
-constexpr std::chrono::milliseconds patience(1500); // the watchdog tells rank 0 within half a second, and rank 0 speaks for all
+constexpr std::chrono::milliseconds
+    patience(1500); // the watchdog tells rank 0 within half a second, and rank 0 speaks for all
 constexpr int requeue = 75;
 
 } // namespace
 
-StartGuard::StartGuard(const RunSignals& signals, int rank) : signals_(signals), rank_(rank), thread_([this] { run(); }) {}
+StartGuard::StartGuard(const RunSignals& signals, int rank)
+    : signals_(signals), rank_(rank), thread_([this] { run(); })
+{
+}
 
 void StartGuard::launch_began(const std::string& log_dir)
 {
@@ -54,7 +58,9 @@ void StartGuard::run()
 void StartGuard::end_run(int signal)
 {
     const std::string reason = str("signal ", name_of_signal(signal));
-    const std::string line = str("stopped on ", reason, " before the first step, in ", Activity::of_process().read().phase, ": there is nothing to save yet; start again to go on");
+    const std::string line =
+        str("stopped on ", reason, " before the first step, in ", Activity::of_process().read().phase,
+            ": there is nothing to save yet; start again to go on");
     if (rank_ == 0)
         log_info(line);
     else // whose log is quiet

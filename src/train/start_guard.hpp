@@ -1,5 +1,6 @@
 #pragma once
-// Ends a run that is asked to stop while it starts: nothing can be lost yet, and to compile, to allocate or to read may take minutes.
+// Ends a run that is asked to stop while it starts: nothing can be lost yet, and to compile, to allocate or
+// to read may take minutes.
 #include "train/signals.hpp"
 
 #include <condition_variable>
@@ -8,8 +9,8 @@
 
 namespace trivium {
 
-/// A thread on every rank. On a signal to stop it ends this process with status 75, rank 0 at once, the others where rank 0
-/// has not ended them by then; the launcher, or the watchdog, ends the rest.
+/// A thread on every rank. On a signal to stop it ends this process with status 75, rank 0 at once, the
+/// others where rank 0 has not ended them by then; the launcher, or the watchdog, ends the rest.
 class StartGuard {
 public:
     /// \pre `signals` outlives it
@@ -31,9 +32,9 @@ private:
     int rank_;
     std::mutex mutex_;
     std::condition_variable wake_;
-    bool released_ = false;  ///< under mutex_
-    std::string log_dir_;    ///< under mutex_; empty: no launch has begun
-    std::thread thread_;     ///< last: it uses all the others
+    bool released_ = false; ///< under mutex_
+    std::string log_dir_;   ///< under mutex_; empty: no launch has begun
+    std::thread thread_;    ///< last: it uses all the others
 };
 
 } // namespace trivium

@@ -14,7 +14,8 @@ namespace trivium {
 namespace {
 
 /// A checkpoint with parameters that this model lacks is one of another model.
-void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries, const Program& program)
+void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries,
+                      const Program& program)
 {
     std::set<std::string> known;
     for (const ValueId id : program.sharded.with_role(Role::parameter))
@@ -23,13 +24,20 @@ void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<Chec
         if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(), str("holds '", entry.name, "', which this model has not"),
                              "it is a checkpoint of another model",
-                             "use the [model] table that it was trained with (it is in the checkpoint), or another checkpoint"});
+                             "use the [model] table that it was trained with (it is in the checkpoint), or "
+                             "another checkpoint"});
 }
 
 /// All that this rank holds of a value.
 TensorPiece piece_of(const Value& value, const std::string& name, Box box)
 {
-    return {name, whole_shape(value), std::move(box), value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32, nullptr, true, {}};
+    return {name,
+            whole_shape(value),
+            std::move(box),
+            value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32,
+            nullptr,
+            true,
+            {}};
 }
 
 HostWindow window_of(const Program& program, const Value& value, const Arena& arena)
@@ -76,7 +84,8 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& ar
     std::vector<SavedTensor> tensors;
     for (const SavedValue& saved : saved_values(train, compiled.at, compiled.stages_of)) {
         const Value& value = train.graph[saved.value];
-        tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arena), saved.rows, saved.row_bytes});
+        tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arena), saved.rows,
+                           saved.row_bytes});
     }
     return tensors;
 }
@@ -85,9 +94,11 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
 {
     const std::vector<CheckpointReader::Entry> entries = checkpoint.tensors();
     refuse_strangers(checkpoint, entries, program);
-    if (std::all_of(entries.begin(), entries.end(), [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
-        throw UserError({checkpoint.path(), "has weights alone, no run goes on from it", "it was imported",
-                         "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
+    if (std::all_of(entries.begin(), entries.end(),
+                    [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
+        throw UserError(
+            {checkpoint.path(), "has weights alone, no run goes on from it", "it was imported",
+             "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);
 }
@@ -98,7 +109,10 @@ void restore_parameters(const CheckpointReader& checkpoint, const Program& progr
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
-        SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, id)), window_of(program, value, arena), {}, 0};
+        SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, id)),
+                           window_of(program, value, arena),
+                           {},
+                           0};
         if (value.type.dtype != DType::bf16) {
             read(checkpoint, tensor);
             continue;

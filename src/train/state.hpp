@@ -1,8 +1,8 @@
 #pragma once
 // Between the arena and checkpoints: which run-lifetime values are saved, and under which names.
+#include "compile/saved_values.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "runtime/arena.hpp"
-#include "compile/saved_values.hpp"
 
 namespace trivium {
 
@@ -20,7 +20,8 @@ struct SavedTensor {
     void copy_written(std::byte* to);
 };
 
-/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`: this rank's parts, as saved_values() has them.
+/// Parameters as `param/NAME`, optimizer states as `adam_m/NAME`, `adam_v/NAME`: this rank's parts, as
+/// saved_values() has them.
 std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& arena);
 
 /// Fills the arena's `tensors` from the checkpoint. Throws UserError where it is one of another model.

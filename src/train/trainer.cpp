@@ -3,11 +3,11 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "compile/threads.hpp"
 #include "io/files/files.hpp"
+#include "kernels/runtime.hpp"
 #include "passes/optimizer.hpp"
 #include "plan/cost.hpp"
-#include "compile/threads.hpp"
-#include "kernels/runtime.hpp"
 #include "train/agreement.hpp"
 #include "train/loss_spikes.hpp"
 #include "train/node_memory.hpp"
@@ -31,7 +31,8 @@ constexpr u64 stop_bits = demand - 1;
 } // namespace
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links)
-    : config_(std::move(config)), build_(build), world_(world), grid_(world, mesh_of(config_.parallel), node_name()),
+    : config_(std::move(config)), build_(build), world_(world),
+      grid_(world, mesh_of(config_.parallel), node_name()),
       threads_(thread_count(config_.parallel, kernels::thread_limit(), ranks_on_same_cores(grid_))),
       computing_(threads_, &grid_), machine_(machine_of(computing_))
 {
@@ -54,7 +55,8 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         options.rank = world_.rank();
         compiled_ = compile_training(config_, options);
     });
-    require_free_memory(grid_, computing_.address(), compiled_.memory.arena + (machine_.is_device ? 0 : compiled_.memory.snapshot));
+    require_free_memory(grid_, computing_.address(),
+                        compiled_.memory.arena + (machine_.is_device ? 0 : compiled_.memory.snapshot));
     Activity::of_process().enter("the allocation");
     succeed_together(world_, [&] { arena_.emplace(compiled_.memory.arena); });
     ExecutorConfig executor;
@@ -64,7 +66,8 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     executor.overlap = config_.parallel.overlap;
     executor.graphs = config_.parallel.graphs;
     executor.deterministic = config_.parallel.deterministic;
-    // Not together: making one takes the other ranks along on devices, and one that fails must not wait for them first.
+    // Not together: making one takes the other ranks along on devices, and one that fails must not wait for
+    // them first.
     const Program& train = compiled_.programs[train_program];
     executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
     inputs_ = input_boxes(train.graph);
@@ -100,7 +103,8 @@ std::string Trainer::why_skipped(double loss, double norm)
     std::vector<double>& recent = state_.recent_losses;
     if (is_spike(recent, loss, t.spike_z)) {
         if (state_.skipped_in_row < most_spikes)
-            return fmt::format("its loss {:.4f} stands out from the last {} (train.spike_z = {})", loss, recent.size(), t.spike_z);
+            return fmt::format("its loss {:.4f} stands out from the last {} (train.spike_z = {})", loss,
+                               recent.size(), t.spike_z);
         recent.clear();
     }
     recent.push_back(loss);
@@ -114,17 +118,20 @@ Trainer::StepResult Trainer::train_step()
     const Seconds begin = now();
     Activity::of_process().enter(str("step ", state_.step + 1));
     const TrainConfig& t = config_.train;
-    const i64 batch = micro_batch(config_) * config_.parallel.data; // rows of a microbatch over all data ranks
+    const i64 batch =
+        micro_batch(config_) * config_.parallel.data; // rows of a microbatch over all data ranks
     const auto updates = static_cast<double>(state_.updates + 1);
-    const double hyper[hyper_count] = {learning_rate(t, state_.step + 1),       t.beta1, t.beta2, t.eps,
-                                       1 - std::pow(t.beta1, updates), 1 - std::pow(t.beta2, updates)};
+    const double hyper[hyper_count] = {
+        learning_rate(t, state_.step + 1), t.beta1, t.beta2, t.eps, 1 - std::pow(t.beta1, updates),
+        1 - std::pow(t.beta2, updates)};
     executor_->run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
         if (value.role == Role::hyper)
             std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
         else {
             const Box& box = inputs_.at(value.name);
             for (i64 row = 0; row < box.shape[0]; ++row)
-                fill_row(value, row, *train_, order_->at(state_.samples + microbatch * batch + box.offset[0] + row), destination);
+                fill_row(value, row, *train_,
+                         order_->at(state_.samples + microbatch * batch + box.offset[0] + row), destination);
         }
     });
     StepResult result;
@@ -149,27 +156,30 @@ Trainer::StepResult Trainer::train_step()
 bool Trainer::evaluation_is_due() const
 {
     const TrainConfig& t = config_.train;
-    return valid_ && state_.step > 0 && (state_.step == t.steps || (t.eval_every > 0 && state_.step % t.eval_every == 0));
+    return valid_ && state_.step > 0 &&
+           (state_.step == t.steps || (t.eval_every > 0 && state_.step % t.eval_every == 0));
 }
 
 u64 Trainer::evaluate(MetricsRecord& record, const RunSignals& signals)
 {
     Activity::of_process().enter(str("the evaluation after step ", state_.step));
     u64 stop = 0;
-    const Evaluation e = evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch, [&] {
-        stop = agree(world_, stop_requests(signals));
-        return stop != 0;
-    });
+    const Evaluation e =
+        evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch, [&] {
+            stop = agree(world_, stop_requests(signals));
+            return stop != 0;
+        });
     if (stop != 0) {
-        log_info(str("evaluation after step ", state_.step, " given up: ", describe_stop(stop), "; the next launch makes up for it"));
+        log_info(str("evaluation after step ", state_.step, " given up: ", describe_stop(stop),
+                     "; the next launch makes up for it"));
         return stop;
     }
     if (last_valid_loss_ < 0) // the first one in this launch
         note_memory();
     last_valid_loss_ = e.loss;
     record.set("valid_loss", e.loss);
-    log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", state_.step, e.loss,
-                         std::exp(e.loss), format_count(e.tokens)));
+    log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", state_.step,
+                         e.loss, std::exp(e.loss), format_count(e.tokens)));
     return 0;
 }
 
@@ -212,9 +222,11 @@ Seconds Trainer::lead() const
     Bytes bytes = 0;
     for (const SavedTensor& tensor : saved_)
         bytes += tensor.written();
-    const Seconds save = longest_save_ > 0 ? longest_save_ : static_cast<double>(bytes) * grid_.local_ranks() / slow_disk;
+    const Seconds save =
+        longest_save_ > 0 ? longest_save_ : static_cast<double>(bytes) * grid_.local_ranks() / slow_disk;
     const Seconds lead = margin + 2 * (save + step_times_.usual()); // one of each may just have begun
-    return std::min(lead, saves_seen_ > 0 ? lead : most_lead_); // a guess must not take the whole of a short job
+    return std::min(lead,
+                    saves_seen_ > 0 ? lead : most_lead_); // a guess must not take the whole of a short job
 }
 
 void Trainer::save()
@@ -237,7 +249,8 @@ int Trainer::run(const RunSignals& signals)
     announce();
     const TrainConfig& t = config_.train;
     if (state_.step >= t.steps)
-        log_info(str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));
+        log_info(
+            str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));
     const i64 last = t.stop_after > 0 ? std::min(t.steps, state_.step + t.stop_after) : t.steps;
     u64 stop = agree(world_, stop_requests(signals)); // any rank's request stops all
     bool evaluated = !owes_evaluation();
@@ -260,10 +273,12 @@ int Trainer::run(const RunSignals& signals)
             stop = evaluate(record, signals);
             evaluated = stop == 0;
         }
-        if (const Saver::Times times = saver_->take_times(); times.whole > 0) { // of the save before: this step's line is written before its own
+        if (const Saver::Times times = saver_->take_times();
+            times.whole > 0) { // of the save before: this step's line is written before its own
             record.set("checkpoint_seconds", times.whole);
             record.set("checkpoint_stall_seconds", times.stall);
-            const Seconds whole = std::max(0.0, times.whole - (paused_ - paused_at_save_)); // suspended, a job saves nothing
+            const Seconds whole =
+                std::max(0.0, times.whole - (paused_ - paused_at_save_)); // suspended, a job saves nothing
             longest_save_ = saves_seen_++ > 0 ? std::max(longest_save_, whole) : whole;
         }
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
@@ -271,10 +286,14 @@ int Trainer::run(const RunSignals& signals)
             metrics_->write(record);
         if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped)
             succeed_together(world_, [&] {
-                throw IoError({str("step ", state_.step), str("is the ", state_.skipped_in_row, "th in a row that was skipped"), "the run learns nothing any more",
-                               "go on from an earlier checkpoint (checkpoint.resume = its path) with a lower train.lr; train.max_skipped sets how many are let pass"});
+                throw IoError({str("step ", state_.step),
+                               str("is the ", state_.skipped_in_row, "th in a row that was skipped"),
+                               "the run learns nothing any more",
+                               "go on from an earlier checkpoint (checkpoint.resume = its path) with a lower "
+                               "train.lr; train.max_skipped sets how many are let pass"});
             });
-        if (stop != 0 || (agreed & demand) != 0 || state_.step == last || (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+        if (stop != 0 || (agreed & demand) != 0 || state_.step == last ||
+            (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
             save();
     }
     if (stop != 0 && (state_.step < t.steps || !evaluated)) {
@@ -283,7 +302,8 @@ int Trainer::run(const RunSignals& signals)
         ending_ = describe_stop(stop);
         if ((stop & time_is_up) == 0 && is_chief() && job_.end && job_.left() < most_lead_)
             ending_ += ", late in the job's time";
-        log_info(str("stopped on ", describe_stop(stop), " after step ", state_.step, "; start again to go on"));
+        log_info(
+            str("stopped on ", describe_stop(stop), " after step ", state_.step, "; start again to go on"));
         return 75;
     }
     Activity::of_process().enter("the end");

@@ -22,22 +22,25 @@ namespace trivium {
 
 /// What a Trainer shares with its caller; all of it outlives the Trainer.
 struct RunLinks {
-    std::optional<LaunchLog>& launches; ///< rank 0 begins it once the run's folders are its own; the caller ends it
+    std::optional<LaunchLog>&
+        launches; ///< rank 0 begins it once the run's folders are its own; the caller ends it
     const RunSignals& signals;
-    StartGuard* guard = nullptr;        ///< released before anything is changed that a stop must not interrupt
+    StartGuard* guard = nullptr; ///< released before anything is changed that a stop must not interrupt
 };
 
 class Trainer {
 public:
-    /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and run it, with
-    /// the same config (require_same_config). A restart waits for them up to two minutes, or until it is asked to stop, and ends with an Error of status 75.
-    /// Throws UserError, IoError, on all of them alike. \pre the grid has as many ranks as `world`
+    /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and
+    /// run it, with the same config (require_same_config). A restart waits for them up to two minutes, or
+    /// until it is asked to stop, and ends with an Error of status 75. Throws UserError, IoError, on all of
+    /// them alike. \pre the grid has as many ranks as `world`
     Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links);
 
-    /// Trains to the end, to train.stop_after, to a signal on any rank or to the end of the job's time. Returns the exit status.
+    /// Trains to the end, to train.stop_after, to a signal on any rank or to the end of the job's time.
+    /// Returns the exit status.
     int run(const RunSignals& signals);
 
-    i64 step() const { return state_.step; } ///< steps done
+    i64 step() const { return state_.step; }              ///< steps done
     const std::string& ending() const { return ending_; } ///< after run(): why it returned
 
     Bytes planned_bytes() const { return compiled_.memory.arena; }
@@ -52,11 +55,13 @@ private:
     };
 
     void open_data();
-    /// Rank 0's part of a start: the folders, the lock, the launch. Throws Error where the job makes no progress.
+    /// Rank 0's part of a start: the folders, the lock, the launch. Throws Error where the job makes no
+    /// progress.
     void begin_launch(const RunLinks& links);
     /// Tells the log where this launch really begins, if not where it was to. Throws as require_progress().
     void note_restored(LaunchLog& launch) const;
-    /// Throws IoError where the job has begun at `step` too often; `before`: the launches so far, without this one.
+    /// Throws IoError where the job has begun at `step` too often; `before`: the launches so far, without
+    /// this one.
     void require_progress(const std::vector<Launch>& before, i64 step) const;
     /// Rank 0 logs, and writes what there is one of.
     bool is_chief() const { return world_.rank() == 0; }
@@ -79,7 +84,8 @@ private:
     bool owes_evaluation();
     /// Makes up for it. As evaluate(). \pre owes_evaluation()
     u64 catch_up_on_evaluation(const RunSignals& signals);
-    /// Bits that say why this rank asks for a save and the end of this launch: signals, and on rank 0 the job's time.
+    /// Bits that say why this rank asks for a save and the end of this launch: signals, and on rank 0 the
+    /// job's time.
     u64 stop_requests(const RunSignals& signals) const;
     std::string describe_stop(u64 requests) const;
     /// What it takes from a request to stop until all is saved, by what was measured so far, with a margin.
@@ -108,23 +114,24 @@ private:
     std::optional<Arena> arena_;
     std::optional<Executor> executor_;
     std::optional<Evaluator> evaluator_;
-    std::map<std::string, Box> inputs_;  ///< the rows that this rank is fed
-    std::vector<SavedTensor> saved_;     ///< this rank's parts of what a checkpoint holds
+    std::map<std::string, Box> inputs_;    ///< the rows that this rank is fed
+    std::vector<SavedTensor> saved_;       ///< this rank's parts of what a checkpoint holds
     std::optional<MetricsWriter> metrics_; ///< before the saver, whose thread syncs it
     std::optional<Saver> saver_;
     Flops flops_ = 0;
     Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as it is known
     RunState state_;
-    std::string resumed_;     ///< the checkpoint that this launch began at; empty: none
-    i64 first_step_ = 0;      ///< of this launch
+    std::string resumed_; ///< the checkpoint that this launch began at; empty: none
+    i64 first_step_ = 0;  ///< of this launch
     i64 saved_step_ = -1;
-    Seconds step_seconds_ = 0; ///< smoothed
-    std::unique_ptr<JobTime> time_;   ///< on rank 0
+    Seconds step_seconds_ = 0;      ///< smoothed
+    std::unique_ptr<JobTime> time_; ///< on rank 0
     RecentTimes step_times_;
     Seconds longest_save_ = 0; ///< of this launch; before its first save, the newest of the run
-    Seconds paused_ = 0, paused_at_save_ = 0; ///< how long the job was suspended so far, and when the save at hand began
-    i64 saves_seen_ = 0;      ///< of this launch, measured
-    Seconds most_lead_ = 1e30; ///< before a save was seen: half of the time that was left at the start
+    Seconds paused_ = 0,
+            paused_at_save_ = 0; ///< how long the job was suspended so far, and when the save at hand began
+    i64 saves_seen_ = 0;         ///< of this launch, measured
+    Seconds most_lead_ = 1e30;   ///< before a save was seen: half of the time that was left at the start
     std::string ending_;
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;

@@ -4,11 +4,11 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
 #include "runtime/initialise.hpp"
-#include "compile/describe.hpp"
 #include "train/disk_space.hpp"
 #include "train/inputs.hpp"
 
@@ -22,11 +22,15 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
 {
     TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
-        throw UserError({path, str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab),
-                         "token ids would lie outside the model's tables", str("set model.vocab to ", store.vocab(), " or more")});
+        throw UserError(
+            {path,
+             str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab),
+             "token ids would lie outside the model's tables",
+             str("set model.vocab to ", store.vocab(), " or more")});
     if (window_count(store.size(), config.model.seq) == 0)
-        throw UserError({path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
-                         str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
+        throw UserError(
+            {path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
+             str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
     return store;
 }
 
@@ -47,9 +51,13 @@ void Trainer::begin_launch(const RunLinks& links)
 {
     CheckpointConfig& c = config_.checkpoint;
     // The ranks of the start before may outlive it by a minute, their locks on a file server by 90 s.
-    folders_.emplace(c.dir, config_.log.dir, job_.restart > 0 ? LockPatience{.limit = 120, .stopped = [&] { return links.signals.stop() != 0; }} : LockPatience{});
+    folders_.emplace(c.dir, config_.log.dir,
+                     job_.restart > 0
+                         ? LockPatience{.limit = 120, .stopped = [&] { return links.signals.stop() != 0; }}
+                         : LockPatience{});
     if (c.resume != "auto" && job_.restart > 0 && has_saved(c.dir, job_.id)) {
-        log_info(str("checkpoint.resume is \"", c.resume, "\", but job ", job_.id, " was put back after it had saved: it goes on from that"));
+        log_info(str("checkpoint.resume is \"", c.resume, "\", but job ", job_.id,
+                     " was put back after it had saved: it goes on from that"));
         c.resume = "auto";
     }
     if (!config_.log.trace.empty())
@@ -62,7 +70,8 @@ void Trainer::begin_launch(const RunLinks& links)
     launch.grid = describe_grid(config_.parallel);
     launch.model = describe_model(config_);
     launch.steps = config_.train.steps;
-    launch.from = c.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(c.resume == "auto" ? c.dir : c.resume));
+    launch.from =
+        c.resume == "never" ? 0 : checkpoint_step(newest_checkpoint(c.resume == "auto" ? c.dir : c.resume));
     require_progress(read_launches(config_.log.dir), launch.from);
     links.launches.emplace(config_.log.dir, launch);
     if (links.guard)
@@ -83,15 +92,20 @@ void Trainer::note_restored(LaunchLog& launch) const
 void Trainer::require_progress(const std::vector<Launch>& before, i64 step) const
 {
     if (job_.restart > 0 && makes_no_progress(before, job_.id, step, config_.job.restarts))
-        throw IoError({str("job ", job_.id), str("has begun ", config_.job.restarts, " times in a row at step ", step, " and saved nothing later"),
-                       "restarting it once more would not help", str("see in its log, and in ", config_.log.dir, "/launches.jsonl, how these launches ended; "
-                       "job.restarts sets how many are tried")});
+        throw IoError({str("job ", job_.id),
+                       str("has begun ", config_.job.restarts, " times in a row at step ", step,
+                           " and saved nothing later"),
+                       "restarting it once more would not help",
+                       str("see in its log, and in ", config_.log.dir,
+                           "/launches.jsonl, how these launches ended; "
+                           "job.restarts sets how many are tried")});
 }
 
 void Trainer::open_data()
 {
     if (config_.log.dir.empty() || config_.checkpoint.dir.empty())
-        throw UserError({config_.log.dir.empty() ? "log.dir" : "checkpoint.dir", "is empty", "a run needs a folder for it", "name one"});
+        throw UserError({config_.log.dir.empty() ? "log.dir" : "checkpoint.dir", "is empty",
+                         "a run needs a folder for it", "name one"});
     if (config_.data.train.empty())
         throw UserError({"data.train", "is not given", "training needs a token store",
                          "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
@@ -105,10 +119,13 @@ void Trainer::open_data()
     order_.emplace(window_count(train_->size(), config_.model.seq), static_cast<u64>(config_.train.seed));
     if (valid_ && valid_->fingerprint() != train_->fingerprint())
         throw UserError({config_.data.valid, "was made with another tokenizer than " + config_.data.train,
-                         valid_->fingerprint() + " and " + train_->fingerprint(), "tokenize both with the same one"});
+                         valid_->fingerprint() + " and " + train_->fingerprint(),
+                         "tokenize both with the same one"});
     if (valid_ && is_chief() && valid_->content() == train_->content())
-        log_warning(str("data.valid (", config_.data.valid, ") has the same tokens as data.train (", config_.data.train,
-                        "): the validation loss will be that of the training text; `trivium data tokenize --valid` holds text out"));
+        log_warning(str("data.valid (", config_.data.valid, ") has the same tokens as data.train (",
+                        config_.data.train,
+                        "): the validation loss will be that of the training text; `trivium data tokenize "
+                        "--valid` holds text out"));
 }
 
 void Trainer::restore_or_initialise(StartGuard* guard)
@@ -118,32 +135,42 @@ void Trainer::restore_or_initialise(StartGuard* guard)
     saved_ = saved_tensors(compiled_, *arena_);
     const Seconds begin = now();
     Activity::of_process().enter("the read of a checkpoint");
-    const auto path = restore_newest(world_, config_.checkpoint, [&](const CheckpointReader& checkpoint) { resume(checkpoint); });
+    const auto path = restore_newest(world_, config_.checkpoint,
+                                     [&](const CheckpointReader& checkpoint) { resume(checkpoint); });
     if (path) {
         resumed_ = *path;
-        log_info(str("resuming from ", *path, " at step ", state_.step, state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid), "; read and verified in ",
-                     format_seconds(now() - begin)));
+        log_info(str("resuming from ", *path, " at step ", state_.step,
+                     state_.grid.empty() || state_.ranks <= 1 ? "" : str(", saved by ", state_.grid),
+                     "; read and verified in ", format_seconds(now() - begin)));
         std::vector<std::string> changes;
-        succeed_together(world_, [&] { changes = changes_since(state_, config_, train_->content(), valid_ ? valid_->content() : ""); });
+        succeed_together(world_, [&] {
+            changes = changes_since(state_, config_, train_->content(), valid_ ? valid_->content() : "");
+        });
         for (const std::string& change : changes)
             log_warning(change);
     } else {
         succeed_together(world_, [&] { initialise(train.graph, train.schedule, *arena_, seed, threads_); });
         if (const std::string& source = config_.train.init_from; !source.empty())
-            log_info("weights from " + restore_from(world_, source, [&](const CheckpointReader& checkpoint) { begin_from(checkpoint); }));
+            log_info("weights from " + restore_from(world_, source, [&](const CheckpointReader& checkpoint) {
+                         begin_from(checkpoint);
+                     }));
     }
     const CheckpointConfig& c = config_.checkpoint;
     const bool snapshot = saves_from_snapshot(config_, machine_);
-    saver_.emplace(world_, SaverConfig{c.dir, kept_checkpoints(), snapshot, snapshot && c.async, [this] { metrics_->sync(); }}, saved_);
+    saver_.emplace(
+        world_,
+        SaverConfig{c.dir, kept_checkpoints(), snapshot, snapshot && c.async, [this] { metrics_->sync(); }},
+        saved_);
     require_space(); // what a killed save has left is gone by now
     first_step_ = state_.step;
     if (guard)
         guard->release();
     agree(world_, 0); // no rank may still end the run when rank 0 moves checkpoints
-    succeed_together(world_, [&] { // only now: a start that fails moves nothing away, and nobody reads any more
-        if (is_chief())
-            supersede_checkpoints(config_.checkpoint.dir, state_.step);
-    });
+    succeed_together(world_,
+                     [&] { // only now: a start that fails moves nothing away, and nobody reads any more
+                         if (is_chief())
+                             supersede_checkpoints(config_.checkpoint.dir, state_.step);
+                     });
     state_.seed = config_.train.seed;
     state_.config = to_toml(config_);
     state_.build = build_;
@@ -196,11 +223,13 @@ void Trainer::resume(const CheckpointReader& checkpoint)
     const Program& train = compiled_.programs[train_program];
     require_same_model(checkpoint, config_);
     restore(checkpoint, train, saved_);
-    initialise(train.graph, train.schedule, *arena_, static_cast<std::uint64_t>(config_.train.seed), threads_, Role::constant);
+    initialise(train.graph, train.schedule, *arena_, static_cast<std::uint64_t>(config_.train.seed), threads_,
+               Role::constant);
     state_ = checkpoint.state();
     if (state_.tokenizer != train_->fingerprint())
         throw UserError({checkpoint.path(), "was trained with another tokenizer than " + config_.data.train,
-                         state_.tokenizer + " and " + train_->fingerprint(), "train on data of the same tokenizer"});
+                         state_.tokenizer + " and " + train_->fingerprint(),
+                         "train on data of the same tokenizer"});
     saved_step_ = state_.step;
 }
 

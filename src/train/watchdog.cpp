@@ -22,11 +22,11 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds heartbeat_interval = 0.5;  ///< between two signs of life
-constexpr Seconds listening = 0.1; ///< at a time
-constexpr Seconds gap = 3;         ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
-constexpr Seconds assurance = 3;   ///< between two words of a monitor to all
-constexpr Seconds writing = 5;     ///< for what a hang leaves on the disk, which may be what hangs
+constexpr Seconds heartbeat_interval = 0.5; ///< between two signs of life
+constexpr Seconds listening = 0.1;          ///< at a time
+constexpr Seconds gap = 3; ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
+constexpr Seconds assurance = 3; ///< between two words of a monitor to all
+constexpr Seconds writing = 5;   ///< for what a hang leaves on the disk, which may be what hangs
 constexpr char news = 'n', farewell = 'f', end = 'e', here = 'h'; // what a message begins with
 
 std::string own_node()
@@ -41,7 +41,8 @@ std::string own_node()
 } // namespace
 
 Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
-    : config_(std::move(config)), signals_(signals), rank_(world.rank()), ranks_(world.size()), node_(own_node()), monitors_{0, world.size() - 1}
+    : config_(std::move(config)), signals_(signals), rank_(world.rank()), ranks_(world.size()),
+      node_(own_node()), monitors_{0, world.size() - 1}
 {
     try {
         if (ranks_ > 1)
@@ -94,7 +95,8 @@ void Watchdog::run()
             progressed_ = time;
             if (monitored_ >= 0)
                 monitored_ = time;
-            for (Heard& each : heard_) { // what they said meanwhile may be lost, and they may have been stopped too
+            for (Heard& each :
+                 heard_) { // what they said meanwhile may be lost, and they may have been stopped too
                 each.at = time;
                 each.stalled = 0;
             }
@@ -134,7 +136,9 @@ void Watchdog::tell()
     if (at.progress != progress_)
         progressed_ = now();
     progress_ = at.progress;
-    const std::string text = str(news, signals_ ? signals_->stop() : 0, " ", signals_ && signals_->is_from_parent(), " ", now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
+    const std::string text =
+        str(news, signals_ ? signals_->stop() : 0, " ", signals_ && signals_->is_from_parent(), " ",
+            now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
     if (rank_ == monitors_.front() || rank_ == monitors_.back())
         take(rank_, text);
     for (const int monitor : monitors_)
@@ -173,10 +177,13 @@ void Watchdog::take(int from, const std::string& text)
         std::getline(in, *line);
     if (signal != 0 && !heard.signalled && rank_ == 0) {
         signals_->raise(signal); // the rank that got it may be idle
-        const bool first = std::none_of(heard_.begin(), heard_.end(), [](const Heard& each) { return each.signalled; });
+        const bool first =
+            std::none_of(heard_.begin(), heard_.end(), [](const Heard& each) { return each.signalled; });
         if (first)
-            log_info(str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "", " noticed in ", heard.news.phase, ": saving and stopping as soon as the ranks can",
-                         signal == SIGTERM && from_launcher ? what_follows_term(launcher_of_environment()) : ""));
+            log_info(
+                str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "",
+                    " noticed in ", heard.news.phase, ": saving and stopping as soon as the ranks can",
+                    signal == SIGTERM && from_launcher ? what_follows_term(launcher_of_environment()) : ""));
     }
     heard.signalled = heard.signalled || signal != 0;
 }
@@ -210,7 +217,8 @@ void Watchdog::judge()
     slow_said_ = d.health == Health::slow ? d.cause : "";
 }
 
-/// Where both monitors are gone and nothing moves, the ranks take turns: the others end by the word of the first.
+/// Where both monitors are gone and nothing moves, the ranks take turns: the others end by the word of the
+/// first.
 void Watchdog::judge_monitors()
 {
     const Seconds limit = config().limit, time = now();
@@ -222,7 +230,9 @@ void Watchdog::judge_monitors()
     own.node = node_;
     const Activity::Reading at = Activity::of_process().read();
     own.phase = at.phase, own.piece = at.piece, own.waits = at.waits;
-    end_run({Health::hung, str("no sign of life from ranks 0, ", ranks_ - 1, ", which watch over the others"), {describe_rank(rank_, own, limit)}});
+    end_run({Health::hung,
+             str("no sign of life from ranks 0, ", ranks_ - 1, ", which watch over the others"),
+             {describe_rank(rank_, own, limit)}});
 }
 
 void Watchdog::end_run(const Diagnosis& d)

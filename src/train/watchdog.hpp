@@ -1,9 +1,10 @@
 #pragma once
-// A watchdog on every rank: a thread that tells two monitors, twice a second and past all communicators, what its rank is
-// at. A monitor that finds the run hung says which ranks, in which operation, waiting for whom, and ends the run; one of `train`
-// with status 75, so that it is started again. The first monitor is rank 0; the second, the last rank, speaks only when rank 0
-// is silent. Where both are, the first rank that gets no further itself does. Rank 0's passes on to it what other ranks were
-// signalled, idle ones too, and says so at once, wherever the run is.
+// A watchdog on every rank: a thread that tells two monitors, twice a second and past all communicators, what
+// its rank is at. A monitor that finds the run hung says which ranks, in which operation, waiting for whom,
+// and ends the run; one of `train` with status 75, so that it is started again. The first monitor is rank 0;
+// the second, the last rank, speaks only when rank 0 is silent. Where both are, the first rank that gets no
+// further itself does. Rank 0's passes on to it what other ranks were signalled, idle ones too, and says so
+// at once, wherever the run is.
 #include "mpi/side_channel.hpp"
 #include "train/hang.hpp"
 #include "train/signals.hpp"
@@ -17,14 +18,17 @@ namespace trivium {
 class Watchdog {
 public:
     struct Config {
-        Seconds limit = 30;    ///< job.watchdog; 0: only signals are watched for
+        Seconds limit = 30;      ///< job.watchdog; 0: only signals are watched for
         double much_longer = 20; ///< times the limit that a rank may work at one thing while all others wait
-        std::string log_dir{}; ///< where hang.txt takes the diagnosis too, and launches.jsonl the end; empty: nowhere
-        int status = 75;       ///< that a hung run ends with
-        std::string remedy = "it ends with status 75 and goes on from its newest checkpoint when started again; where the same node is named again, leave that out";
+        std::string
+            log_dir{}; ///< where hang.txt takes the diagnosis too, and launches.jsonl the end; empty: nowhere
+        int status = 75; ///< that a hung run ends with
+        std::string remedy = "it ends with status 75 and goes on from its newest checkpoint when started "
+                             "again; where the same node is named again, leave that out";
     };
 
-    /// All ranks of `world` make one; `signals` outlives it, null: none are watched for. Where a rank gets no socket, a warning says so.
+    /// All ranks of `world` make one; `signals` outlives it, null: none are watched for. Where a rank gets no
+    /// socket, a warning says so.
     Watchdog(Comm& world, const RunSignals* signals, Config config);
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
@@ -57,14 +61,16 @@ private:
     // The thread's own.
     u64 progress_ = 0;
     Seconds progressed_ = 0, told_ = 0;
-    Seconds monitored_ = -1, assured_ = 0; ///< when a monitor was last heard (-1: not yet); when this one last said that it is there
+    Seconds monitored_ = -1,
+            assured_ =
+                0; ///< when a monitor was last heard (-1: not yet); when this one last said that it is there
     struct Heard {
         Seconds at = 0, stalled = 0;
         bool at_all = false, left = false, signalled = false;
         RankNews news{};
     };
     std::vector<Heard> heard_; ///< by rank, on monitors
-    std::string slow_said_; ///< the cause
+    std::string slow_said_;    ///< the cause
     bool deaf_said_ = false;
 
     std::thread thread_; ///< last: it uses all the others

@@ -14,7 +14,9 @@ TEST_CASE("a pair that does not count in a row is had in another")
     CoveringRules rules;
     rules.leading = 1;
     rules.counts = [](const std::vector<int>& row, int f, int g) {
-        const auto matters = [&](int factor) { return factor == 1 ? row[0] >= 1 : factor == 2 ? row[0] == 2 : true; };
+        const auto matters = [&](int factor) {
+            return factor == 1 ? row[0] >= 1 : factor == 2 ? row[0] == 2 : true;
+        };
         return matters(f) && matters(g);
     };
     rules.begun = {{2, 0, 0, 0}, {1, 1, 1, 1}};
@@ -23,7 +25,8 @@ TEST_CASE("a pair that does not count in a row is had in another")
     CHECK(std::equal(rules.begun.begin(), rules.begun.end(), rows.begin()));
     for (int a = 0; a < 2; ++a)
         for (int b = 0; b < 2; ++b)
-            CHECK(some([&](const std::vector<int>& row) { return row[0] == 2 && row[1] == a && row[2] == b; }));
+            CHECK(
+                some([&](const std::vector<int>& row) { return row[0] == 2 && row[1] == a && row[2] == b; }));
     for (int z = 1; z < 3; ++z)
         for (int a = 0; a < 2; ++a)
             CHECK(some([&](const std::vector<int>& row) { return row[0] == z && row[1] == a; }));

@@ -30,7 +30,8 @@ TEST_CASE("a count has the noun's singular or plural")
 TEST_CASE("an error names place, problem, reason and remedy, and has its exit status")
 {
     const UserError error({"run.toml", "unknown key 'x'", "no table has it", "remove it"});
-    CHECK(std::string(error.what()) == "run.toml: unknown key 'x'\n  reason: no table has it\n  remedy: remove it");
+    CHECK(std::string(error.what()) ==
+          "run.toml: unknown key 'x'\n  reason: no table has it\n  remedy: remove it");
     CHECK(error.exit_status() == 2);
     CHECK(IoError({"f", "p", "", ""}).exit_status() == 1);
     CHECK_THROWS_AS([] { TRV_CHECK(1 == 2, "numbers ", 7); }(), InternalError);

@@ -1,9 +1,9 @@
 // Which trainings a check runs, and how far sound ones are from one rank's answer.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "faulty_comm.hpp"
 #include "check/composition.hpp"
 #include "check/kernels.hpp"
+#include "faulty_comm.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -42,15 +42,34 @@ TEST_CASE("the cases have every grid with every level")
     CHECK(with_zero.size() >= 6 * 2); // two stages that are built, at the least
     CHECK(with_schedule.size() == 6 * names_of_enum<ScheduleKind>.size());
     const std::set<std::string> traits = traits_in(eight);
-    for (const char* trait : {"data > 1", "pipeline > 1", "tensor > 1", "zero 1", "data > 1 without zero", "schedule 1f1b", "schedule gpipe", "sequence parallel",
-                              "tensor > 1 without sequence", "overlap", "bucket auto", "bucket block", "bucket none", "bucket 700", "several microbatches",
-                              "gradients reduced in bf16", "precision f32", "precision bf16", "precision f64", "family llama", "family gpt2"})
+    for (const char* trait : {"data > 1",
+                              "pipeline > 1",
+                              "tensor > 1",
+                              "zero 1",
+                              "data > 1 without zero",
+                              "schedule 1f1b",
+                              "schedule gpipe",
+                              "sequence parallel",
+                              "tensor > 1 without sequence",
+                              "overlap",
+                              "bucket auto",
+                              "bucket block",
+                              "bucket none",
+                              "bucket 700",
+                              "several microbatches",
+                              "gradients reduced in bf16",
+                              "precision f32",
+                              "precision bf16",
+                              "precision f64",
+                              "family llama",
+                              "family gpt2"})
         CHECK(traits.count(trait) == 1);
     // What is not built is said, not forgotten: zero and the others have as many levels as their types.
     std::size_t stages = 0;
     for (i64 zero = 1; zero <= 3; ++zero)
         stages += traits.count(str("zero ", zero)) +
-                  static_cast<std::size_t>(std::count(eight.not_built.begin(), eight.not_built.end(), str("parallel.zero = ", zero)));
+                  static_cast<std::size_t>(std::count(eight.not_built.begin(), eight.not_built.end(),
+                                                      str("parallel.zero = ", zero)));
     CHECK(stages == 3);
 }
 
@@ -62,8 +81,10 @@ TEST_CASE("what most runs have is checked on every grid, in f32")
             const ParallelConfig &p = c.config.parallel, without;
             const std::string grid = str(p.data, " x ", p.pipeline, " x ", p.tensor);
             grids.insert(grid);
-            if (c.config.train.precision == Precision::f32 && p.zero == without.zero && p.schedule == without.schedule && p.sequence == without.sequence && p.overlap == without.overlap &&
-                p.bucket == without.bucket && p.reduce == without.reduce && p.recompute == without.recompute && (p.pipeline == 1 || microbatch_count(c.config) > 1))
+            if (c.config.train.precision == Precision::f32 && p.zero == without.zero &&
+                p.schedule == without.schedule && p.sequence == without.sequence &&
+                p.overlap == without.overlap && p.bucket == without.bucket && p.reduce == without.reduce &&
+                p.recompute == without.recompute && (p.pipeline == 1 || microbatch_count(c.config) > 1))
                 usual.insert(grid + " " + std::string(name_of(c.config.model.family)));
         }
         CHECK(usual.size() == grids.size() * names_of_enum<Family>.size());
@@ -77,7 +98,8 @@ TEST_CASE("any two traits that go together stand in a case whose numbers show sm
         Pairs all;
         for (const CheckCase& c : cases.cases) {
             const std::vector<std::string> traits = traits_of(c.config);
-            if (c.config.train.precision != Precision::bf16 && (c.config.parallel.data == 1 || c.config.parallel.reduce == ReduceType::f32))
+            if (c.config.train.precision != Precision::bf16 &&
+                (c.config.parallel.data == 1 || c.config.parallel.reduce == ReduceType::f32))
                 for (const std::string& a : traits)
                     for (const std::string& b : traits)
                         all.insert({a, b});
@@ -87,16 +109,19 @@ TEST_CASE("any two traits that go together stand in a case whose numbers show sm
     for (const int ranks : {2, 3, 4, 8}) {
         const CheckCases few = check_cases(ranks, false);
         const Pairs met = pairs_in(few);
-        for (const auto& [a, b] : pairs_in(check_cases(ranks, true))) { // every grid with every stage, schedule and family
+        for (const auto& [a, b] :
+             pairs_in(check_cases(ranks, true))) { // every grid with every stage, schedule and family
             CAPTURE(ranks, a, b);
             CHECK(met.count({a, b}) == 1);
         }
         if (ranks >= 4) {
             for (const char* schedule : {"schedule 1f1b", "schedule gpipe"})
-                for (const char* other : {"family llama", "family gpt2", "overlap", "no overlap", "zero 1", "data > 1 without zero", "bucket block", "several microbatches"})
+                for (const char* other : {"family llama", "family gpt2", "overlap", "no overlap", "zero 1",
+                                          "data > 1 without zero", "bucket block", "several microbatches"})
                     CHECK(met.count({schedule, other}) == 1);
             for (const char* bucket : {"bucket auto", "bucket none", "bucket block", "bucket 700"})
-                for (const char* other : {"family gpt2", "zero 1", "pipeline > 1", "tensor > 1", "no overlap", "several microbatches"})
+                for (const char* other : {"family gpt2", "zero 1", "pipeline > 1", "tensor > 1", "no overlap",
+                                          "several microbatches"})
                     CHECK(met.count({bucket, other}) == 1);
         }
         CHECK(few.cases.size() <= std::size_t(ranks == 8 ? 64 : ranks == 4 ? 50 : 40));
@@ -138,14 +163,21 @@ TEST_CASE("sound trainings stay far below the tolerances")
                 continue;
             const RankFacts facts{"n", "p", "b", "", "", 1, 0};
             TinyOutcome alone;
-            run_on_threads(1, [&](Comm& world) { alone = train_tiny(world, facts, on_one_rank(c.config), compile_tiny(on_one_rank(c.config), 0)); });
+            run_on_threads(1, [&](Comm& world) {
+                alone =
+                    train_tiny(world, facts, on_one_rank(c.config), compile_tiny(on_one_rank(c.config), 0));
+            });
             run_on_threads(4, [&](Comm& world) {
-                const TinyDifference d = compare(train_tiny(world, facts, c.config, compile_tiny(c.config, world.rank())), alone, c.config);
+                const TinyDifference d =
+                    compare(train_tiny(world, facts, c.config, compile_tiny(c.config, world.rank())), alone,
+                            c.config);
                 succeed_together(world, [&] {
                     TRV_CHECK(d.initial.empty(), d.initial);
                     const CheckTolerance t = tolerance_of(c.config);
-                    TRV_CHECK(std::max(d.losses, d.norms) < 0.4 * t.losses && d.parameters < 0.4 * t.parameters, c.text(), ": losses ", d.losses, ", norms ", d.norms,
-                              ", parameters ", d.parameters, " ", d.parameter);
+                    TRV_CHECK(std::max(d.losses, d.norms) < 0.4 * t.losses &&
+                                  d.parameters < 0.4 * t.parameters,
+                              c.text(), ": losses ", d.losses, ", norms ", d.norms, ", parameters ",
+                              d.parameters, " ", d.parameter);
                 });
                 if (world.rank() == 0 && !reduced) {
                     TinyDifference& w = worst[c.config.train.precision];
@@ -156,7 +188,8 @@ TEST_CASE("sound trainings stay far below the tolerances")
             });
         }
     for (const auto& [precision, d] : worst)
-        std::printf("%s: losses %.1e, norms %.1e, parameters %.1e\n", std::string(name_of(precision)).c_str(), d.losses, d.norms, d.parameters);
+        std::printf("%s: losses %.1e, norms %.1e, parameters %.1e\n", std::string(name_of(precision)).c_str(),
+                    d.losses, d.norms, d.parameters);
 }
 
 TEST_CASE("kernels are near what straight loops give")

@@ -24,7 +24,8 @@ nlohmann::json check_json(const Outcome& outcome)
 TEST_CASE("a check of three ranks, and the machine file that it writes")
 {
     const Folder folder;
-    const Outcome outcome = run_ranks({{3, {"check", "--dir", "ck", "-o", "machine.toml", "--json"}}}, folder.path());
+    const Outcome outcome =
+        run_ranks({{3, {"check", "--dir", "ck", "-o", "machine.toml", "--json"}}}, folder.path());
     const auto report = check_json(outcome);
     CHECK(outcome.status == report["status"]);
     for (const auto& finding : report["findings"]) // a busy machine may keep a rank from its cores
@@ -41,7 +42,9 @@ TEST_CASE("a check of three ranks, and the machine file that it writes")
     // The file says what the report says, and the planner takes it.
     const std::string file = read_text(folder / "machine.toml");
     CHECK(has(file, "flops_f32 = "));
-    const Outcome plan = run_program({"plan", "/dev/null", "model.preset=toy", "model.vocab=300", "--machine", "machine.toml", "--json"}, folder.path());
+    const Outcome plan = run_program(
+        {"plan", "/dev/null", "model.preset=toy", "model.vocab=300", "--machine", "machine.toml", "--json"},
+        folder.path());
     INFO(plan.err);
     REQUIRE(plan.status == 0);
     CHECK(nlohmann::json::parse(plan.out)["machine"] == report["machine"]["name"]);
@@ -55,7 +58,8 @@ TEST_CASE("a check of one rank, in words")
     CHECK(outcome.status == 0);
     CHECK(has(outcome.err, "straight loops in f64"));
     CHECK(has(outcome.out, "GFLOP/s"));
-    CHECK((has(outcome.out, "check: all is well; ") || has(outcome.out, "check: nothing is wrong for certain; "))); // a busy machine
+    CHECK((has(outcome.out, "check: all is well; ") ||
+           has(outcome.out, "check: nothing is wrong for certain; "))); // a busy machine
     CHECK_FALSE(has(outcome.err, "composition"));
 }
 
@@ -64,14 +68,16 @@ TEST_CASE("a machine file goes through a pipe, beside which no file can be made"
     const Folder folder;
     int ends[2];
     REQUIRE(pipe(ends) == 0);
-    const Outcome outcome = run_program({"check", "--only", "rates", "-o", "/dev/fd/" + std::to_string(ends[1])}, folder.path());
+    const Outcome outcome =
+        run_program({"check", "--only", "rates", "-o", "/dev/fd/" + std::to_string(ends[1])}, folder.path());
     close(ends[1]);
     char text[4096];
     const ssize_t got = read(ends[0], text, sizeof text);
     close(ends[0]);
     INFO(outcome.err);
     CHECK(outcome.status == 0);
-    CHECK(has(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0))), "measured by `trivium check`"));
+    CHECK(has(std::string(text, static_cast<std::size_t>(std::max<ssize_t>(got, 0))),
+              "measured by `trivium check`"));
 }
 
 TEST_CASE("a processor that has no products in bf16 of its own")
@@ -109,10 +115,13 @@ TEST_CASE("mistakes of a user of check")
     INFO(odd.err);
     CHECK(odd.status == 0);
     CHECK(has(odd.out, "\xEF\xBF\xBD")); // the replacement character
-    CHECK(std::system((std::string(TRIVIUM_PROGRAM) + " check --only environment --json > /dev/full 2> " + (folder / "err")).c_str()) == 1 << 8);
+    CHECK(std::system((std::string(TRIVIUM_PROGRAM) + " check --only environment --json > /dev/full 2> " +
+                       (folder / "err"))
+                          .c_str()) == 1 << 8);
     CHECK(has(read_text(folder / "err"), "the report cannot be written"));
     write_text(folder / "file", "");
-    CHECK(fails({"--only", "rates", "-o", "file/m.toml"}, "file: cannot make this folder") == 1); // before anything is measured
+    CHECK(fails({"--only", "rates", "-o", "file/m.toml"}, "file: cannot make this folder") ==
+          1); // before anything is measured
     CHECK(fails({"--only", "folder", "--dir", "file"}, "") == 1);
 }
 
@@ -158,11 +167,13 @@ TEST_CASE("a rank that is stopped is named, and the check ends")
     const Folder folder;
     const auto begin = std::chrono::steady_clock::now();
     std::vector<int> ranks;
-    const Outcome outcome = run_ranks_and({{3, {"check", "--only", "environment,composition,rates", "--long", "--watchdog", "3"}}}, folder.path(), "environment", [&](int launcher) {
-        ranks = processes_below(launcher, "trivium");
-        REQUIRE(ranks.size() == 3);
-        kill(ranks[1], SIGSTOP);
-    });
+    const Outcome outcome = run_ranks_and(
+        {{3, {"check", "--only", "environment,composition,rates", "--long", "--watchdog", "3"}}},
+        folder.path(), "environment", [&](int launcher) {
+            ranks = processes_below(launcher, "trivium");
+            REQUIRE(ranks.size() == 3);
+            kill(ranks[1], SIGSTOP);
+        });
     for (const int rank : ranks)
         kill(rank, SIGKILL);
     INFO(outcome.err);

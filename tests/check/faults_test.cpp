@@ -1,11 +1,12 @@
-// Each fault that is put into one rank, or into all, is found by the check, and named: the part, the ranks, what is wrong.
+// Each fault that is put into one rank, or into all, is found by the check, and named: the part, the ranks,
+// what is wrong.
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "catch.hpp"
+#include "check/report.hpp"
 #include "faulty_comm.hpp"
 #include "grid/mutants.hpp"
 #include "io/temporary_folder.hpp"
-#include "check/report.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -17,7 +18,11 @@ using namespace trivium::faults;
 namespace {
 
 /// Trainings on four ranks that use every axis, in a precision that shows small errors.
-bool few(const RunConfig& c) { return c.model.family == Family::llama && c.train.precision == Precision::f32 && c.parallel.reduce == ReduceType::f32; }
+bool few(const RunConfig& c)
+{
+    return c.model.family == Family::llama && c.train.precision == Precision::f32 &&
+           c.parallel.reduce == ReduceType::f32;
+}
 
 void only(Rank& me, CheckPart part)
 {
@@ -26,7 +31,8 @@ void only(Rank& me, CheckPart part)
 }
 
 /// The findings are of this part alone, and one of them says `words` of exactly these ranks.
-void require_found(const CheckReport& report, CheckPart part, const std::vector<int>& ranks, const std::string& words)
+void require_found(const CheckReport& report, CheckPart part, const std::vector<int>& ranks,
+                   const std::string& words)
 {
     INFO(to_text(report));
     CHECK(report.status() == 1);
@@ -41,7 +47,8 @@ void require_found(const CheckReport& report, CheckPart part, const std::vector<
 
 const std::vector<int> all_four{0, 1, 2, 3};
 
-/// A check of trainings on four ranks, with something done to what rank `me` has compiled, or to what it receives.
+/// A check of trainings on four ranks, with something done to what rank `me` has compiled, or to what it
+/// receives.
 CheckReport composition(const std::function<void(Rank&)>& fault)
 {
     return check_on_threads(4, [&](Rank& me) {
@@ -77,7 +84,9 @@ TEST_CASE("a wrong divisor of the gradient mean")
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.compiled = [](const RunConfig& config, Compiled& compiled) {
             Graph& g = compiled.programs[train_program].graph;
-            const auto op = std::find_if(g.ops.begin(), g.ops.end(), [](const Op& o) { return o.kind == OpKind::all_reduce && text_attr(o.attrs, "axis") == "world"; });
+            const auto op = std::find_if(g.ops.begin(), g.ops.end(), [](const Op& o) {
+                return o.kind == OpKind::all_reduce && text_attr(o.attrs, "axis") == "world";
+            });
             REQUIRE(op != g.ops.end());
             grids::double_results(g, OpId(static_cast<std::size_t>(op - g.ops.begin())));
             grids::lay_out_again(config, compiled);
@@ -95,11 +104,14 @@ TEST_CASE("a reduction over data ranks that is left out")
         me.config.hooks.compiled = [](const RunConfig&, Compiled& compiled) {
             for (Op& op : compiled.programs[train_program].graph.ops)
                 if (op.kind == OpKind::all_reduce && text_attr(op.attrs, "axis") == "data")
-                    std::get<std::string>(std::find_if(op.attrs.begin(), op.attrs.end(), [](const auto& a) { return a.first == "axis"; })->second) = "nobody";
+                    std::get<std::string>(std::find_if(op.attrs.begin(), op.attrs.end(), [](const auto& a) {
+                                              return a.first == "axis";
+                                          })->second) = "nobody";
         };
     });
     require_found(report, CheckPart::composition, all_four, "another answer than one rank's");
-    CHECK(report.findings[0].problem.find("data > 1 without zero, and no sound case has that") != std::string::npos);
+    CHECK(report.findings[0].problem.find("data > 1 without zero, and no sound case has that") !=
+          std::string::npos);
 }
 
 TEST_CASE("what other ranks contribute to gradients of ZeRO 1 does not arrive")
@@ -108,10 +120,14 @@ TEST_CASE("what other ranks contribute to gradients of ZeRO 1 does not arrive")
         return;
     std::vector<std::vector<const Op*>> moves(4);
     const CheckReport report = composition([&](Rank& me) {
-        me.config.hooks.compiled = [&, rank = me.rank](const RunConfig&, Compiled& c) { moves[static_cast<std::size_t>(rank)] = collectives_of(c.programs[train_program], "data"); };
-        me.faults.exchanged = [&, rank = me.rank](const std::string& axis, i64 turn, std::span<const Piece> pieces) {
+        me.config.hooks.compiled = [&, rank = me.rank](const RunConfig&, Compiled& c) {
+            moves[static_cast<std::size_t>(rank)] = collectives_of(c.programs[train_program], "data");
+        };
+        me.faults.exchanged = [&, rank = me.rank](const std::string& axis, i64 turn,
+                                                  std::span<const Piece> pieces) {
             const auto& all = moves[static_cast<std::size_t>(rank)];
-            if (axis == "data" && all[static_cast<std::size_t>(turn) % all.size()]->kind == OpKind::reduce_scatter)
+            if (axis == "data" &&
+                all[static_cast<std::size_t>(turn) % all.size()]->kind == OpKind::reduce_scatter)
                 std::for_each(pieces.begin(), pieces.end(), zero);
         };
     });
@@ -124,7 +140,9 @@ TEST_CASE("what other ranks contribute to gradients of ZeRO 1 does not arrive")
 TEST_CASE("pieces of an exchange that change places on one rank")
 {
     const CheckReport report = composition([](Rank& me) {
-        me.config.hooks.chosen = [](const RunConfig& c) { return few(c) && c.parallel.pipeline == 1 && c.parallel.sequence; };
+        me.config.hooks.chosen = [](const RunConfig& c) {
+            return few(c) && c.parallel.pipeline == 1 && c.parallel.sequence;
+        };
         if (me.rank == 2)
             me.faults.exchanged = [](const std::string& axis, i64, std::span<const Piece> pieces) {
                 if (axis == "tensor" && pieces[0].bytes == pieces[1].bytes && pieces[0].bytes > 0)
@@ -145,9 +163,11 @@ TEST_CASE("parameters of ZeRO 1 that are gathered as they were a step ago")
             moves[static_cast<std::size_t>(rank)] = collectives_of(c.programs[train_program], "data");
             kept->clear();
         };
-        me.faults.exchanged = [&, kept, rank = me.rank](const std::string& axis, i64 turn, std::span<const Piece> pieces) {
+        me.faults.exchanged = [&, kept, rank = me.rank](const std::string& axis, i64 turn,
+                                                        std::span<const Piece> pieces) {
             const auto& all = moves[static_cast<std::size_t>(rank)];
-            if (axis != "data" || all[static_cast<std::size_t>(turn) % all.size()]->kind != OpKind::all_gather)
+            if (axis != "data" ||
+                all[static_cast<std::size_t>(turn) % all.size()]->kind != OpKind::all_gather)
                 return;
             for (std::size_t p = 0; p < pieces.size(); ++p) {
                 std::vector<std::byte> now(pieces[p].data, pieces[p].data + pieces[p].bytes);
@@ -170,7 +190,8 @@ TEST_CASE("activations of the microbatch before")
         me.faults.received = [kept](const std::string& axis, int from, int channel, const Piece& piece) {
             if (axis != "pipeline")
                 return;
-            std::vector<std::byte> now(piece.data, piece.data + piece.bytes), &before = (*kept)[{from, channel}];
+            std::vector<std::byte> now(piece.data, piece.data + piece.bytes),
+                &before = (*kept)[{from, channel}];
             if (before.size() == now.size())
                 std::copy(before.begin(), before.end(), piece.data);
             before = now;
@@ -193,7 +214,8 @@ TEST_CASE("a microbatch that is counted twice while another is lost")
         return;
     }
     const CheckReport report = composition(counted_twice);
-    require_found(report, CheckPart::composition, all_four, "several microbatches, and no sound case has that");
+    require_found(report, CheckPart::composition, all_four,
+                  "several microbatches, and no sound case has that");
 }
 
 TEST_CASE("another seed on one rank")
@@ -210,7 +232,9 @@ TEST_CASE("another seed on one rank")
 TEST_CASE("a bit that tips over in what one rank receives of a sum")
 {
     const CheckReport report = composition([](Rank& me) {
-        me.config.hooks.chosen = [](const RunConfig& c) { return c.parallel.data == 4 && c.parallel.zero == 0; };
+        me.config.hooks.chosen = [](const RunConfig& c) {
+            return c.parallel.data == 4 && c.parallel.zero == 0;
+        };
         if (me.rank == 1)
             me.faults.exchanged = [](const std::string& axis, i64, std::span<const Piece> pieces) {
                 if (axis == "data" && pieces[3].bytes > 0)
@@ -226,13 +250,15 @@ TEST_CASE("wrong arithmetic on one rank, each time or once")
         const CheckReport report = check_on_threads(4, [&](Rank& me) {
             only(me, CheckPart::arithmetic);
             if (me.rank == 3)
-                me.config.hooks.computed = [once, times = 0](const std::string& kernel, std::vector<double>& numbers) mutable {
+                me.config.hooks.computed = [once, times = 0](const std::string& kernel,
+                                                             std::vector<double>& numbers) mutable {
                     if (kernel == "attention f32" && (++times == 2 || !once))
                         numbers[numbers.size() / 2] += once ? 1e-6 : 1e-2;
                 };
         });
         require_found(report, CheckPart::arithmetic, {3}, "wrong arithmetic: attention f32");
-        CHECK(report.findings[0].seen.find(once ? "other bits at another time" : "off by 0.0") != std::string::npos);
+        CHECK(report.findings[0].seen.find(once ? "other bits at another time" : "off by 0.0") !=
+              std::string::npos);
     }
 }
 
@@ -259,9 +285,12 @@ TEST_CASE("another build, other libraries, another number of threads, a wrong cl
                 fault(me);
         });
     };
-    require_found(environment([](Rank& me) { me.facts.build = "an older build"; }), CheckPart::environment, {3}, "another build");
-    require_found(environment([](Rank& me) { me.facts.libraries = "libmpi.so.40 2\n"; }), CheckPart::environment, {3}, "other libraries");
-    require_found(environment([](Rank& me) { me.facts.threads = 0; }), CheckPart::environment, {3}, "another number of threads");
+    require_found(environment([](Rank& me) { me.facts.build = "an older build"; }), CheckPart::environment,
+                  {3}, "another build");
+    require_found(environment([](Rank& me) { me.facts.libraries = "libmpi.so.40 2\n"; }),
+                  CheckPart::environment, {3}, "other libraries");
+    require_found(environment([](Rank& me) { me.facts.threads = 0; }), CheckPart::environment, {3},
+                  "another number of threads");
     const CheckReport late = environment([](Rank& me) { me.config.hooks.clock = [] { return 1e9; }; });
     require_found(late, CheckPart::environment, {3}, "a clock that is wrong");
     CHECK(late.findings[0].seen.find("behind") != std::string::npos);

@@ -11,7 +11,10 @@ namespace {
 
 class FaultyRequest final : public Request {
 public:
-    FaultyRequest(std::unique_ptr<Request> inner, std::function<void()> then) : inner_(std::move(inner)), then_(std::move(then)) {}
+    FaultyRequest(std::unique_ptr<Request> inner, std::function<void()> then)
+        : inner_(std::move(inner)), then_(std::move(then))
+    {
+    }
     bool test() override
     {
         if (!inner_->test())
@@ -34,34 +37,44 @@ private:
 class FaultyComm final : public Comm {
 public:
     FaultyComm(Comm& inner, CommFaults& faults, std::string axis, std::unique_ptr<Comm> owned = nullptr)
-        : Comm(inner.rank(), inner.world_ranks()), owned_(std::move(owned)), inner_(inner), faults_(faults), axis_(std::move(axis))
+        : Comm(inner.rank(), inner.world_ranks()), owned_(std::move(owned)), inner_(inner), faults_(faults),
+          axis_(std::move(axis))
     {
     }
 
-    std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives, int lane) override
+    std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
+                                      int lane) override
     {
         std::unique_ptr<Request> request = inner_.exchange(sends, receives, lane);
-        if (lane > 0 && lane == static_cast<int>(started_ % (lanes - 1)) + 1) // the next collective takes the next lane
+        if (lane > 0 &&
+            lane == static_cast<int>(started_ % (lanes - 1)) + 1) // the next collective takes the next lane
             turn_of_lane_[lane] = started_++;
         if (lane == 0 || !faults_.exchanged)
             return request;
-        return std::make_unique<FaultyRequest>(std::move(request), [this, turn = turn_of_lane_.at(lane), pieces = std::vector<Piece>(receives.begin(), receives.end())] {
-            faults_.exchanged(axis_, turn, pieces);
-        });
+        return std::make_unique<FaultyRequest>(
+            std::move(request), [this, turn = turn_of_lane_.at(lane),
+                                 pieces = std::vector<Piece>(receives.begin(), receives.end())] {
+                faults_.exchanged(axis_, turn, pieces);
+            });
     }
-    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override { return inner_.send(to, channel, piece); }
+    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    {
+        return inner_.send(to, channel, piece);
+    }
     std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
     {
         std::unique_ptr<Request> request = inner_.receive(from, channel, piece);
         if (!faults_.received)
             return request;
-        return std::make_unique<FaultyRequest>(std::move(request), [=, this] { faults_.received(axis_, from, channel, piece); });
+        return std::make_unique<FaultyRequest>(std::move(request),
+                                               [=, this] { faults_.received(axis_, from, channel, piece); });
     }
     std::unique_ptr<Comm> subgroup(const std::vector<int>& members) override
     {
         std::unique_ptr<Comm> group = inner_.subgroup(members);
         Comm& inner = *group;
-        return std::make_unique<FaultyComm>(inner, faults_, axis_ == "all" ? "world" : axis_of(members), std::move(group));
+        return std::make_unique<FaultyComm>(inner, faults_, axis_ == "all" ? "world" : axis_of(members),
+                                            std::move(group));
     }
 
 private:
@@ -85,7 +98,10 @@ private:
 
 } // namespace
 
-std::unique_ptr<Comm> make_faulty_comm(Comm& inner, CommFaults& faults) { return std::make_unique<FaultyComm>(inner, faults, "all"); }
+std::unique_ptr<Comm> make_faulty_comm(Comm& inner, CommFaults& faults)
+{
+    return std::make_unique<FaultyComm>(inner, faults, "all");
+}
 
 CheckReport check_on_threads(int ranks, const std::function<void(Rank&)>& prepare)
 {
@@ -94,10 +110,17 @@ CheckReport check_on_threads(int ranks, const std::function<void(Rank&)>& prepar
     run_on_threads(ranks, [&](Comm& world) {
         Rank me;
         me.rank = world.rank();
-        me.facts = {str("n", world.rank() / 2), "a processor", "a build", "libmpi.so.40 1\n", std::to_string(world.rank() % 2), 1, 0};
+        me.facts = {str("n", world.rank() / 2),
+                    "a processor",
+                    "a build",
+                    "libmpi.so.40 1\n",
+                    std::to_string(world.rank() % 2),
+                    1,
+                    0};
         prepare(me);
         // Groups are named from the mesh of the training that is about to begin.
-        me.config.hooks.compiled = [&me, then = me.config.hooks.compiled](const RunConfig& config, Compiled& compiled) {
+        me.config.hooks.compiled = [&me, then = me.config.hooks.compiled](const RunConfig& config,
+                                                                          Compiled& compiled) {
             me.faults.mesh = mesh_of(config.parallel);
             if (then)
                 then(config, compiled);
@@ -114,7 +137,8 @@ std::vector<const Op*> collectives_of(const Program& program, const std::string&
 {
     std::vector<const Op*> all;
     for (const Step& step : program.schedule.steps)
-        if (step.kind == StepKind::op && is_collective(program.graph[step.op]) && text_attr(program.graph[step.op].attrs, "axis") == axis)
+        if (step.kind == StepKind::op && is_collective(program.graph[step.op]) &&
+            text_attr(program.graph[step.op].attrs, "axis") == axis)
             all.push_back(&program.graph[step.op]);
     return all;
 }

@@ -6,7 +6,8 @@
 
 namespace trivium::faults {
 
-/// What goes wrong on one rank. What arrived may be changed; `axis` is the group's ("world" of all ranks of a training).
+/// What goes wrong on one rank. What arrived may be changed; `axis` is the group's ("world" of all ranks of a
+/// training).
 struct CommFaults {
     /// Of an exchange that belongs to a collective: the `turn`-th of its axis since the training began.
     std::function<void(const std::string& axis, i64 turn, std::span<const Piece> pieces)> exchanged;
@@ -25,8 +26,8 @@ struct Rank {
     CommFaults faults;
 };
 
-/// A check by threads of this process; `prepare` sets each of them up. Unless it says otherwise, every rank has a core of
-/// its own, two share a node, and all are alike.
+/// A check by threads of this process; `prepare` sets each of them up. Unless it says otherwise, every rank
+/// has a core of its own, two share a node, and all are alike.
 CheckReport check_on_threads(int ranks, const std::function<void(Rank&)>& prepare);
 
 /// The collectives along `axis` of a step, in the order in which they start.

@@ -5,8 +5,8 @@
 #include "check/composition.hpp"
 #include "check/environment.hpp"
 #include "check/rates.hpp"
-#include "check/slow.hpp"
 #include "check/report.hpp"
+#include "check/slow.hpp"
 
 #include <limits>
 #include <set>
@@ -15,12 +15,14 @@ using namespace trivium;
 
 namespace {
 
-/// `nodes` nodes of `each` ranks that are alike and have cores of their own; every link and every rate is as good as another.
+/// `nodes` nodes of `each` ranks that are alike and have cores of their own; every link and every rate is as
+/// good as another.
 CheckReport cluster(int nodes, int each)
 {
     CheckReport report;
     for (int rank = 0; rank < nodes * each; ++rank) {
-        report.facts.push_back({str("n", rank / each), "a processor", "a build", "libm.so.6 1\n", std::to_string(rank % each), 1, 0});
+        report.facts.push_back({str("n", rank / each), "a processor", "a build", "libm.so.6 1\n",
+                                std::to_string(rank % each), 1, 0});
         report.node_of_rank.push_back(rank / each);
         report.rates.push_back({100e9, 200e9, 10e9, 1});
     }
@@ -28,7 +30,12 @@ CheckReport cluster(int nodes, int each)
         report.nodes.push_back(str("n", node));
     for (const auto& round : link_rounds(report.node_of_rank, 100))
         for (const RankPair& pair : round)
-            report.links.push_back({pair.a, pair.b, report.node_of_rank[static_cast<std::size_t>(pair.a)] == report.node_of_rank[static_cast<std::size_t>(pair.b)] ? 8e9 : 2e9, 2e-6});
+            report.links.push_back({pair.a, pair.b,
+                                    report.node_of_rank[static_cast<std::size_t>(pair.a)] ==
+                                            report.node_of_rank[static_cast<std::size_t>(pair.b)]
+                                        ? 8e9
+                                        : 2e9,
+                                    2e-6});
     return report;
 }
 
@@ -49,7 +56,8 @@ void check_findings(const CheckReport& report, const std::vector<Expected>& expe
     }
 }
 
-void change_links(CheckReport& report, const std::function<bool(int a, int b)>& which, double rate_factor, double latency_factor)
+void change_links(CheckReport& report, const std::function<bool(int a, int b)>& which, double rate_factor,
+                  double latency_factor)
 {
     for (LinkRate& link : report.links)
         if (which(link.a, link.b)) {
@@ -118,7 +126,8 @@ TEST_CASE("slow ranks and nodes")
     CHECK(report.findings[0].seen.find("only 40 % of the cores' time") != std::string::npos);
     report.findings.clear();
     judge_shares(report);
-    check_findings(report, {{{5}, "cores that something else uses too"}}); // those of the others are their own
+    check_findings(report,
+                   {{{5}, "cores that something else uses too"}}); // those of the others are their own
     report.findings.clear();
     for (RankRates& rates : report.rates)
         rates.cpu_share = std::min(rates.cpu_share, 0.85);
@@ -131,7 +140,8 @@ TEST_CASE("slow ranks and nodes")
         facts.cores = "0";
     judge_shares(report);
     judge_rates(report, 0.75, 0.5);
-    check_findings(report, {{{5}, "slow products", Severity::warning}, {{2, 3}, "slow memory", Severity::warning}});
+    check_findings(report,
+                   {{{5}, "slow products", Severity::warning}, {{2, 3}, "slow memory", Severity::warning}});
     CHECK(report.status() == 0);
     report.strict = true;
     CHECK(report.status() == 1);
@@ -149,16 +159,20 @@ TEST_CASE("slow ranks and nodes")
 TEST_CASE("slow and late links")
 {
     CheckReport link = cluster(4, 2);
-    change_links(link, [](int a, int b) { return a == 2 && b == 6; }, 0.3, 1); // one of the two pairs of a pair of nodes
+    change_links(
+        link, [](int a, int b) { return a == 2 && b == 6; }, 0.3,
+        1); // one of the two pairs of a pair of nodes
     judge_rates(link, 0.75, 0.5);
     check_findings(link, {}); // pairs share what two nodes have, not always evenly
-    change_links(link, [](int a, int b) { return a == 3 && b == 7; }, 0.3, 1);
+    change_links(
+        link, [](int a, int b) { return a == 3 && b == 7; }, 0.3, 1);
     judge_rates(link, 0.75, 0.5);
     check_findings(link, {{{2, 3, 6, 7}, "slow link between them to other nodes"}});
     // One path of those between two nodes is far below the others.
     for (const int nodes : {2, 4}) {
         CheckReport path = cluster(nodes, 4);
-        change_links(path, [](int a, int b) { return a == 2 && b == 6; }, 0.2, 1);
+        change_links(
+            path, [](int a, int b) { return a == 2 && b == 6; }, 0.2, 1);
         judge_rates(path, 0.75, 0.5);
         check_findings(path, {{{2, 6}, "slow path between them"}});
         path.findings.clear();
@@ -170,7 +184,8 @@ TEST_CASE("slow and late links")
     }
     // What holds elsewhere makes no fault of a link doubtful.
     CheckReport elsewhere = cluster(4, 2);
-    change_links(elsewhere, [](int a, int b) { return a / 2 == 1 && b / 2 == 3; }, 0.3, 1);
+    change_links(
+        elsewhere, [](int a, int b) { return a / 2 == 1 && b / 2 == 3; }, 0.3, 1);
     elsewhere.rates[0].cpu_share = 0.3;
     elsewhere.facts[4].cores = elsewhere.facts[5].cores = "0";
     for (LinkRate& l : elsewhere.links)
@@ -183,30 +198,36 @@ TEST_CASE("slow and late links")
     judge_rates(elsewhere, 0.75, 0.5);
     check_findings(elsewhere, {{{2, 3, 6, 7}, "slow link between them to other nodes", Severity::warning}});
     CheckReport node = cluster(4, 2);
-    change_links(node, [](int a, int b) { return a / 2 != b / 2 && (a / 2 == 1 || b / 2 == 1); }, 0.4, 1);
+    change_links(
+        node, [](int a, int b) { return a / 2 != b / 2 && (a / 2 == 1 || b / 2 == 1); }, 0.4, 1);
     judge_rates(node, 0.75, 0.5);
     check_findings(node, {{{2, 3}, "slow links to other nodes"}});
     CheckReport late = cluster(1, 4);
-    change_links(late, [](int a, int b) { return a == 0 && b == 1; }, 1, 50);
+    change_links(
+        late, [](int a, int b) { return a == 0 && b == 1; }, 1, 50);
     judge_rates(late, 0.75, 0.5);
     check_findings(late, {{{0, 1}, "late link between them within the node"}});
     late.findings.clear();
-    change_links(late, [](int a, int b) { return a == 0 && b == 1; }, 1, 0.1); // 10 us: late for nobody
+    change_links(
+        late, [](int a, int b) { return a == 0 && b == 1; }, 1, 0.1); // 10 us: late for nobody
     judge_rates(late, 0.75, 0.5);
     check_findings(late, {});
     // Of three nodes, the two links of one are most of all links.
     CheckReport three = cluster(3, 1);
-    change_links(three, [](int a, int b) { return a == 1 || b == 1; }, 0.1, 1);
+    change_links(
+        three, [](int a, int b) { return a == 1 || b == 1; }, 0.1, 1);
     judge_rates(three, 0.75, 0.5);
     check_findings(three, {{{1}, "slow links to other nodes"}});
     // Two sockets: ranks of one are nearer to each other.
     CheckReport sockets = cluster(1, 8);
-    change_links(sockets, [](int a, int b) { return a / 4 != b / 4; }, 0.4, 1.5);
+    change_links(
+        sockets, [](int a, int b) { return a / 4 != b / 4; }, 0.4, 1.5);
     judge_rates(sockets, 0.75, 0.5);
     check_findings(sockets, {});
     // Many single ones are one finding.
     CheckReport many = cluster(1, 6);
-    change_links(many, [](int a, int b) { return b == a + 1 && a % 2 == 0; }, 0.2, 1);
+    change_links(
+        many, [](int a, int b) { return b == a + 1 && a % 2 == 0; }, 0.2, 1);
     judge_rates(many, 0.75, 0.5);
     REQUIRE(many.findings.size() == 1);
     CHECK(many.findings[0].problem.find("the worst of 3") != std::string::npos);
@@ -252,7 +273,10 @@ TEST_CASE("what ranks must have in common")
     report.facts[3].libraries = "libm.so.6 2\n";
     report.facts[0].processor = "another processor";
     judge_environment(report);
-    check_findings(report, {{{4, 5}, "another build"}, {{1}, "other libraries"}, {{3}, "other libraries", Severity::warning}, {{0}, "another processor", Severity::warning}});
+    check_findings(report, {{{4, 5}, "another build"},
+                            {{1}, "other libraries"},
+                            {{3}, "other libraries", Severity::warning},
+                            {{0}, "another processor", Severity::warning}});
     CHECK(report.findings[0].expected == "a build");
     CHECK(report.findings[0].seen == "an older build");
     CHECK(report.findings[1].seen == "libmpi.so.40 2 bytes");
@@ -318,5 +342,7 @@ TEST_CASE("ranks and verdicts in words")
     CHECK(verdict(report).find("all is well") != std::string::npos);
     report.findings.push_back({CheckPart::rates, Severity::fault, {3}, "slow", "a", "b", "c"});
     CHECK(verdict(report).find("something is wrong: 1 fault, 0 warnings") != std::string::npos);
-    CHECK(to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  seen     b\n  remedy   c\n") != std::string::npos);
+    CHECK(
+        to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  seen     b\n  remedy   c\n") !=
+        std::string::npos);
 }

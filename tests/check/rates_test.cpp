@@ -2,8 +2,8 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "catch.hpp"
-#include "faulty_comm.hpp"
 #include "check/report.hpp"
+#include "faulty_comm.hpp"
 
 #include <algorithm>
 
@@ -19,8 +19,10 @@ void spin(Seconds seconds)
         ;
 }
 
-/// On a machine that others use too, other ranks may look slow as well: it is enough that this finding is there.
-const Finding& require_found(const CheckReport& report, const std::vector<int>& ranks, const std::string& words)
+/// On a machine that others use too, other ranks may look slow as well: it is enough that this finding is
+/// there.
+const Finding& require_found(const CheckReport& report, const std::vector<int>& ranks,
+                             const std::string& words)
 {
     INFO(to_text(report));
     const auto found = std::find_if(report.findings.begin(), report.findings.end(), [&](const Finding& f) {
@@ -68,7 +70,10 @@ TEST_CASE("a slow link, and a rank whose links are all slow")
                     spin(0.02);
             };
     };
-    const CheckReport link = rates(4, 4, [&](Rank& me) { delay(me, 3, 0); delay(me, 0, 3); });
+    const CheckReport link = rates(4, 4, [&](Rank& me) {
+        delay(me, 3, 0);
+        delay(me, 0, 3);
+    });
     require_found(link, {0, 3}, "slow link between them within the node");
     const CheckReport rank = rates(4, 4, [&](Rank& me) {
         delay(me, 2, -1);
@@ -95,5 +100,6 @@ TEST_CASE("a bit that tips over on a link")
     });
     const Finding& changed = require_found(report, {2}, "other bytes arrive than were sent");
     CHECK(changed.severity == Severity::fault);
-    CHECK(changed.seen.find("1 of 2097152 bytes from rank 0 arrived changed, the first at 123456") != std::string::npos);
+    CHECK(changed.seen.find("1 of 2097152 bytes from rank 0 arrived changed, the first at 123456") !=
+          std::string::npos);
 }

@@ -1,5 +1,5 @@
-// Whatever call fails while a run saves, and whenever it is killed: what was reported as saved is there and good, the
-// next launch goes on from it, and ends with the losses of a run that nothing happened to.
+// Whatever call fails while a run saves, and whenever it is killed: what was reported as saved is there and
+// good, the next launch goes on from it, and ends with the losses of a run that nothing happened to.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "crash/failing_run.hpp"
@@ -30,7 +30,8 @@ struct Variant {
     std::string text() const { return str(ranks, " rank(s), async ", async ? "true" : "false"); }
 };
 
-/// The steps of a run, and those after which the launch that fails stops: three saves, the last of which removes one.
+/// The steps of a run, and those after which the launch that fails stops: three saves, the last of which
+/// removes one.
 constexpr long steps = 8, first_launch = 6;
 
 class Ground {
@@ -38,15 +39,23 @@ public:
     Ground()
     {
         write_text(folder_ / "text.txt", some_text(1000));
-        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path()).status == 0);
-        write_text(folder_ / "run.toml", str("[model]\nlayers = 1\ndim = 8\nheads = 2\nffn_dim = 8\nseq = 8\n[data]\ntrain = \"train.h5\"\n"
-                                             "[train]\nsteps = ", steps, "\nglobal_batch = 2\n[parallel]\nthreads = 1\n"
-                                             "[checkpoint]\ndir = \"t/ck\"\nevery = 2\nkeep = 2\n[log]\ndir = \"t/log\"\n"));
+        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                    folder_.path())
+                    .status == 0);
+        write_text(folder_ / "run.toml",
+                   str("[model]\nlayers = 1\ndim = 8\nheads = 2\nffn_dim = 8\nseq = 8\n[data]\ntrain = "
+                       "\"train.h5\"\n"
+                       "[train]\nsteps = ",
+                       steps,
+                       "\nglobal_batch = 2\n[parallel]\nthreads = 1\n"
+                       "[checkpoint]\ndir = \"t/ck\"\nevery = 2\nkeep = 2\n[log]\ndir = \"t/log\"\n"));
     }
 
-    Ended train(const Variant& variant, const std::vector<std::string>& more, Environment environment = {}, const std::function<void(int)>& meanwhile = {}) const
+    Ended train(const Variant& variant, const std::vector<std::string>& more, Environment environment = {},
+                const std::function<void(int)>& meanwhile = {}) const
     {
-        std::vector<std::string> arguments{"train", "run.toml", str("checkpoint.async=", variant.async ? "true" : "false")};
+        std::vector<std::string> arguments{"train", "run.toml",
+                                           str("checkpoint.async=", variant.async ? "true" : "false")};
         if (variant.ranks > 1) {
             arguments.push_back(str("parallel.data=", variant.ranks));
             arguments.emplace_back("parallel.zero=1");
@@ -54,11 +63,13 @@ public:
         arguments.insert(arguments.end(), more.begin(), more.end());
         if (!environment.empty()) {
             environment["LD_PRELOAD"] = TRIVIUM_FAIL_IO;
-            environment.try_emplace("TRIVIUM_FAIL_FOLDER", std::filesystem::canonical(folder_.path()).string() + "/t/ck");
+            environment.try_emplace("TRIVIUM_FAIL_FOLDER",
+                                    std::filesystem::canonical(folder_.path()).string() + "/t/ck");
         }
         return run(variant.ranks, arguments, folder_.path(), environment, meanwhile);
     }
-    Ended train_first(const Variant& variant, const Environment& environment, const std::function<void(int)>& meanwhile = {}) const
+    Ended train_first(const Variant& variant, const Environment& environment,
+                      const std::function<void(int)>& meanwhile = {}) const
     {
         std::filesystem::remove_all(folder_ / "t");
         return train(variant, {str("train.stop_after=", first_launch)}, environment, meanwhile);
@@ -130,7 +141,8 @@ public:
         CHECK(there.size() >= std::min<std::size_t>(2, reported.size())); // two are kept
 
         const Ended again = train(variant, {});
-        INFO("the next launch said\n" << again.err.substr(again.err.size() < 600 ? 0 : again.err.size() - 600));
+        INFO("the next launch said\n"
+             << again.err.substr(again.err.size() < 600 ? 0 : again.err.size() - 600));
         REQUIRE_FALSE(again.hung);
         REQUIRE(again.status == 0);
         const std::size_t at = again.err.find("resuming from t/ck/step-");
@@ -139,8 +151,11 @@ public:
             CHECK(std::stol(again.err.substr(at + 24)) >= last);
         }
         CHECK((losses() == undisturbed(variant)));
-        CHECK(list_checkpoints(checkpoints()) == std::vector<std::string>{checkpoint_name(steps), checkpoint_name(steps - 2)});
-        CHECK(names(checkpoints()) == std::vector<std::string>{".lock", ".run", "latest", checkpoint_name(steps - 2), checkpoint_name(steps)}); // nothing half done
+        CHECK(list_checkpoints(checkpoints()) ==
+              std::vector<std::string>{checkpoint_name(steps), checkpoint_name(steps - 2)});
+        CHECK(names(checkpoints()) == std::vector<std::string>{".lock", ".run", "latest",
+                                                               checkpoint_name(steps - 2),
+                                                               checkpoint_name(steps)}); // nothing half done
         for (const std::string& name : list_checkpoints(checkpoints()))
             CHECK_NOTHROW(CheckpointReader::open(checkpoints() + "/" + name).verify());
     }
@@ -160,7 +175,8 @@ struct Trial {
 
 bool needs_space(const std::string& call)
 {
-    return call != "close" && call.find("sync") == std::string::npos && call.find("unlink") == std::string::npos && call != "remove" && call != "rmdir";
+    return call != "close" && call.find("sync") == std::string::npos &&
+           call.find("unlink") == std::string::npos && call != "remove" && call != "rmdir";
 }
 
 std::vector<std::string> kinds_of(const std::string& call)
@@ -174,7 +190,10 @@ std::vector<std::string> kinds_of(const std::string& call)
 }
 
 /// What a launch said last.
-std::string end_of(const std::string& text) { return text.size() < 600 ? text : "…" + text.substr(text.size() - 600); }
+std::string end_of(const std::string& text)
+{
+    return text.size() < 600 ? text : "…" + text.substr(text.size() - 600);
+}
 
 std::size_t count(const std::string& text, const std::string& word)
 {
@@ -184,8 +203,8 @@ std::size_t count(const std::string& text, const std::string& word)
     return n;
 }
 
-/// Failures that a run may go on after: without a lock, without space set aside, with a file that stays although it is of
-/// no more use, or where HDF5 tries again.
+/// Failures that a run may go on after: without a lock, without space set aside, with a file that stays
+/// although it is of no more use, or where HDF5 tries again.
 bool may_go_on(const Trial& trial)
 {
     const std::string& path = trial.call.path;
@@ -193,7 +212,8 @@ bool may_go_on(const Trial& trial)
         return true;
     if (has(path, "/.gone-") && (has(trial.call.name, "unlink") || has(trial.call.name, "remove")))
         return true; // a warning: it goes at the next start
-    return path.ends_with("/.lock") || has(trial.call.name, "allocate") || (trial.kind == "EIO-once" && path.ends_with(".h5"));
+    return path.ends_with("/.lock") || has(trial.call.name, "allocate") ||
+           (trial.kind == "EIO-once" && path.ends_with(".h5"));
 }
 
 /// "" where the launch ended as it should.
@@ -213,7 +233,8 @@ std::string wrong_end(const Trial& trial, const Ended& ended)
         return "no place or remedy in the message";
     if (has(ended.err, "internal error"))
         return "an internal error";
-    const char* const reason = trial.kind.starts_with("EIO") ? "Input/output error" : "No space left on device";
+    const char* const reason =
+        trial.kind.starts_with("EIO") ? "Input/output error" : "No space left on device";
     return has(ended.err, reason) ? "" : "no reason in the message";
 }
 
@@ -255,8 +276,11 @@ void try_failures(int ranks, std::size_t at_least)
         Trial actual = trial;
         if (!met.empty())
             actual.call = met.front();
-        INFO(trial.variant.text() << ": " << trial.kind << " at call " << trial.call.number << " of rank " << trial.rank << ", " << actual.call.name << " "
-                                  << actual.call.path << "; it ended with " << ended.status << " after " << ended.seconds << " s and said\n" << end_of(ended.err));
+        INFO(trial.variant.text() << ": " << trial.kind << " at call " << trial.call.number << " of rank "
+                                  << trial.rank << ", " << actual.call.name << " " << actual.call.path
+                                  << "; it ended with " << ended.status << " after " << ended.seconds
+                                  << " s and said\n"
+                                  << end_of(ended.err));
         if (met.empty()) {
             CHECK(ended.status == 0);
             CHECK(trial.variant.async); // else every launch makes the same calls
@@ -268,7 +292,8 @@ void try_failures(int ranks, std::size_t at_least)
         ground.check_recovery(trial.variant, ended.err);
     }
     CHECK(tried - reached <= 2 + tried / 10); // a thread may have made another call the Nth
-    std::printf("%d rank(s): %zu of %zu failures tried, %zu reached, %zu without harm\n", ranks, tried, trials.size(), reached, ignored);
+    std::printf("%d rank(s): %zu of %zu failures tried, %zu reached, %zu without harm\n", ranks, tried,
+                trials.size(), reached, ignored);
 }
 
 /// A folder with something half done, or a checkpoint that was not yet reported.
@@ -278,7 +303,8 @@ bool was_saving(const Ground& ground, const std::string& err)
         return false;
     const std::vector<long> reported = reported_steps(err);
     const std::vector<std::string> there = list_checkpoints(ground.checkpoints());
-    bool half_done = !there.empty() && (reported.empty() || there.front() != checkpoint_name(reported.back()));
+    bool half_done =
+        !there.empty() && (reported.empty() || there.front() != checkpoint_name(reported.back()));
     for (const std::string& name : names(ground.checkpoints()))
         half_done = half_done || name.starts_with(".tmp") || name.starts_with(".old");
     return half_done;
@@ -298,7 +324,9 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
     std::map<std::string, double> span; // how long a launch works
     std::size_t killed = 0, inside = 0;
     const soak::Budget budget(3);
-    for (std::size_t round = 0; (killed < rounds || inside * 2 < killed || (!whole && budget.left())) && round < 20 * rounds; ++round) {
+    for (std::size_t round = 0;
+         (killed < rounds || inside * 2 < killed || (!whole && budget.left())) && round < 20 * rounds;
+         ++round) {
         const Variant variant{round % 5 == 4 ? 2 : 1, round % 2 == 1};
         // Slow calls: most of the time passes inside a save, as with a large model. Sometimes as it is.
         const Environment slow{{"TRIVIUM_FAIL_DELAY", round % 4 == 3 ? "0" : "500"}};
@@ -307,7 +335,9 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
         int victim = 0;
         const std::string where = str(variant.text(), ", delay ", slow.at("TRIVIUM_FAIL_DELAY"));
         const auto kill_in_time = [&](int child) {
-            const std::string log = std::filesystem::exists(ground.checkpoints() + "/../../.out") ? read_text(ground.checkpoints() + "/../../.out") : "";
+            const std::string log = std::filesystem::exists(ground.checkpoints() + "/../../.out")
+                                        ? read_text(ground.checkpoints() + "/../../.out")
+                                        : "";
             if (begin == std::chrono::steady_clock::time_point{}) {
                 if (has(log, "compute "))
                     begin = std::chrono::steady_clock::now();
@@ -316,7 +346,9 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
             }
             if (wait < 0 || victim != 0)
                 return;
-            const std::int64_t passed = std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now() - begin).count();
+            const std::int64_t passed = std::chrono::duration_cast<std::chrono::microseconds>(
+                                            std::chrono::steady_clock::now() - begin)
+                                            .count();
             if (passed < wait)
                 ::usleep(static_cast<useconds_t>(std::min<std::int64_t>(wait - passed, 500000)));
             const std::vector<int> ranks = processes_below(child, "trivium");
@@ -328,7 +360,8 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
         if (!span.contains(where)) { // once to its end
             const Ended ended = ground.train_first(variant, slow, kill_in_time);
             REQUIRE(ended.status == 0);
-            span[where] = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+            span[where] =
+                std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
             begin = {};
         }
         wait = static_cast<std::int64_t>(static_cast<double>(random() % 1000) / 1000 * span[where]);

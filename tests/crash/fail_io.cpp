@@ -1,14 +1,16 @@
-// A library for LD_PRELOAD that makes one call fail of those by which a process changes what is below a folder.
+// A library for LD_PRELOAD that makes one call fail of those by which a process changes what is below a
+// folder.
 //
 //   TRIVIUM_FAIL_FOLDER   the folder, an absolute path
 //   TRIVIUM_FAIL_RANK     the rank that is meant (default 0; a process without a rank is 0)
 //   TRIVIUM_FAIL_CALL     which of its calls, from 1 on; 0: none
-//   TRIVIUM_FAIL_KIND     kill-before, kill-after: SIGKILL. EIO-once: this call fails. EIO: it and all that follow.
-//                         ENOSPC: it and all that follow and need space. torn: it writes half, then as ENOSPC. short: it
-//                         writes half and says so.
-//   TRIVIUM_FAIL_LOG      a file, plus ".RANK": a line "NUMBER CALL PATH" a call, or only the one that was made to fail
-//   TRIVIUM_FAIL_DELAY    microseconds that each call takes longer
-//   TRIVIUM_FAIL_FREE     bytes that file systems say are free
+//   TRIVIUM_FAIL_KIND     kill-before, kill-after: SIGKILL. EIO-once: this call fails. EIO: it and all that
+//   follow.
+//                         ENOSPC: it and all that follow and need space. torn: it writes half, then as
+//                         ENOSPC. short: it writes half and says so.
+//   TRIVIUM_FAIL_LOG      a file, plus ".RANK": a line "NUMBER CALL PATH" a call, or only the one that was
+//   made to fail TRIVIUM_FAIL_DELAY    microseconds that each call takes longer TRIVIUM_FAIL_FREE     bytes
+//   that file systems say are free
 //
 // What is written through a mapping is not seen.
 #include <algorithm>
@@ -45,7 +47,8 @@ std::string setting(const char* name)
 }
 
 struct Settings {
-    std::string folder = setting("TRIVIUM_FAIL_FOLDER"), kind = setting("TRIVIUM_FAIL_KIND"), log = setting("TRIVIUM_FAIL_LOG");
+    std::string folder = setting("TRIVIUM_FAIL_FOLDER"), kind = setting("TRIVIUM_FAIL_KIND"),
+                log = setting("TRIVIUM_FAIL_LOG");
     long call = std::atol(setting("TRIVIUM_FAIL_CALL").c_str());
     unsigned delay = static_cast<unsigned>(std::atol(setting("TRIVIUM_FAIL_DELAY").c_str()));
     bool mine = false;
@@ -70,7 +73,8 @@ const Settings& settings()
 std::string real_path_of(int descriptor)
 {
     char text[PATH_MAX];
-    const ssize_t size = ::readlink(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), text, sizeof text);
+    const ssize_t size =
+        ::readlink(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), text, sizeof text);
     return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "";
 }
 
@@ -79,14 +83,16 @@ std::string absolute(int folder, const char* path)
     if (path[0] == '/')
         return path;
     char here[PATH_MAX];
-    const std::string base = folder == AT_FDCWD ? (::getcwd(here, sizeof here) ? here : "") : real_path_of(folder);
+    const std::string base =
+        folder == AT_FDCWD ? (::getcwd(here, sizeof here) ? here : "") : real_path_of(folder);
     return path[0] == '\0' ? base : base + "/" + path;
 }
 
 bool below(const std::string& path)
 {
     const std::string& folder = settings().folder;
-    return settings().mine && path.compare(0, folder.size(), folder) == 0 && (path.size() == folder.size() || path[folder.size()] == '/');
+    return settings().mine && path.compare(0, folder.size(), folder) == 0 &&
+           (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
 enum class Verdict { pass, fail, half, kill_after };
@@ -153,7 +159,8 @@ ssize_t written(const char* name, int descriptor, std::size_t count, Call&& call
     const Verdict verdict = judge(name, real_path_of(descriptor), bytes);
     if (verdict == Verdict::half && count < 2)
         return call(count);
-    return as_judged(verdict, [&] { return call(verdict == Verdict::half ? count / 2 : count); }, ssize_t{-1});
+    return as_judged(
+        verdict, [&] { return call(verdict == Verdict::half ? count / 2 : count); }, ssize_t{-1});
 }
 
 template <class Call>
@@ -176,7 +183,10 @@ int opened(const char* name, int folder, const char* path, int flags, Call&& cal
     return changes(flags) ? on_path(name, folder, path, flags & O_CREAT ? space : nothing, call) : call();
 }
 
-mode_t mode_of(int flags, va_list arguments) { return flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0; }
+mode_t mode_of(int flags, va_list arguments)
+{
+    return flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
+}
 
 /// The first vector alone: a caller has to cope with less than all.
 std::size_t first_of(const iovec* vectors, int count) { return count > 0 ? vectors[0].iov_len : 0; }
@@ -185,44 +195,53 @@ std::size_t first_of(const iovec* vectors, int count) { return count > 0 ? vecto
 
 extern "C" {
 
-#define OPEN(name)                                                                                 \
-    int name(const char* path, int flags, ...)                                                     \
-    {                                                                                              \
-        va_list arguments;                                                                         \
-        va_start(arguments, flags);                                                                \
-        const mode_t mode = mode_of(flags, arguments);                                             \
-        va_end(arguments);                                                                         \
-        return opened(#name, AT_FDCWD, path, flags, [&] { return NEXT(name)(path, flags, mode); }); \
+#define OPEN(name)                                                                                           \
+    int name(const char* path, int flags, ...)                                                               \
+    {                                                                                                        \
+        va_list arguments;                                                                                   \
+        va_start(arguments, flags);                                                                          \
+        const mode_t mode = mode_of(flags, arguments);                                                       \
+        va_end(arguments);                                                                                   \
+        return opened(#name, AT_FDCWD, path, flags, [&] { return NEXT(name)(path, flags, mode); });          \
     }
-#define OPENAT(name)                                                                               \
-    int name(int folder, const char* path, int flags, ...)                                         \
-    {                                                                                              \
-        va_list arguments;                                                                         \
-        va_start(arguments, flags);                                                                \
-        const mode_t mode = mode_of(flags, arguments);                                             \
-        va_end(arguments);                                                                         \
-        return opened(#name, folder, path, flags, [&] { return NEXT(name)(folder, path, flags, mode); }); \
+#define OPENAT(name)                                                                                         \
+    int name(int folder, const char* path, int flags, ...)                                                   \
+    {                                                                                                        \
+        va_list arguments;                                                                                   \
+        va_start(arguments, flags);                                                                          \
+        const mode_t mode = mode_of(flags, arguments);                                                       \
+        va_end(arguments);                                                                                   \
+        return opened(#name, folder, path, flags, [&] { return NEXT(name)(folder, path, flags, mode); });    \
     }
 OPEN(open)
 OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-int creat(const char* path, mode_t mode) { return on_path("creat", AT_FDCWD, path, space, [&] { return NEXT(creat)(path, mode); }); }
-int creat64(const char* path, mode_t mode) { return on_path("creat64", AT_FDCWD, path, space, [&] { return NEXT(creat64)(path, mode); }); }
+int creat(const char* path, mode_t mode)
+{
+    return on_path("creat", AT_FDCWD, path, space, [&] { return NEXT(creat)(path, mode); });
+}
+int creat64(const char* path, mode_t mode)
+{
+    return on_path("creat64", AT_FDCWD, path, space, [&] { return NEXT(creat64)(path, mode); });
+}
 
-#define MKOSTEMP(name)                                                                             \
-    int name(char* path, int flags) { return on_path(#name, AT_FDCWD, path, space, [&] { return NEXT(name)(path, flags); }); }
+#define MKOSTEMP(name)                                                                                       \
+    int name(char* path, int flags)                                                                          \
+    {                                                                                                        \
+        return on_path(#name, AT_FDCWD, path, space, [&] { return NEXT(name)(path, flags); });               \
+    }
 MKOSTEMP(mkostemp)
 MKOSTEMP(mkostemp64)
 
-#define FOPEN(name)                                                                                \
-    FILE* name(const char* path, const char* mode)                                                 \
-    {                                                                                              \
-        const auto call = [&] { return NEXT(name)(path, mode); };                                  \
-        if (mode[0] == 'r' && std::strchr(mode, '+') == nullptr)                                   \
-            return call();                                                                         \
-        return as_judged(judge(#name, absolute(AT_FDCWD, path), space), call, static_cast<FILE*>(nullptr)); \
+#define FOPEN(name)                                                                                          \
+    FILE* name(const char* path, const char* mode)                                                           \
+    {                                                                                                        \
+        const auto call = [&] { return NEXT(name)(path, mode); };                                            \
+        if (mode[0] == 'r' && std::strchr(mode, '+') == nullptr)                                             \
+            return call();                                                                                   \
+        return as_judged(judge(#name, absolute(AT_FDCWD, path), space), call, static_cast<FILE*>(nullptr));  \
     }
 FOPEN(fopen)
 FOPEN(fopen64)
@@ -242,44 +261,80 @@ ssize_t pwrite64(int file, const void* data, size_t count, off64_t at)
 ssize_t writev(int file, const iovec* vectors, int count)
 {
     const size_t first = first_of(vectors, count);
-    return written("writev", file, first, [&](size_t n) { return n < first ? NEXT(write)(file, vectors[0].iov_base, n) : NEXT(writev)(file, vectors, count); });
+    return written("writev", file, first, [&](size_t n) {
+        return n < first ? NEXT(write)(file, vectors[0].iov_base, n) : NEXT(writev)(file, vectors, count);
+    });
 }
 ssize_t pwritev(int file, const iovec* vectors, int count, off_t at)
 {
     const size_t first = first_of(vectors, count);
-    return written("pwritev", file, first, [&](size_t n) { return n < first ? NEXT(pwrite)(file, vectors[0].iov_base, n, at) : NEXT(pwritev)(file, vectors, count, at); });
+    return written("pwritev", file, first, [&](size_t n) {
+        return n < first ? NEXT(pwrite)(file, vectors[0].iov_base, n, at)
+                         : NEXT(pwritev)(file, vectors, count, at);
+    });
 }
 ssize_t pwritev64(int file, const iovec* vectors, int count, off64_t at)
 {
     const size_t first = first_of(vectors, count);
-    return written("pwritev64", file, first, [&](size_t n) { return n < first ? NEXT(pwrite64)(file, vectors[0].iov_base, n, at) : NEXT(pwritev64)(file, vectors, count, at); });
+    return written("pwritev64", file, first, [&](size_t n) {
+        return n < first ? NEXT(pwrite64)(file, vectors[0].iov_base, n, at)
+                         : NEXT(pwritev64)(file, vectors, count, at);
+    });
 }
 
-int fsync(int file) { return on_descriptor("fsync", file, nothing, [&] { return NEXT(fsync)(file); }); }
-int fdatasync(int file) { return on_descriptor("fdatasync", file, nothing, [&] { return NEXT(fdatasync)(file); }); }
-int syncfs(int file) noexcept { return on_descriptor("syncfs", file, nothing, [&] { return NEXT(syncfs)(file); }); }
+int fsync(int file)
+{
+    return on_descriptor("fsync", file, nothing, [&] { return NEXT(fsync)(file); });
+}
+int fdatasync(int file)
+{
+    return on_descriptor("fdatasync", file, nothing, [&] { return NEXT(fdatasync)(file); });
+}
+int syncfs(int file) noexcept
+{
+    return on_descriptor("syncfs", file, nothing, [&] { return NEXT(syncfs)(file); });
+}
 int sync_file_range(int file, off64_t at, off64_t count, unsigned flags)
 {
-    return on_descriptor("sync_file_range", file, nothing, [&] { return NEXT(sync_file_range)(file, at, count, flags); });
+    return on_descriptor("sync_file_range", file, nothing,
+                         [&] { return NEXT(sync_file_range)(file, at, count, flags); });
 }
-int ftruncate(int file, off_t size) noexcept { return on_descriptor("ftruncate", file, space, [&] { return NEXT(ftruncate)(file, size); }); }
-int ftruncate64(int file, off64_t size) noexcept { return on_descriptor("ftruncate64", file, space, [&] { return NEXT(ftruncate64)(file, size); }); }
-int truncate(const char* path, off_t size) noexcept { return on_path("truncate", AT_FDCWD, path, space, [&] { return NEXT(truncate)(path, size); }); }
-int truncate64(const char* path, off64_t size) noexcept { return on_path("truncate64", AT_FDCWD, path, space, [&] { return NEXT(truncate64)(path, size); }); }
-int fallocate(int file, int mode, off_t at, off_t count) { return on_descriptor("fallocate", file, space, [&] { return NEXT(fallocate)(file, mode, at, count); }); }
+int ftruncate(int file, off_t size) noexcept
+{
+    return on_descriptor("ftruncate", file, space, [&] { return NEXT(ftruncate)(file, size); });
+}
+int ftruncate64(int file, off64_t size) noexcept
+{
+    return on_descriptor("ftruncate64", file, space, [&] { return NEXT(ftruncate64)(file, size); });
+}
+int truncate(const char* path, off_t size) noexcept
+{
+    return on_path("truncate", AT_FDCWD, path, space, [&] { return NEXT(truncate)(path, size); });
+}
+int truncate64(const char* path, off64_t size) noexcept
+{
+    return on_path("truncate64", AT_FDCWD, path, space, [&] { return NEXT(truncate64)(path, size); });
+}
+int fallocate(int file, int mode, off_t at, off_t count)
+{
+    return on_descriptor("fallocate", file, space, [&] { return NEXT(fallocate)(file, mode, at, count); });
+}
 int fallocate64(int file, int mode, off64_t at, off64_t count)
 {
-    return on_descriptor("fallocate64", file, space, [&] { return NEXT(fallocate64)(file, mode, at, count); });
+    return on_descriptor("fallocate64", file, space,
+                         [&] { return NEXT(fallocate64)(file, mode, at, count); });
 }
 int posix_fallocate(int file, off_t at, off_t count) // returns the error
 {
     const Verdict verdict = judge("posix_fallocate", real_path_of(file), space);
-    return as_judged(verdict, [&] { return NEXT(posix_fallocate)(file, at, count); }, errno);
+    return as_judged(
+        verdict, [&] { return NEXT(posix_fallocate)(file, at, count); }, errno);
 }
 int posix_fallocate64(int file, off64_t at, off64_t count)
 {
     const Verdict verdict = judge("posix_fallocate64", real_path_of(file), space);
-    return as_judged(verdict, [&] { return NEXT(posix_fallocate64)(file, at, count); }, errno);
+    return as_judged(
+        verdict, [&] { return NEXT(posix_fallocate64)(file, at, count); }, errno);
 }
 
 /// Of files that were open for writing. The file is closed in any case, as Linux does.
@@ -289,24 +344,46 @@ int close(int file)
     if (flags == -1 || !changes(flags))
         return NEXT(close)(file);
     const Verdict verdict = judge("close", real_path_of(file), nothing);
-    const int reason = errno, result = as_judged(Verdict::pass, [&] { return NEXT(close)(file); }, -1);
+    const int reason = errno, result = as_judged(
+                                  Verdict::pass, [&] { return NEXT(close)(file); }, -1);
     if (verdict == Verdict::kill_after)
         ::kill(::getpid(), SIGKILL);
     errno = verdict == Verdict::fail ? reason : errno;
     return verdict == Verdict::fail ? -1 : result;
 }
 
-int mkdir(const char* path, mode_t mode) noexcept { return on_path("mkdir", AT_FDCWD, path, space, [&] { return NEXT(mkdir)(path, mode); }); }
-int mkdirat(int folder, const char* path, mode_t mode) noexcept { return on_path("mkdirat", folder, path, space, [&] { return NEXT(mkdirat)(folder, path, mode); }); }
-int rename(const char* from, const char* to) noexcept { return on_path("rename", AT_FDCWD, to, space, [&] { return NEXT(rename)(from, to); }); }
-int renameat(int a, const char* from, int b, const char* to) noexcept { return on_path("renameat", b, to, space, [&] { return NEXT(renameat)(a, from, b, to); }); }
+int mkdir(const char* path, mode_t mode) noexcept
+{
+    return on_path("mkdir", AT_FDCWD, path, space, [&] { return NEXT(mkdir)(path, mode); });
+}
+int mkdirat(int folder, const char* path, mode_t mode) noexcept
+{
+    return on_path("mkdirat", folder, path, space, [&] { return NEXT(mkdirat)(folder, path, mode); });
+}
+int rename(const char* from, const char* to) noexcept
+{
+    return on_path("rename", AT_FDCWD, to, space, [&] { return NEXT(rename)(from, to); });
+}
+int renameat(int a, const char* from, int b, const char* to) noexcept
+{
+    return on_path("renameat", b, to, space, [&] { return NEXT(renameat)(a, from, b, to); });
+}
 int renameat2(int a, const char* from, int b, const char* to, unsigned flags) noexcept
 {
     return on_path("renameat2", b, to, space, [&] { return NEXT(renameat2)(a, from, b, to, flags); });
 }
-int unlink(const char* path) noexcept { return on_path("unlink", AT_FDCWD, path, nothing, [&] { return NEXT(unlink)(path); }); }
-int unlinkat(int folder, const char* path, int flags) noexcept { return on_path("unlinkat", folder, path, nothing, [&] { return NEXT(unlinkat)(folder, path, flags); }); }
-int rmdir(const char* path) noexcept { return on_path("rmdir", AT_FDCWD, path, nothing, [&] { return NEXT(rmdir)(path); }); }
+int unlink(const char* path) noexcept
+{
+    return on_path("unlink", AT_FDCWD, path, nothing, [&] { return NEXT(unlink)(path); });
+}
+int unlinkat(int folder, const char* path, int flags) noexcept
+{
+    return on_path("unlinkat", folder, path, nothing, [&] { return NEXT(unlinkat)(folder, path, flags); });
+}
+int rmdir(const char* path) noexcept
+{
+    return on_path("rmdir", AT_FDCWD, path, nothing, [&] { return NEXT(rmdir)(path); });
+}
 int statvfs(const char* path, struct statvfs* system) noexcept
 {
     const int result = NEXT(statvfs)(path, system);
@@ -314,6 +391,9 @@ int statvfs(const char* path, struct statvfs* system) noexcept
         system->f_bavail = static_cast<fsblkcnt_t>(std::atoll(free.c_str())) / system->f_frsize;
     return result;
 }
-int remove(const char* path) noexcept { return on_path("remove", AT_FDCWD, path, nothing, [&] { return NEXT(remove)(path); }); }
+int remove(const char* path) noexcept
+{
+    return on_path("remove", AT_FDCWD, path, nothing, [&] { return NEXT(remove)(path); });
+}
 
 } // extern "C"

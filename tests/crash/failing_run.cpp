@@ -51,8 +51,8 @@ int start(std::vector<std::string> words, const std::string& cwd, const Environm
 
 } // namespace
 
-Ended run(int ranks, const std::vector<std::string>& arguments, const std::string& cwd, const Environment& environment,
-          const std::function<void(int)>& meanwhile, double seconds)
+Ended run(int ranks, const std::vector<std::string>& arguments, const std::string& cwd,
+          const Environment& environment, const std::function<void(int)>& meanwhile, double seconds)
 {
     const auto begin = std::chrono::steady_clock::now();
     for (const char* file : {"/.err", "/.out"})

@@ -1,5 +1,5 @@
-// The program on checkpoints that were damaged: it says which and why, sets it aside, and goes on from the one before, on one
-// rank and on several.
+// The program on checkpoints that were damaged: it says which and why, sets it aside, and goes on from the
+// one before, on one rank and on several.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "crash/failing_run.hpp"
@@ -29,10 +29,14 @@ public:
     explicit FallBackGround(int ranks) : ranks_(ranks)
     {
         write_text(folder_ / "text.txt", some_text(1000));
-        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path()).status == 0);
-        write_text(folder_ / "run.toml", str("[model]\nlayers = 1\ndim = 12\nheads = 3\nffn_dim = 7\nseq = 8\n[data]\ntrain = \"train.h5\"\n"
-                                             "[train]\nsteps = 6\nglobal_batch = 3\n[parallel]\nthreads = 1\nzero = 1\ndata = ", ranks,
-                                             "\n[checkpoint]\ndir = \"ck\"\nevery = 2\n[log]\ndir = \"log\"\n"));
+        REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                    folder_.path())
+                    .status == 0);
+        write_text(folder_ / "run.toml",
+                   str("[model]\nlayers = 1\ndim = 12\nheads = 3\nffn_dim = 7\nseq = 8\n[data]\ntrain = "
+                       "\"train.h5\"\n"
+                       "[train]\nsteps = 6\nglobal_batch = 3\n[parallel]\nthreads = 1\nzero = 1\ndata = ",
+                       ranks, "\n[checkpoint]\ndir = \"ck\"\nevery = 2\n[log]\ndir = \"log\"\n"));
         REQUIRE(train({}).status == 0);
         undisturbed_ = losses(folder_ / "log");
         for (const char* name : {"ck", "log"})
@@ -60,9 +64,12 @@ public:
         fs::copy(folder_ / "saved-log", folder_ / "log", fs::copy_options::recursive);
         const std::string older = folder_ / "ck/step-00000002";
         damage.make({newest(), older, older, older});
-        const bool harmless = damage.harmless || damage::same_files(newest(), folder_ / "saved/step-00000004");
+        const bool harmless =
+            damage.harmless || damage::same_files(newest(), folder_ / "saved/step-00000004");
         const Ended ended = train({});
-        INFO(ranks_ << " rank(s): " << damage.what << "; it ended with " << ended.status << " after " << ended.seconds << " s and said\n" << ended.err);
+        INFO(ranks_ << " rank(s): " << damage.what << "; it ended with " << ended.status << " after "
+                    << ended.seconds << " s and said\n"
+                    << ended.err);
         REQUIRE_FALSE(ended.hung);
         REQUIRE(ended.status == 0);
         if (!harmless) {

@@ -25,8 +25,9 @@ struct Inputs {
     i64 rows() const { return static_cast<i64>(q.size()) / shape.head_dim; }
     reference::AttentionSizes sizes(i64 start = 0) const
     {
-        return {shape.batch,    shape.q_len,    shape.kv_len, shape.kv_heads,
-                shape.q_per_kv, shape.head_dim, start,        1 / std::sqrt(static_cast<double>(shape.head_dim))};
+        return {
+            shape.batch,    shape.q_len,    shape.kv_len, shape.kv_heads,
+            shape.q_per_kv, shape.head_dim, start,        1 / std::sqrt(static_cast<double>(shape.head_dim))};
     }
 };
 
@@ -35,8 +36,9 @@ class OnDevice {
 public:
     /// Scratch for what works on tensor cores, or more.
     explicit OnDevice(const Inputs& in, Bytes scratch = 0)
-        : shape_(in.shape), q_(in.q), k_(in.k), v_(in.v), dout_(in.dout), o_(nothing(in.q)), dq_(nothing(in.q)),
-          dk_(nothing(in.k)), dv_(nothing(in.k)), lse_(std::vector<float>(static_cast<std::size_t>(in.rows()), NAN)),
+        : shape_(in.shape), q_(in.q), k_(in.k), v_(in.v), dout_(in.dout), o_(nothing(in.q)),
+          dq_(nothing(in.q)), dk_(nothing(in.k)), dv_(nothing(in.k)),
+          lse_(std::vector<float>(static_cast<std::size_t>(in.rows()), NAN)),
           scratch_size_(std::max(scratch, attention_grad_scratch<bf16>(in.shape, 1))), scratch_(scratch_size_)
     {
     }
@@ -95,7 +97,8 @@ inline void require_right(const Inputs& in, const OnDevice::Results& got)
     const Doubles o = reference::attention(in.sizes(), wide(in.q), wide(in.k), wide(in.v), &lse);
     require_close(got.o, o, tolerance<bf16>, "o");
     require_close(got.lse, lse, tolerance<float>, "lse");
-    reference::attention_grad(in.sizes(), wide(in.dout), wide(in.q), wide(in.k), wide(in.v), wide(got.o), dq, dk, dv);
+    reference::attention_grad(in.sizes(), wide(in.dout), wide(in.q), wide(in.k), wide(in.v), wide(got.o), dq,
+                              dk, dv);
     require_close_gradient(got.dq, dq, "dq");
     require_close_gradient(got.dk, dk, "dk");
     require_close_gradient(got.dv, dv, "dv");

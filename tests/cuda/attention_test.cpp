@@ -23,12 +23,12 @@ TEST_CASE("attention on tensor cores: forward, backward, and the same bits again
     const Stream stream{Device()};
     // batch, q_len, kv_len, kv_heads, q_per_kv, head_dim
     for (const AttentionShape& shape :
-         {AttentionShape{1, 3, 3, 1, 1, 64}, AttentionShape{2, 200, 200, 2, 2, 64}, AttentionShape{1, 1000, 1000, 1, 4, 64},
-          AttentionShape{2, 64, 64, 1, 1, 128}, AttentionShape{1, 130, 160, 2, 3, 128},
-          AttentionShape{3, 513, 513, 2, 1, 128}, AttentionShape{1, 130, 130, 2, 2, 96},
-          AttentionShape{1, 260, 260, 2, 1, 32}}) {
-        INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads << " r "
-                  << shape.q_per_kv << " e " << shape.head_dim);
+         {AttentionShape{1, 3, 3, 1, 1, 64}, AttentionShape{2, 200, 200, 2, 2, 64},
+          AttentionShape{1, 1000, 1000, 1, 4, 64}, AttentionShape{2, 64, 64, 1, 1, 128},
+          AttentionShape{1, 130, 160, 2, 3, 128}, AttentionShape{3, 513, 513, 2, 1, 128},
+          AttentionShape{1, 130, 130, 2, 2, 96}, AttentionShape{1, 260, 260, 2, 1, 32}}) {
+        INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads
+                  << " r " << shape.q_per_kv << " e " << shape.head_dim);
         const Inputs in(shape);
         const OnDevice::Results got = run_once(stream, in);
         require_right(in, got);

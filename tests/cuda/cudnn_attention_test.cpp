@@ -1,5 +1,5 @@
-// Attention by cuDNN against the naive reference: whole and in parts, the same bits again, in a graph, and beside the
-// kernels on tensor cores, with which it shares o and lse.
+// Attention by cuDNN against the naive reference: whole and in parts, the same bits again, in a graph, and
+// beside the kernels on tensor cores, with which it shares o and lse.
 #include "attention_on_device.hpp"
 #include "kernels/cudnn_attention.hpp"
 #include "kernels/tensor_attention.hpp"
@@ -41,8 +41,8 @@ TEST_CASE("attention by cuDNN: forward, backward, and the same bits again")
     for (const AttentionShape& shape :
          {AttentionShape{2, 256, 256, 2, 2, 64}, AttentionShape{1, 384, 384, 3, 1, 128},
           AttentionShape{3, 128, 128, 1, 3, 80}, AttentionShape{1, 1024, 1024, 1, 2, 128}}) {
-        INFO("b " << shape.batch << " s " << shape.q_len << " g " << shape.kv_heads << " r " << shape.q_per_kv << " e "
-                  << shape.head_dim);
+        INFO("b " << shape.batch << " s " << shape.q_len << " g " << shape.kv_heads << " r " << shape.q_per_kv
+                  << " e " << shape.head_dim);
         const Inputs in(shape);
         const OnDevice::Results got = run_once(stream, in);
         require_right(in, got);
@@ -96,7 +96,8 @@ TEST_CASE("attention asks cuDNN first, then the kernels on tensor cores; each ta
     const OnDevice::Results by_cudnn = run_once(stream, in);
     OnDevice device(in, plenty), small(in);
     const AttentionGrad<bf16> g = device.grad();
-    attention<bf16>(exec, in.shape, g.q_bsgre, g.k_btge, g.v_btge, nullptr, device.o(), device.lse(), device.scratch());
+    attention<bf16>(exec, in.shape, g.q_bsgre, g.k_btge, g.v_btge, nullptr, device.o(), device.lse(),
+                    device.scratch());
     device.backward(exec);
     require_same(device.read(stream), by_cudnn);
 
@@ -104,7 +105,8 @@ TEST_CASE("attention asks cuDNN first, then the kernels on tensor cores; each ta
     REQUIRE(tensor_attention_grad(exec, in.shape, device.grad(), device.scratch()));
     require_right(in, device.read(stream));
 
-    REQUIRE(tensor_attention(exec, in.shape, g.q_bsgre, g.k_btge, g.v_btge, nullptr, device.o(), device.lse()));
+    REQUIRE(
+        tensor_attention(exec, in.shape, g.q_bsgre, g.k_btge, g.v_btge, nullptr, device.o(), device.lse()));
     REQUIRE(backward(exec, in.shape, device));
     require_right(in, device.read(stream));
 
@@ -125,13 +127,15 @@ TEST_CASE("attention by cuDNN is the same bits from a graph of CUDA")
     const Stream stream{Device()};
     const auto native = static_cast<cudaStream_t>(stream.native());
     const Inputs in({2, 256, 256, 2, 2, 128});
-    for (const Bytes scratch : {plenty, Bytes{1} << 20}) { // whole, and in four parts
+    for (const Bytes scratch : {plenty, Bytes{1} << 20}) {            // whole, and in four parts
         const OnDevice::Results want = run_once(stream, in, scratch); // which also makes the plans
         OnDevice device(in, scratch);
         cudaGraph_t graph = nullptr;
         cudaGraphExec_t ready = nullptr;
-        check_cuda(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-        const bool done = forward(stream.exec(), in.shape, device) && backward(stream.exec(), in.shape, device);
+        check_cuda(cudaStreamBeginCapture(native, cudaStreamCaptureModeThreadLocal),
+                   "cudaStreamBeginCapture");
+        const bool done =
+            forward(stream.exec(), in.shape, device) && backward(stream.exec(), in.shape, device);
         check_cuda(cudaStreamEndCapture(native, &graph), "cudaStreamEndCapture");
         REQUIRE(done);
         check_cuda(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");

@@ -11,7 +11,8 @@ class CudaDevice final : public TestDevice {
 public:
     /// All ranks of the grid make one.
     explicit CudaDevice(const trivium::Grid& grid)
-        : device_(trivium::device_index(grid, trivium::device_count())), slow_(grid.world().size() > 2), nccl_(trivium::make_nccl(grid))
+        : device_(trivium::device_index(grid, trivium::device_count())), slow_(grid.world().size() > 2),
+          nccl_(trivium::make_nccl(grid))
     {
     }
     ~CudaDevice() override
@@ -29,7 +30,10 @@ public:
             check(cudaStreamCreateWithFlags(&place->second, cudaStreamNonBlocking), "cudaStreamCreate");
         return place->second;
     }
-    void wait(int number) override { check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream(number))), "cudaStreamSynchronize"); }
+    void wait(int number) override
+    {
+        check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream(number))), "cudaStreamSynchronize");
+    }
     std::shared_ptr<std::byte> allocate(trivium::Bytes bytes) override
     {
         void* memory = nullptr;
@@ -38,7 +42,9 @@ public:
     }
     void write(std::byte* to, const std::vector<std::byte>& from, int number) override
     {
-        check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream(number))), "cudaMemcpy");
+        check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice,
+                              static_cast<cudaStream_t>(stream(number))),
+              "cudaMemcpy");
     }
     std::vector<std::byte> read(const std::byte* from, trivium::Bytes bytes) override
     {

@@ -43,8 +43,8 @@ RunProduct<T, Out> on(const OnDevice& device)
             const DeviceArray<Out> c(data.c), pre(data.pre.empty() ? std::vector<Out>(1) : data.pre);
             const Exec exec = device.stream.exec();
             const auto work = [&] {
-                product.run(exec, a.data(), b.data(), c.data(), overwrite, {device.scratch.data(), usual_product_scratch},
-                            {bias.data(), pre.data()});
+                product.run(exec, a.data(), b.data(), c.data(), overwrite,
+                            {device.scratch.data(), usual_product_scratch}, {bias.data(), pre.data()});
             };
             if (recorded)
                 run_recorded(stream_of(exec), work);
@@ -118,17 +118,22 @@ TEST_CASE("products on a device: with no scratch at all, and empty ones")
     Product({0, 2, 3}).run(device.stream.exec(), nullptr, nullptr, nullptr, true, {});
 }
 
-TEMPLATE_TEST_CASE("products on a device in FP8: as bytes, and where an extent is no multiple of 16 as rounded numbers", "", float, bf16)
+TEMPLATE_TEST_CASE(
+    "products on a device in FP8: as bytes, and where an extent is no multiple of 16 as rounded numbers", "",
+    float, bf16)
 {
     using Out = TestType;
     if (!device_ready())
         return;
     const OnDevice device;
-    for (const auto& [fa, fb] : {std::pair{formats[0], formats[0]}, {formats[0], formats[1]}, {formats[1], formats[0]}})
-        for (const auto& [m, n, k] : {std::tuple<i64, i64, i64>{32, 48, 80}, {128, 256, 192}, {33, 48, 80}, {32, 50, 7}})
+    for (const auto& [fa, fb] :
+         {std::pair{formats[0], formats[0]}, {formats[0], formats[1]}, {formats[1], formats[0]}})
+        for (const auto& [m, n, k] :
+             {std::tuple<i64, i64, i64>{32, 48, 80}, {128, 256, 192}, {33, 48, 80}, {32, 50, 7}})
             for (const bool ta : {false, true})
                 for (const bool tb : {false, true})
-                    for (const Epilogue epilogue : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad}) {
+                    for (const Epilogue epilogue :
+                         {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad}) {
                         if (epilogue != Epilogue::none && std::is_same_v<Out, float>)
                             continue;
                         ProductShape shape{m, n, k, ta, tb, kernels::DType::bf16, kernels::dtype_of<Out>};

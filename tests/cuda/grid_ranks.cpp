@@ -1,4 +1,5 @@
-// Drawn grids on devices, over NCCL and under the launcher, against the losses that the CPU has; ranks may share a device.
+// Drawn grids on devices, over NCCL and under the launcher, against the losses that the CPU has; ranks may
+// share a device.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/drawn.hpp"
@@ -27,15 +28,18 @@ int run(Session& session)
         if (c.ranks() != world.size())
             continue;
         const Outcome got = train(c, world);
-        const double difference = largest_difference(got.losses, kept_losses(c)), allowed = drawn_tolerance(c);
+        const double difference = largest_difference(got.losses, kept_losses(c)),
+                     allowed = drawn_tolerance(c);
         const bool right = difference < allowed;
         ++done;
         wrong += right ? 0 : 1;
         if (world.rank() == 0)
-            std::printf("%s: losses differ by %.2g (allowed %.0e)%s\n", c.text().c_str(), difference, allowed, right ? "" : ": WRONG");
+            std::printf("%s: losses differ by %.2g (allowed %.0e)%s\n", c.text().c_str(), difference, allowed,
+                        right ? "" : ": WRONG");
     }
     if (world.rank() == 0)
-        std::printf("%d of %d drawn grids of %d ranks have the CPU's losses\n", done - wrong, done, world.size());
+        std::printf("%d of %d drawn grids of %d ranks have the CPU's losses\n", done - wrong, done,
+                    world.size());
     return wrong == 0 && done > 0 ? 0 : 1;
 }
 

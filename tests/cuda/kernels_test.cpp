@@ -30,18 +30,22 @@ TEST_CASE("kernels are the same bits from a graph of CUDA, again and again")
     const auto x = random<bf16>(n, "x"), w = random<bf16>(dim, "w");
     const auto g = random<float>(n, "g");
     const DeviceArray<bf16> on_x(x), on_w(w), on_y(n);
-    const DeviceArray<float> on_rstd(rows), on_sum(dim), on_table(400 * dim), on_g(g), on_lse(rows), on_picked(rows);
+    const DeviceArray<float> on_rstd(rows), on_sum(dim), on_table(400 * dim), on_g(g), on_lse(rows),
+        on_picked(rows);
     const DeviceArray<std::int32_t> on_tokens(random_tokens(rows, "tokens", 0, 400));
-    const DeviceArray<double> hyper(Doubles{0.1, 0.9, 0.95, 1e-8, 1, 1}), factor(Doubles{1}), squares(2), totals(3);
+    const DeviceArray<double> hyper(Doubles{0.1, 0.9, 0.95, 1e-8, 1, 1}), factor(Doubles{1}), squares(2),
+        totals(3);
     const DeviceArray<char> scratch(2 * sum_squares_scratch(n));
     // Nothing here allocates, nothing waits: else the capture fails.
-    const auto all = [&](const DeviceArray<float>& p, const DeviceArray<float>& m, const DeviceArray<float>& v) {
+    const auto all = [&](const DeviceArray<float>& p, const DeviceArray<float>& m,
+                         const DeviceArray<float>& v) {
         const Exec exec = stream.exec();
         rms_norm(exec, {rows, dim, 1e-5}, on_x.data(), on_w.data(), on_y.data(), on_rstd.data());
         column_sum(exec, rows, dim, on_y.data(), on_sum.data(), true);
         embedding_grad(exec, {rows, 400, dim, 0}, on_y.data(), on_tokens.data(), on_table.data(), true);
         xent_stats(exec, {rows, dim, 0}, on_y.data(), on_tokens.data(), on_lse.data(), on_picked.data());
-        const SquaresOf<float> arrays[] = {{on_g.data(), n, squares.data()}, {on_table.data(), 400 * dim, squares.data() + 1}};
+        const SquaresOf<float> arrays[] = {{on_g.data(), n, squares.data()},
+                                           {on_table.data(), 400 * dim, squares.data() + 1}};
         sum_squares<float>(exec, {arrays, 1}, {scratch.data(), sum_squares_scratch(n)});
         sum_squares<float>(exec, {arrays + 1, 1}, {scratch.data(), 2 * sum_squares_scratch(n)});
         const StackPart parts[] = {{0, squares.data()}, {2, squares.data() + 1}};
@@ -74,7 +78,8 @@ TEMPLATE_TEST_CASE("tasks on a device: attention", "", double, float, bf16)
     if (!device_ready())
         return;
     const Stream stream{Device()};
-    const AttentionShape shape{.batch = 2, .q_len = 70, .kv_len = 70, .kv_heads = 2, .q_per_kv = 3, .head_dim = 24};
+    const AttentionShape shape{
+        .batch = 2, .q_len = 70, .kv_len = 70, .kv_heads = 2, .q_per_kv = 3, .head_dim = 24};
     const i64 queries = shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv;
     const i64 keys = shape.batch * shape.kv_len * shape.kv_heads;
     const auto q = random<T>(queries * shape.head_dim, "q");
@@ -83,12 +88,12 @@ TEMPLATE_TEST_CASE("tasks on a device: attention", "", double, float, bf16)
     const DeviceArray<Acc<T>> on_lse(queries);
     const Bytes size = attention_scratch<T>(shape, 1);
     const DeviceArray<char> scratch(size);
-    attention<T>(stream.exec(), shape, on_q.data(), on_k.data(), on_v.data(), nullptr, on_o.data(), on_lse.data(),
-                 {scratch.data(), size});
+    attention<T>(stream.exec(), shape, on_q.data(), on_k.data(), on_v.data(), nullptr, on_o.data(),
+                 on_lse.data(), {scratch.data(), size});
     Doubles want_lse;
     const Doubles want =
-        reference::attention({shape.batch, shape.q_len, shape.kv_len, shape.kv_heads, shape.q_per_kv, shape.head_dim, 0,
-                              1 / std::sqrt(static_cast<double>(shape.head_dim))},
+        reference::attention({shape.batch, shape.q_len, shape.kv_len, shape.kv_heads, shape.q_per_kv,
+                              shape.head_dim, 0, 1 / std::sqrt(static_cast<double>(shape.head_dim))},
                              wide(q), wide(k), wide(v), &want_lse);
     require_close(on_o.read(stream), want, tolerance<T>, "o");
     require_close(on_lse.read(stream), want_lse, tolerance<Acc<T>>, "lse");

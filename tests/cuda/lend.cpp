@@ -5,7 +5,8 @@
 
 namespace {
 
-/// Before the tests, which cannot be skipped one by one: without a device there is none to run. CTest looks for the word.
+/// Before the tests, which cannot be skipped one by one: without a device there is none to run. CTest looks
+/// for the word.
 const bool ready = [] {
     const char* reason = nullptr;
     if (trivium::kernels::usable_devices(&reason) == 0) {

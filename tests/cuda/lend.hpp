@@ -1,6 +1,6 @@
 #pragma once
-// What tests lend to a kernel: a copy on the device, for as long as it is lent, between guards that nothing may
-// write. tests/kernels/host/lend.hpp has the same names for the host.
+// What tests lend to a kernel: a copy on the device, for as long as it is lent, between guards that nothing
+// may write. tests/kernels/host/lend.hpp has the same names for the host.
 #include "catch.hpp"
 #include "kernels/device/cuda_check.hpp"
 #include "kernels/exec.hpp"
@@ -16,10 +16,7 @@
 namespace trivium::kernels {
 
 /// Starts Kokkos on the device. Where there is none the program has said so and ended before.
-inline void start_runtime()
-{
-    static const Runtime runtime(1);
-}
+inline void start_runtime() { static const Runtime runtime(1); }
 
 inline constexpr bool on_device = true;
 
@@ -41,7 +38,8 @@ public:
     {
         std::vector<char> all(bytes_ + 2 * guard);
         const cudaError_t status = cudaDeviceSynchronize();
-        if (status != cudaSuccess || cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost) != cudaSuccess) {
+        if (status != cudaSuccess ||
+            cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost) != cudaSuccess) {
             FAIL_CHECK("a kernel failed: " << cudaGetErrorString(status));
             return;
         }

@@ -1,5 +1,5 @@
-// One rank of a group that a launcher starts, with a device, which it may share with others: the cases that the host
-// plays in tests/ranks, over NCCL.
+// One rank of a group that a launcher starts, with a device, which it may share with others: the cases that
+// the host plays in tests/ranks, over NCCL.
 #include "../ranks/comm_suite.hpp"
 #include "device_memory.hpp"
 #include "mpi/session.hpp"
@@ -16,7 +16,8 @@ int main()
         const int devices = kernels::usable_devices(&reason);
         if (agree(world, devices == 0) != 0) {
             if (world.rank() == 0)
-                std::printf("skipped: no NVIDIA GPU for each rank (%s)\n", reason ? reason : "on this node there is");
+                std::printf("skipped: no NVIDIA GPU for each rank (%s)\n",
+                            reason ? reason : "on this node there is");
             return 0;
         }
         Grid grid(world, {{{"data", world.size()}}}, node_name());

@@ -9,10 +9,7 @@
 
 using namespace trivium;
 
-TEST_CASE("the library that is loaded tells its version")
-{
-    CHECK(nccl_description().find("NCCL 2.") == 0);
-}
+TEST_CASE("the library that is loaded tells its version") { CHECK(nccl_description().find("NCCL 2.") == 0); }
 
 TEST_CASE("the environment is the user's first")
 {
@@ -41,9 +38,15 @@ TEST_CASE("a collective over one rank is a copy on the stream")
         std::vector<std::byte> content(bytes);
         for (std::size_t i = 0; i < bytes; ++i)
             content[i] = static_cast<std::byte>(i * 7 + i / 251);
-        const auto in = device.allocate(static_cast<Bytes>(bytes)), out = device.allocate(static_cast<Bytes>(bytes));
+        const auto in = device.allocate(static_cast<Bytes>(bytes)),
+                   out = device.allocate(static_cast<Bytes>(bytes));
         device.write(in.get(), content, 0);
-        DeviceCollective(*alone, {CollectiveKind::all_gather, DType::bf16, Combine::sum, {{1, static_cast<i64>(bytes / 2), 1, in.get(), out.get()}}}, {}, true)
+        DeviceCollective(*alone,
+                         {CollectiveKind::all_gather,
+                          DType::bf16,
+                          Combine::sum,
+                          {{1, static_cast<i64>(bytes / 2), 1, in.get(), out.get()}}},
+                         {}, true)
             .enqueue(device.stream(0));
         device.wait(0);
         CHECK(device.read(out.get(), static_cast<Bytes>(bytes)) == content);

@@ -1,5 +1,5 @@
-// Where no driver is (a login node, a laptop) the program starts and does all that needs no device; what needs one
-// says so.
+// Where no driver is (a login node, a laptop) the program starts and does all that needs no device; what
+// needs one says so.
 #include "catch.hpp"
 #include "runtime/device.hpp"
 #include "train/program.hpp"

@@ -32,7 +32,8 @@ public:
         void* memory = nullptr;
         kernels::check_cuda(cudaMalloc(&memory, size_ * sizeof(T)), "cudaMalloc");
         data_ = static_cast<T*>(memory);
-        kernels::check_cuda(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+        kernels::check_cuda(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
+                            "cudaMemcpy");
         kernels::check_cuda(cudaDeviceSynchronize(), "cudaMemcpy"); // streams do not wait for it
     }
     explicit DeviceArray(i64 size) : DeviceArray(std::vector<T>(static_cast<std::size_t>(size))) {}
@@ -47,7 +48,8 @@ public:
     {
         stream.wait();
         std::vector<T> values(size_);
-        kernels::check_cuda(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy");
+        kernels::check_cuda(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),
+                            "cudaMemcpy");
         return values;
     }
 

@@ -32,15 +32,20 @@ void print_and_parse(const Graph& graph, Level level)
 void report(const GraphProgram& program)
 {
     const Graph& graph = program.graph;
-    for (const std::string& text : {sharding_table(program.sharded), communication_table(graph), flops_table(graph), memory_table(program.memory),
-                                    to_text(program.schedule, graph), to_text(lower(program.schedule), program.schedule, graph)})
+    for (const std::string& text :
+         {sharding_table(program.sharded), communication_table(graph), flops_table(graph),
+          memory_table(program.memory), to_text(program.schedule, graph),
+          to_text(lower(program.schedule), program.schedule, graph)})
         require(text.empty() || text.back() == '\n', "a report ends within a line");
     for (const CommunicationTotal& total : communication_totals(graph, 3))
         require(total.bytes >= 0 && total.collectives >= 0, "a sum of bytes is negative");
     totals_table(communication_totals(graph, 3));
     for (const Buffer& buffer : program.schedule.buffers)
-        require(buffer.bytes >= 0 && buffer.offset >= 0 && buffer.offset <= program.memory.arena - buffer.bytes, "a buffer lies outside of the arena");
-    require(program.memory.lower_bound >= 0 && program.memory.lower_bound <= program.memory.arena, "the arena is smaller than what lives in it");
+        require(buffer.bytes >= 0 && buffer.offset >= 0 &&
+                    buffer.offset <= program.memory.arena - buffer.bytes,
+                "a buffer lies outside of the arena");
+    require(program.memory.lower_bound >= 0 && program.memory.lower_bound <= program.memory.arena,
+            "the arena is smaller than what lives in it");
     const Timeline timeline = simulate(graph, program.schedule, Machine{}, 1);
     require(std::isfinite(timeline.length()) && timeline.length() >= 0, "a step takes no finite time");
 }
@@ -53,7 +58,8 @@ void explain_text(const std::string& text)
     const GraphProgram program = compile_graph(text, "input.graph", machine, 0);
     const Graph whole = parse_graph(text, "input.graph");
     print_and_parse(whole, whole.at.empty() ? Level::global : Level::local);
-    print_and_parse(program.graph, whole.at.empty() && whole.mesh.ranks() == 1 ? Level::global : Level::local);
+    print_and_parse(program.graph,
+                    whole.at.empty() && whole.mesh.ranks() == 1 ? Level::global : Level::local);
     report(program);
     if (whole.at.empty() && whole.mesh.ranks() > 1)
         report(compile_graph(text, "input.graph", machine, whole.mesh.ranks() - 1));
@@ -79,7 +85,21 @@ std::vector<Piece> pieces_of(const std::string& text, const char* separators, bo
     return pieces;
 }
 
-constexpr const char* numbers[] = {"0", "1", "2", "3", "-1", "64", "65536", "1048576", "4294967296", "281474976710656", "9223372036854775807", "-9223372036854775808", "1e999", "nan", "0.5"};
+constexpr const char* numbers[] = {"0",
+                                   "1",
+                                   "2",
+                                   "3",
+                                   "-1",
+                                   "64",
+                                   "65536",
+                                   "1048576",
+                                   "4294967296",
+                                   "281474976710656",
+                                   "9223372036854775807",
+                                   "-9223372036854775808",
+                                   "1e999",
+                                   "nan",
+                                   "0.5"};
 
 } // namespace
 
@@ -87,7 +107,8 @@ std::string mutate_graph(std::string text, std::mt19937_64& random)
 {
     for (auto n = 1 + random() % 8 / 6; n > 0 && !text.empty(); --n) {
         const auto choice = random() % 8;
-        const std::vector<Piece> pieces = choice < 3 ? pieces_of(text, "\n", true) : pieces_of(text, " \n,()[]{}<>=\"%:|+", false);
+        const std::vector<Piece> pieces =
+            choice < 3 ? pieces_of(text, "\n", true) : pieces_of(text, " \n,()[]{}<>=\"%:|+", false);
         if (pieces.empty())
             break;
         const Piece to = pieces[random() % pieces.size()], from = pieces[random() % pieces.size()];

@@ -5,8 +5,9 @@
 
 namespace trivium {
 
-/// Parses, verifies, prints, shards, schedules, plans and reports. Throws UserError where the text is refused, and
-/// std::logic_error where a promise is broken: a graph that prints as another one, a buffer outside of the arena.
+/// Parses, verifies, prints, shards, schedules, plans and reports. Throws UserError where the text is
+/// refused, and std::logic_error where a promise is broken: a graph that prints as another one, a buffer
+/// outside of the arena.
 void explain_text(const std::string& text);
 
 /// `text` with one or two damages: to bytes, or words and lines put in the place of others.

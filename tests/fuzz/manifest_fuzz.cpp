@@ -1,9 +1,9 @@
-// libFuzzer: any bytes as the manifest of a checkpoint, as they stand and with the right seal behind them, and as one of an
-// older version: an error of the user's, or a manifest that prints as it parses.
+// libFuzzer: any bytes as the manifest of a checkpoint, as they stand and with the right seal behind them,
+// and as one of an older version: an error of the user's, or a manifest that prints as it parses.
 #include "base/check.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/source.hpp"
 #include "io/files/hash.hpp"
-#include "io/checkpoint/manifest.hpp"
 
 #include <cstdlib>
 

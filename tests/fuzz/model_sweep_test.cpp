@@ -1,4 +1,5 @@
-// Random models of both families: loss and every gradient against the straight-line reference, memory as planned.
+// Random models of both families: loss and every gradient against the straight-line reference, memory as
+// planned.
 #include "../runtime/harness.hpp"
 #include "catch.hpp"
 #include "soak_settings.hpp"
@@ -31,14 +32,16 @@ TEST_CASE("random models agree with the reference")
             model.original_seq = draw(30);
         }
         const int microbatches = draw(3), rows = microbatches * draw(3);
-        INFO("seed " << soak::seed() << ", model " << rounds << ": llama " << model.llama << " layers " << model.layers << " heads " << model.heads << "/"
-                      << model.kv_heads << " dim " << model.dim << " ffn " << model.ffn << " vocab " << model.vocab << " seq " << model.seq
-                      << " tied " << model.tied << " rows " << rows << " in " << microbatches);
+        INFO("seed " << soak::seed() << ", model " << rounds << ": llama " << model.llama << " layers "
+                     << model.layers << " heads " << model.heads << "/" << model.kv_heads << " dim "
+                     << model.dim << " ffn " << model.ffn << " vocab " << model.vocab << " seq " << model.seq
+                     << " tied " << model.tied << " rows " << rows << " in " << microbatches);
         runs::Run run(runs::config_of(model, Precision::f64, rows, microbatches), draw(2));
         runs::randomise(run.program(), *run.arena, random());
         const runs::Batch batch = runs::random_batch(model, rows, random());
         run.differentiate(batch);
-        const reference::Result expected = reference::run(model, run.parameters(), batch.tokens, batch.targets);
+        const reference::Result expected =
+            reference::run(model, run.parameters(), batch.tokens, batch.targets);
         REQUIRE(run.loss_sum() == Approx(expected.loss_sum).epsilon(1e-10));
         REQUIRE(run.tokens() == expected.tokens);
         double largest = 0; // a key's bias has a gradient of zero but for rounding: softmax does not see it

@@ -7,11 +7,30 @@ namespace trivium {
 
 namespace {
 
-std::size_t below(std::size_t n, std::mt19937_64& random) { return n == 0 ? 0 : static_cast<std::size_t>(random() % n); }
+std::size_t below(std::size_t n, std::mt19937_64& random)
+{
+    return n == 0 ? 0 : static_cast<std::size_t>(random() % n);
+}
 
 /// Things that parsers trip over.
-constexpr std::array<const char*, 18> nasty{"-1",  "0",  "9223372036854775807", "9223372036854775808", "1e999", "nan", "{",  "}",  "[",
-                                            "]",   "%",  "->",                  "\"",                  "\\",    "\n",  "=",  "\xff", ","};
+constexpr std::array<const char*, 18> nasty{"-1",
+                                            "0",
+                                            "9223372036854775807",
+                                            "9223372036854775808",
+                                            "1e999",
+                                            "nan",
+                                            "{",
+                                            "}",
+                                            "[",
+                                            "]",
+                                            "%",
+                                            "->",
+                                            "\"",
+                                            "\\",
+                                            "\n",
+                                            "=",
+                                            "\xff",
+                                            ","};
 
 void damage(std::string& text, std::mt19937_64& random)
 {

@@ -1,5 +1,5 @@
-// For libFuzzer: a third of the changes put another number for one in the text, in one place or wherever it stands.
-// Bytes alone seldom give a number that fits what else stands there.
+// For libFuzzer: a third of the changes put another number for one in the text, in one place or wherever it
+// stands. Bytes alone seldom give a number that fits what else stands there.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -29,7 +29,8 @@ std::vector<Run> numbers_of(const std::string& text)
 
 } // namespace
 
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed)
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned seed)
 {
     std::minstd_rand random(seed);
     std::string text(reinterpret_cast<const char*>(data), size);
@@ -42,13 +43,22 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
     };
     const std::string old = pick(), other = pick();
     const std::uint64_t value = std::stoull(old);
-    const std::string choices[]{"0", "1", other, std::to_string(value + 1), std::to_string(value - (value > 0)), std::to_string(2 * value),
-                                std::to_string(value / 2), std::to_string(value + std::stoull(other)), "-1", "9223372036854775807"};
+    const std::string choices[]{"0",
+                                "1",
+                                other,
+                                std::to_string(value + 1),
+                                std::to_string(value - (value > 0)),
+                                std::to_string(2 * value),
+                                std::to_string(value / 2),
+                                std::to_string(value + std::stoull(other)),
+                                "-1",
+                                "9223372036854775807"};
     const std::string& next = choices[random() % std::size(choices)];
     const bool everywhere = random() % 2 != 0;
     const std::size_t only = random() % runs.size();
     for (std::size_t i = runs.size(); i-- > 0;) // from the back: places in front stay
-        if (everywhere ? text.compare(runs[i].at, runs[i].length, old) == 0 && runs[i].length == old.size() : i == only)
+        if (everywhere ? text.compare(runs[i].at, runs[i].length, old) == 0 && runs[i].length == old.size()
+                       : i == only)
             text.replace(runs[i].at, runs[i].length, next);
     size = std::min(text.size(), most);
     text.copy(reinterpret_cast<char*>(data), size);

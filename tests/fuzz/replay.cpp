@@ -1,4 +1,5 @@
-// A fuzz target without libFuzzer: feeds it each file of a folder, and damages of them until the time is over.
+// A fuzz target without libFuzzer: feeds it each file of a folder, and damages of them until the time is
+// over.
 #include "mutate.hpp"
 #include "soak_settings.hpp"
 

@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as a safetensors file, as its header alone, and as JSON: a UserError or a result.
 #include "base/check.hpp"
-#include "io/hugging_face/safetensors.hpp"
 #include "io/files/strict_json.hpp"
+#include "io/hugging_face/safetensors.hpp"
 
 #include <cstdlib>
 
@@ -31,7 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     parse(text, static_cast<Bytes>(size));
-    if (size > 0) { // the first byte says how much data there is: a header whose length fits is rare otherwise
+    if (size >
+        0) { // the first byte says how much data there is: a header whose length fits is rare otherwise
         std::string front(8, '\0');
         for (std::size_t i = 0; i < 8; ++i)
             front[i] = static_cast<char>((size - 1) >> (8 * i) & 0xff);

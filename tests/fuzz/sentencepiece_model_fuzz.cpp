@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a SentencePiece model: a UserError, or a model that has a tokenizer.json or a reason why not.
+// libFuzzer: any bytes as a SentencePiece model: a UserError, or a model that has a tokenizer.json or a
+// reason why not.
 #include "base/check.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
 
@@ -9,7 +10,8 @@ using namespace trivium;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
 {
     try {
-        const SentencePieceModel model = parse_sentencepiece_model({reinterpret_cast<const char*>(data), size}, "input");
+        const SentencePieceModel model =
+            parse_sentencepiece_model({reinterpret_cast<const char*>(data), size}, "input");
         const SentencePieceJson json = print_sentencepiece_json(model, model.pieces.empty() ? -1 : 0);
         if (json.text.empty() == json.reason.empty())
             std::abort();

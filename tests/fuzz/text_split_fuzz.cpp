@@ -1,5 +1,5 @@
-// libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. Pieces stand in order in the text; where
-// none is dropped, they make it up.
+// libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. Pieces stand in order in
+// the text; where none is dropped, they make it up.
 #include "base/check.hpp"
 #include "io/files/utf8.hpp"
 #include "io/tokens/text_split.hpp"
@@ -26,7 +26,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         MatchEffort effort = MatchEffort::for_text(text.size());
         const char* covered = text.data();
         split.split(text, effort, [&](std::string_view piece) {
-            if (piece.empty() || piece.data() < covered || (rule.behavior != SplitBehavior::removed && piece.data() != covered))
+            if (piece.empty() || piece.data() < covered ||
+                (rule.behavior != SplitBehavior::removed && piece.data() != covered))
                 std::abort();
             covered = piece.data() + piece.size();
         });

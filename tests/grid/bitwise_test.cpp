@@ -1,5 +1,6 @@
-// What may not change a single bit: the pipeline degree at fixed data, tensor, ZeRO and microbatch; its schedule; how
-// collectives are merged; whether they overlap. (ZeRO cuts the f64 sums of squares of which the norm is made.)
+// What may not change a single bit: the pipeline degree at fixed data, tensor, ZeRO and microbatch; its
+// schedule; how collectives are merged; whether they overlap. (ZeRO cuts the f64 sums of squares of which the
+// norm is made.)
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/grid_run.hpp"
@@ -9,7 +10,10 @@ using namespace trivium::grids;
 
 namespace {
 
-std::string apart(const Outcome& a, const Outcome& b) { return str(same_bits(a, b) ? "" : differences(a, b).text()); }
+std::string apart(const Outcome& a, const Outcome& b)
+{
+    return str(same_bits(a, b) ? "" : differences(a, b).text());
+}
 
 /// 9 blocks, so that 8 stages are uneven; 12 sequences in microbatches of 2 of a data rank.
 Case deep(Precision precision, bool tied, i64 data, i64 tensor)
@@ -31,7 +35,8 @@ namespace {
 
 void require_pipeline_changes_no_bit(Precision precision, bool tied, i64 data, i64 tensor)
 {
-    if (contracts_on && ((precision == Precision::f32) == tied || data == tensor)) // sanitizers take their time
+    if (contracts_on &&
+        ((precision == Precision::f32) == tied || data == tensor)) // sanitizers take their time
         return;
     Case one = deep(precision, tied, data, tensor);
     one.parallel.zero = data == 2 && tied == (tensor == 2) ? 1 : 0;
@@ -42,7 +47,8 @@ void require_pipeline_changes_no_bit(Precision precision, bool tied, i64 data, i
         if (c.ranks() > (contracts_on ? 4 : 16))
             continue;
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
-            if ((contracts_on || precision == Precision::bf16) && (kind == ScheduleKind::gpipe) != (pipeline == 4))
+            if ((contracts_on || precision == Precision::bf16) &&
+                (kind == ScheduleKind::gpipe) != (pipeline == 4))
                 continue;
             c.parallel.schedule = kind;
             INFO(c.text());
@@ -63,8 +69,8 @@ TEST_CASE("the pipeline degree changes no bit")
         }
 }
 
-// Each of a tied table's two gradients is reduced over the data ranks before they are added, whether one stage has both
-// or two have one each.
+// Each of a tied table's two gradients is reduced over the data ranks before they are added, whether one
+// stage has both or two have one each.
 TEST_CASE("the pipeline degree changes no bit of a tied table over data ranks")
 {
     for (const Precision precision : {Precision::f32, Precision::bf16})
@@ -85,7 +91,8 @@ TEST_CASE("buckets and overlap change no bit")
             const Outcome want = train_on_threads(c);
             for (const char* bucket : {"none", "auto", "block", "300"})
                 for (const bool overlap : {true, false}) {
-                    if (((contracts_on || precision == Precision::bf16) && !overlap) || (contracts_on && (precision == Precision::f32) == (zero == 0)))
+                    if (((contracts_on || precision == Precision::bf16) && !overlap) ||
+                        (contracts_on && (precision == Precision::f32) == (zero == 0)))
                         continue;
                     c.parallel.bucket = bucket;
                     c.parallel.overlap = overlap;

@@ -24,7 +24,8 @@ const std::vector<Shape3>& all_grids()
 std::vector<int> factor_levels(bool f64)
 {
     const int grids = static_cast<int>(all_grids().size());
-    return f64 ? std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 3, 4, 2, 1} : std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 2, 2, 2, 3};
+    return f64 ? std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 3, 4, 2, 1}
+               : std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 2, 2, 2, 3};
 }
 
 namespace {
@@ -45,7 +46,9 @@ i64 microbatches(i64 share, int level)
 reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
 {
     const i64 t = grid.tensor;
-    const int uneven = t == 1 ? 3 : t % 2 ? static_cast<int>(t) : static_cast<int>(t) + 1; // of 2 ranks 3 heads, of 4 five, …
+    const int uneven = t == 1  ? 3
+                       : t % 2 ? static_cast<int>(t)
+                               : static_cast<int>(t) + 1; // of 2 ranks 3 heads, of 4 five, …
     reference::Model m;
     m.llama = levels[f_family] == 0;
     m.tied = levels[f_tied] == 1;
@@ -86,7 +89,8 @@ std::vector<Case> product_cases()
 {
     const std::vector<int> levels = factor_levels(true);
     std::vector<Case> all;
-    for (std::vector<int> row : full_product(std::vector<int>(levels.begin(), levels.begin() + f_microbatches))) {
+    for (std::vector<int> row :
+         full_product(std::vector<int>(levels.begin(), levels.begin() + f_microbatches))) {
         const auto n = static_cast<int>(all.size());
         row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, 0});
         all.push_back(case_of(row));
@@ -123,10 +127,13 @@ const Outcome& alone_outcome(const Case& c)
     at->second = train_on_threads(one);
     if (c.precision == Precision::f64) {
         const runs::Batch first = runs::random_batch(c.model, c.rows, 3);
-        const reference::Result expected = reference::run(c.model, at->second.initial, first.tokens, first.targets);
+        const reference::Result expected =
+            reference::run(c.model, at->second.initial, first.tokens, first.targets);
         const double difference = largest_difference(at->second.gradients, expected.gradients);
-        TRV_CHECK(difference < 1e-9, one.text(), ": gradients of one rank differ from the reference's by ", difference);
-        TRV_CHECK(std::abs(at->second.losses[0] * expected.tokens / expected.loss_sum - 1) < 1e-9, one.text(), ": loss ", at->second.losses[0]);
+        TRV_CHECK(difference < 1e-9, one.text(), ": gradients of one rank differ from the reference's by ",
+                  difference);
+        TRV_CHECK(std::abs(at->second.losses[0] * expected.tokens / expected.loss_sum - 1) < 1e-9, one.text(),
+                  ": loss ", at->second.losses[0]);
     }
     return at->second;
 }

@@ -1,5 +1,6 @@
 #pragma once
-// The cases of "the same answer on every grid": factors, their levels, and the case that a choice of levels makes.
+// The cases of "the same answer on every grid": factors, their levels, and the case that a choice of levels
+// makes.
 #include "grid/grid_run.hpp"
 
 namespace trivium::grids {
@@ -11,12 +12,27 @@ struct Shape3 {
 const std::vector<Shape3>& all_grids();
 
 /// What a case is made of. The first seven are those whose full product runs in tests/soak.
-enum Factor { f_grid, f_family, f_schedule, f_zero, f_sequence, f_tied, f_heads, f_microbatches, f_bucket, f_overlap, f_precision, factor_count };
-/// Levels of each: in f64, or in the three others (f32, f32 reduced in bf16, bf16) with fewer ways to cut and merge.
+enum Factor {
+    f_grid,
+    f_family,
+    f_schedule,
+    f_zero,
+    f_sequence,
+    f_tied,
+    f_heads,
+    f_microbatches,
+    f_bucket,
+    f_overlap,
+    f_precision,
+    factor_count
+};
+/// Levels of each: in f64, or in the three others (f32, f32 reduced in bf16, bf16) with fewer ways to cut and
+/// merge.
 std::vector<int> factor_levels(bool f64);
 
-/// The case of a level for each factor: any choice makes one. Layers, vocabulary, feed-forward columns, sequence and
-/// heads do not divide over the ranks; heads are shared by key-value heads, in groups, or by queries. 24 sequences.
+/// The case of a level for each factor: any choice makes one. Layers, vocabulary, feed-forward columns,
+/// sequence and heads do not divide over the ranks; heads are shared by key-value heads, in groups, or by
+/// queries. 24 sequences.
 Case case_of(const std::vector<int>& levels);
 
 /// The product of the first seven factors in f64; the others take turns.
@@ -24,8 +40,8 @@ std::vector<Case> product_cases();
 /// Covers every pair of levels: in f64 for three steps, or in the other precisions for 20.
 std::vector<Case> covering_cases(bool f64);
 
-/// The one-rank outcome of a case; kept for others that have the same. In f64 its first gradient is required to be
-/// that of the straight-line reference within 1e-9.
+/// The one-rank outcome of a case; kept for others that have the same. In f64 its first gradient is required
+/// to be that of the straight-line reference within 1e-9.
 const Outcome& alone_outcome(const Case& c);
 
 } // namespace trivium::grids

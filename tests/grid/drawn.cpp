@@ -18,7 +18,10 @@ std::vector<Case> drawn_cases()
         const Case& c = covering[i * 7 % covering.size()]; // neighbours are alike
         const i64 ranks = c.ranks();
         const bool wanted = ranks == 1 || ranks == 2 || ranks == 4 || ranks == 8;
-        const auto kinds = [&](const Case& other) { return other.precision == c.precision && other.parallel.reduce == c.parallel.reduce && other.ranks() == ranks; };
+        const auto kinds = [&](const Case& other) {
+            return other.precision == c.precision && other.parallel.reduce == c.parallel.reduce &&
+                   other.ranks() == ranks;
+        };
         if (wanted && drawn[ranks] < 3 && std::none_of(cases.begin(), cases.end(), kinds)) {
             ++drawn[ranks];
             cases.push_back(c);

@@ -20,12 +20,15 @@ class Collector {
 public:
     explicit Collector(Comm& world) : world_(world) {}
 
-    void add(const std::string& name, const Shape& whole, const Box& box, const TensorType& in_arena, const Arena& arena, Bytes offset)
+    void add(const std::string& name, const Shape& whole, const Box& box, const TensorType& in_arena,
+             const Arena& arena, Bytes offset)
     {
         HostWindow window(arena, offset, in_arena.bytes());
         window.pull();
         std::string& part = parts_;
-        const auto number = [&](i64 value) { part.append(reinterpret_cast<const char*>(&value), sizeof value); };
+        const auto number = [&](i64 value) {
+            part.append(reinterpret_cast<const char*>(&value), sizeof value);
+        };
         number(static_cast<i64>(name.size()));
         part += name;
         number(element_count(whole));
@@ -34,7 +37,8 @@ public:
             const auto* typed = reinterpret_cast<const decltype(t)*>(window.data());
             for_each_run(whole, box, [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i) {
-                    const auto value = static_cast<double>(static_cast<kernels::Acc<decltype(t)>>(typed[local + i]));
+                    const auto value =
+                        static_cast<double>(static_cast<kernels::Acc<decltype(t)>>(typed[local + i]));
                     number(global + i);
                     part.append(reinterpret_cast<const char*>(&value), sizeof value);
                 }
@@ -69,8 +73,9 @@ public:
                     double value = 0;
                     std::memcpy(&value, at, sizeof value);
                     at += sizeof value;
-                    TRV_CHECK(!tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0, name, "[", index,
-                              "] differs between ranks: ", tensor.values[index], " and ", value);
+                    TRV_CHECK(
+                        !tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0,
+                        name, "[", index, "] differs between ranks: ", tensor.values[index], " and ", value);
                     tensor.values[index] = value;
                     tensor.known[index] = true;
                 }
@@ -78,7 +83,8 @@ public:
         }
         reference::Tensors made;
         for (auto& [name, tensor] : all) {
-            TRV_CHECK(std::find(tensor.known.begin(), tensor.known.end(), false) == tensor.known.end(), "no rank has a part of ", name);
+            TRV_CHECK(std::find(tensor.known.begin(), tensor.known.end(), false) == tensor.known.end(),
+                      "no rank has a part of ", name);
             made[name] = std::move(tensor.values);
         }
         return made;
@@ -101,7 +107,8 @@ void randomise(const Program& program, Arena& arena, double spread)
             auto* to = reinterpret_cast<decltype(t)*>(window.data());
             for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
                 for (i64 i = 0; i < count; ++i)
-                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(centre + spread * stream.normal_at(static_cast<u64>(global + i))));
+                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(
+                        centre + spread * stream.normal_at(static_cast<u64>(global + i))));
             });
         });
         window.push();
@@ -124,10 +131,13 @@ std::pair<ValueId, Bytes> gradient_of(const Program& program, const std::string&
 std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
-    return str(model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision), p.reduce == ReduceType::bf16 ? " reduced in bf16" : "",
-               ", ", model.layers, " layers, dim ", model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ", model.vocab,
-               ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero,
-               p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ", p.bucket, p.overlap ? "" : ", no overlap");
+    return str(model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
+               p.reduce == ReduceType::bf16 ? " reduced in bf16" : "", ", ", model.layers, " layers, dim ",
+               model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ",
+               model.vocab, ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ",
+               p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero, p.sequence ? ", sequence" : "", ", ",
+               rows, " rows in microbatches of ", micro_batch, ", bucket ", p.bucket,
+               p.overlap ? "" : ", no overlap");
 }
 
 Case alone(const Case& c)
@@ -158,15 +168,18 @@ Compiled compile(const Case& c, i64 rank)
 void lay_out_again(const RunConfig& config, Compiled& compiled)
 {
     Program& program = compiled.programs[train_program];
-    const ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline, program.microbatches, runs::small_machine().machine.scratch};
+    const ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline,
+                                  program.microbatches, runs::small_machine().machine.scratch};
     program.schedule = build_schedule(program.graph, schedule);
     compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
 }
 
 namespace {
 
-/// Sequences [first, first + the rows of a microbatch over all data ranks) of the batch, where the value is of tokens.
-void feed_tokens(const Graph& graph, const Value& value, const runs::Batch& batch, i64 first, void* destination)
+/// Sequences [first, first + the rows of a microbatch over all data ranks) of the batch, where the value is
+/// of tokens.
+void feed_tokens(const Graph& graph, const Value& value, const runs::Batch& batch, i64 first,
+                 void* destination)
 {
     const Box box = box_of(graph, graph.find(value.name));
     auto* to = static_cast<std::int32_t*>(destination);
@@ -175,7 +188,9 @@ void feed_tokens(const Graph& graph, const Value& value, const runs::Batch& batc
         if (value.name == "positions")
             std::iota(to, to + seq, 0);
         else
-            std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() + (first + box.offset[0] + row) * seq, seq, to);
+            std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() +
+                            (first + box.offset[0] + row) * seq,
+                        seq, to);
 }
 
 reference::Tensors collect(Comm& world, const Program& program, const Arena& arena, Role role)
@@ -183,7 +198,8 @@ reference::Tensors collect(Comm& world, const Program& program, const Arena& are
     Collector all(world);
     for (const ValueId id : program.graph.with_role(role)) {
         const Value& v = program.graph[id];
-        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type, arena, kept_buffer(program.schedule, v.name).offset);
+        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type, arena,
+                kept_buffer(program.schedule, v.name).offset);
     }
     return all.collect();
 }
@@ -195,7 +211,8 @@ reference::Tensors collect_gradients(Comm& world, const Program& program, const 
     for (const ValueId id : g.with_role(Role::parameter)) {
         const Shape& whole = whole_shape(g[id]);
         const auto [gradient, offset] = gradient_of(program, g[id].name);
-        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type, arena, offset);
+        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type, arena,
+                offset);
     }
     return all.collect();
 }
@@ -224,21 +241,24 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     initialise(program.graph, program.schedule, arena, 1, 1);
     randomise(program, arena, c.spread);
 
-    const i64 batch = config.train.micro_batch * config.parallel.data; // rows of a microbatch over all data ranks
+    const i64 batch =
+        config.train.micro_batch * config.parallel.data; // rows of a microbatch over all data ranks
     runs::Batch data;
     Outcome outcome;
     outcome.initial = collect(ranks, program, arena, Role::parameter);
     for (int step = 0; step < c.steps; ++step) {
         data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
         const double t = step + 1;
-        const double hyper[hyper_count] = {c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
+        const double hyper[hyper_count] = {
+            c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
         executor.run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
             if (value.role == Role::hyper)
                 std::memcpy(destination, hyper, sizeof hyper);
             else
                 feed_tokens(program.graph, value, data, microbatch * batch, destination);
         });
-        outcome.losses.push_back(executor.fetched("totals", total_loss) / executor.fetched("totals", total_tokens));
+        outcome.losses.push_back(executor.fetched("totals", total_loss) /
+                                 executor.fetched("totals", total_tokens));
         outcome.norms.push_back(executor.fetched("global_norm", 0));
         if (step == 0)
             outcome.gradients = collect_gradients(ranks, program, arena);
@@ -255,16 +275,19 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     Executor evaluator(evaluation.graph, evaluation.schedule, arena, execution, &grid, meddle.streams);
     double loss = 0, tokens = 0;
     for (i64 first = 0; first < c.rows; first += batch) {
-        evaluator.run_until_decision([&](const Value& value, i64, void* destination) { feed_tokens(evaluation.graph, value, data, first, destination); });
+        evaluator.run_until_decision([&](const Value& value, i64, void* destination) {
+            feed_tokens(evaluation.graph, value, data, first, destination);
+        });
         loss += evaluator.fetched("totals", total_loss);
         tokens += evaluator.fetched("totals", total_tokens);
     }
     outcome.evaluation = loss / tokens;
-    TRV_CHECK(std::max(executor.used(), evaluator.used()) == compiled.memory.arena, "rank ", world.rank(), " used ", executor.used(), " and ",
-              evaluator.used(), " bytes, planned are ", compiled.memory.arena);
+    TRV_CHECK(std::max(executor.used(), evaluator.used()) == compiled.memory.arena, "rank ", world.rank(),
+              " used ", executor.used(), " and ", evaluator.used(), " bytes, planned are ",
+              compiled.memory.arena);
     if constexpr (contracts_on)
-        TRV_CHECK(arena.high_water() == compiled.memory.arena, "rank ", world.rank(), " touched ", arena.high_water(), " bytes, planned are ",
-                  compiled.memory.arena);
+        TRV_CHECK(arena.high_water() == compiled.memory.arena, "rank ", world.rank(), " touched ",
+                  arena.high_water(), " bytes, planned are ", compiled.memory.arena);
     return outcome;
 }
 
@@ -273,7 +296,9 @@ Outcome train_on_threads(const Case& c, const Meddle& meddle)
     TRV_CHECK(!computes_on_device() || c.ranks() == 1, "threads of one process do not share a device");
     runs::start_runtime();
     std::vector<Compiled> compiled;
-    compile_ranks(config_of(c), runs::small_machine(), [](const Mesh&, i64) { return true; }, [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
+    compile_ranks(
+        config_of(c), runs::small_machine(), [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& rank) { compiled.push_back(std::move(rank)); });
     Outcome outcome;
     run_on_threads(static_cast<int>(c.ranks()), [&](Comm& world) {
         const auto rank = static_cast<std::size_t>(world.rank());
@@ -287,13 +312,17 @@ Outcome train_on_threads(const Case& c, const Meddle& meddle)
 bool same_bits(const Outcome& a, const Outcome& b)
 {
     const auto same = [](const reference::Vector& x, const reference::Vector& y) {
-        return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0);
+        return x.size() == y.size() &&
+               (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(double)) == 0);
     };
     const auto all = [&](const reference::Tensors& x, const reference::Tensors& y) {
-        return std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const auto& p, const auto& q) { return p.first == q.first && same(p.second, q.second); });
+        return std::equal(x.begin(), x.end(), y.begin(), y.end(), [&](const auto& p, const auto& q) {
+            return p.first == q.first && same(p.second, q.second);
+        });
     };
-    return same(a.losses, b.losses) && same(a.norms, b.norms) && same({a.evaluation}, {b.evaluation}) && all(a.initial, b.initial) &&
-           all(a.gradients, b.gradients) && all(a.parameters, b.parameters) && all(a.moments, b.moments);
+    return same(a.losses, b.losses) && same(a.norms, b.norms) && same({a.evaluation}, {b.evaluation}) &&
+           all(a.initial, b.initial) && all(a.gradients, b.gradients) && all(a.parameters, b.parameters) &&
+           all(a.moments, b.moments);
 }
 
 double largest_difference(const std::vector<double>& got, const std::vector<double>& want)
@@ -308,17 +337,23 @@ double largest_difference(const std::vector<double>& got, const std::vector<doub
 
 Differences differences(const Outcome& got, const Outcome& want)
 {
-    return {largest_difference(got.losses, want.losses),       largest_difference(got.norms, want.norms),
+    return {largest_difference(got.losses, want.losses),
+            largest_difference(got.norms, want.norms),
             largest_difference(std::vector{got.evaluation}, std::vector{want.evaluation}),
-            largest_difference(got.gradients, want.gradients), largest_difference(got.parameters, want.parameters),
+            largest_difference(got.gradients, want.gradients),
+            largest_difference(got.parameters, want.parameters),
             largest_difference(got.moments, want.moments)};
 }
 
-double Differences::most() const { return std::max({losses, norms, evaluation, gradients, parameters, moments}); }
+double Differences::most() const
+{
+    return std::max({losses, norms, evaluation, gradients, parameters, moments});
+}
 
 std::string Differences::text() const
 {
-    return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", gradients ", gradients, ", parameters ", parameters, ", moments ", moments);
+    return str("losses ", losses, ", norms ", norms, ", evaluation ", evaluation, ", gradients ", gradients,
+               ", parameters ", parameters, ", moments ", moments);
 }
 
 double largest_difference(const reference::Tensors& got, const reference::Tensors& want)

@@ -10,7 +10,7 @@ namespace trivium::grids {
 struct Case {
     reference::Model model;
     Precision precision = Precision::f64;
-    i64 rows = 8;       ///< sequences of a step
+    i64 rows = 8;        ///< sequences of a step
     i64 micro_batch = 1; ///< of a data rank
     ParallelConfig parallel;
     int steps = 3;
@@ -23,7 +23,6 @@ struct Case {
 
 /// The same on one rank, in one microbatch.
 Case alone(const Case& c);
-
 
 /// The run config of a case.
 RunConfig config_of(const Case& c);
@@ -39,13 +38,13 @@ struct Outcome {
 /// What one rank runs.
 Compiled compile(const Case& c, i64 rank);
 
-
-/// Makes the Steps and the memory of the program `train` anew, once its graph was changed; there is no program beside it then.
+/// Makes the Steps and the memory of the program `train` anew, once its graph was changed; there is no
+/// program beside it then.
 void lay_out_again(const RunConfig& config, Compiled& compiled);
 
-/// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that its Grid is
-/// made of. With any of these nothing is evaluated and memory is not checked. `streams`: where to run, and what to call
-/// before the arena is read.
+/// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that
+/// its Grid is made of. With any of these nothing is evaluated and memory is not checked. `streams`: where to
+/// run, and what to call before the arena is read.
 struct Meddle {
     std::function<void(Graph&)> graph;
     std::function<std::unique_ptr<Comm>(Comm&, const Program&)> comm;
@@ -55,8 +54,8 @@ struct Meddle {
     explicit operator bool() const { return graph || comm; }
 };
 
-/// All ranks of `world` call it; each gets the whole outcome. Requires on every rank that the bytes used are those
-/// planned, and over all that ranks with the same part of a tensor have the same bits of it.
+/// All ranks of `world` call it; each gets the whole outcome. Requires on every rank that the bytes used are
+/// those planned, and over all that ranks with the same part of a tensor have the same bits of it.
 Outcome train(const Case& c, Comm& world, Compiled compiled, const Meddle& meddle = {});
 inline Outcome train(const Case& c, Comm& world) { return train(c, world, compile(c, world.rank())); }
 
@@ -66,8 +65,9 @@ Outcome train_on_threads(const Case& c, const Meddle& meddle = {});
 /// Whether all of it is the same to the bit.
 bool same_bits(const Outcome& a, const Outcome& b);
 
-/// Largest difference of any tensor, relative to the largest magnitude of that tensor in `want`, or to a thousandth of
-/// the largest of all where that is more (a key's bias has gradients of rounding errors only). NaN counts as infinite.
+/// Largest difference of any tensor, relative to the largest magnitude of that tensor in `want`, or to a
+/// thousandth of the largest of all where that is more (a key's bias has gradients of rounding errors only).
+/// NaN counts as infinite.
 double largest_difference(const reference::Tensors& got, const reference::Tensors& want);
 /// The same of numbers, each relative to itself.
 double largest_difference(const std::vector<double>& got, const std::vector<double>& want);

@@ -11,7 +11,8 @@ namespace trivium::grids {
 
 namespace {
 
-/// What a Comm leaves out: the collectives whose turns within a step are listed, and the messages of one channel.
+/// What a Comm leaves out: the collectives whose turns within a step are listed, and the messages of one
+/// channel.
 struct Silence {
     std::string axis;
     std::set<i64> turns;
@@ -32,12 +33,15 @@ void fill_with_zeros(const Piece& piece)
 
 class SilentComm : public Comm {
 public:
-    SilentComm(Comm& inner, const Mesh& mesh, const Silence& silence, std::string axis, std::unique_ptr<Comm> owned = nullptr)
-        : Comm(inner.rank(), inner.world_ranks()), owned_(std::move(owned)), inner_(inner), mesh_(mesh), silence_(silence), axis_(std::move(axis))
+    SilentComm(Comm& inner, const Mesh& mesh, const Silence& silence, std::string axis,
+               std::unique_ptr<Comm> owned = nullptr)
+        : Comm(inner.rank(), inner.world_ranks()), owned_(std::move(owned)), inner_(inner), mesh_(mesh),
+          silence_(silence), axis_(std::move(axis))
     {
     }
 
-    std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives, int lane) override
+    std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
+                                      int lane) override
     {
         if (lane > 0 && lane == started_ % (lanes - 1) + 1) { // the next collective takes the next lane
             ++started_;
@@ -82,7 +86,8 @@ public:
 private:
     bool silent(int from, int to, int channel) const
     {
-        return axis_ == silence_.axis && from == silence_.from && to == silence_.to && channel == silence_.channel;
+        return axis_ == silence_.axis && from == silence_.from && to == silence_.to &&
+               channel == silence_.channel;
     }
 
     std::unique_ptr<Comm> owned_;
@@ -99,7 +104,8 @@ bool is_reduction(const Op& op) { return op.kind == OpKind::all_reduce || op.kin
 OpId find_op(const Graph& g, const Mutant& mutant)
 {
     const ValueId value = g.find(mutant.value);
-    TRV_CHECK(value && g[value].producer && info(g[g[value].producer]).name == mutant.kind, "no ", mutant.kind, " makes %", mutant.value);
+    TRV_CHECK(value && g[value].producer && info(g[g[value].producer]).name == mutant.kind, "no ",
+              mutant.kind, " makes %", mutant.value);
     return g[value].producer;
 }
 
@@ -110,7 +116,8 @@ Silence silence_of(const Program& program, OpId id)
     silence.axis = text_attr(program.graph[id].attrs, "axis");
     silence.turns_of_step = 0;
     for (const Step& step : program.schedule.steps) {
-        if (step.kind != StepKind::op || !is_collective(program.graph[step.op]) || text_attr(program.graph[step.op].attrs, "axis") != silence.axis)
+        if (step.kind != StepKind::op || !is_collective(program.graph[step.op]) ||
+            text_attr(program.graph[step.op].attrs, "axis") != silence.axis)
             continue;
         if (step.op == id)
             silence.turns.insert(silence.turns_of_step);
@@ -141,7 +148,8 @@ void double_results(Graph& g, OpId id)
             TRV_CHECK(carry.out != result, "%", g[result].name, " is carried");
     }
     // Each stands behind the op itself.
-    std::rotate(g.ops.begin() + static_cast<std::ptrdiff_t>(id.index()) + 1, g.ops.begin() + static_cast<std::ptrdiff_t>(first), g.ops.end());
+    std::rotate(g.ops.begin() + static_cast<std::ptrdiff_t>(id.index()) + 1,
+                g.ops.begin() + static_cast<std::ptrdiff_t>(first), g.ops.end());
     for (std::size_t i = 0; i < g.ops.size(); ++i)
         for (const ValueId result : g.ops[i].results)
             g[result].producer = OpId(i);
@@ -149,7 +157,8 @@ void double_results(Graph& g, OpId id)
 
 std::string Mutant::text() const
 {
-    const std::string what = from >= 0 ? str("message from stage ", from, " to ", stage) : str(kind, " over ", axis, stage < 0 ? "" : str(", stage ", stage));
+    const std::string what = from >= 0 ? str("message from stage ", from, " to ", stage)
+                                       : str(kind, " over ", axis, stage < 0 ? "" : str(", stage ", stage));
     return str(scaled ? "doubled: " : "left out: ", what, ", %", value);
 }
 
@@ -185,7 +194,9 @@ std::vector<Mutant> mutants_of(const Case& c)
 
 Meddle meddle_for(const Case& c, const Mutant& mutant)
 {
-    const auto concerns = [mutant, pipeline = c.parallel.pipeline](const Graph& g) { return mutant.stage < 0 || pipeline == 1 || g.at[1] == mutant.stage; };
+    const auto concerns = [mutant, pipeline = c.parallel.pipeline](const Graph& g) {
+        return mutant.stage < 0 || pipeline == 1 || g.at[1] == mutant.stage;
+    };
     Meddle meddle;
     if (mutant.scaled) {
         meddle.graph = [=](Graph& g) {

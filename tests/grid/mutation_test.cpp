@@ -1,5 +1,5 @@
-// The comparison with one rank can fail: programs with a collective left out or a reduction scaled are told apart. All of
-// them where the whole is asked for, else as many as the time allows, drawn by the seed.
+// The comparison with one rank can fail: programs with a collective left out or a reduction scaled are told
+// apart. All of them where the whole is asked for, else as many as the time allows, drawn by the seed.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
@@ -20,7 +20,8 @@ namespace {
 /// Together they have every kind of collective on every axis.
 std::vector<Case> mutated_cases()
 {
-    const auto of = [](reference::Model model, i64 data, i64 pipeline, i64 tensor, int zero, bool sequence, const char* bucket) {
+    const auto of = [](reference::Model model, i64 data, i64 pipeline, i64 tensor, int zero, bool sequence,
+                       const char* bucket) {
         Case c;
         c.model = model;
         c.micro_batch = c.rows / data / 2;
@@ -43,8 +44,8 @@ std::vector<Case> mutated_cases()
 
 enum class Verdict { killed, survived };
 
-/// A key's bias moves all scores of a query alike, which softmax does not see: its gradient is zero but for rounding, and
-/// so is its double.
+/// A key's bias moves all scores of a query alike, which softmax does not see: its gradient is zero but for
+/// rounding, and so is its double.
 bool changes_only_rounding(const Mutant& mutant, const Outcome& want)
 {
     double largest = 0;
@@ -53,7 +54,8 @@ bool changes_only_rounding(const Mutant& mutant, const Outcome& want)
             largest = std::max(largest, std::abs(x));
     for (const auto& [name, values] : want.gradients)
         if (mutant.scaled && mutant.tensors == 1 && mutant.value.find("." + name) != std::string::npos)
-            return std::all_of(values.begin(), values.end(), [&](double x) { return std::abs(x) < 1e-13 * largest; });
+            return std::all_of(values.begin(), values.end(),
+                               [&](double x) { return std::abs(x) < 1e-13 * largest; });
     return false;
 }
 
@@ -62,7 +64,8 @@ Verdict verdict(const Case& c, const Mutant& mutant, const Outcome& want)
     try {
         const Outcome got = train_on_threads(c, meddle_for(c, mutant));
         const Differences d = differences(got, want);
-        return std::max({d.losses, d.norms, d.gradients, d.parameters, d.moments}) < 1e-9 ? Verdict::survived : Verdict::killed;
+        return std::max({d.losses, d.norms, d.gradients, d.parameters, d.moments}) < 1e-9 ? Verdict::survived
+                                                                                          : Verdict::killed;
     } catch (const InternalError& e) {
         const bool replicas = std::string(e.what()).find("differs between ranks") != std::string::npos;
         if (!replicas)
@@ -80,8 +83,9 @@ TEST_CASE("the cases to be mutated have every kind of collective")
         for (const Mutant& m : mutants_of(c))
             if (!m.scaled)
                 kinds.insert(m.kind + " " + m.axis);
-    for (const char* kind : {"all_gather tensor", "reduce_scatter tensor", "all_reduce tensor", "all_gather data", "reduce_scatter data",
-                             "all_reduce data", "all_reduce world", "recv pipeline"})
+    for (const char* kind :
+         {"all_gather tensor", "reduce_scatter tensor", "all_reduce tensor", "all_gather data",
+          "reduce_scatter data", "all_reduce data", "all_reduce world", "recv pipeline"})
         CHECK(kinds.count(kind) == 1);
 }
 
@@ -117,6 +121,8 @@ TEST_CASE("no mutant survives")
         ++tried;
         left_out += mutant.scaled ? 0 : 1;
     }
-    std::printf("%zu of %zu mutants tried: %zu without a collective or a message, %zu with a scaled reduction; %zu more scale nothing but "
-                "rounding\n", tried, all.size(), left_out, tried - left_out, rounding);
+    std::printf("%zu of %zu mutants tried: %zu without a collective or a message, %zu with a scaled "
+                "reduction; %zu more scale nothing but "
+                "rounding\n",
+                tried, all.size(), left_out, tried - left_out, rounding);
 }

@@ -1,5 +1,5 @@
-// Every grid with every choice of family, schedule, ZeRO, sequence parallelism, tied embeddings and way to share heads:
-// all of it where the whole is asked for, else as many as the time allows, drawn by the seed.
+// Every grid with every choice of family, schedule, ZeRO, sequence parallelism, tied embeddings and way to
+// share heads: all of it where the whole is asked for, else as many as the time allows, drawn by the seed.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"

@@ -1,4 +1,5 @@
-// Under a launcher, one launch a rank count: cases of as many ranks over MPI against one rank, and against as many threads.
+// Under a launcher, one launch a rank count: cases of as many ranks over MPI against one rank, and against as
+// many threads.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
@@ -19,7 +20,8 @@ int run(Session& session)
 {
     Comm& world = session.world();
     const char* const expected = std::getenv("TRIVIUM_TEST_RANKS");
-    TRV_CHECK(expected && std::to_string(world.size()) == expected, "the launcher started ", world.size(), " ranks");
+    TRV_CHECK(expected && std::to_string(world.size()) == expected, "the launcher started ", world.size(),
+              " ranks");
     std::vector<Case> mine;
     for (const Case& c : covering_cases(true))
         if (c.ranks() == world.size())
@@ -34,7 +36,8 @@ int run(Session& session)
                 return;
             const Differences d = differences(got, alone_outcome(c));
             TRV_CHECK(d.most() < 1e-9, c.text(), ": ", d.text());
-            TRV_CHECK(same_bits(got, train_on_threads(c)), c.text(), ": threads have other bits than processes");
+            TRV_CHECK(same_bits(got, train_on_threads(c)), c.text(),
+                      ": threads have other bits than processes");
         });
     }
     if (world.rank() == 0)

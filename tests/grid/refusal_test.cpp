@@ -34,11 +34,13 @@ TEST_CASE("what the tensor ranks cannot share is refused")
     CHECK(refusal(c).empty());
 
     c.model.heads = c.model.kv_heads = 2;
-    CHECK(refusal(c).find("parallel.tensor: 4 tensor ranks cannot share 2 key-value heads") != std::string::npos);
+    CHECK(refusal(c).find("parallel.tensor: 4 tensor ranks cannot share 2 key-value heads") !=
+          std::string::npos);
     c.model.heads = 6; // three query heads of each
     CHECK(refusal(c).find("dim") != std::string::npos);
     c.model.dim = 24;
-    CHECK(refusal(c).find("4 tensor ranks cannot share 3 query heads of a key-value head") != std::string::npos);
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 query heads of a key-value head") !=
+          std::string::npos);
     c.model.heads = 8;
     c.model.dim = 16;
     CHECK(refusal(c).empty());
@@ -46,7 +48,8 @@ TEST_CASE("what the tensor ranks cannot share is refused")
     c = small();
     c.parallel.tensor = 4;
     c.model.ffn = 3;
-    CHECK(refusal(c).find("4 tensor ranks cannot share 3 columns of the feed-forward layer") != std::string::npos);
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 columns of the feed-forward layer") !=
+          std::string::npos);
     CHECK(refusal(c).find("set parallel.tensor to 3 or less") != std::string::npos);
     c = small();
     c.parallel.tensor = 4;
@@ -73,5 +76,6 @@ TEST_CASE("more stages than blocks, and batches that do not divide, are refused"
     CHECK(refusal(c).find("8 sequences do not divide over 3 data ranks") != std::string::npos);
     c.parallel.data = 2;
     c.micro_batch = 3;
-    CHECK(refusal(c).find("4 sequences per data rank do not divide into microbatches of 3") != std::string::npos);
+    CHECK(refusal(c).find("4 sequences per data rank do not divide into microbatches of 3") !=
+          std::string::npos);
 }

@@ -11,7 +11,8 @@ using namespace trivium::grids;
 
 TEST_CASE("a covering array has every pair")
 {
-    for (const std::vector<int>& levels : {factor_levels(true), factor_levels(false), std::vector<int>{2, 2, 2}, std::vector<int>{5, 1, 3}}) {
+    for (const std::vector<int>& levels :
+         {factor_levels(true), factor_levels(false), std::vector<int>{2, 2, 2}, std::vector<int>{5, 1, 3}}) {
         const auto rows = covering_array(levels);
         std::size_t pairs = 0;
         std::set<std::vector<std::size_t>> covered;
@@ -19,7 +20,8 @@ TEST_CASE("a covering array has every pair")
             for (std::size_t g = f + 1; g < levels.size(); ++g) {
                 pairs += static_cast<std::size_t>(levels[f] * levels[g]);
                 for (const std::vector<int>& row : rows)
-                    covered.insert({f, g, static_cast<std::size_t>(row[f]), static_cast<std::size_t>(row[g])});
+                    covered.insert(
+                        {f, g, static_cast<std::size_t>(row[f]), static_cast<std::size_t>(row[g])});
             }
         for (const std::vector<int>& row : rows)
             for (std::size_t f = 0; f < levels.size(); ++f)

@@ -1,5 +1,6 @@
-// Steps on streams: the commands that a Schedule becomes imply its order and ask nothing of the host or the device that
-// it does not name; and a device that does everything late and in any order gives the bits of the host.
+// Steps on streams: the commands that a Schedule becomes imply its order and ask nothing of the host or the
+// device that it does not name; and a device that does everything late and in any order gives the bits of the
+// host.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
@@ -33,12 +34,13 @@ private:
     std::vector<u64> words_;
 };
 
-/// Whether the commands keep every order that the Schedule (whose closure is `wanted`) states, and each part ends on the
-/// compute queue when all of it is over.
+/// Whether the commands keep every order that the Schedule (whose closure is `wanted`) states, and each part
+/// ends on the compute queue when all of it is over.
 bool keeps_order(const DeviceProgram& program, const Schedule& schedule, const Closure& wanted)
 {
     const std::size_t steps = schedule.steps.size();
-    std::vector<Steps> over(schedule.queues.size(), Steps(steps)), at_event(static_cast<std::size_t>(program.events), Steps(steps));
+    std::vector<Steps> over(schedule.queues.size(), Steps(steps)),
+        at_event(static_cast<std::size_t>(program.events), Steps(steps));
     std::vector<bool> recorded(at_event.size(), false);
     Steps all(steps);
     for (const CommandList* list : {&program.until_decision, &program.after_decision}) {
@@ -73,11 +75,15 @@ bool keeps_order(const DeviceProgram& program, const Schedule& schedule, const C
     return true;
 }
 
-bool keeps_order(const DeviceProgram& program, const Schedule& schedule) { return keeps_order(program, schedule, Closure(schedule)); }
+bool keeps_order(const DeviceProgram& program, const Schedule& schedule)
+{
+    return keeps_order(program, schedule, Closure(schedule));
+}
 
 std::size_t count(const CommandList& list, CommandKind kind)
 {
-    return static_cast<std::size_t>(std::count_if(list.commands.begin(), list.commands.end(), [&](const DeviceCommand& c) { return c.kind == kind; }));
+    return static_cast<std::size_t>(std::count_if(list.commands.begin(), list.commands.end(),
+                                                  [&](const DeviceCommand& c) { return c.kind == kind; }));
 }
 
 Case small(i64 data, i64 pipeline, i64 tensor, bool llama = true)
@@ -94,11 +100,16 @@ Case small(i64 data, i64 pipeline, i64 tensor, bool llama = true)
     return c;
 }
 
-std::vector<Case> cases() { return {small(1, 1, 1), small(1, 1, 1, false), small(2, 1, 1), small(1, 2, 1), small(1, 1, 3), small(2, 2, 1, false)}; }
+std::vector<Case> cases()
+{
+    return {small(1, 1, 1), small(1, 1, 1, false), small(2, 1, 1),
+            small(1, 2, 1), small(1, 1, 3),        small(2, 2, 1, false)};
+}
 
 bool may_join(const Schedule& schedule, const Graph& graph, StepId a, StepId b)
 {
-    return graph[schedule.steps[a.index()].op].kind == OpKind::adamw && graph[schedule.steps[b.index()].op].kind == OpKind::adamw;
+    return graph[schedule.steps[a.index()].op].kind == OpKind::adamw &&
+           graph[schedule.steps[b.index()].op].kind == OpKind::adamw;
 }
 
 } // namespace
@@ -109,7 +120,9 @@ TEST_CASE("commands keep the order of the Steps, and each wait is needed")
         INFO(c.text());
         const Compiled compiled = compile(c, c.ranks() - 1);
         for (const Program& program : compiled.programs) {
-            const Joins joins = [&](StepId a, StepId b) { return may_join(program.schedule, program.graph, a, b); };
+            const Joins joins = [&](StepId a, StepId b) {
+                return may_join(program.schedule, program.graph, a, b);
+            };
             CHECK(keeps_order(lower(program.schedule), program.schedule));
             CHECK(keeps_order(lower(program.schedule, joins), program.schedule));
         }
@@ -117,16 +130,19 @@ TEST_CASE("commands keep the order of the Steps, and each wait is needed")
         const DeviceProgram lowered = lower(schedule);
         const Closure wanted(schedule);
         int mutants = 0;
-        for (CommandList DeviceProgram::* part : {&DeviceProgram::until_decision, &DeviceProgram::after_decision}) {
+        for (CommandList DeviceProgram::*part :
+             {&DeviceProgram::until_decision, &DeviceProgram::after_decision}) {
             const std::vector<DeviceCommand>& commands = (lowered.*part).commands;
-            std::size_t last_work = 0; // behind it stand the waits for the other queues' ends, before it those for the beginning
+            std::size_t last_work =
+                0; // behind it stand the waits for the other queues' ends, before it those for the beginning
             for (std::size_t n = 0; n < commands.size(); ++n)
                 last_work = commands[n].step ? n : last_work;
             for (std::size_t n = 0; n < last_work; ++n) {
                 if (commands[n].kind != CommandKind::wait || commands[n].event == commands.front().event)
                     continue;
                 DeviceProgram mutant = lowered;
-                (mutant.*part).commands.erase((mutant.*part).commands.begin() + static_cast<std::ptrdiff_t>(n));
+                (mutant.*part)
+                    .commands.erase((mutant.*part).commands.begin() + static_cast<std::ptrdiff_t>(n));
                 --(mutant.*part).end_of_work;
                 ++mutants;
                 INFO("without the wait for event " << commands[n].event);
@@ -147,10 +163,15 @@ TEST_CASE("commands copy what is fed and fetched, and the host waits once, befor
             const DeviceProgram lowered = lower(schedule);
             std::map<CommandKind, std::size_t> want;
             for (const Step& step : schedule.steps)
-                ++want[step.kind == StepKind::feed ? CommandKind::copy_in : step.kind == StepKind::fetch ? CommandKind::copy_out : CommandKind::launch];
+                ++want[step.kind == StepKind::feed    ? CommandKind::copy_in
+                       : step.kind == StepKind::fetch ? CommandKind::copy_out
+                                                      : CommandKind::launch];
             for (const CommandKind kind : {CommandKind::launch, CommandKind::copy_in, CommandKind::copy_out})
-                CHECK(count(lowered.until_decision, kind) + count(lowered.after_decision, kind) == want[kind]);
-            CHECK(count(lowered.after_decision, CommandKind::copy_in) + count(lowered.after_decision, CommandKind::copy_out) == 0);
+                CHECK(count(lowered.until_decision, kind) + count(lowered.after_decision, kind) ==
+                      want[kind]);
+            CHECK(count(lowered.after_decision, CommandKind::copy_in) +
+                      count(lowered.after_decision, CommandKind::copy_out) ==
+                  0);
             CHECK(count(lowered.until_decision, CommandKind::synchronise) == 1);
             CHECK(count(lowered.after_decision, CommandKind::synchronise) == 0);
             CHECK(lowered.until_decision.commands.back().kind == CommandKind::synchronise);
@@ -164,8 +185,9 @@ TEST_CASE("updates of all parameters are one launch where they follow each other
     const Case c = small(1, 1, 1);
     const Compiled compiled = compile(c, 0);
     const Program& program = compiled.programs[train_program];
-    const DeviceProgram lowered =
-        lower(program.schedule, [&](StepId a, StepId b) { return may_join(program.schedule, program.graph, a, b); });
+    const DeviceProgram lowered = lower(program.schedule, [&](StepId a, StepId b) {
+        return may_join(program.schedule, program.graph, a, b);
+    });
     CHECK(count(lowered.after_decision, CommandKind::launch) < 4);
     CHECK(program.graph.with_role(Role::parameter).size() > 10);
 }
@@ -192,10 +214,16 @@ TEST_CASE("a step asks a device for launches, copies of what is fed and fetched,
     runs::Run run(config_of(c));
     ExecutorConfig execution;
     execution.graphs = true;
-    Executor executor(run.program().graph, run.program().schedule, *run.arena, execution, nullptr, runs::deferred_streams(3));
+    Executor executor(run.program().graph, run.program().schedule, *run.arena, execution, nullptr,
+                      runs::deferred_streams(3));
     const Schedule& schedule = run.program().schedule;
-    const auto of = [&](StepKind kind) { return std::count_if(schedule.steps.begin(), schedule.steps.end(), [&](const Step& s) { return s.kind == kind; }); };
-    const Feed nothing = [](const Value& value, i64, void* to) { std::memset(to, 0, static_cast<std::size_t>(value.type.bytes())); };
+    const auto of = [&](StepKind kind) {
+        return std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                             [&](const Step& s) { return s.kind == kind; });
+    };
+    const Feed nothing = [](const Value& value, i64, void* to) {
+        std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
+    };
     runs::asked_of_deferred();
     for (int step = 0; step < 4; ++step) {
         executor.run_until_decision(nothing);
@@ -205,7 +233,8 @@ TEST_CASE("a step asks a device for launches, copies of what is fed and fetched,
         CHECK(asked.copies == of(StepKind::feed) + of(StepKind::fetch));
         CHECK(asked.synchronisations == 1);
         // The updates are one launch, and so are the sums of squares.
-        CHECK(asked.launches <= of(StepKind::op) - static_cast<i64>(run.program().graph.with_role(Role::parameter).size()));
+        CHECK(asked.launches <=
+              of(StepKind::op) - static_cast<i64>(run.program().graph.with_role(Role::parameter).size()));
         CHECK(asked.replays == (step == 0 ? 0 : 2)); // the first step runs Step by Step
     }
 }
@@ -224,7 +253,9 @@ TEST_CASE("while the host waits for a device, a watchdog can name the Step that 
         return runs::deferred_streams(3)(watched);
     };
     Executor executor(run.program().graph, run.program().schedule, *run.arena, {}, nullptr, make);
-    executor.run_until_decision([](const Value& value, i64, void* to) { std::memset(to, 0, static_cast<std::size_t>(value.type.bytes())); });
+    executor.run_until_decision([](const Value& value, i64, void* to) {
+        std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
+    });
     REQUIRE(seen.size() == 1); // nothing was done yet
     CHECK(seen.front().find(", Step ") != std::string::npos);
     CHECK(Activity::of_process().read().piece.empty());
@@ -237,8 +268,11 @@ TEST_CASE("the spans of a device's Steps are those of their launches")
     runs::Run run(config_of(c));
     ExecutorConfig execution;
     execution.trace = true;
-    Executor executor(run.program().graph, run.program().schedule, *run.arena, execution, nullptr, runs::deferred_streams(3));
-    executor.run_until_decision([](const Value& value, i64, void* to) { std::memset(to, 0, static_cast<std::size_t>(value.type.bytes())); });
+    Executor executor(run.program().graph, run.program().schedule, *run.arena, execution, nullptr,
+                      runs::deferred_streams(3));
+    executor.run_until_decision([](const Value& value, i64, void* to) {
+        std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
+    });
     executor.run_after_decision();
     const std::vector<Span>& spans = executor.timeline().spans;
     const Schedule& schedule = run.program().schedule;

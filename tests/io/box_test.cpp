@@ -18,7 +18,8 @@ std::vector<int> paint(const Shape& whole, const std::vector<Box>& boxes)
             bool within = true;
             auto rest = static_cast<i64>(index);
             for (std::size_t d = whole.size(); d-- > 0; rest /= whole[d])
-                within = within && rest % whole[d] >= box.offset[d] && rest % whole[d] < box.offset[d] + box.shape[d];
+                within = within && rest % whole[d] >= box.offset[d] &&
+                         rest % whole[d] < box.offset[d] + box.shape[d];
             covers[index] += within;
         }
     return covers;

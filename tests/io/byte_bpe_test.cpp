@@ -1,11 +1,11 @@
-#include "train/inputs.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/tokens/bpe_merges.hpp"
 #include "io/files/files.hpp"
 #include "io/temporary_folder.hpp"
+#include "io/tokens/bpe_merges.hpp"
 #include "io/tokens/token_store.hpp"
 #include "io/tokens/tokenizer.hpp"
+#include "train/inputs.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +22,10 @@ const std::string data = std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/";
 std::string file_text(const std::string& name) { return read_file(data + name, "test data"); }
 Json file_json(const std::string& name) { return Json::parse(file_text(name)); }
 
-std::unique_ptr<Tokenizer> tokenizer_of(const Json& file) { return tokenizer_from_model(file.dump(), "tokenizer.json"); }
+std::unique_ptr<Tokenizer> tokenizer_of(const Json& file)
+{
+    return tokenizer_from_model(file.dump(), "tokenizer.json");
+}
 std::unique_ptr<Tokenizer> gpt2() { return make_tokenizer(data + "gpt2.json"); }
 
 std::string message_for(const Json& file)
@@ -41,9 +44,11 @@ Json changed(Change&& change)
 
 Json split_by(const std::string& pattern)
 {
-    return Json{{"type", "Sequence"},
-                {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
-                                   {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+    return Json{
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}},
+          {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
 }
 
 } // namespace
@@ -53,9 +58,10 @@ TEST_CASE("ids are those of Hugging Face's tokenizers")
     // golden.json comes from the package itself: byte_bpe_check.py make.
     const Json golden = file_json("golden.json");
     Json shared = file_json("digits.json");
-    shared.at("added_tokens").erase(std::remove_if(shared.at("added_tokens").begin(), shared.at("added_tokens").end(),
-                                                   [](const Json& token) { return !token.at("special").get<bool>(); }),
-                                    shared.at("added_tokens").end());
+    shared.at("added_tokens")
+        .erase(std::remove_if(shared.at("added_tokens").begin(), shared.at("added_tokens").end(),
+                              [](const Json& token) { return !token.at("special").get<bool>(); }),
+               shared.at("added_tokens").end());
     for (const auto& [name, wanted] : golden.at("ids").items()) {
         Json file = shared;
         if (golden.at("pre_tokenizers").contains(name))
@@ -121,7 +127,8 @@ TEST_CASE("control words: the ends of a text, and never made by text")
     CHECK(whole->encode("<|end_of_text|>").size() > 1);
     // A special word that BPE makes as well stays a word; as the end of a text it would be of no use.
     file = file_json("gpt2.json");
-    file["added_tokens"].push_back({{"id", file["model"]["vocab"]["!"]}, {"content", "!"}, {"special", true}});
+    file["added_tokens"].push_back(
+        {{"id", file["model"]["vocab"]["!"]}, {"content", "!"}, {"special", true}});
     CHECK(tokenizer_of(file)->decode(tokenizer_of(file)->encode("a!")) == "a!");
     file["added_tokens"].erase(0);
     CHECK(says(message_for(file), "tokenizer.json", "no word for the end of a text"));
@@ -139,9 +146,12 @@ TEST_CASE("any bytes come back, and any ids give text")
             CHECK(t->decode(t->encode(bytes)) == bytes);
         }
         const std::string replaced = "\xef\xbf\xbd";
-        CHECK(t->decode(std::vector<i32>{-1, INT32_MIN, INT32_MAX, static_cast<i32>(t->vocab_size())}) == replaced + replaced + replaced + replaced);
+        CHECK(t->decode(std::vector<i32>{-1, INT32_MIN, INT32_MAX, static_cast<i32>(t->vocab_size())}) ==
+              replaced + replaced + replaced + replaced);
         CHECK(t->decode(t->encode("\xff")) == "\xff");
-        CHECK(t->encode("a\xff" "b").size() == 3);
+        CHECK(t->encode("a\xff"
+                        "b")
+                  .size() == 3);
     }
     // A hole in the ids is no word.
     const auto holed = tokenizer_of(changed([](Json& file) { file["added_tokens"][0]["id"] = 710; }));
@@ -160,7 +170,8 @@ TEST_CASE("merging: the best rank first, then the leftmost")
         for (; words < 24; ++words) {
             const auto pick = [&] { return static_cast<i32>(random() % static_cast<u64>(words)); };
             const i32 left = pick(), right = pick();
-            if (std::none_of(merges.begin(), merges.end(), [&](const auto& m) { return m.left == left && m.right == right; }))
+            if (std::none_of(merges.begin(), merges.end(),
+                             [&](const auto& m) { return m.left == left && m.right == right; }))
                 merges.push_back({left, right, words});
         }
         std::vector<i32> ids;
@@ -188,20 +199,26 @@ TEST_CASE("merging: the best rank first, then the leftmost")
 TEST_CASE("long words and long blanks take time in proportion")
 {
     const auto t = gpt2();
-    for (const std::string& piece : {std::string("the"), std::string(" "), std::string("\xe4\xbd\xa0"), std::string("1"), std::string("\n ")}) {
+    for (const std::string& piece : {std::string("the"), std::string(" "), std::string("\xe4\xbd\xa0"),
+                                     std::string("1"), std::string("\n ")}) {
         std::string text;
         while (text.size() < 400'000)
             text += piece;
         const auto begin = std::chrono::steady_clock::now();
         CHECK((t->decode(t->encode(text)) == text));
-        CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20)); // quadratic, it would be many minutes
+        CHECK(std::chrono::steady_clock::now() - begin <
+              std::chrono::seconds(20)); // quadratic, it would be many minutes
     }
 }
 
 TEST_CASE("kinds of tokenizers that are not read are named")
 {
-    const auto with = [](const char* part, const Json& value) { return message_for(changed([&](Json& file) { file[part] = value; })); };
-    const auto model = [](const char* key, const Json& value) { return message_for(changed([&](Json& file) { file["model"][key] = value; })); };
+    const auto with = [](const char* part, const Json& value) {
+        return message_for(changed([&](Json& file) { file[part] = value; }));
+    };
+    const auto model = [](const char* key, const Json& value) {
+        return message_for(changed([&](Json& file) { file["model"][key] = value; }));
+    };
     CHECK(says(model("type", "Unigram"), "Unigram", "tokenizer.model"));
     CHECK(says(model("type", "WordPiece"), "WordPiece"));
     CHECK(says(model("byte_fallback", true), "byte_fallback", "SentencePiece"));
@@ -209,13 +226,15 @@ TEST_CASE("kinds of tokenizers that are not read are named")
     CHECK(says(model("end_of_word_suffix", "</w>"), "end_of_word_suffix"));
     CHECK(says(model("continuing_subword_prefix", "##"), "continuing_subword_prefix"));
     CHECK(says(with("normalizer", {{"type", "NFKC"}}), "normalizer", "NFKC"));
-    CHECK(says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}}}}), "normalizer"));
+    CHECK(says(with("normalizer", {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}}}}}),
+               "normalizer"));
     CHECK(says(with("pre_tokenizer", {{"type", "Metaspace"}}), "Metaspace", "tokenizer.model"));
     CHECK(says(with("pre_tokenizer", nullptr), "no pre_tokenizer ByteLevel"));
     CHECK(says(with("decoder", {{"type", "Metaspace"}}), "decoder", "Metaspace"));
     CHECK(says(message_for(changed([](Json& file) {
-              file["added_tokens"].push_back({{"id", 701}, {"content", "<x>"}, {"lstrip", true}});
-          })), "\"<x>\"", "lstrip"));
+                   file["added_tokens"].push_back({{"id", 701}, {"content", "<x>"}, {"lstrip", true}});
+               })),
+               "\"<x>\"", "lstrip"));
     const auto tokenizer = tokenizer_of(changed([](Json& file) {
         file["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json::array()}};
         file["decoder"] = nullptr;
@@ -226,10 +245,14 @@ TEST_CASE("kinds of tokenizers that are not read are named")
 
 TEST_CASE("patterns: what the two libraries read differently is refused, and none takes for ever")
 {
-    for (const char* pattern : {R"(\bx)", R"(\h)", "[[:alpha:]]", "[a-z&&[^x]]", "[]x]", "[x", "x{2}?", "x{1,3}+", "(?<name>x)", "(?m:x)", "(*FAIL)", "(x",
-                                R"(\p{NoSuch})", R"(\pL)", R"(\xe9)", R"(x\)", "[a-\\s]", R"(\1)", R"(\u12)", R"(\x{110000})", "*", "x{70000}"}) {
+    for (const char* pattern :
+         {R"(\bx)",        R"(\h)",         "[[:alpha:]]", "[a-z&&[^x]]", "[]x]",    "[x",
+          "x{2}?",         "x{1,3}+",       "(?<name>x)",  "(?m:x)",      "(*FAIL)", "(x",
+          R"(\p{NoSuch})", R"(\pL)",        R"(\xe9)",     R"(x\)",       "[a-\\s]", R"(\1)",
+          R"(\u12)",       R"(\x{110000})", "*",           "x{70000}"}) {
         INFO(pattern);
-        const std::string message = message_for(changed([&](Json& file) { file["pre_tokenizer"] = split_by(pattern); }));
+        const std::string message =
+            message_for(changed([&](Json& file) { file["pre_tokenizer"] = split_by(pattern); }));
         CHECK(says(message, "tokenizer.json", "pattern"));
     }
     const std::string many(3000, 'a');
@@ -242,9 +265,12 @@ TEST_CASE("patterns: what the two libraries read differently is refused, and non
 
 TEST_CASE("damaged and hostile files are refused")
 {
-    const auto text_message = [](const std::string& text) { return message_of<UserError>([&] { tokenizer_from_model(text, "here/tokenizer.json"); }); };
+    const auto text_message = [](const std::string& text) {
+        return message_of<UserError>([&] { tokenizer_from_model(text, "here/tokenizer.json"); });
+    };
     const std::string whole = file_text("gpt2.json");
-    for (const std::size_t size : {std::size_t{1}, std::size_t{2}, std::size_t{100}, whole.size() / 2, whole.size() - 3})
+    for (const std::size_t size :
+         {std::size_t{1}, std::size_t{2}, std::size_t{100}, whole.size() / 2, whole.size() - 3})
         CHECK(says(text_message(whole.substr(0, size)), "here/tokenizer.json"));
     CHECK(says(text_message("{}"), "no 'model'"));
     CHECK(says(text_message(R"({"model_type": "llama"})"), "no 'model'"));
@@ -252,17 +278,26 @@ TEST_CASE("damaged and hostile files are refused")
     CHECK(says(text_message("{\"a\":" + std::string(1'000'000, '[')), "nested too deeply"));
     CHECK(says(text_message("{\"a\": \"\xff\"}"), "here/tokenizer.json"));
 
-    const auto word = [](const char* name, const Json& id) { return message_for(changed([&](Json& file) { file["model"]["vocab"][name] = id; })); };
-    for (const Json& id : {Json(-1), Json(1e3), Json("7"), Json(nullptr), Json(u64{1} << 40), Json(~u64{0}), Json(100000)})
+    const auto word = [](const char* name, const Json& id) {
+        return message_for(changed([&](Json& file) { file["model"]["vocab"][name] = id; }));
+    };
+    for (const Json& id :
+         {Json(-1), Json(1e3), Json("7"), Json(nullptr), Json(u64{1} << 40), Json(~u64{0}), Json(100000)})
         CHECK(says(word("the", id), "\"the\"", "id"));
     CHECK(says(word("new", 5), "id 5", "two words"));
-    CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"].erase("!"); })), "no word for the byte 33"));
+    CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"].erase("!"); })),
+               "no word for the byte 33"));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"] = Json::array(); })), "vocab"));
-    const auto merge = [](const Json& pair) { return message_for(changed([&](Json& file) { file["model"]["merges"].push_back(pair); })); };
-    for (const Json& bad : {Json("a"), Json("a b c"), Json(""), Json(3), Json::array({"a"}), Json::array({"a", 3}), Json("a zzz"), Json("z !")})
+    const auto merge = [](const Json& pair) {
+        return message_for(changed([&](Json& file) { file["model"]["merges"].push_back(pair); }));
+    };
+    for (const Json& bad : {Json("a"), Json("a b c"), Json(""), Json(3), Json::array({"a"}),
+                            Json::array({"a", 3}), Json("a zzz"), Json("z !")})
         CHECK(says(merge(bad), "merge (number "));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["merges"] = "a b"; })), "merges"));
-    const auto added = [](const Json& token) { return message_for(changed([&](Json& file) { file["added_tokens"].push_back(token); })); };
+    const auto added = [](const Json& token) {
+        return message_for(changed([&](Json& file) { file["added_tokens"].push_back(token); }));
+    };
     CHECK(says(added({{"id", 5}, {"content", "new"}}), "\"new\"", "id 5"));
     CHECK(says(added({{"id", 702}, {"content", "the"}}), "\"the\"", "id 702"));
     CHECK(says(added({{"id", 702}, {"content", ""}}), "id 702"));

@@ -1,7 +1,7 @@
+#include "catch.hpp"
 #include "io/report/axis.hpp"
 #include "io/report/chart.hpp"
 #include "io/temporary_folder.hpp"
-#include "catch.hpp"
 
 #include <cmath>
 #include <sstream>
@@ -16,7 +16,8 @@ std::vector<ChartPoint> drawn(const std::string& svg, const std::string& classes
     const std::string begin = "<path class=\"" + classes + "\" d=\"";
     const std::size_t from = svg.find(begin);
     REQUIRE(from != std::string::npos);
-    std::string path = svg.substr(from + begin.size(), svg.find('"', from + begin.size()) - from - begin.size());
+    std::string path =
+        svg.substr(from + begin.size(), svg.find('"', from + begin.size()) - from - begin.size());
     for (char& c : path)
         c = c == 'M' || c == 'L' || c == ',' ? ' ' : c;
     std::istringstream numbers(path);
@@ -33,7 +34,10 @@ TEST_CASE("a long line keeps every spike, and no more than two points for each p
     Chart chart;
     chart.series.push_back({ChartSeries::Form::line, 0, "", {}});
     for (int step = 0; step < 300'000; ++step)
-        chart.series[0].points.push_back({static_cast<double>(step), step == 123'456 ? 9.0 : step == 200'001 ? 1.0 : 5 + 0.5 * std::sin(step)});
+        chart.series[0].points.push_back({static_cast<double>(step), step == 123'456 ? 9.0
+                                                                     : step == 200'001
+                                                                         ? 1.0
+                                                                         : 5 + 0.5 * std::sin(step)});
     const std::vector<ChartPoint> points = drawn(chart_svg(chart), "line c0");
     CHECK(points.size() <= 2 * 900);
     CHECK(points.size() > 1500);
@@ -42,7 +46,8 @@ TEST_CASE("a long line keeps every spike, and no more than two points for each p
     const double left = points.front().x;
     CHECK((top->x - left) / (bottom->x - left) == Approx(123.456 / 200.001).epsilon(0.005));
     CHECK(bottom->y > top->y + 300); // 1 to 9 spans the frame
-    CHECK(std::is_sorted(points.begin(), points.end(), [](const ChartPoint& p, const ChartPoint& q) { return p.x < q.x - 1; }));
+    CHECK(std::is_sorted(points.begin(), points.end(),
+                         [](const ChartPoint& p, const ChartPoint& q) { return p.x < q.x - 1; }));
 }
 
 TEST_CASE("a spike of raw values stays at the edge and does not flatten the rest")
@@ -63,17 +68,22 @@ TEST_CASE("a spike of raw values stays at the edge and does not flatten the rest
 
 TEST_CASE("ticks are round numbers that say what they stand for")
 {
-    for (const auto& [low, high] : std::vector<std::pair<double, double>>{{0, 1}, {1.7, 5.2}, {0, 1e-5}, {3e-4, 3e-4}, {-3, 8}, {0, 123456}, {0, 2.5e12}, {0, 0}}) {
+    for (const auto& [low, high] : std::vector<std::pair<double, double>>{
+             {0, 1}, {1.7, 5.2}, {0, 1e-5}, {3e-4, 3e-4}, {-3, 8}, {0, 123456}, {0, 2.5e12}, {0, 0}}) {
         const Axis axis = nice_axis(low, high, 6);
         INFO(low << " " << high << " " << axis.tick);
         CHECK(axis.low <= low + 1e-9 * axis.tick);
         CHECK(axis.high >= high - 1e-9 * axis.tick);
         CHECK((axis.high - axis.low) / axis.tick <= 8.001);
         const double mantissa = axis.tick / std::pow(10, std::floor(std::log10(axis.tick) + 1e-9));
-        CHECK((std::abs(mantissa - 1) < 1e-6 || std::abs(mantissa - 2) < 1e-6 || std::abs(mantissa - 5) < 1e-6));
+        CHECK((std::abs(mantissa - 1) < 1e-6 || std::abs(mantissa - 2) < 1e-6 ||
+               std::abs(mantissa - 5) < 1e-6));
         for (double at = axis.low; at <= axis.high + axis.tick / 2; at += axis.tick) {
             const std::string label = tick_label(std::abs(at) < axis.tick / 2 ? 0 : at, axis.tick);
-            const double unit = label.ends_with('k') ? 1e3 : label.ends_with('M') ? 1e6 : label.ends_with('G') ? 1e9 : 1;
+            const double unit = label.ends_with('k')   ? 1e3
+                                : label.ends_with('M') ? 1e6
+                                : label.ends_with('G') ? 1e9
+                                                       : 1;
             CHECK(std::abs(std::strtod(label.c_str(), nullptr) * unit - at) < 0.01 * axis.tick);
         }
     }

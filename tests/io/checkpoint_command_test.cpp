@@ -1,9 +1,9 @@
 // `trivium checkpoint`, on checkpoints of a grid and on one of version 1.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "cli/commands.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
-#include "cli/commands.hpp"
 
 #include <bit>
 #include <cmath>
@@ -102,12 +102,18 @@ TEST_CASE("what is no checkpoint is the user's mistake, an empty folder is none"
     std::filesystem::create_directories(folder / "fresh");
     for (const char* command : {"list", "show", "verify", "prune"}) {
         INFO(command);
-        CHECK(says(message_of<UserError>([&] { checkpoint({command, folder / "file"}); }), "file", "not a checkpoint"));
+        CHECK(says(message_of<UserError>([&] {
+                       checkpoint({command, folder / "file"});
+                   }),
+                   "file", "not a checkpoint"));
     }
     for (const char* command : {"list", "show", "prune"})
         CHECK(!message_of<UserError>([&] { checkpoint({command, folder / "nowhere"}); }).empty());
     CHECK(checkpoint({"verify", folder / "nowhere"}).status == 2);
-    CHECK(says(message_of<UserError>([&] { checkpoint({"show", folder / "fresh"}); }), "holds none", "checkpoint.dir"));
+    CHECK(says(message_of<UserError>([&] {
+                   checkpoint({"show", folder / "fresh"});
+               }),
+               "holds none", "checkpoint.dir"));
     CHECK(checkpoint({"verify", folder / "fresh"}).status == 2);
     const Printed fresh = checkpoint({"list", folder / "fresh"});
     CHECK(fresh.status == 0);
@@ -126,7 +132,8 @@ TEST_CASE("a manifest that is too large is not read")
     put(path + "/manifest.json", "{");
     std::filesystem::resize_file(path + "/manifest.json", 60'000'000'000); // sparse
     CHECK(says(message_of<UserError>([&] { checkpoint({"show", path}); }), "its manifest has", "GiB"));
-    put(path + "/manifest.json", R"({"format":"trivium checkpoint","version":2,"files":[)" + std::string(40'000'000, ' ') + "]}");
+    put(path + "/manifest.json",
+        R"({"format":"trivium checkpoint","version":2,"files":[)" + std::string(40'000'000, ' ') + "]}");
     CHECK(says(message_of<UserError>([&] { checkpoint({"show", path}); }), "its manifest has", "version 2"));
 }
 
@@ -138,11 +145,14 @@ TEST_CASE("verify looks at values: not finite, bytes in wrong order, magnitudes 
         values[i] = 0.02f * std::sin(static_cast<float>(i));
     const auto save = [&](const std::string& name, const std::vector<float>& w, const std::vector<float>& v) {
         auto copy_w = w, copy_v = v;
-        const std::vector<TensorPiece> pieces{whole_tensor("param/w", {10, 100}, StoredType::f32, copy_w.data()), whole_tensor("adam_v/w", {1000}, StoredType::f32, copy_v.data())};
+        const std::vector<TensorPiece> pieces{
+            whole_tensor("param/w", {10, 100}, StoredType::f32, copy_w.data()),
+            whole_tensor("adam_v/w", {1000}, StoredType::f32, copy_v.data())};
         return save_checkpoint(*make_self_comm(), folder / name, {.step = 1}, pieces, 0);
     };
     CHECK(checkpoint({"verify", save("good", values, moments)}).status == 0);
-    const auto bad = [&](const std::string& name, const std::vector<float>& w, const std::vector<float>& v, const std::string& says) {
+    const auto bad = [&](const std::string& name, const std::vector<float>& w, const std::vector<float>& v,
+                         const std::string& says) {
         const Printed printed = checkpoint({"verify", save(name, w, v)});
         INFO(name << ": " << printed.text);
         CHECK(printed.status == 2);
@@ -177,7 +187,8 @@ TEST_CASE("verify looks at values: not finite, bytes in wrong order, magnitudes 
 TEST_CASE("diff says which tensors differ, whatever the grids")
 {
     const TemporaryFolder folder;
-    const std::string a = save_tiled(folder / "a", tilings()[3], 4), b = save_tiled(folder / "b", tilings()[4], 4);
+    const std::string a = save_tiled(folder / "a", tilings()[3], 4),
+                      b = save_tiled(folder / "b", tilings()[4], 4);
     const auto same = nlohmann::json::parse(checkpoint({"diff", a, b, "--json"}).text);
     CHECK(same["same_tensors"] == true);
     CHECK(same["same_state"] == false); // the grid
@@ -228,7 +239,9 @@ TEST_CASE("prune keeps the newest good ones, and never takes the last")
     CHECK(has(pruned.text, "step-00000004  bad"));
     CHECK(has(pruned.text, "step-00000003  good, stays"));
     CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000004", "step-00000003"});
-    CHECK(message_of<UserError>([&] { checkpoint({"prune", folder.path(), "--keep", "0"}); }).find("always stays") != std::string::npos);
+    CHECK(message_of<UserError>([&] {
+              checkpoint({"prune", folder.path(), "--keep", "0"});
+          }).find("always stays") != std::string::npos);
     CHECK(list_checkpoints(folder.path()).size() == 2);
     CHECK(has(message_of<UserError>([&] { checkpoint({"prune", folder / "none"}); }), "holds no checkpoint"));
 }

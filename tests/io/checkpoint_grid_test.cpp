@@ -2,9 +2,9 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "catch.hpp"
+#include "io/checkpoint/shard.hpp"
 #include "io/find_resume.hpp"
 #include "io/limited_files.hpp"
-#include "io/checkpoint/shard.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 
@@ -85,8 +85,10 @@ TEST_CASE("what one tiling saves, every tiling reads, bit for bit")
 TEST_CASE("each rank writes one shard, of what it is to save alone")
 {
     const TemporaryFolder folder;
-    const std::string path = save_tiled(folder / "c", {"replicas of rows", {{{"a", 3}, {"replica", 2}}}, {"a"}, {}}, 1);
-    CHECK(names(path) == std::vector<std::string>{"index.h5", "manifest.json", "shard-00000.h5", "shard-00002.h5", "shard-00004.h5"});
+    const std::string path =
+        save_tiled(folder / "c", {"replicas of rows", {{{"a", 3}, {"replica", 2}}}, {"a"}, {}}, 1);
+    CHECK(names(path) == std::vector<std::string>{"index.h5", "manifest.json", "shard-00000.h5",
+                                                  "shard-00002.h5", "shard-00004.h5"});
     CHECK(names(folder / "c") == std::vector<std::string>{"latest", "step-00000001"});
     const CheckpointReader reader = CheckpointReader::open(path);
     CHECK(reader.shards() == 3);
@@ -97,7 +99,8 @@ TEST_CASE("each rank writes one shard, of what it is to save alone")
 TEST_CASE("pieces need no grid: boxes in a spiral, several of one tensor on a rank")
 {
     const TemporaryFolder folder;
-    const std::vector<Box> spiral{{{0, 0}, {4, 7}}, {{0, 7}, {9, 3}}, {{9, 3}, {3, 7}}, {{4, 0}, {8, 3}}, {{4, 3}, {5, 4}}};
+    const std::vector<Box> spiral{
+        {{0, 0}, {4, 7}}, {{0, 7}, {9, 3}}, {{9, 3}, {3, 7}}, {{4, 0}, {8, 3}}, {{4, 3}, {5, 4}}};
     const auto errors = save_errors(folder.path(), 2, [&](int rank) {
         RankTensors own;
         for (std::size_t i = 0; i < spiral.size(); ++i)
@@ -140,12 +143,21 @@ TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
         if (rank != 1)
             own.add(square, {{4 * rank, 0}, {4, 10}}, StoredType::f32, true);
     });
-    refused("hole", [](RankTensors& own, int) { own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, false); }); // nobody saves it
-    refused("overlap", [](RankTensors& own, int) { own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, true); });
-    refused("overlap", [](RankTensors& own, int rank) { own.add(square, {{4 * rank, 0}, {rank == 1 ? 5 : 4, 10}}, StoredType::f32, true); });
-    refused("has a piece [5, 10] at [8, 0]", [](RankTensors& own, int rank) { own.add(square, {{4 * rank, 0}, {rank == 2 ? 5 : 4, 10}}, StoredType::f32, true); });
+    refused("hole", [](RankTensors& own, int) {
+        own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, false);
+    }); // nobody saves it
+    refused("overlap", [](RankTensors& own, int) {
+        own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, true);
+    });
+    refused("overlap", [](RankTensors& own, int rank) {
+        own.add(square, {{4 * rank, 0}, {rank == 1 ? 5 : 4, 10}}, StoredType::f32, true);
+    });
+    refused("has a piece [5, 10] at [8, 0]", [](RankTensors& own, int rank) {
+        own.add(square, {{4 * rank, 0}, {rank == 2 ? 5 : 4, 10}}, StoredType::f32, true);
+    });
     refused("on another", [](RankTensors& own, int rank) {
-        own.add({"param/w", {12, rank == 2 ? 11 : 10}, StoredType::f32}, {{4 * rank, 0}, {4, 10}}, StoredType::f32, true);
+        own.add({"param/w", {12, rank == 2 ? 11 : 10}, StoredType::f32}, {{4 * rank, 0}, {4, 10}},
+                StoredType::f32, true);
     });
     refused("on another", [](RankTensors& own, int rank) {
         own.add(square, {{4 * rank, 0}, {4, 10}}, rank == 2 ? StoredType::f64 : StoredType::f32, true);
@@ -174,7 +186,8 @@ TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but th
         CHECK(get(folder / "latest") == "step-00000001\n");
         CHECK(wrong_after_read(folder / "step-00000001", tilings()[2]) == "");
     }
-    CHECK(save_errors(folder.path(), 4, pieces_of) == std::vector<std::string>(4)); // and with space again, it is saved
+    CHECK(save_errors(folder.path(), 4, pieces_of) ==
+          std::vector<std::string>(4)); // and with space again, it is saved
     CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000002"});
 }
 
@@ -198,14 +211,17 @@ TEST_CASE("a damaged shard is met by those who read it, and by verify")
             CheckpointReader::open(path).read(own.pieces[0]);
         });
     };
-    const auto verify = [&](i64 part, i64 parts) { return message_of<UserError>([&] { CheckpointReader::open(path).verify(part, parts); }); };
+    const auto verify = [&](i64 part, i64 parts) {
+        return message_of<UserError>([&] { CheckpointReader::open(path).verify(part, parts); });
+    };
     const std::string shard = path + "/" + shard_file(2), whole = get(shard);
     for (std::size_t at = 0; at < whole.size(); at += 501) {
         flip_in(shard, at);
         CHECK(read_rows(0, 6) == "");
         CHECK(says(read_rows(0, 7), "step-00000001", "shard-00002.h5", "hash"));
         CHECK(says(verify(0, 1), "shard-00002.h5", "hash"));
-        CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path).verify(); }), "shard-00002.h5", "hash"));
+        CHECK(says(message_of<UserError>([&] { CheckpointReader::open(path).verify(); }), "shard-00002.h5",
+                   "hash"));
         for (i64 part = 0; part < 5; ++part)
             CHECK((verify(part, 5) == "") == (part != 2));
         put(shard, whole);
@@ -253,7 +269,8 @@ TEST_CASE("all ranks go on from the same newest good checkpoint, and one rank wa
     const std::string lines = get(log);
     INFO(lines);
     std::size_t warnings = 0;
-    for (std::size_t at = lines.find("not used"); at != std::string::npos; at = lines.find("not used", at + 1))
+    for (std::size_t at = lines.find("not used"); at != std::string::npos;
+         at = lines.find("not used", at + 1))
         ++warnings;
     CHECK(warnings == 2);
     CHECK(has(lines, "step-00000004"));
@@ -261,8 +278,11 @@ TEST_CASE("all ranks go on from the same newest good checkpoint, and one rank wa
 
     set_log_level(LogLevel::quiet);
     for (const int ranks : {1, 2, 3, 5})
-        CHECK(found(ranks) == std::vector<std::string>(static_cast<std::size_t>(ranks), folder / "step-00000002"));
-    CHECK(names(folder.path()) == std::vector<std::string>{".bad-step-00000003", ".bad-step-00000004", "latest", "log", "step-00000001", "step-00000002"});
+        CHECK(found(ranks) ==
+              std::vector<std::string>(static_cast<std::size_t>(ranks), folder / "step-00000002"));
+    CHECK(names(folder.path()) == std::vector<std::string>{".bad-step-00000003", ".bad-step-00000004",
+                                                           "latest", "log", "step-00000001",
+                                                           "step-00000002"});
     CHECK(get(folder / "latest") == "step-00000002\n");
     std::filesystem::rename(folder / ".bad-step-00000004", folder / "step-00000004");
     config.resume = folder / "step-00000004";

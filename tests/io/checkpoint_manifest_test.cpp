@@ -1,9 +1,10 @@
-// Checkpoints of versions 1 and 2, and manifests that lie; of version 3, a manifest that is not what was written.
+// Checkpoints of versions 1 and 2, and manifests that lie; of version 3, a manifest that is not what was
+// written.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/hash.hpp"
-#include "io/checkpoint/manifest.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"
 
@@ -24,7 +25,8 @@ Json& tensor_of(Json& manifest, const std::string& name)
 }
 
 // Written by the last programs of those versions; the second by four ranks that cut the rows.
-const std::string version_1 = TRIVIUM_IO_TEST_DATA "/version-1", version_2 = TRIVIUM_IO_TEST_DATA "/version-2";
+const std::string version_1 = TRIVIUM_IO_TEST_DATA "/version-1",
+                  version_2 = TRIVIUM_IO_TEST_DATA "/version-2";
 
 /// "" where all of the checkpoint reads and verifies.
 std::string manifest_error(const std::string& path)
@@ -71,7 +73,10 @@ TEST_CASE("a manifest of version 2 that lies is found out")
     lie("has the shape", [&](Json& m) { w(m)["shape"] = {i64{1} << 40, i64{1} << 40}; });
     lie("a file of", [&](Json& m) {
         w(m)["shape"] = {i64{1} << 40, 10};
-        w(m)["pieces"] = {{{"file", "shard-00000.h5"}, {"dataset", "param/w"}, {"offset", {0, 0}}, {"shape", {i64{1} << 40, 10}}}};
+        w(m)["pieces"] = {{{"file", "shard-00000.h5"},
+                           {"dataset", "param/w"},
+                           {"offset", {0, 0}},
+                           {"shape", {i64{1} << 40, 10}}}};
     });
     // Consistent with itself, not with the shards.
     lie("offset", [&](Json& m) { std::swap(w(m)["pieces"][0]["file"], w(m)["pieces"][1]["file"]); });
@@ -93,11 +98,14 @@ TEST_CASE("a manifest of version 2 that lies is found out")
     lie("no dataset 'param/w@7'", [&](Json& m) { w(m)["pieces"][0]["dataset"] = "param/w@7"; });
     lie("lists tensor 'param/w' twice", [&](Json& m) { m["tensors"].push_back(w(m)); });
     // Names of files.
-    for (const char* name : {"../step-00000001/shard-00000.h5", "/etc/passwd", "shard-.h5", "shard-0/../0.h5", "manifest.json", ""}) {
+    for (const char* name : {"../step-00000001/shard-00000.h5", "/etc/passwd", "shard-.h5", "shard-0/../0.h5",
+                             "manifest.json", ""}) {
         lie("which is no file of a checkpoint", [&](Json& m) { m["files"][1]["name"] = name; });
         lie("which is not listed", [&](Json& m) { w(m)["pieces"][0]["file"] = name; });
     }
-    lie("shard-00009.h5", [&](Json& m) { m["files"].push_back({{"name", "shard-00009.h5"}, {"bytes", 0}, {"xxh64", ""}}); });
+    lie("shard-00009.h5", [&](Json& m) {
+        m["files"].push_back({{"name", "shard-00009.h5"}, {"bytes", 0}, {"xxh64", ""}});
+    });
     lie("lists shard-00000.h5 twice", [&](Json& m) { m["files"].push_back(m["files"][1]); });
     lie("does not list state.h5", [&](Json& m) { m["files"].erase(0); });
     lie("which is not listed", [&](Json& m) { m["files"].erase(2); });
@@ -126,7 +134,8 @@ TEST_CASE("a checkpoint of version 1 reads, in boxes too")
     reader.verify();
     CHECK(reader.version() == 1);
     CHECK(reader.shards() == 1);
-    CHECK(reader.state() == RunState{7, 6, 56, 7168, 3, "[model]\nlayers = 1\n", "0.1.0", "bytes", "", 0, "", ""});
+    CHECK(reader.state() ==
+          RunState{7, 6, 56, 7168, 3, "[model]\nlayers = 1\n", "0.1.0", "bytes", "", 0, "", ""});
     REQUIRE(reader.tensors().size() == 4);
     CHECK(reader.tensors()[0].name == "adam_m/blocks.0.wq");
     CHECK(reader.tensors()[0].type == StoredType::f64);
@@ -179,7 +188,8 @@ namespace {
 Manifest some_manifest()
 {
     Manifest m;
-    m.state = {12, 11, 96, 12288, -3, "[model]\nlayers = 1 # \"quoted\" \u00e9\n", "0.4", "bytes", "data 3", 3, "cpu", "00ff"};
+    m.state = {12,    11,      96,       12288, -3,    "[model]\nlayers = 1 # \"quoted\" \u00e9\n",
+               "0.4", "bytes", "data 3", 3,     "cpu", "00ff"};
     m.index = {2500000, 4096, 10, 8192, 300, {1, 2, u64{1} << 63}};
     m.shards = {{5000, 4096, 17}, {}, {4096 + 3 * default_block_bytes, 4096, ~u64{0}}};
     return m;
@@ -188,7 +198,8 @@ Manifest some_manifest()
 /// As print_manifest seals it.
 std::string sealed(const std::string& text)
 {
-    return text + ",\n  \"xxh3\": \"" + hex(hash_block(text.data(), static_cast<Bytes>(text.size()))) + "\"\n}\n";
+    return text + ",\n  \"xxh3\": \"" + hex(hash_block(text.data(), static_cast<Bytes>(text.size()))) +
+           "\"\n}\n";
 }
 
 } // namespace
@@ -203,10 +214,12 @@ TEST_CASE("a manifest reads as it was printed, and any other byte is noticed")
         for (int bit = 0; bit < 8; ++bit) {
             std::string damaged = text;
             damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
-            REQUIRE(says(message_of<DamagedCheckpoint>([&] { parse_manifest(damaged, "place"); }), "place", "hash"));
+            REQUIRE(says(message_of<DamagedCheckpoint>([&] { parse_manifest(damaged, "place"); }), "place",
+                         "hash"));
         }
     for (std::size_t size = 0; size < text.size(); ++size)
-        REQUIRE(says(message_of<DamagedCheckpoint>([&] { parse_manifest(text.substr(0, size), "place"); }), "place", "hash"));
+        REQUIRE(says(message_of<DamagedCheckpoint>([&] { parse_manifest(text.substr(0, size), "place"); }),
+                     "place", "hash"));
     REQUIRE(says(message_of<DamagedCheckpoint>([&] { parse_manifest(text + " ", "place"); }), "hash"));
 }
 

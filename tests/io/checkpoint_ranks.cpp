@@ -1,5 +1,6 @@
-// Under a launcher: `save FOLDER` saves two checkpoints and damages the newer one, `read FOLDER` goes on from the good
-// one, cut in several ways over as many ranks as there are. Exit status 0 where all is as it should be.
+// Under a launcher: `save FOLDER` saves two checkpoints and damages the newer one, `read FOLDER` goes on from
+// the good one, cut in several ways over as many ranks as there are. Exit status 0 where all is as it should
+// be.
 #include "base/check.hpp"
 #include "io/find_resume.hpp"
 #include "io/limited_files.hpp"
@@ -16,7 +17,9 @@ namespace {
 /// Cuts for this number of ranks.
 std::vector<Tiling> cuts(i64 ranks)
 {
-    std::vector<Tiling> all{{"rows", {{{"a", ranks}}}, {"a"}, {}}, {"columns", {{{"a", ranks}}}, {}, {"a"}}, {"replicas", {{{"a", ranks}}}, {}, {}}};
+    std::vector<Tiling> all{{"rows", {{{"a", ranks}}}, {"a"}, {}},
+                            {"columns", {{{"a", ranks}}}, {}, {"a"}},
+                            {"replicas", {{{"a", ranks}}}, {}, {}}};
     if (ranks % 2 == 0) {
         all.push_back({"both", {{{"a", ranks / 2}, {"b", 2}}}, {"a"}, {"b"}});
         all.push_back({"replicas of rows", {{{"replica", ranks / 2}, {"b", 2}}}, {"b"}, {}});

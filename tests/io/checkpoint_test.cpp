@@ -41,7 +41,18 @@ struct Model {
 
 RunState state_at(i64 step)
 {
-    return {step, step - 1, step * 8, step * 1024, 7, to_toml(RunConfig{}), "0.1.0 (test)", "bytes", "data 1", 1, "generic CPU core", "0123456789abcdef"};
+    return {step,
+            step - 1,
+            step * 8,
+            step * 1024,
+            7,
+            to_toml(RunConfig{}),
+            "0.1.0 (test)",
+            "bytes",
+            "data 1",
+            1,
+            "generic CPU core",
+            "0123456789abcdef"};
 }
 
 std::string save(const std::string& dir, i64 step, i64 keep = 0)
@@ -52,7 +63,10 @@ std::string save(const std::string& dir, i64 step, i64 keep = 0)
 }
 
 /// The checkpoint that a run would go on from.
-std::optional<std::string> find(const CheckpointConfig& config) { return find_resume(*make_self_comm(), config); }
+std::optional<std::string> find(const CheckpointConfig& config)
+{
+    return find_resume(*make_self_comm(), config);
+}
 
 void load(const std::string& path)
 {
@@ -71,7 +85,9 @@ std::string checkpoint_error(const std::string& path)
 /// A space may become another without harm.
 bool only_spaces_differ(std::string a, std::string b)
 {
-    const auto without = [](std::string& text) { std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }); };
+    const auto without = [](std::string& text) {
+        std::erase_if(text, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
+    };
     without(a);
     without(b);
     return a == b;
@@ -96,7 +112,8 @@ TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
     CHECK(get(folder / "ckpt/latest") == "step-00000100\n");
     const CheckpointReader reader = CheckpointReader::open(path);
     CHECK(reader.state() == state_at(100));
-    CHECK(reader.bytes() == i64(std::filesystem::file_size(path + "/index.h5") + std::filesystem::file_size(path + "/shard-00000.h5")));
+    CHECK(reader.bytes() == i64(std::filesystem::file_size(path + "/index.h5") +
+                                std::filesystem::file_size(path + "/shard-00000.h5")));
     CHECK(reader.version() == 3);
     CHECK(reader.shards() == 1);
     REQUIRE(reader.tensors().size() == 4);
@@ -142,7 +159,8 @@ TEST_CASE("old checkpoints go, the new one and foreign files stay")
     for (const i64 step : {10, 20, 30, 40})
         save(folder.path(), step, 2);
     CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000040", "step-00000030"});
-    CHECK(names(folder.path()) == std::vector<std::string>{"latest", "notes.txt", "step-00000030", "step-00000040"});
+    CHECK(names(folder.path()) ==
+          std::vector<std::string>{"latest", "notes.txt", "step-00000030", "step-00000040"});
     save(folder.path(), 40, 2); // the same step again
     CHECK(list_checkpoints(folder.path()).size() == 2);
     save(folder.path(), 5, 1); // a run that went back keeps what it just wrote
@@ -158,10 +176,13 @@ TEST_CASE("a checkpoint of another model is named")
     const CheckpointReader reader = CheckpointReader::open(save(folder.path(), 1));
     std::vector<float> data(100);
     const auto of = [&](const std::string& name, const std::vector<i64>& shape) {
-        return message_of<UserError>([&] { reader.read(whole_tensor(name, shape, StoredType::f32, data.data())); });
+        return message_of<UserError>(
+            [&] { reader.read(whole_tensor(name, shape, StoredType::f32, data.data())); });
     };
-    CHECK(says(of("param/blocks.1.wq", {6, 4}), "step-00000001", "no tensor 'param/blocks.1.wq'", "'param/blocks.0.wq'"));
-    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "wants [4, 6]", "another model"));
+    CHECK(says(of("param/blocks.1.wq", {6, 4}), "step-00000001", "no tensor 'param/blocks.1.wq'",
+               "'param/blocks.0.wq'"));
+    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "wants [4, 6]",
+               "another model"));
     CHECK(says(of("param/blocks.0.wq", {24}), "wants [24]"));
 }
 
@@ -171,7 +192,8 @@ TEST_CASE("a damaged checkpoint is an error wherever the damage is")
     const std::string path = save(folder.path(), 1);
     for (const std::string name : {"index.h5", "shard-00000.h5"}) {
         const std::string file = path + "/" + name, whole = get(file);
-        for (const std::size_t size : {std::size_t{0}, std::size_t{7}, whole.size() / 3, whole.size() / 2, whole.size() - 1}) {
+        for (const std::size_t size :
+             {std::size_t{0}, std::size_t{7}, whole.size() / 3, whole.size() / 2, whole.size() - 1}) {
             put(file, whole.substr(0, size));
             CHECK(says(checkpoint_error(path), "step-00000001", name, "truncated"));
         }
@@ -197,8 +219,9 @@ TEST_CASE("a damaged checkpoint is an error wherever the damage is")
             INFO(at << ": " << message);
             CHECK((message.empty() ? only_spaces_differ(damaged, whole) : says(message, "step-00000001")));
         }
-    for (const std::string& text : {std::string(), whole.substr(0, 30), std::string("[]"), std::string("{}"),
-                                    std::string("{\"format\":\"trivium checkpoint\",\"version\":1,\"step\":1,\"files\":[]}")}) {
+    for (const std::string& text :
+         {std::string(), whole.substr(0, 30), std::string("[]"), std::string("{}"),
+          std::string("{\"format\":\"trivium checkpoint\",\"version\":1,\"step\":1,\"files\":[]}")}) {
         put(manifest, text);
         CHECK(says(checkpoint_error(path), "step-00000001", "manifest"));
     }
@@ -249,7 +272,9 @@ TEST_CASE("a checkpoint that cannot be written leaves the older ones alone")
     Model model;
     std::vector<TensorPiece> views = model.views();
     views.push_back(views[0]);
-    CHECK(has(message_of<InternalError>([&] { save_checkpoint(*make_self_comm(), folder.path(), state_at(2), views, 1); }), "param/blocks.0.wq"));
+    CHECK(has(message_of<InternalError>(
+                  [&] { save_checkpoint(*make_self_comm(), folder.path(), state_at(2), views, 1); }),
+              "param/blocks.0.wq"));
     CHECK(names(folder.path()) == std::vector<std::string>{"file", "latest", "step-00000001"});
     CHECK(get(folder / "latest") == "step-00000001\n");
 }
@@ -263,9 +288,11 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
     std::mt19937 draw(3);
     const auto begin = std::chrono::steady_clock::now();
     i64 last = save(config.dir, 1) == config.dir + "/step-00000001" ? 1 : 0;
-    const double one_save = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    const double one_save =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
     int killed_inside = 0;
-    for (int round = 0; round < 25 || ((last == 1 || killed_inside == 0) && round < 500); ++round) { // however slow this machine
+    for (int round = 0; round < 25 || ((last == 1 || killed_inside == 0) && round < 500);
+         ++round) { // however slow this machine
         const pid_t child = ::fork();
         if (child == 0) {
             try {
@@ -275,7 +302,8 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
                 ::_exit(1);
             }
         }
-        ::usleep(static_cast<useconds_t>(2000 + one_save * static_cast<double>(draw() % 400) / 100)); // some saves long
+        ::usleep(static_cast<useconds_t>(2000 + one_save * static_cast<double>(draw() % 400) /
+                                                    100)); // some saves long
         ::kill(child, SIGKILL);
         int status = 0;
         ::waitpid(child, &status, 0);
@@ -309,11 +337,14 @@ TEST_CASE("what is moved aside stays, however often a run begins anew")
     CHECK(get(folder / "latest") == "step-00000001\n");
     save(folder.path(), 4);
     supersede_checkpoints(folder.path(), 2);
-    CHECK(names(folder.path()) == std::vector<std::string>{".superseded-step-00000004", ".superseded-step-00000004.2", "latest", "step-00000001"});
+    CHECK(names(folder.path()) == std::vector<std::string>{".superseded-step-00000004",
+                                                           ".superseded-step-00000004.2", "latest",
+                                                           "step-00000001"});
     supersede_checkpoints(folder.path(), 0);
     CHECK(list_checkpoints(folder.path()).empty());
     CHECK_FALSE(std::filesystem::exists(folder / "latest"));
-    for (const char* aside : {".superseded-step-00000004", ".superseded-step-00000004.2", ".superseded-step-00000001"})
+    for (const char* aside :
+         {".superseded-step-00000004", ".superseded-step-00000004.2", ".superseded-step-00000001"})
         CHECK(checkpoint_error(folder / aside) == "");
     set_log_level(LogLevel::info);
 }

@@ -22,11 +22,13 @@ std::string config_error(const std::string& text, const std::vector<std::string>
 TEST_CASE("a file and overrides give a config; what is absent keeps its default")
 {
     const TemporaryFolder folder;
-    put(folder / "run.toml", "# a run\n[model]\nlayers = 3\nrope_theta = 10000\n[train]\nlr = 1\nsteps = 1e3\n"
-                             "precision = \"bf16\"\n[parallel]\nbucket = 4096\noverlap = false\n");
-    const RunConfig c = read_config(folder / "run.toml", {"train.steps=7", "parallel.schedule=gpipe", "data.train=/a/b c.h5",
-                                                          "train.lr=2e-3", "log.dir=2026-01-02", "data.valid=\"quoted\"",
-                                                          "parallel.recompute=auto", "log.trace="});
+    put(folder / "run.toml",
+        "# a run\n[model]\nlayers = 3\nrope_theta = 10000\n[train]\nlr = 1\nsteps = 1e3\n"
+        "precision = \"bf16\"\n[parallel]\nbucket = 4096\noverlap = false\n");
+    const RunConfig c =
+        read_config(folder / "run.toml",
+                    {"train.steps=7", "parallel.schedule=gpipe", "data.train=/a/b c.h5", "train.lr=2e-3",
+                     "log.dir=2026-01-02", "data.valid=\"quoted\"", "parallel.recompute=auto", "log.trace="});
     CHECK(c.model.layers == 3);
     CHECK(c.model.dim == 64);
     CHECK(c.model.rope_theta == 10000);
@@ -57,7 +59,8 @@ TEST_CASE("a preset comes first, wherever it stands; other keys override it")
     CHECK(of_override.model.dim == 768);
     CHECK(of_override.model.layers == 5);
     CHECK(of_override.model.heads == 16);
-    CHECK(says(config_error("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
+    CHECK(
+        says(config_error("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
 }
 
 TEST_CASE("rope_scaling has five ways to be written")
@@ -70,23 +73,29 @@ TEST_CASE("rope_scaling has five ways to be written")
     CHECK(scaling("32") == RopeScaling{32, 1, 4, 8192});
     CHECK(scaling("[2.5, 1, 3, 4096]") == RopeScaling{2.5, 1, 3, 4096});
     CHECK(scaling("{factor = 16, original_max_position_embeddings = 1024}") == RopeScaling{16, 1, 4, 1024});
-    CHECK(scaling("{factor = 16, low_freq_factor = 2, high_freq_factor = 8, original_seq = 512}") == RopeScaling{16, 2, 8, 512});
+    CHECK(scaling("{factor = 16, low_freq_factor = 2, high_freq_factor = 8, original_seq = 512}") ==
+          RopeScaling{16, 2, 8, 512});
     CHECK(parse_config("", "t", {"model.rope_scaling=llama3"}).model.rope_scaling.factor == 8);
     CHECK(says(config_error("[model]\nrope_scaling = \"yarn\"\n"), "run.toml:2:16", "yarn", "\"llama3\""));
     CHECK(says(config_error("[model]\nrope_scaling = [1, 2]\n"), "run.toml:2:16", "an array"));
-    CHECK(says(config_error("[model]\nrope_scaling = {facto = 2}\n"), "run.toml:2:16", "did you mean 'factor'?"));
-    CHECK(says(config_error("[model]\nrope_scaling = [1, 2, 3, \"x\"]\n"), "original_seq", "the string \"x\""));
+    CHECK(says(config_error("[model]\nrope_scaling = {facto = 2}\n"), "run.toml:2:16",
+               "did you mean 'factor'?"));
+    CHECK(
+        says(config_error("[model]\nrope_scaling = [1, 2, 3, \"x\"]\n"), "original_seq", "the string \"x\""));
 }
 
 TEST_CASE("unknown tables and keys are errors that name the nearest known one")
 {
-    CHECK(says(config_error("[train]\nlr = 1\nstesp = 3\n"), "run.toml:3:9", "'train.stesp'", "did you mean 'steps'?"));
+    CHECK(says(config_error("[train]\nlr = 1\nstesp = 3\n"), "run.toml:3:9", "'train.stesp'",
+               "did you mean 'steps'?"));
     CHECK(says(config_error("[model]\nlr = 1\n"), "run.toml:2:6", "'lr' belongs to [train]"));
-    CHECK(says(config_error("[modle]\ndim = 1\n"), "run.toml:1:1", "unknown table 'modle'", "did you mean [model]?"));
+    CHECK(says(config_error("[modle]\ndim = 1\n"), "run.toml:1:1", "unknown table 'modle'",
+               "did you mean [model]?"));
     CHECK(says(config_error("lr = 1\n"), "run.toml:1:6", "belongs to [train]", "train.lr"));
     CHECK(says(config_error("train = 1\n"), "run.toml:1:9", "[train]"));
     CHECK(says(config_error("", {"train.sed=1"}), "override 'train.sed=1'", "did you mean 'train.seed'?"));
-    CHECK(says(config_error("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]", "did you mean 'parallel.zero'?"));
+    CHECK(says(config_error("", {"model.zero=1"}), "override 'model.zero=1'", "belongs to [parallel]",
+               "did you mean 'parallel.zero'?"));
     CHECK(says(config_error("", {"lr=1"}), "override 'lr=1'", "train.lr"));
     CHECK(says(config_error("", {"stesp=1"}), "override 'stesp=1'", "did you mean 'train.steps'?"));
     CHECK(says(config_error("", {"evry=1"}), "did you mean 'checkpoint.every' or 'log.every'?"));
@@ -99,7 +108,8 @@ TEST_CASE("unknown tables and keys are errors that name the nearest known one")
 
 TEST_CASE("a wrong type says what was found and what is expected")
 {
-    CHECK(says(config_error("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"", "a whole number", "without quotes"));
+    CHECK(says(config_error("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"",
+               "a whole number", "without quotes"));
     CHECK(says(config_error("[train]\nsteps = 1.5\n"), "the number 1.5", "a whole number"));
     CHECK(says(config_error("[train]\nlr = true\n"), "true", "a number"));
     CHECK(says(config_error("[train]\nlr = \"1\"\n"), "the string \"1\"", "a number"));
@@ -118,11 +128,13 @@ TEST_CASE("wrong syntax has line and column; a missing file is the user's mistak
     CHECK(says(config_error("[train]\nlr = \n"), "run.toml:2:", "TOML"));
     CHECK(says(config_error("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
     CHECK(says(config_error("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML", "in double quotes"));
-    CHECK(says(config_error("[train]\nlr = 1\n[train]\nsteps = 2\n"), "run.toml:3:", "[train] stands in the file twice"));
+    CHECK(says(config_error("[train]\nlr = 1\n[train]\nsteps = 2\n"),
+               "run.toml:3:", "[train] stands in the file twice"));
     CHECK(says(config_error("[data]\ntrain = \"abc\n"), "run.toml:2:", "does not end on its line"));
     CHECK_FALSE(has(config_error("[train\nlr = 1\n"), "while parsing")); // the parser's own words
     const TemporaryFolder folder;
-    CHECK(says(message_of<UserError>([&] { read_config(folder / "none.toml"); }), "none.toml", "no such config file"));
+    CHECK(says(message_of<UserError>([&] { read_config(folder / "none.toml"); }), "none.toml",
+               "no such config file"));
     CHECK(says(message_of<UserError>([&] { read_config(folder.path()); }), "is a folder"));
 }
 

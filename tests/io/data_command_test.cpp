@@ -1,10 +1,10 @@
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "catch.hpp"
+#include "cli/commands.hpp"
 #include "io/corpus.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/token_store.hpp"
-#include "cli/commands.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -59,21 +59,25 @@ std::string all_text(const std::string& path)
 TEST_CASE("tokenizer, tokenize and show work together")
 {
     const TemporaryFolder folder;
-    const std::string text = sample_text(20000), model = folder / "t.model", train = folder / "out/train.h5", valid = folder / "out/valid.h5";
+    const std::string text = sample_text(20000), model = folder / "t.model", train = folder / "out/train.h5",
+                      valid = folder / "out/valid.h5";
     put(folder / "in/a.txt", text);
     put(folder / "in/b.jsonl", "{\"text\":\"one\"}\n{\"text\":\"two\"}\n");
     CHECK(has(data({"tokenizer", folder / "in", "--vocab", "350", "--output", model}), "350 words"));
     CHECK(has(data({"tokenize", folder / "in", "--tokenizer", model, "--output", train}), "3 documents"));
     CHECK((all_text(train) == text + "onetwo"));
 
-    const std::string summary = data({"tokenize", folder / "in", "--tokenizer", model, "--output", train, "--valid", valid, "--valid-fraction", "0.1"});
+    const std::string summary = data({"tokenize", folder / "in", "--tokenizer", model, "--output", train,
+                                      "--valid", valid, "--valid-fraction", "0.1"});
     CHECK(has(summary, train + ": "));
     CHECK(has(summary, valid + ": "));
     CHECK(TokenStore::open(valid).documents() == 2); // whole documents: the long one would be too much
     CHECK(all_text(valid) == "onetwo");
     CHECK((all_text(train) == text));
-    const std::string first = get(train), again = (data({"tokenize", folder / "in", "--tokenizer", model, "--output", train, "--valid", valid,
-                                                         "--valid-fraction", "0.1"}), get(train));
+    const std::string first = get(train),
+                      again = (data({"tokenize", folder / "in", "--tokenizer", model, "--output", train,
+                                     "--valid", valid, "--valid-fraction", "0.1"}),
+                               get(train));
     CHECK((first == again)); // the same input gives the same file, byte for byte
 
     const auto report = nlohmann::json::parse(data({"show", train, "--json"}));
@@ -100,7 +104,8 @@ TEST_CASE("a single document is held out in part, several whole")
     const TemporaryFolder folder;
     const std::string text = sample_text(20000), train = folder / "train.h5", valid = folder / "valid.h5";
     put(folder / "one/a.txt", text);
-    data({"tokenize", folder / "one", "--tokenizer", "bytes", "--output", train, "--valid", valid, "--valid-fraction", "0.1"});
+    data({"tokenize", folder / "one", "--tokenizer", "bytes", "--output", train, "--valid", valid,
+          "--valid-fraction", "0.1"});
     CHECK(std::abs(double(all_text(valid).size()) / double(text.size()) - 0.1) < 0.02);
     CHECK(all_text(valid).size() + all_text(train).size() == text.size());
     std::map<std::string, int> documents;
@@ -109,7 +114,8 @@ TEST_CASE("a single document is held out in part, several whole")
         put(folder / "many/" + std::to_string(i) + ".py", each);
         ++documents[each];
     }
-    const std::string said = data({"tokenize", folder / "many", "--tokenizer", "bytes", "--output", train, "--valid", valid, "--valid-fraction", "0.1"});
+    const std::string said = data({"tokenize", folder / "many", "--tokenizer", "bytes", "--output", train,
+                                   "--valid", valid, "--valid-fraction", "0.1"});
     CHECK(has(said, "read: 50 .py"));
     for (const std::string& path : {train, valid}) {
         const TokenStore store = TokenStore::open(path);
@@ -120,7 +126,8 @@ TEST_CASE("a single document is held out in part, several whole")
         }
     }
     CHECK(documents.size() == 50);
-    CHECK(std::all_of(documents.begin(), documents.end(), [](const auto& each) { return each.second == 0; })); // each whole, in one of both
+    CHECK(std::all_of(documents.begin(), documents.end(),
+                      [](const auto& each) { return each.second == 0; })); // each whole, in one of both
     CHECK(std::abs(TokenStore::open(valid).documents() - 5) <= 1);
 }
 
@@ -142,7 +149,8 @@ TEST_CASE("a folder: what was read, what was left out and why")
         CHECK(has(said, "1 file without a suffix"));
         CHECK(has(said, "121 documents"));
         CHECK(has(said, "left out: 1 compressed file, " + folder / "in/old.gz; decompress"));
-        CHECK(has(said, "left out: 1 file of JSON records without text in the field \"text\", " + folder / "in/data.json; name the field with --key"));
+        CHECK(has(said, "left out: 1 file of JSON records without text in the field \"text\", " +
+                            folder / "in/data.json; name the field with --key"));
         CHECK(has(said, "left out: 1 hidden file or folder"));
         CHECK(has(said, "of this command's own") == (again == 1));
     }
@@ -152,10 +160,15 @@ TEST_CASE("a folder: what was read, what was left out and why")
     };
     CHECK(has(data(with({"--key", "body"})), "1 .json (2 documents)"));
     CHECK(has(data(with({"--include", "*.py"})), "read: 120 .py\n"));
-    CHECK(has(data(with({"--include", "*.py,README", "--exclude", "src/1*"})), "read: 89 .py, 1 file without a suffix\n"));
-    CHECK(says(diagnostic(with({"--include", "*.txt"})), "no text was found", "that --include or --exclude leave out"));
-    CHECK(says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}), "data.json:1", "no field \"text\"", "\"body\"", "--key"));
-    CHECK(says(diagnostic({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--key", "body"}), "--key body", "applies to nothing", "README"));
+    CHECK(has(data(with({"--include", "*.py,README", "--exclude", "src/1*"})),
+              "read: 89 .py, 1 file without a suffix\n"));
+    CHECK(says(diagnostic(with({"--include", "*.txt"})), "no text was found",
+               "that --include or --exclude leave out"));
+    CHECK(says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}),
+               "data.json:1", "no field \"text\"", "\"body\"", "--key"));
+    CHECK(says(
+        diagnostic({"tokenize", folder / "in/README", "--tokenizer", "bytes", "-o", out, "--key", "body"}),
+        "--key body", "applies to nothing", "README"));
 }
 
 TEST_CASE("what the data command cannot do, it says")
@@ -165,19 +178,26 @@ TEST_CASE("what the data command cannot do, it says")
     put(folder / "zero.txt", "");
     const std::string a = folder / "a.txt", out = folder / "o.h5";
     CHECK(says(diagnostic({"tokenize", folder / "none.txt", "--tokenizer", "bytes", "-o", out}), "none.txt"));
-    CHECK(says(diagnostic({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}), "no text was found", "1 empty file"));
+    CHECK(says(diagnostic({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}),
+               "no text was found", "1 empty file"));
     CHECK(says(diagnostic({"tokenize", a, "--tokenizer", folder / "none.model", "-o", out}), "none.model"));
     CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", a}), "read and written"));
-    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", out}), "read and written"));
-    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}), "no text is left for validation"));
-    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5", "--valid-fraction", "1.5"}),
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", out}),
+               "read and written"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}),
+               "no text is left for validation"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5",
+                           "--valid-fraction", "1.5"}),
                "--valid-fraction", "0.05"));
     CHECK(says(diagnostic({"show", a}), "is not a Trivium token store"));
-    CHECK(says(diagnostic({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}), "too small for a tokenizer"));
+    CHECK(says(diagnostic({"tokenizer", a, "--vocab", "4000", "-o", folder / "m"}),
+               "too small for a tokenizer"));
     CHECK(get(a) == "some text");
-    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2); // no leftovers, no outputs
+    CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) ==
+          2); // no leftovers, no outputs
     CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes"}), UserError);
-    CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid-fraction", "0.5"}), UserError);
+    CHECK_THROWS_AS(data({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid-fraction", "0.5"}),
+                    UserError);
     CHECK_THROWS_AS(data({"sow", a}), UserError);
     CHECK_THROWS_AS(data({}), UserError);
 }

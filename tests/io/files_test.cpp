@@ -82,7 +82,8 @@ TEST_CASE("of a link its target is replaced")
     CHECK(names(folder / "far") == std::vector<std::string>{"target"});
     CHECK(names(folder / "near") == std::vector<std::string>{"link"});
     fs::create_symlink(folder / "round", folder / "round");
-    CHECK(says(message_of<IoError>([&] { write_file(folder / "round", ""); }), "round", std::strerror(ELOOP)));
+    CHECK(
+        says(message_of<IoError>([&] { write_file(folder / "round", ""); }), "round", std::strerror(ELOOP)));
 }
 
 TEST_CASE("what is no plain file is written to, not replaced")
@@ -94,7 +95,11 @@ TEST_CASE("what is no plain file is written to, not replaced")
     write_file(pipe, "one");
     CHECK(fs::is_fifo(pipe));
     CHECK(read_some(reader.number) == "one");
-    CHECK_THROWS_AS(replace_file(pipe, [](const std::string&) { throw IoError({"disk", "broken", "", "retry"}); }), IoError);
+    CHECK_THROWS_AS(replace_file(pipe,
+                                 [](const std::string&) {
+                                     throw IoError({"disk", "broken", "", "retry"});
+                                 }),
+                    IoError);
     CHECK(fs::is_fifo(pipe));
     write_file(reader.path(), "two"); // as /dev/stdout
     CHECK(read_some(reader.number) == "two");
@@ -129,8 +134,13 @@ TEST_CASE("a file that is too large is refused before it is read")
     const TemporaryFolder folder;
     put(folder / "small", "12345");
     CHECK(read_file(folder / "small", "config file", 5) == "12345");
-    CHECK(says(message_of<UserError>([&] { (void)read_file(folder / "small", "config file", 4); }), "small", "too large for a config file", "5 B"));
+    CHECK(says(message_of<UserError>([&] { (void)read_file(folder / "small", "config file", 4); }), "small",
+               "too large for a config file", "5 B"));
     fs::resize_file(folder / "small", 60'000'000'000); // sparse
-    CHECK(says(message_of<UserError>([&] { (void)read_file(folder / "small", "config file", most_settings_bytes); }), "small", "too large"));
-    CHECK(says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", most_settings_bytes); }), "/dev/zero", "too large"));
+    CHECK(says(
+        message_of<UserError>([&] { (void)read_file(folder / "small", "config file", most_settings_bytes); }),
+        "small", "too large"));
+    CHECK(
+        says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", most_settings_bytes); }),
+             "/dev/zero", "too large"));
 }

@@ -6,7 +6,8 @@ namespace trivium {
 /// The checkpoint that a run would go on from, each byte of it verified.
 inline std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config)
 {
-    return restore_newest(world, config, [&](const CheckpointReader& reader) { reader.verify(world.rank(), world.size()); });
+    return restore_newest(world, config,
+                          [&](const CheckpointReader& reader) { reader.verify(world.rank(), world.size()); });
 }
 
 } // namespace trivium

@@ -45,7 +45,8 @@ TEST_CASE("documents are held out whole, spread over the corpus, at least one on
 {
     std::vector<std::string> books;
     for (unsigned i = 0; i < 40; ++i)
-        books.push_back(sample_text(1000 + int(i * 37 % 200), i)); // larger than the blocks of a single document
+        books.push_back(
+            sample_text(1000 + int(i * 37 % 200), i)); // larger than the blocks of a single document
     for (const double fraction : {0.05, 0.1, 0.5}) {
         const Sides sides = split(books, fraction);
         CHECK(sides.parts == 40);
@@ -58,7 +59,10 @@ TEST_CASE("documents are held out whole, spread over the corpus, at least one on
         hold_out.survey(50);
     std::vector<int> chosen;
     for (int i = 0; i < 1000; ++i)
-        hold_out.split(std::string(50, 'a'), [&](bool valid, std::string_view) { if (valid) chosen.push_back(i); });
+        hold_out.split(std::string(50, 'a'), [&](bool valid, std::string_view) {
+            if (valid)
+                chosen.push_back(i);
+        });
     REQUIRE(chosen.size() == 100);
     for (std::size_t i = 1; i < chosen.size(); ++i)
         CHECK(chosen[i] - chosen[i - 1] == 10);
@@ -73,7 +77,12 @@ TEST_CASE("documents are held out whole, spread over the corpus, at least one on
     const Sides one_large = split({"a", std::string(100000, 'b'), "c"}, 0.05);
     CHECK(one_large.valid_parts == 1);
     CHECK(one_large.train > 100000);
-    CHECK_THROWS_AS([] { HoldOut none(0.5); none.split("a", [](bool, std::string_view) {}); }(), UserError);
+    CHECK_THROWS_AS(
+        [] {
+            HoldOut none(0.5);
+            none.split("a", [](bool, std::string_view) {});
+        }(),
+        UserError);
 }
 
 TEST_CASE("the held out part is as large as asked for, and no text is lost")

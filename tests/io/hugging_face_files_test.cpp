@@ -1,9 +1,9 @@
 // What comes with a model besides its tensors: kept by an import, written by an export.
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/hugging_face/hugging_face.hpp"
-#include "io/hugging_face/files.hpp"
 #include "io/checkpoint/manifest.hpp"
+#include "io/hugging_face/files.hpp"
+#include "io/hugging_face/hugging_face.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>
@@ -15,18 +15,25 @@ namespace {
 
 Json llama_config()
 {
-    return Json::parse(R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":32,"intermediate_size":56,"num_hidden_layers":3,"num_attention_heads":4,
+    return Json::parse(
+        R"({"architectures":["LlamaForCausalLM"],"model_type":"llama","hidden_size":32,"intermediate_size":56,"num_hidden_layers":3,"num_attention_heads":4,
         "num_key_value_heads":2,"max_position_embeddings":4096,"vocab_size":300,"rms_norm_eps":1e-05,"bos_token_id":7,"eos_token_id":[8,9,10],"pad_token_id":11,
         "initializer_range":0.3,"dtype":"bfloat16","auto_map":{"AutoModel":"modeling.py"}})");
 }
 
-ModelConfig model_of(const Json& config) { return parse_hugging_face_config(config.dump(), "config.json").model; }
+ModelConfig model_of(const Json& config)
+{
+    return parse_hugging_face_config(config.dump(), "config.json").model;
+}
 
 RunState imported_state(const Json& config)
 {
     RunState state;
-    state.imported = {{"config.json", config.dump()}, {"generation_config.json", R"({"eos_token_id":[8,9],"top_p":0.9})"}, {"chat_template.jinja", "{{ messages }}"},
-                      {"tokenizer_config.json", R"({"tokenizer_class":"LlamaTokenizer","model_max_length":99})"}};
+    state.imported = {
+        {"config.json", config.dump()},
+        {"generation_config.json", R"({"eos_token_id":[8,9],"top_p":0.9})"},
+        {"chat_template.jinja", "{{ messages }}"},
+        {"tokenizer_config.json", R"({"tokenizer_class":"LlamaTokenizer","model_max_length":99})"}};
     state.imported_tokenizer = state.tokenizer = "bytes";
     return state;
 }
@@ -49,7 +56,8 @@ TEST_CASE("what was imported goes out again")
     CHECK(out.architecture == "LlamaForCausalLM");
 
     model.seq = 8192; // trained for longer texts
-    CHECK(Json::parse(exported_files(model, "float32", bytes.get(), imported_state(config)).files.at("config.json"))["max_position_embeddings"] == 8192);
+    CHECK(Json::parse(exported_files(model, "float32", bytes.get(), imported_state(config))
+                          .files.at("config.json"))["max_position_embeddings"] == 8192);
 }
 
 TEST_CASE("what does not describe the exported model is written anew")
@@ -67,7 +75,8 @@ TEST_CASE("what does not describe the exported model is written anew")
     out = exported_files(model, "float32", bytes.get(), imported_state(config));
     CHECK(Json::parse(out.files.at("config.json"))["num_hidden_layers"] == 2);
     CHECK(Json::parse(out.files.at("config.json"))["max_position_embeddings"] == 4096);
-    CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] == Json{8, 9, 10}); // of the same tokenizer
+    CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] ==
+          Json{8, 9, 10}); // of the same tokenizer
 
     // From scratch.
     out = exported_files(model, "bfloat16", bytes.get(), {});
@@ -85,7 +94,8 @@ TEST_CASE("Mistral is read where its window does not matter, and goes out as wha
     CHECK(window() == 4096); // where the key is missing
     config["sliding_window"] = nullptr;
     CHECK(window() == 0);
-    CHECK(print_hugging_face_config(model_of(config), "float32") == print_hugging_face_config(model_of(llama_config()), "float32"));
+    CHECK(print_hugging_face_config(model_of(config), "float32") ==
+          print_hugging_face_config(model_of(llama_config()), "float32"));
     config["sliding_window"] = 1024;
     CHECK(window() == 1024);
     ModelConfig model = model_of(config);
@@ -94,7 +104,9 @@ TEST_CASE("Mistral is read where its window does not matter, and goes out as wha
     CHECK(out.architecture == "MistralForCausalLM");
     CHECK(Json::parse(out.files.at("config.json"))["sliding_window"] == 1024);
     model.seq = 2048; // trained here with attention to all of it
-    CHECK(Json::parse(exported_files(model, "float32", nullptr, imported_state(config)).files.at("config.json"))["sliding_window"].is_null());
+    CHECK(Json::parse(exported_files(model, "float32", nullptr, imported_state(config))
+                          .files.at("config.json"))["sliding_window"]
+              .is_null());
     for (const Json& wrong : {Json(0), Json(-1), Json("all"), Json(1.5)}) {
         config["sliding_window"] = wrong;
         CHECK(says(message_of<UserError>([&] { (void)window(); }), "sliding_window"));
@@ -112,7 +124,9 @@ TEST_CASE("a checkpoint keeps the files of an import, and refuses those that are
     const Manifest manifest{.state = state};
     CHECK(parse_manifest(print_manifest(manifest), "test") == manifest);
 
-    const auto message = [&] { return message_of<UserError>([&] { (void)read_imported_files(folder.path()); }); };
+    const auto message = [&] {
+        return message_of<UserError>([&] { (void)read_imported_files(folder.path()); });
+    };
     put(folder / "generation_config.json", "{\"a\": 1,\n]");
     CHECK(says(message(), "generation_config.json", "line 2, column 1"));
     put(folder / "generation_config.json", "[]");

@@ -47,7 +47,8 @@ std::vector<ModelConfig> models()
 /// No two alike.
 float value_of(const std::string& name, i64 index)
 {
-    return std::sin(static_cast<float>(index) * 0.37f + static_cast<float>(std::hash<std::string>()(name) % 1000));
+    return std::sin(static_cast<float>(index) * 0.37f +
+                    static_cast<float>(std::hash<std::string>()(name) % 1000));
 }
 
 std::vector<float> values_of(const std::string& name, const Shape& shape)
@@ -80,7 +81,8 @@ std::string save_model(const ModelConfig& model, const std::string& dir)
 }
 
 /// Writes the model's folder, its values as bf16 or f32.
-void export_model(const ModelConfig& model, const std::string& checkpoint, const std::string& folder, const std::string& type = "F32")
+void export_model(const ModelConfig& model, const std::string& checkpoint, const std::string& folder,
+                  const std::string& type = "F32")
 {
     const CheckpointReader reader = CheckpointReader::open(checkpoint);
     std::vector<SafetensorsEntry> entries;
@@ -113,7 +115,10 @@ void require_values(const HuggingFaceModel& theirs, i64 at_once)
             const ValueSource source = imported_values(tensor, part, theirs.files);
             std::vector<float> values(static_cast<std::size_t>(element_count(ours.shape)));
             for (i64 first = 0; first < static_cast<i64>(values.size()); first += at_once)
-                source(first, std::span(values).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(std::min(at_once, static_cast<i64>(values.size()) - first))));
+                source(first,
+                       std::span(values).subspan(static_cast<std::size_t>(first),
+                                                 static_cast<std::size_t>(std::min(
+                                                     at_once, static_cast<i64>(values.size()) - first))));
             INFO(ours.name << " in pieces of " << at_once);
             CHECK(values == values_of("param/" + ours.name, ours.shape));
         }
@@ -165,8 +170,10 @@ TEST_CASE("values stand where transformers looks for them")
         for (i64 head = 0; head < g * r; ++head)
             for (i64 x = 0; x < e; ++x) {
                 const i64 group = head / r, query = head % r;
-                CHECK(q[static_cast<std::size_t>((head * e + x) * d + in)] == value_of("param/layers.1.attn.q.weight", ((in * g + group) * r + query) * e + x));
-                CHECK(o[static_cast<std::size_t>(in * d + head * e + x)] == value_of("param/layers.1.attn.o.weight", ((group * r + query) * e + x) * d + in));
+                CHECK(q[static_cast<std::size_t>((head * e + x) * d + in)] ==
+                      value_of("param/layers.1.attn.q.weight", ((in * g + group) * r + query) * e + x));
+                CHECK(o[static_cast<std::size_t>(in * d + head * e + x)] ==
+                      value_of("param/layers.1.attn.o.weight", ((group * r + query) * e + x) * d + in));
             }
     const std::vector<float> gate = read_all(llama, "model.layers.0.mlp.gate_proj.weight");
     CHECK(gate[static_cast<std::size_t>(7 * d + 3)] == value_of("param/layers.0.ffn.gate.weight", 3 * f + 7));
@@ -176,12 +183,16 @@ TEST_CASE("values stand where transformers looks for them")
     export_model(n, save_model(n, folder / "of-gpt2"), folder / "gpt2");
     const SafetensorsReader gpt2 = SafetensorsReader::open(folder / "gpt2");
     // Conv1D: y = x W, with query, key and value side by side.
-    const std::vector<float> qkv = read_all(gpt2, "transformer.h.1.attn.c_attn.weight"), bias = read_all(gpt2, "transformer.h.1.attn.c_attn.bias");
+    const std::vector<float> qkv = read_all(gpt2, "transformer.h.1.attn.c_attn.weight"),
+                             bias = read_all(gpt2, "transformer.h.1.attn.c_attn.bias");
     for (i64 in = 0; in < d; ++in)
         for (i64 out = 0; out < d; ++out) {
-            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + out)] == value_of("param/layers.1.attn.q.weight", in * d + out));
-            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + d + out)] == value_of("param/layers.1.attn.k.weight", in * d + out));
-            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + 2 * d + out)] == value_of("param/layers.1.attn.v.weight", in * d + out));
+            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + out)] ==
+                  value_of("param/layers.1.attn.q.weight", in * d + out));
+            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + d + out)] ==
+                  value_of("param/layers.1.attn.k.weight", in * d + out));
+            CHECK(qkv[static_cast<std::size_t>(in * 3 * d + 2 * d + out)] ==
+                  value_of("param/layers.1.attn.v.weight", in * d + out));
         }
     CHECK(bias[static_cast<std::size_t>(2 * d + 5)] == value_of("param/layers.1.attn.v.bias", 5));
     CHECK(read_all(gpt2, "transformer.wpe.weight") == values_of("param/positions.weight", {n.seq, d}));
@@ -220,8 +231,11 @@ TEST_CASE("config.json says what [model] says, both ways")
     all[2].rope_theta = 123456.789;
     for (ModelConfig& model : all) {
         model.norm_eps = 1e-6;
-        const ModelConfig back = parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", {5, 6}), "config.json").model;
-        CHECK(print_hugging_face_config(back, "bfloat16", {5, 6}) == print_hugging_face_config(model, "bfloat16", {5, 6}));
+        const ModelConfig back =
+            parse_hugging_face_config(print_hugging_face_config(model, "bfloat16", {5, 6}), "config.json")
+                .model;
+        CHECK(print_hugging_face_config(back, "bfloat16", {5, 6}) ==
+              print_hugging_face_config(model, "bfloat16", {5, 6}));
         CHECK(back.rope_scaling == model.rope_scaling);
         CHECK(parameter_count(back) == parameter_count(model));
     }
@@ -231,13 +245,15 @@ TEST_CASE("config.json says what [model] says, both ways")
     CHECK(Json::parse(print_hugging_face_config(all[0], "float32"))["bos_token_id"].is_null());
     ModelConfig grouped = gpt2_model();
     grouped.kv_heads = 2;
-    CHECK(says(message_of<UserError>([&] { (void)print_hugging_face_config(grouped, "float32"); }), "kv_heads", "GPT2LMHeadModel"));
+    CHECK(says(message_of<UserError>([&] { (void)print_hugging_face_config(grouped, "float32"); }),
+               "kv_heads", "GPT2LMHeadModel"));
 }
 
 TEST_CASE("config.json of published models gives their sizes")
 {
     // The fields that Llama 3.1 8B has, in the form before transformers 5 …
-    const char* const llama = R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":[128001,128008],
+    const char* const llama =
+        R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":[128001,128008],
         "hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,"max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama",
         "num_attention_heads":32,"num_hidden_layers":32,"num_key_value_heads":8,"pretraining_tp":1,"rms_norm_eps":1e-05,
         "rope_scaling":{"factor":8.0,"low_freq_factor":1.0,"high_freq_factor":4.0,"original_max_position_embeddings":8192,"rope_type":"llama3"},
@@ -256,7 +272,11 @@ TEST_CASE("config.json of published models gives their sizes")
     const ModelConfig newer = parse_hugging_face_config(changed.dump(), "config.json").model;
     CHECK(print_hugging_face_config(newer, "float32") == print_hugging_face_config(old, "float32"));
     // GPT-2 small, which leaves much to defaults.
-    const ModelConfig gpt2 = parse_hugging_face_config(R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})", "config.json").model;
+    const ModelConfig gpt2 =
+        parse_hugging_face_config(
+            R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})",
+            "config.json")
+            .model;
     CHECK(parameter_count(gpt2) == 124'439'808);
     CHECK(gpt2.norm_eps == 1e-5);
 }
@@ -266,26 +286,48 @@ TEST_CASE("what a model of ours cannot be is refused by name, and so is what is 
     const ModelConfig llama = llama_model(), gpt2 = gpt2_model();
     CHECK(refusal(llama, {{"head_dim", nullptr}, {"hidden_act", "swish"}, {"unknown", 5}}).empty());
     for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{
-             {{{"attention_bias", true}}, "attention_bias"}, {{{"mlp_bias", true}}, "mlp_bias"}, {{{"hidden_act", "gelu"}}, "hidden_act"},
-             {{{"head_dim", 8}}, "head_dim"}, {{{"quantization_config", Json::object()}}, "quantised"}, {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
-             {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "linear"}, {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "yarn"},
-             {{{"rope_parameters", {{"rope_type", "dynamic"}}}}, "dynamic"}, {{{"architectures", {"Qwen2ForCausalLM"}}}, "Qwen2"}})
+             {{{"attention_bias", true}}, "attention_bias"},
+             {{{"mlp_bias", true}}, "mlp_bias"},
+             {{{"hidden_act", "gelu"}}, "hidden_act"},
+             {{{"head_dim", 8}}, "head_dim"},
+             {{{"quantization_config", Json::object()}}, "quantised"},
+             {{{"partial_rotary_factor", 0.5}}, "partial_rotary_factor"},
+             {{{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}}, "linear"},
+             {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "yarn"},
+             {{{"rope_parameters", {{"rope_type", "dynamic"}}}}, "dynamic"},
+             {{{"architectures", {"Qwen2ForCausalLM"}}}, "Qwen2"}})
         CHECK(says(refusal(llama, change), "cannot be imported", word));
-    for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{{{{"activation_function", "gelu"}}, "activation_function"},
-                                                                                {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
-                                                                                {{{"scale_attn_weights", false}}, "scale_attn_weights"},
-                                                                                {{{"add_cross_attention", true}}, "add_cross_attention"}})
+    for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{
+             {{{"activation_function", "gelu"}}, "activation_function"},
+             {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
+             {{{"scale_attn_weights", false}}, "scale_attn_weights"},
+             {{{"add_cross_attention", true}}, "add_cross_attention"}})
         CHECK(says(refusal(gpt2, change), "cannot be imported", word));
-    for (const Json& change : std::vector<Json>{{{"hidden_size", nullptr}}, {{"hidden_size", 1.5}}, {{"hidden_size", -24}}, {{"hidden_size", "24"}}, {{"hidden_size", 25}},
-                                                {{"hidden_size", 99999999999999}}, {{"num_attention_heads", 0}}, {{"num_key_value_heads", 4}}, {{"intermediate_size", 0}},
-                                                {{"vocab_size", nullptr}}, {{"rms_norm_eps", "1"}}, {{"rms_norm_eps", 0}}, {{"tie_word_embeddings", 1}},
-                                                {{"rope_scaling", 5}}, {{"rope_scaling", {{"rope_type", "llama3"}}}}, {{"rope_scaling", {{"rope_type", 3}}}},
-                                                {{"architectures", {1}}}, {{"architectures", Json::array()}}, {{"architectures", {"a", "b"}}}}) {
+    for (const Json& change : std::vector<Json>{{{"hidden_size", nullptr}},
+                                                {{"hidden_size", 1.5}},
+                                                {{"hidden_size", -24}},
+                                                {{"hidden_size", "24"}},
+                                                {{"hidden_size", 25}},
+                                                {{"hidden_size", 99999999999999}},
+                                                {{"num_attention_heads", 0}},
+                                                {{"num_key_value_heads", 4}},
+                                                {{"intermediate_size", 0}},
+                                                {{"vocab_size", nullptr}},
+                                                {{"rms_norm_eps", "1"}},
+                                                {{"rms_norm_eps", 0}},
+                                                {{"tie_word_embeddings", 1}},
+                                                {{"rope_scaling", 5}},
+                                                {{"rope_scaling", {{"rope_type", "llama3"}}}},
+                                                {{"rope_scaling", {{"rope_type", 3}}}},
+                                                {{"architectures", {1}}},
+                                                {{"architectures", Json::array()}},
+                                                {{"architectures", {"a", "b"}}}}) {
         INFO(change.dump());
         CHECK(says(refusal(llama, change), "config.json"));
     }
     for (const char* text : {"", "[]", "{", "5", "{}", R"({"model_type":"llama","model_type":"gpt2"})"})
-        CHECK(says(message_of<UserError>([&] { (void)parse_hugging_face_config(text, "config.json"); }), "config.json"));
+        CHECK(says(message_of<UserError>([&] { (void)parse_hugging_face_config(text, "config.json"); }),
+                   "config.json"));
 }
 
 TEST_CASE("a folder whose tensors are not those of its config.json is refused")
@@ -295,7 +337,9 @@ TEST_CASE("a folder whose tensors are not those of its config.json is refused")
     const std::string home = folder / "theirs";
     export_model(model, save_model(model, folder.path()), home);
     const auto message = [&] { return message_of<UserError>([&] { (void)open_hugging_face(home); }); };
-    const auto config = [&](const ModelConfig& m) { put(home + "/config.json", print_hugging_face_config(m, "float32")); };
+    const auto config = [&](const ModelConfig& m) {
+        put(home + "/config.json", print_hugging_face_config(m, "float32"));
+    };
     CHECK(message().empty());
     model.layers = 3;
     config(model);
@@ -322,5 +366,6 @@ TEST_CASE("a folder whose tensors are not those of its config.json is refused")
     export_model(model, save_model(model, folder / "untied"), folder / "head");
     model.tied_embeddings = true;
     put(folder / "head/config.json", print_hugging_face_config(model, "float32"));
-    CHECK(says(message_of<UserError>([&] { (void)open_hugging_face(folder / "head"); }), "lm_head.weight", "tie_word_embeddings"));
+    CHECK(says(message_of<UserError>([&] { (void)open_hugging_face(folder / "head"); }), "lm_head.weight",
+               "tie_word_embeddings"));
 }

@@ -1,9 +1,9 @@
 // Large indices: how long they take to open, and what is read of them.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "io/checkpoint/manifest.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/hash.hpp"
-#include "io/checkpoint/manifest.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <algorithm>
@@ -62,7 +62,9 @@ TEST_CASE("a million pieces open at once, and a tensor's are found without the o
             const std::optional<i64> at = index.find(record_of(i, 0).name);
             REQUIRE(at);
             CHECK(index.head(*at).pieces == pieces);
-            index.visit_pieces(*at, [&](const StoredPiece& piece) { found += piece.offset == 32 * i && piece.box.shape == Shape{1, 8} ? 1 : 0; });
+            index.visit_pieces(*at, [&](const StoredPiece& piece) {
+                found += piece.offset == 32 * i && piece.box.shape == Shape{1, 8} ? 1 : 0;
+            });
         }
         CHECK(found == pieces * ceil_div(tensors, std::max<i64>(1, tensors / 7)));
         CHECK_FALSE(index.find("param/none"));
@@ -79,7 +81,9 @@ TEST_CASE("an index that ranks make in rounds has each tensor once, with all pie
         std::vector<TensorRecord> own;
         for (i64 i = 0; i < tensors; ++i) {
             TensorRecord record = record_of(i, ranks * each);
-            std::erase_if(record.pieces, [&](const StoredPiece& piece) { return piece.box.offset[0] % ranks != world.rank(); });
+            std::erase_if(record.pieces, [&](const StoredPiece& piece) {
+                return piece.box.offset[0] % ranks != world.rank();
+            });
             own.push_back(record);
         }
         const PieceList list = PieceList::gather(world, own, folder.path());
@@ -96,7 +100,9 @@ TEST_CASE("an index that ranks make in rounds has each tensor once, with all pie
         const auto at = index.find(record_of(i, 0).name);
         REQUIRE(at);
         std::vector<bool> seen(ranks * each);
-        index.visit_pieces(*at, [&](const StoredPiece& piece) { seen[static_cast<std::size_t>(piece.box.offset[0])] = true; });
+        index.visit_pieces(*at, [&](const StoredPiece& piece) {
+            seen[static_cast<std::size_t>(piece.box.offset[0])] = true;
+        });
         REQUIRE(std::count(seen.begin(), seen.end(), true) == ranks * each);
     }
 }
@@ -105,7 +111,9 @@ TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is 
 {
     const TemporaryFolder folder;
     std::vector<float> values(12, 1.5f);
-    const std::string path = save_checkpoint(*make_self_comm(), folder.path(), {.step = 1}, std::vector{whole_tensor("param/w", {3, 4}, StoredType::f32, values.data())}, 0);
+    const std::string path =
+        save_checkpoint(*make_self_comm(), folder.path(), {.step = 1},
+                        std::vector{whole_tensor("param/w", {3, 4}, StoredType::f32, values.data())}, 0);
     const std::string manifest_path = path + "/" + manifest_file, index_path = path + "/" + index_file;
     const Manifest good = parse_manifest(get(manifest_path), path);
     const std::string whole = get(index_path);
@@ -116,7 +124,8 @@ TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is 
         });
     };
     CHECK(read() == "");
-    // The last words of the record: offset [0, 0] and shape [3, 4] of the one piece. All hashes are made right again.
+    // The last words of the record: offset [0, 0] and shape [3, 4] of the one piece. All hashes are made
+    // right again.
     const auto with_rows = [&](i64 begin, i64 rows) {
         std::string index = whole;
         const i64 box[] = {begin, 0, rows, 4};
@@ -152,5 +161,7 @@ TEST_CASE("records that make no sense are damage, whatever they say")
             }
         }
     for (std::size_t size = 1; size < good.size(); ++size)
-        REQUIRE_THROWS_AS(parse_records({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)}, "place"), DamagedCheckpoint);
+        REQUIRE_THROWS_AS(
+            parse_records({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)}, "place"),
+            DamagedCheckpoint);
 }

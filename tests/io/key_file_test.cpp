@@ -29,7 +29,8 @@ std::string key_file_error(const std::string& content)
     const TemporaryFolder folder;
     put(folder / "things.toml", content);
     Things things;
-    return message_of<UserError>([&] { read_key_file(folder / "things.toml", "file of things", key_places(things)); });
+    return message_of<UserError>(
+        [&] { read_key_file(folder / "things.toml", "file of things", key_places(things)); });
 }
 
 } // namespace
@@ -66,5 +67,7 @@ TEST_CASE("mistakes in a file of keys")
     CHECK(has(key_file_error("[table]\ncount = 1\n"), "unknown key 'table'"));
     CHECK(has(key_file_error("count = = 1\n"), "is not valid TOML"));
     Things things;
-    CHECK(has(message_of<UserError>([&] { read_key_file("/nowhere/things.toml", "file of things", key_places(things)); }), "/nowhere/things.toml"));
+    CHECK(has(message_of<UserError>(
+                  [&] { read_key_file("/nowhere/things.toml", "file of things", key_places(things)); }),
+              "/nowhere/things.toml"));
 }

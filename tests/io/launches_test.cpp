@@ -27,7 +27,8 @@ TEST_CASE("launches are listed with begin and end, those that were killed withou
     LaunchLog(dir, launch).end(0, "done", 100);
     const auto all = read_launches(dir);
     REQUIRE(all.size() == 3);
-    CHECK((all[0].number == 1 && all[0].job == "12" && all[0].restart == 1 && all[0].ranks == 8 && all[0].nodes == 4 && all[0].grid == launch.grid));
+    CHECK((all[0].number == 1 && all[0].job == "12" && all[0].restart == 1 && all[0].ranks == 8 &&
+           all[0].nodes == 4 && all[0].grid == launch.grid));
     CHECK((all[0].from == 40 && all[0].to == 60 && all[0].status == 75 && all[0].reason == "signal USR1"));
     CHECK((all[0].steps == 1000 && all[0].model == launch.model));
     CHECK(all[0].begin.size() == 20);
@@ -45,7 +46,8 @@ TEST_CASE("a line that a kill has torn is left out, and the next one stands alon
 {
     const TemporaryFolder folder;
     LaunchLog(folder.path(), {});
-    write_file(folder / "launches.jsonl", read_file(folder / "launches.jsonl") + "{\"launch\":1,\"event\":\"e");
+    write_file(folder / "launches.jsonl",
+               read_file(folder / "launches.jsonl") + "{\"launch\":1,\"event\":\"e");
     LaunchLog(folder.path(), {}).end(1, "x", 0);
     const auto all = read_launches(folder / "launches.jsonl");
     REQUIRE(all.size() == 2);
@@ -78,23 +80,27 @@ TEST_CASE("a job makes no progress when its last launches began at one step")
     CHECK(makes_no_progress({launch("a", 5), launch("a", 5), launch("a", 5)}, "a", 5, 3));
     CHECK_FALSE(makes_no_progress({launch("a", 5), launch("a", 5)}, "a", 5, 3));
     CHECK_FALSE(makes_no_progress({launch("a", 4), launch("a", 5), launch("a", 5)}, "a", 5, 3));
-    CHECK_FALSE(makes_no_progress({launch("a", 5), launch("a", 5), launch("a", 5)}, "a", 6, 3)); // it has saved since
+    CHECK_FALSE(
+        makes_no_progress({launch("a", 5), launch("a", 5), launch("a", 5)}, "a", 6, 3)); // it has saved since
     CHECK_FALSE(makes_no_progress({launch("b", 5), launch("b", 5), launch("b", 5)}, "a", 5, 3));
-    CHECK(makes_no_progress({launch("a", 9), launch("a", 5), launch("a", 5)}, "a", 5, 3)); // fell back to an older one
+    CHECK(makes_no_progress({launch("a", 9), launch("a", 5), launch("a", 5)}, "a", 5,
+                            3)); // fell back to an older one
     CHECK_FALSE(makes_no_progress({launch("a", 5)}, "a", 5, 0));
     const auto ended = [&](int status, const std::string& reason) {
         Launch l = launch("a", 5);
         l.end = "2026-11-22T00:10:00Z", l.status = status, l.reason = reason;
         return l;
     };
-    const Launch asked = ended(75, "signal USR1"), hung = ended(75, "hang: no sign of life from rank 1"), died = launch("a", 5);
+    const Launch asked = ended(75, "signal USR1"), hung = ended(75, "hang: no sign of life from rank 1"),
+                 died = launch("a", 5);
     CHECK_FALSE(makes_no_progress({asked, asked, asked, asked}, "a", 5, 3)); // pre-empted four times
     CHECK_FALSE(makes_no_progress({died, asked, hung, asked}, "a", 5, 3));
     CHECK(makes_no_progress({died, asked, hung, asked, died}, "a", 5, 3));
     CHECK(makes_no_progress({hung, hung, hung}, "a", 5, 3));
     CHECK_FALSE(makes_no_progress(std::vector<Launch>(29, asked), "a", 5, 3));
     CHECK(makes_no_progress(std::vector<Launch>(30, asked), "a", 5, 3)); // not for ever, though
-    const Launch late = ended(75, "signal USR1, late in the job's time"), limit = ended(75, "the job's time limit"); // too short a time
+    const Launch late = ended(75, "signal USR1, late in the job's time"),
+                 limit = ended(75, "the job's time limit"); // too short a time
     CHECK(makes_no_progress({late, limit, late}, "a", 5, 3));
     CHECK(makes_no_progress({ended(1, "signal of a broken disk"), died, died}, "a", 5, 3));
 }

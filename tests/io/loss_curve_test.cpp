@@ -1,7 +1,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/report/loss_curve.hpp"
 #include "io/metrics_lines.hpp"
+#include "io/report/loss_curve.hpp"
 
 #include <cmath>
 
@@ -14,7 +14,8 @@ NamedMetrics run(const std::string& name, int steps, double end)
     std::string lines;
     for (int step = 1; step <= steps; ++step) {
         const double falling = (5.5 - end) * std::exp(-step / (0.2 * steps));
-        lines += str("{\"step\":", step, ",\"loss\":", step == 7 ? "null" : str(end + falling + 0.1 * std::sin(step * 12.9898)));
+        lines += str("{\"step\":", step,
+                     ",\"loss\":", step == 7 ? "null" : str(end + falling + 0.1 * std::sin(step * 12.9898)));
         if (step % (steps / 5) == 0)
             lines += str(",\"valid_loss\":", end + 0.1 + falling);
         if (step == steps / 2)
@@ -59,7 +60,8 @@ TEST_CASE("a line goes where the values are")
     std::string lines; // from 0 to 10: the axes are 0 to 10 too
     for (int step = 0; step <= 10; ++step)
         lines += str("{\"step\":", step, ",\"loss\":", step, "}\n");
-    const std::string svg = loss_curve_svg(std::vector{NamedMetrics{"s", table_of(lines)}}, {.smoothing = 0, .width = 164 + 20, .height = 192});
+    const std::string svg = loss_curve_svg(std::vector{NamedMetrics{"s", table_of(lines)}},
+                                           {.smoothing = 0, .width = 164 + 20, .height = 192});
     CHECK(has(svg, "d=\"M64.0,144.0L74.0,134.0"));
     CHECK(has(svg, "L164.0,44.0\""));
 }

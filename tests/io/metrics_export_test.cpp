@@ -1,7 +1,7 @@
-#include "io/metrics/metrics_export.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/metrics/crc32c.hpp"
+#include "io/metrics/metrics_export.hpp"
 #include "io/metrics_lines.hpp"
 
 #include <cmath>
@@ -25,7 +25,8 @@ TEST_CASE("CRC-32C has the values of RFC 3720, appendix B.4")
 
 TEST_CASE("a table of metrics tells what is absent from what was not finite")
 {
-    const MetricsTable table = table_of("{\"step\":1,\"loss\":5}\n{\"step\":2,\"norm\":0.5,\"loss\":null}\n{\"step\":4,\"norm\":7,\"flag\":true,\"loss\":2}\n{\"step\":5,\"lo");
+    const MetricsTable table = table_of("{\"step\":1,\"loss\":5}\n{\"step\":2,\"norm\":0.5,\"loss\":null}\n{"
+                                        "\"step\":4,\"norm\":7,\"flag\":true,\"loss\":2}\n{\"step\":5,\"lo");
     CHECK(table.steps == std::vector<i64>{1, 2, 4});
     REQUIRE(table.columns.size() == 3);
     CHECK(table.columns[1].name == "norm");
@@ -48,12 +49,14 @@ TEST_CASE("a table of metrics tells what is absent from what was not finite")
 TEST_CASE("CSV has a line a step; a missing cell is empty, what was not finite is nan")
 {
     const TemporaryFolder folder;
-    const NamedMetrics a{"a", table_of("{\"step\":1,\"loss\":5.1,\"tokens\":16384}\n{\"step\":2,\"loss\":null,\"big\":1e22}\n{\"step\":3,\"lo")};
+    const NamedMetrics a{"a", table_of("{\"step\":1,\"loss\":5.1,\"tokens\":16384}\n{\"step\":2,\"loss\":"
+                                       "null,\"big\":1e22}\n{\"step\":3,\"lo")};
     write_csv(folder / "sub/a.csv", std::vector{a});
     CHECK(get(folder / "sub/a.csv") == "step,loss,tokens,big\n1,5.1,16384,\n2,nan,,1e+22\n");
     const NamedMetrics b{"b,\"c\"", table_of("{\"step\":-1,\"odd, name\":0.1}\n")};
     write_csv(folder / "ab.csv", std::vector{a, b});
-    CHECK(get(folder / "ab.csv") == "run,step,loss,tokens,big,\"odd, name\"\na,1,5.1,16384,,\na,2,nan,,1e+22,\n\"b,\"\"c\"\"\",-1,,,,0.1\n");
+    CHECK(get(folder / "ab.csv") == "run,step,loss,tokens,big,\"odd, "
+                                    "name\"\na,1,5.1,16384,,\na,2,nan,,1e+22,\n\"b,\"\"c\"\"\",-1,,,,0.1\n");
     put(folder / "file", "");
     CHECK(says(message_of<IoError>([&] { write_csv(folder / "file/a.csv", std::vector{a}); }), "file"));
 }
@@ -61,16 +64,21 @@ TEST_CASE("CSV has a line a step; a missing cell is empty, what was not finite i
 TEST_CASE("an event file has the bytes that TensorBoard's own writer makes")
 {
     // EventFileWriter's records for Event(wall_time=1.5, file_version="brain.Event:2") and
-    // Event(wall_time=1.5, step=300, summary=Summary(value=[Value(tag="loss", simple_value=2.25), Value(tag="skipped", simple_value=1)]))
+    // Event(wall_time=1.5, step=300, summary=Summary(value=[Value(tag="loss", simple_value=2.25),
+    // Value(tag="skipped", simple_value=1)]))
     const unsigned char expected[] = {
-        0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf8,
-        0x3f, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e, 0x2e, 0x45, 0x76, 0x65, 0x6e, 0x74, 0x3a, 0x32, 0x2a, 0x28, 0x64, 0x6c,
-        0x2b, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x86, 0x1b, 0xc3, 0x4b, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf8,
-        0x3f, 0x10, 0xac, 0x02, 0x2a, 0x1d, 0x0a, 0x0b, 0x0a, 0x04, 0x6c, 0x6f, 0x73, 0x73, 0x15, 0x00, 0x00, 0x10, 0x40, 0x0a,
-        0x0e, 0x0a, 0x07, 0x73, 0x6b, 0x69, 0x70, 0x70, 0x65, 0x64, 0x15, 0x00, 0x00, 0x80, 0x3f, 0x0f, 0x95, 0xee, 0x05};
+        0x18, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xa3, 0x7f, 0x4b, 0x22, 0x09, 0x00, 0x00, 0x00, 0x00,
+        0x00, 0x00, 0xf8, 0x3f, 0x1a, 0x0d, 0x62, 0x72, 0x61, 0x69, 0x6e, 0x2e, 0x45, 0x76, 0x65, 0x6e, 0x74,
+        0x3a, 0x32, 0x2a, 0x28, 0x64, 0x6c, 0x2b, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x86, 0x1b, 0xc3,
+        0x4b, 0x09, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0xf8, 0x3f, 0x10, 0xac, 0x02, 0x2a, 0x1d, 0x0a, 0x0b,
+        0x0a, 0x04, 0x6c, 0x6f, 0x73, 0x73, 0x15, 0x00, 0x00, 0x10, 0x40, 0x0a, 0x0e, 0x0a, 0x07, 0x73, 0x6b,
+        0x69, 0x70, 0x70, 0x65, 0x64, 0x15, 0x00, 0x00, 0x80, 0x3f, 0x0f, 0x95, 0xee, 0x05};
     const TemporaryFolder folder;
-    write_event_files(folder / "tb", std::vector{NamedMetrics{"a", table_of("{\"step\":300,\"loss\":2.25,\"skipped\":true,\"time\":1.5}\n")}});
-    CHECK(get(folder / "tb/events.out.tfevents.trivium") == std::string(reinterpret_cast<const char*>(expected), sizeof expected));
+    write_event_files(folder / "tb",
+                      std::vector{NamedMetrics{
+                          "a", table_of("{\"step\":300,\"loss\":2.25,\"skipped\":true,\"time\":1.5}\n")}});
+    CHECK(get(folder / "tb/events.out.tfevents.trivium") ==
+          std::string(reinterpret_cast<const char*>(expected), sizeof expected));
 }
 
 TEST_CASE("runs are named by what tells their paths apart")
@@ -85,7 +93,10 @@ TEST_CASE("runs are named by what tells their paths apart")
     put(folder / "a/metrics.jsonl", "");
     put(folder / "b/metrics.jsonl", "");
     CHECK(names({folder / "a", folder / "b/metrics.jsonl"}) == Names{"a", "b"});
-    CHECK(says(message_of<UserError>([&] { names({folder / "a", folder / "a/../a/metrics.jsonl"}); }), "twice"));
+    CHECK(says(message_of<UserError>([&] {
+                   names({folder / "a", folder / "a/../a/metrics.jsonl"});
+               }),
+               "twice"));
 }
 
 TEST_CASE("a superseded side file may have torn lines anywhere")

@@ -60,16 +60,22 @@ TEST_CASE("after a resume no step stands twice")
     CHECK(records[3].value("loss") == 40);
     CHECK(records[3].value("restarted_at") == 3);
     CHECK_FALSE(records[4].has("restarted_at"));
-    CHECK(get(folder / "metrics.superseded.jsonl") ==
-          "{\"step\":4,\"loss\":4,\"tokens\":16384}\n{\"step\":5,\"loss\":5,\"tokens\":16384}\n{\"step\":6,\"lo\n");
+    CHECK(get(folder / "metrics.superseded.jsonl") == "{\"step\":4,\"loss\":4,\"tokens\":16384}\n{\"step\":5,"
+                                                      "\"loss\":5,\"tokens\":16384}\n{\"step\":6,\"lo\n");
     // A second resume appends to the side file; a resume at the end moves nothing.
-    { MetricsWriter writer(folder.path(), 4); }
+    {
+        MetricsWriter writer(folder.path(), 4);
+    }
     CHECK(has(get(folder / "metrics.superseded.jsonl"), "\"loss\":50"));
     const std::string side = get(folder / "metrics.superseded.jsonl");
-    { MetricsWriter writer(folder.path(), 4); }
+    {
+        MetricsWriter writer(folder.path(), 4);
+    }
     CHECK(get(folder / "metrics.superseded.jsonl") == side);
     // A new run in an old folder starts over.
-    { MetricsWriter writer(folder.path(), 0); }
+    {
+        MetricsWriter writer(folder.path(), 0);
+    }
     CHECK(get(folder / "metrics.jsonl").empty());
 }
 
@@ -78,16 +84,22 @@ TEST_CASE("a kill between the two writes of a restart does not double the steps 
     const TemporaryFolder folder;
     const std::string kept = "{\"step\":1}\n", lost = "{\"step\":2}\n{\"step\":3}\n{\"step\":4,\"lo";
     put(folder / "metrics.jsonl", kept + lost);
-    { MetricsWriter writer(folder.path(), 1); }
+    {
+        MetricsWriter writer(folder.path(), 1);
+    }
     const std::string side = get(folder / "metrics.superseded.jsonl");
     CHECK(side == lost + "\n");
     put(folder / "metrics.jsonl", kept + lost); // as it was: the kill came before it was replaced
-    { MetricsWriter writer(folder.path(), 1); }
+    {
+        MetricsWriter writer(folder.path(), 1);
+    }
     CHECK(get(folder / "metrics.superseded.jsonl") == side);
     CHECK(get(folder / "metrics.jsonl") == kept);
     // What is lost later is added, though it ends alike.
     put(folder / "metrics.jsonl", kept + "{\"step\":2,\"again\":1}\n" + lost);
-    { MetricsWriter writer(folder.path(), 1); }
+    {
+        MetricsWriter writer(folder.path(), 1);
+    }
     CHECK(get(folder / "metrics.superseded.jsonl") == side + "{\"step\":2,\"again\":1}\n" + side);
 }
 
@@ -103,5 +115,6 @@ TEST_CASE("a bad line of a metrics file is named, a torn last one is not read")
     CHECK(says(message_of<UserError>([&] { read_metrics(folder / "m.jsonl"); }), "m.jsonl:2", "no record"));
     CHECK(says(message_of<UserError>([&] { read_metrics(folder / "none.jsonl"); }), "no such metrics file"));
     put(folder / "file", "");
-    CHECK(says(message_of<IoError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs", "cannot make"));
+    CHECK(says(message_of<IoError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs",
+               "cannot make"));
 }

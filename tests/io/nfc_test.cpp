@@ -1,7 +1,7 @@
 #include "base/check.hpp"
 #include "catch.hpp"
-#include "io/tokens/nfc.hpp"
 #include "io/temporary_folder.hpp"
+#include "io/tokens/nfc.hpp"
 #include "io/tokens/tokenizer.hpp"
 
 #include <algorithm>
@@ -20,10 +20,11 @@ std::string utf8(std::u32string_view text)
         else if (c < 0x800)
             bytes += {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
         else if (c < 0x10000)
-            bytes += {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
-        else
-            bytes += {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)), static_cast<char>(0x80 | (c >> 6 & 63)),
+            bytes += {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)),
                       static_cast<char>(0x80 | (c & 63))};
+        else
+            bytes += {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)),
+                      static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
     }
     return bytes;
 }
@@ -38,29 +39,31 @@ const std::vector<Pair>& examples()
     static const std::vector<Pair> all{
         {U"", U""},
         {U"plain\n", U"plain\n"},
-        {U"\u0041\u030A", U"\u00C5"},                         // composed
+        {U"\u0041\u030A", U"\u00C5"}, // composed
         {U"\u00C5", U"\u00C5"},
-        {U"\u212B", U"\u00C5"},                               // Angstrom, a singleton
-        {U"\u2126", U"\u03A9"},                               // ohm
-        {U"\u0073\u0323\u0307", U"\u1E69"},                   // two marks
-        {U"\u1E0B\u0323", U"\u1E0D\u0307"},                   // reordered, and composed anew
-        {U"\u0071\u0307\u0323", U"\u0071\u0323\u0307"},       // reordered; q composes with neither
+        {U"\u212B", U"\u00C5"},                         // Angstrom, a singleton
+        {U"\u2126", U"\u03A9"},                         // ohm
+        {U"\u0073\u0323\u0307", U"\u1E69"},             // two marks
+        {U"\u1E0B\u0323", U"\u1E0D\u0307"},             // reordered, and composed anew
+        {U"\u0071\u0307\u0323", U"\u0071\u0323\u0307"}, // reordered; q composes with neither
         {U"\u1E9B\u0323", U"\u1E9B\u0323"},
-        {U"\uFB01", U"\uFB01"},                               // a compatibility character stays
+        {U"\uFB01", U"\uFB01"}, // a compatibility character stays
         {U"\u0032\u2075", U"\u0032\u2075"},
-        {U"\u1100\u1161", U"\uAC00"},                         // Hangul: L V
-        {U"\u1100\u1161\u11A8", U"\uAC01"},                   // L V T
-        {U"\uAC00\u11A8", U"\uAC01"},                         // LV T
+        {U"\u1100\u1161", U"\uAC00"},       // Hangul: L V
+        {U"\u1100\u1161\u11A8", U"\uAC01"}, // L V T
+        {U"\uAC00\u11A8", U"\uAC01"},       // LV T
         {U"\u1111\u1171\u11B6", U"\uD4DB"},
-        {U"\u0958", U"\u0915\u093C"},                         // excluded from composition
+        {U"\u0958", U"\u0915\u093C"}, // excluded from composition
         {U"\u0344", U"\u0308\u0301"},
         {U"\u0061\u0315\u0300\u05AE\u0062", U"\u00E0\u05AE\u0315\u0062"}, // canonical order of classes
-        {U"\u0065\u0301\u0301", U"\u00E9\u0301"},             // the second mark is blocked from nothing, and has no composite
-        {U"\u0061\u0338\u0301", U"\u00E1\u0338"},             // a mark of another class between
-        {U"\u0301\u0065", U"\u0301\u0065"},                   // a mark without a base
-        {U"\u0065\n\u0301", U"\u0065\n\u0301"},               // not over a line's end
-        {std::u32string(U"\u0065\u0301\0\u0065\u0301", 5), std::u32string(U"\u00E9\0\u00E9", 3)}, // a zero is a character
-        {U"\U0001D15E", U"\U0001D157\U0001D165"},             // beyond the first plane
+        {U"\u0065\u0301\u0301",
+         U"\u00E9\u0301"}, // the second mark is blocked from nothing, and has no composite
+        {U"\u0061\u0338\u0301", U"\u00E1\u0338"}, // a mark of another class between
+        {U"\u0301\u0065", U"\u0301\u0065"},       // a mark without a base
+        {U"\u0065\n\u0301", U"\u0065\n\u0301"},   // not over a line's end
+        {std::u32string(U"\u0065\u0301\0\u0065\u0301", 5),
+         std::u32string(U"\u00E9\0\u00E9", 3)},   // a zero is a character
+        {U"\U0001D15E", U"\U0001D157\U0001D165"}, // beyond the first plane
         {U"\U000110A5\U000110BA", U"\U000110AB"},
     };
     return all;
@@ -87,9 +90,12 @@ TEST_CASE("Unicode's examples of form C")
 
 TEST_CASE("a tokenizer.json that normalizes gives decomposed text the ids of composed text")
 {
-    nlohmann::json file = nlohmann::json::parse(get(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/digits.json"));
+    nlohmann::json file =
+        nlohmann::json::parse(get(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/digits.json"));
     const auto as_it_stands = tokenizer_from_model(file.dump(), "as it stands");
-    for (const nlohmann::json& normalizer : {nlohmann::json{{"type", "NFC"}}, nlohmann::json{{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}}}) {
+    for (const nlohmann::json& normalizer :
+         {nlohmann::json{{"type", "NFC"}},
+          nlohmann::json{{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}}}) {
         file["normalizer"] = normalizer;
         const auto t = tokenizer_from_model(file.dump(), "normalizes");
         CHECK(t->fingerprint() != as_it_stands->fingerprint());
@@ -101,12 +107,16 @@ TEST_CASE("a tokenizer.json that normalizes gives decomposed text the ids of com
         }
         // An added word that is found before (its "normalized" is false) keeps a mark behind it to itself.
         CHECK(t->encode("<think>\u0301e\u0301") == as_it_stands->encode("<think>\u0301\u00e9"));
-        CHECK(t->decode(t->encode("caf\xe9 e\u0301")) == "caf\xe9 \u00e9"); // bytes that are not UTF-8 are kept
+        CHECK(t->decode(t->encode("caf\xe9 e\u0301")) ==
+              "caf\xe9 \u00e9"); // bytes that are not UTF-8 are kept
     }
     file["normalizer"] = {{"type", "NFKC"}};
-    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json", "the normalizer \"NFKC\"", "not supported"));
+    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json",
+               "the normalizer \"NFKC\"", "not supported"));
     file["normalizer"] = "NFC";
-    CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json"));
-    file["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}};
+    CHECK(
+        says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "other.json"));
+    file["normalizer"] = {{"type", "Sequence"},
+                          {"normalizers", {{{"type", "NFC"}}, {{"type", "Lowercase"}}}}};
     CHECK(says(message_of<UserError>([&] { tokenizer_from_model(file.dump(), "other.json"); }), "Lowercase"));
 }

@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/files/folders.hpp"
-#include "io/limited_files.hpp"
 #include "io/hugging_face/safetensors.hpp"
+#include "io/limited_files.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <bit>
@@ -56,7 +56,10 @@ std::string refusal(const std::string& bytes)
     return message_of<UserError>([&] { (void)SafetensorsReader::open(folder / "x.safetensors"); });
 }
 
-std::string refusal(const std::string& header, const std::string& data) { return refusal(file_of(header, data)); }
+std::string refusal(const std::string& header, const std::string& data)
+{
+    return refusal(file_of(header, data));
+}
 
 const std::string entry_of_8 = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
 
@@ -65,12 +68,16 @@ const std::string entry_of_8 = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8
 TEST_CASE("a file of another program is read: types, shapes, parts, metadata, order")
 {
     const TemporaryFolder folder;
-    const std::string data = bytes_of<float>({1.5f, -2, 3, 4, 5, 6}) + bytes_of<std::uint16_t>({0x3fc0, 0xc000}) // bf16 1.5, -2
-                             + bytes_of<std::uint16_t>({0x3e00, 0x0001}) + bytes_of<double>({0.1}) + "\x01\x02\x03";
-    put(folder / "x.safetensors", file_of(R"({"mask":{"dtype":"U8","shape":[3],"data_offsets":[40,43]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
-                                          R"("__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-                                          R"("half":{"dtype":"F16","shape":[2,1],"data_offsets":[28,32]},"wide":{"dtype":"F64","shape":[],"data_offsets":[32,40]},)"
-                                          R"("none":{"dtype":"F32","shape":[0,4],"data_offsets":[24,24]}}   )", data));
+    const std::string data =
+        bytes_of<float>({1.5f, -2, 3, 4, 5, 6}) + bytes_of<std::uint16_t>({0x3fc0, 0xc000}) // bf16 1.5, -2
+        + bytes_of<std::uint16_t>({0x3e00, 0x0001}) + bytes_of<double>({0.1}) + "\x01\x02\x03";
+    put(folder / "x.safetensors",
+        file_of(
+            R"({"mask":{"dtype":"U8","shape":[3],"data_offsets":[40,43]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]},)"
+            R"("__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+            R"("half":{"dtype":"F16","shape":[2,1],"data_offsets":[28,32]},"wide":{"dtype":"F64","shape":[],"data_offsets":[32,40]},)"
+            R"("none":{"dtype":"F32","shape":[0,4],"data_offsets":[24,24]}}   )",
+            data));
     const SafetensorsReader reader = SafetensorsReader::open(folder / "x.safetensors");
     std::vector<std::string> found;
     for (const SafetensorsEntry& entry : reader.tensors())
@@ -90,7 +97,8 @@ TEST_CASE("a file of another program is read: types, shapes, parts, metadata, or
     std::byte middle[2];
     reader.read(*reader.find("mask"), Bytes{1}, std::span<std::byte>(middle));
     CHECK(middle[1] == std::byte{3});
-    CHECK(says(message_of<UserError>([&] { (void)values_of(reader, "mask"); }), "\"mask\"", "U8", "quantised"));
+    CHECK(
+        says(message_of<UserError>([&] { (void)values_of(reader, "mask"); }), "\"mask\"", "U8", "quantised"));
 }
 
 TEST_CASE("every half-precision number is read exactly")
@@ -99,16 +107,19 @@ TEST_CASE("every half-precision number is read exactly")
     for (std::size_t i = 0; i < all.size(); ++i)
         all[i] = static_cast<std::uint16_t>(i);
     const TemporaryFolder folder;
-    put(folder / "x.safetensors", file_of(R"({"x":{"dtype":"F16","shape":[65536],"data_offsets":[0,131072]}})", bytes_of(all)));
+    put(folder / "x.safetensors",
+        file_of(R"({"x":{"dtype":"F16","shape":[65536],"data_offsets":[0,131072]}})", bytes_of(all)));
     const std::vector<float> values = values_of(SafetensorsReader::open(folder / "x.safetensors"), "x");
     i64 wrong = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
         const int exponent = static_cast<int>(i >> 10 & 31), fraction = static_cast<int>(i & 1023);
-        double expected = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+        double expected =
+            exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
         if (exponent == 31)
             expected = fraction == 0 ? INFINITY : NAN;
         const double value = values[i];
-        wrong += std::signbit(value) != (i >> 15 == 1) || (std::isnan(expected) ? !std::isnan(value) : std::abs(value) != expected);
+        wrong += std::signbit(value) != (i >> 15 == 1) ||
+                 (std::isnan(expected) ? !std::isnan(value) : std::abs(value) != expected);
     }
     CHECK(wrong == 0);
 }
@@ -116,7 +127,11 @@ TEST_CASE("every half-precision number is read exactly")
 TEST_CASE("what is written reads back bit by bit, in one file or in shards")
 {
     const std::vector<float> values = some_values(600'000);
-    const std::vector<SafetensorsEntry> tensors{{"z", "F32", {300, 1000}}, {"empty", "F32", {0}}, {"a", "BF16", {299'999}}, {"one", "F32", {}}, {"last", "BF16", {0, 3}}};
+    const std::vector<SafetensorsEntry> tensors{{"z", "F32", {300, 1000}},
+                                                {"empty", "F32", {0}},
+                                                {"a", "BF16", {299'999}},
+                                                {"one", "F32", {}},
+                                                {"last", "BF16", {0, 3}}};
     for (const Bytes shard : {Bytes{1} << 40, Bytes{600'000}, Bytes{1}}) {
         const TemporaryFolder folder;
         SafetensorsWriter writer(folder.path(), tensors, shard);
@@ -129,7 +144,8 @@ TEST_CASE("what is written reads back bit by bit, in one file or in shards")
         CHECK(fs::exists(folder / "model.safetensors.index.json") == (writer.shards() > 1));
         const SafetensorsReader reader = SafetensorsReader::open(folder.path());
         CHECK(reader.tensors().size() == tensors.size());
-        CHECK(bytes_of(values_of(reader, "z")) == bytes_of(std::vector(values.begin(), values.begin() + 300'000)));
+        CHECK(bytes_of(values_of(reader, "z")) ==
+              bytes_of(std::vector(values.begin(), values.begin() + 300'000)));
         CHECK(values_of(reader, "one") == std::vector{values.back()});
         const std::vector<float> narrow = values_of(reader, "a");
         for (std::size_t i = 0; i < narrow.size(); i += 997) {
@@ -146,13 +162,21 @@ TEST_CASE("what is written reads back bit by bit, in one file or in shards")
 TEST_CASE("bf16 is rounded to nearest even, and what is bf16 already stays")
 {
     const auto bits = [](std::uint32_t value) { return std::bit_cast<float>(value); };
-    const std::vector<float> values{bits(0x3f808000), bits(0x3f818000), bits(0x3f808001), bits(0x3f807fff), bits(0x7f7fffff), INFINITY, -0.0f, bits(0x00010000)};
+    const std::vector<float> values{bits(0x3f808000),
+                                    bits(0x3f818000),
+                                    bits(0x3f808001),
+                                    bits(0x3f807fff),
+                                    bits(0x7f7fffff),
+                                    INFINITY,
+                                    -0.0f,
+                                    bits(0x00010000)};
     const TemporaryFolder folder;
     SafetensorsWriter writer(folder.path(), {{"x", "BF16", {8}}}, 1000);
     writer.write(values);
     writer.close();
     CHECK(bytes_of(values_of(SafetensorsReader::open(folder.path()), "x")) ==
-          bytes_of<std::uint32_t>({0x3f800000, 0x3f820000, 0x3f810000, 0x3f800000, 0x7f800000, 0x7f800000, 0x80000000, 0x00010000}));
+          bytes_of<std::uint32_t>({0x3f800000, 0x3f820000, 0x3f810000, 0x3f800000, 0x7f800000, 0x7f800000,
+                                   0x80000000, 0x00010000}));
 }
 
 TEST_CASE("files that are not of the format are refused, each with one message")
@@ -174,20 +198,33 @@ TEST_CASE("files that are not of the format are refused, each with one message")
     CHECK(says(refusal(R"({"x":)" + entry_of_8 + R"(,"x":)" + entry_of_8 + "}", data), "\"x\" twice"));
     CHECK(says(refusal(R"({"x":)" + entry_of_8 + "}", data + "y"), "9 bytes of data", "need 8"));
     CHECK(says(refusal(R"({"x":)" + entry_of_8 + "}", data.substr(1)), "7 bytes of data"));
-    CHECK(says(refusal(R"({"x":)" + entry_of_8 + R"(,"y":)" + entry_of_8 + "}", data), "begins at 0", "ends at 8")); // overlap
-    CHECK(says(refusal(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", data), "begins at 4", "ends at 0")); // hole
+    CHECK(says(refusal(R"({"x":)" + entry_of_8 + R"(,"y":)" + entry_of_8 + "}", data), "begins at 0",
+               "ends at 8")); // overlap
+    CHECK(says(refusal(R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", data), "begins at 4",
+               "ends at 0")); // hole
     CHECK(says(refusal(R"({"__metadata__":{"a":1}})", ""), "metadata"));
     CHECK(says(refusal(R"({"__metadata__":[]})", ""), "metadata"));
-    for (const char* entry :
-         {R"(1)", R"([])", R"({})", R"({"dtype":"F32","shape":[2]})", R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1})",
-          R"({"dtype":"F99","shape":[2],"data_offsets":[0,8]})", R"({"dtype":5,"shape":[2],"data_offsets":[0,8]})",
-          R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})", R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})",
-          R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})", R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})",
-          R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,8]})", R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})",
-          R"({"dtype":"F32","shape":[2],"data_offsets":[-8,0]})", R"({"dtype":"F32","shape":[2],"data_offsets":[18446744073709551608,0]})",
-          R"({"dtype":"F32","shape":[2],"data_offsets":[0,1e99]})", R"({"dtype":"F32","shape":["2"],"data_offsets":[0,8]})",
-          R"({"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]})", R"({"dtype":"F32","shape":[2305843009213693954],"data_offsets":[0,8]})",
-          R"({"dtype":"F4","shape":[3],"data_offsets":[0,1]})", R"({"dtype":null,"shape":[2],"data_offsets":[0,8]})"}) {
+    for (const char* entry : {R"(1)",
+                              R"([])",
+                              R"({})",
+                              R"({"dtype":"F32","shape":[2]})",
+                              R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"more":1})",
+                              R"({"dtype":"F99","shape":[2],"data_offsets":[0,8]})",
+                              R"({"dtype":5,"shape":[2],"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":2,"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":[2.0],"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":[-2],"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,8]})",
+                              R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})",
+                              R"({"dtype":"F32","shape":[2],"data_offsets":[-8,0]})",
+                              R"({"dtype":"F32","shape":[2],"data_offsets":[18446744073709551608,0]})",
+                              R"({"dtype":"F32","shape":[2],"data_offsets":[0,1e99]})",
+                              R"({"dtype":"F32","shape":["2"],"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":[4294967296,4294967296,2],"data_offsets":[0,8]})",
+                              R"({"dtype":"F32","shape":[2305843009213693954],"data_offsets":[0,8]})",
+                              R"({"dtype":"F4","shape":[3],"data_offsets":[0,1]})",
+                              R"({"dtype":null,"shape":[2],"data_offsets":[0,8]})"}) {
         INFO(entry);
         CHECK(says(refusal(std::string(R"({"x":)") + entry + "}", data), "tensor \"x\""));
     }
@@ -200,8 +237,12 @@ TEST_CASE("files that are not of the format are refused, each with one message")
 TEST_CASE("folders whose index and shards do not agree are refused")
 {
     const TemporaryFolder folder;
-    const auto index = [&](const std::string& map) { put(folder / "model.safetensors.index.json", R"({"metadata":{},"weight_map":)" + map + "}"); };
-    const auto message = [&] { return message_of<UserError>([&] { (void)SafetensorsReader::open(folder.path()); }); };
+    const auto index = [&](const std::string& map) {
+        put(folder / "model.safetensors.index.json", R"({"metadata":{},"weight_map":)" + map + "}");
+    };
+    const auto message = [&] {
+        return message_of<UserError>([&] { (void)SafetensorsReader::open(folder.path()); });
+    };
     const std::string data(8, 'x');
     CHECK(says(message(), "neither model.safetensors"));
     put(folder / "1.safetensors", file_of(R"({"x":)" + entry_of_8 + "}", data));
@@ -221,7 +262,9 @@ TEST_CASE("folders whose index and shards do not agree are refused")
     put(folder / "2.safetensors", file_of(R"({"x":)" + entry_of_8 + "}", data)); // in both
     index(R"({"x":"1.safetensors","y":"2.safetensors"})");
     CHECK(says(message(), "\"x\"", "1.safetensors"));
-    for (const char* map : {R"({"x":"../1.safetensors"})", R"({"x":"/etc/passwd"})", R"({"x":5})", R"({"x":".safetensors"})", R"({"x":"1.safetensors\u0000"})", "[]", "{}", "{\"x\"", "null"}) {
+    for (const char* map :
+         {R"({"x":"../1.safetensors"})", R"({"x":"/etc/passwd"})", R"({"x":5})", R"({"x":".safetensors"})",
+          R"({"x":"1.safetensors\u0000"})", "[]", "{}", "{\"x\"", "null"}) {
         INFO(map);
         index(map);
         CHECK(says(message(), "model.safetensors.index.json"));
@@ -265,7 +308,8 @@ TEST_CASE("a folder is there as a whole or not at all")
     };
     {
         const LimitedFiles full(100'000);
-        CHECK(says(message_of<IoError>([&] { make_whole_folder(folder / "model", write); }), "model.safetensors", "cannot write"));
+        CHECK(says(message_of<IoError>([&] { make_whole_folder(folder / "model", write); }),
+                   "model.safetensors", "cannot write"));
     }
     CHECK(names(folder.path()).empty());
     make_whole_folder(folder / "model/", write);

@@ -44,7 +44,8 @@ TEST_CASE("the order depends on seed and epoch, and on nothing else")
     CHECK(same_seed < 10);
     CHECK(same_place < 10);
     // Pinned: a change of the order would change every run that resumes.
-    const std::vector<i64> first{SampleOrder(1000, 0).at(0), SampleOrder(1000, 0).at(1), SampleOrder(1000, 0).at(1000)};
+    const std::vector<i64> first{SampleOrder(1000, 0).at(0), SampleOrder(1000, 0).at(1),
+                                 SampleOrder(1000, 0).at(1000)};
     CHECK(first == std::vector<i64>{2, 166, 366});
 }
 

@@ -8,9 +8,12 @@ using Json = nlohmann::json;
 
 TEST_CASE("what is not JSON is said with line, column and reason, and without the library's names")
 {
-    const auto message = [](const std::string& text) { return message_of<UserError>([&] { (void)parse_strict_json(text, "file.json"); }); };
+    const auto message = [](const std::string& text) {
+        return message_of<UserError>([&] { (void)parse_strict_json(text, "file.json"); });
+    };
     CHECK(message(R"({"a": [1, 2.5, "x", null]})").empty());
-    CHECK(says(message("{\n  \"a\": 1,\n  \"b\" 2\n}"), "file.json: is not valid JSON at line 3, column 7", "reason: "));
+    CHECK(says(message("{\n  \"a\": 1,\n  \"b\" 2\n}"), "file.json: is not valid JSON at line 3, column 7",
+               "reason: "));
     CHECK(says(message(""), "is not valid JSON at line 1, column 1"));
     CHECK(says(message("[1e999]"), "is not valid JSON", "overflow"));
     CHECK(says(message("\"\xff\""), "is not valid JSON at line 1"));
@@ -23,7 +26,8 @@ TEST_CASE("what is not JSON is said with line, column and reason, and without th
 
 TEST_CASE("values of another type are named by their key")
 {
-    const Json json = Json::parse(R"({"step": "seven", "loss": 1.5, "name": 3, "list": {}, "large": 18446744073709551615, "hash": "xyz"})");
+    const Json json = Json::parse(
+        R"({"step": "seven", "loss": 1.5, "name": 3, "list": {}, "large": 18446744073709551615, "hash": "xyz"})");
     const auto fault = [](auto&& read) -> std::string {
         try {
             read();
@@ -32,8 +36,10 @@ TEST_CASE("values of another type are named by their key")
         }
         return "";
     };
-    CHECK(fault([&] { (void)count_at(json, "step"); }) == "has 'step' = \"seven\" where a whole number should be");
-    CHECK(fault([&] { (void)integer_at(json, "loss"); }) == "has 'loss' = 1.5 where a whole number should be");
+    CHECK(fault([&] { (void)count_at(json, "step"); }) ==
+          "has 'step' = \"seven\" where a whole number should be");
+    CHECK(fault([&] { (void)integer_at(json, "loss"); }) ==
+          "has 'loss' = 1.5 where a whole number should be");
     CHECK(fault([&] { (void)text_at(json, "name"); }) == "has 'name' = 3 where text should be");
     CHECK(fault([&] { (void)list_at(json, "list"); }) == "has 'list' = an object where a list should be");
     CHECK(has(fault([&] { (void)integer_at(json, "large"); }), "'large'"));

@@ -56,7 +56,8 @@ inline std::vector<std::string> names(const std::string& dir)
     return found;
 }
 
-/// The message of the Error of type `Type` that `call` throws; "" where it throws none, "other: …" for another type.
+/// The message of the Error of type `Type` that `call` throws; "" where it throws none, "other: …" for
+/// another type.
 template <class Type, class Call>
 std::string message_of(Call&& call)
 {

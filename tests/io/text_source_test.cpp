@@ -1,8 +1,8 @@
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "io/files/utf8.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tokens/text_source.hpp"
-#include "io/files/utf8.hpp"
 
 #include <fstream>
 #include <sys/stat.h>
@@ -46,7 +46,8 @@ TEST_CASE("files, folders and JSONL give documents in a stated order")
     const TemporaryFolder folder;
     put(folder / "c/z.txt", "last");
     put(folder / "c/a/one.md", "first");
-    put(folder / "c/a/two.jsonl", "{\"text\":\"x\\ny\"}\r\n\n{\"id\":1,\"text\":\"\"}\n{\"text\":\"\\u00e9\"}");
+    put(folder / "c/a/two.jsonl",
+        "{\"text\":\"x\\ny\"}\r\n\n{\"id\":1,\"text\":\"\"}\n{\"text\":\"\\u00e9\"}");
     put(folder / "c/a/README", "plain");
     put(folder / "c/code.py", "print(1)");
     put(folder / "c/skipped.png", "\xff");
@@ -54,7 +55,8 @@ TEST_CASE("files, folders and JSONL give documents in a stated order")
     put(folder / "c/empty.txt", "");
     put(folder / "other.dat", "\xef\xbb\xbfnamed");
     const All found = all({folder / "other.dat", folder / "c"});
-    CHECK(found.texts == std::vector<std::string>{"named", "plain", "first", "x\ny", "\xc3\xa9", "print(1)", "last"});
+    CHECK(found.texts ==
+          std::vector<std::string>{"named", "plain", "first", "x\ny", "\xc3\xa9", "print(1)", "last"});
     CHECK(found.places[3] == folder / "c/a/two.jsonl:1");
     CHECK(found.places[4] == folder / "c/a/two.jsonl:4");
     CHECK(found.done == found.total);
@@ -102,15 +104,16 @@ TEST_CASE("text that is not UTF-8 is refused with its byte offset")
     put(folder / "latin.txt", "caf\xe9 au lait");
     CHECK(says(source_error({folder / "latin.txt"}), "latin.txt", "byte offset 3", "iconv"));
     CHECK(first_invalid_utf8("") == -1);
-    CHECK(first_invalid_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf") == -1);
-    CHECK(first_invalid_utf8("a\x80") == 1);                 // a continuation alone
-    CHECK(first_invalid_utf8("ab\xc3") == 2);                // cut off
+    CHECK(first_invalid_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf") ==
+          -1);
+    CHECK(first_invalid_utf8("a\x80") == 1);  // a continuation alone
+    CHECK(first_invalid_utf8("ab\xc3") == 2); // cut off
     CHECK(first_invalid_utf8("ab\xe2\x82") == 2);
-    CHECK(first_invalid_utf8("\xc0\xaf") == 0);              // overlong
+    CHECK(first_invalid_utf8("\xc0\xaf") == 0); // overlong
     CHECK(first_invalid_utf8("\xe0\x9f\xbf") == 0);
     CHECK(first_invalid_utf8("\xf0\x8f\xbf\xbf") == 0);
-    CHECK(first_invalid_utf8("x\xed\xa0\x80") == 1);         // surrogate
-    CHECK(first_invalid_utf8("\xf4\x90\x80\x80") == 0);      // past U+10FFFF
+    CHECK(first_invalid_utf8("x\xed\xa0\x80") == 1);    // surrogate
+    CHECK(first_invalid_utf8("\xf4\x90\x80\x80") == 0); // past U+10FFFF
     CHECK(first_invalid_utf8("\xff") == 0);
 }
 
@@ -119,8 +122,13 @@ TEST_CASE("JSON records are told by content: lines, lists, objects one after ano
     const TemporaryFolder folder;
     const std::vector<std::string> two{"a\nb", "c]}\"\\"};
     const std::string a = R"({"id": {"x": [1, "]"]}, "text": "a\nb"})", c = R"({"text": "c]}\"\\"})";
-    const std::vector<std::string> contents{a + "\n" + c + "\n", "\n" + a + "\r\n\r\n" + c, a + "\n" + c, "[" + a + "," + c + "]", " [\n  " + a + ",\n\n  " + c + "\n]\n",
-                                       "\xef\xbb\xbf" + a + "\n" + c, "{\"text\":\n\"a\\nb\"}\n{\n\"text\": \"c]}\\\"\\\\\"\n}\n"};
+    const std::vector<std::string> contents{a + "\n" + c + "\n",
+                                            "\n" + a + "\r\n\r\n" + c,
+                                            a + "\n" + c,
+                                            "[" + a + "," + c + "]",
+                                            " [\n  " + a + ",\n\n  " + c + "\n]\n",
+                                            "\xef\xbb\xbf" + a + "\n" + c,
+                                            "{\"text\":\n\"a\\nb\"}\n{\n\"text\": \"c]}\\\"\\\\\"\n}\n"};
     for (const std::string& content : contents)
         for (const std::string name : {"x.json", "x.jsonl"}) {
             if (name == "x.jsonl" && content.starts_with("{\"text\":\n"))
@@ -130,7 +138,8 @@ TEST_CASE("JSON records are told by content: lines, lists, objects one after ano
             CHECK(all({folder / name}).texts == two);
         }
     put(folder / "x.json", " [\n  " + a + ",\n\n  " + c + "\n]\n");
-    CHECK(all({folder / "x.json"}).places == std::vector<std::string>{folder / "x.json:2", folder / "x.json:4"});
+    CHECK(all({folder / "x.json"}).places ==
+          std::vector<std::string>{folder / "x.json:2", folder / "x.json:4"});
     const auto of = [&](const std::string& content, const std::string& key = "") {
         put(folder / "x.json", content);
         return source_error({folder / "x.json"}, key);
@@ -156,8 +165,14 @@ TEST_CASE("what is no text is left out of a folder, and refused where it is name
 {
     const TemporaryFolder folder;
     const std::vector<std::pair<std::string, std::string>> bad{
-        {"a.txt.gz", "x"}, {"gzip.txt", "\x1f\x8b\x08\x01"}, {"zip.md", "PK\x03\x04"}, {"zst", "\x28\xb5\x2f\xfd"}, {"utf16.txt", "\xff\xfe""a"},
-        {"latin.txt", "caf\xe9"}, {"late.txt", std::string(100000, 'a') + "\xff"}};
+        {"a.txt.gz", "x"},
+        {"gzip.txt", "\x1f\x8b\x08\x01"},
+        {"zip.md", "PK\x03\x04"},
+        {"zst", "\x28\xb5\x2f\xfd"},
+        {"utf16.txt", "\xff\xfe"
+                      "a"},
+        {"latin.txt", "caf\xe9"},
+        {"late.txt", std::string(100000, 'a') + "\xff"}};
     put(folder / "c/good.txt", "good");
     for (const auto& [name, content] : bad) {
         put(folder / ("c/" + name), content);
@@ -180,13 +195,16 @@ TEST_CASE("what is no text is left out of a folder, and refused where it is name
         left_out += line + "\n";
     INFO(left_out);
     for (const std::string& part :
-         {"4 compressed files, such as " + folder / "c/a.txt.gz; decompress", "1 file in UTF-16, " + folder / "c/utf16.txt; convert",
-          "2 files that are not UTF-8, such as " + folder / "c/late.txt", std::string("1 binary file"), std::string("1 empty file"),
-          "1 JSON file that is not valid, " + folder / "c/bad.json", "1 pipe, socket or device, " + folder / "c/pipe.txt", std::string("1 broken link"),
+         {"4 compressed files, such as " + folder / "c/a.txt.gz; decompress",
+          "1 file in UTF-16, " + folder / "c/utf16.txt; convert",
+          "2 files that are not UTF-8, such as " + folder / "c/late.txt", std::string("1 binary file"),
+          std::string("1 empty file"), "1 JSON file that is not valid, " + folder / "c/bad.json",
+          "1 pipe, socket or device, " + folder / "c/pipe.txt", std::string("1 broken link"),
           std::string("1 link to a folder")}) {
         INFO(part);
         CHECK(has(left_out, part));
     }
     std::filesystem::remove(folder / "c/good.txt");
-    CHECK(says(source_error({folder / "c"}), "no text was found", "4 compressed files", "2 files that are not UTF-8"));
+    CHECK(says(source_error({folder / "c"}), "no text was found", "4 compressed files",
+               "2 files that are not UTF-8"));
 }

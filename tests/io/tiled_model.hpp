@@ -18,8 +18,9 @@ struct TiledTensor {
 inline const std::vector<TiledTensor>& tiled_tensors()
 {
     static const std::vector<TiledTensor> tensors{
-        {"param/w", {12, 10}, StoredType::f32},  {"param/uneven", {7, 5}, StoredType::f32}, {"adam_m/w", {12, 10}, StoredType::f64},
-        {"param/cube", {5, 4, 6}, StoredType::f32}, {"param/norm", {13}, StoredType::f32},  {"param/scalar", {}, StoredType::f32},
+        {"param/w", {12, 10}, StoredType::f32},      {"param/uneven", {7, 5}, StoredType::f32},
+        {"adam_m/w", {12, 10}, StoredType::f64},     {"param/cube", {5, 4, 6}, StoredType::f32},
+        {"param/norm", {13}, StoredType::f32},       {"param/scalar", {}, StoredType::f32},
         {"adam_v/cube", {5, 4, 6}, StoredType::f64}, {"param/none", {3, 0}, StoredType::f32}};
     return tensors;
 }
@@ -27,7 +28,8 @@ inline const std::vector<TiledTensor>& tiled_tensors()
 /// No two alike, none exact in f32.
 inline double value_of(const std::string& name, i64 index)
 {
-    return std::sin(1.0 + static_cast<double>(index) * 0.37 + static_cast<double>(name.size()) + static_cast<double>(name[0]));
+    return std::sin(1.0 + static_cast<double>(index) * 0.37 + static_cast<double>(name.size()) +
+                    static_cast<double>(name[0]));
 }
 
 /// A way to cut: axes that cut the first dimension, and those that cut the last.
@@ -39,16 +41,17 @@ struct Tiling {
 
 inline const std::vector<Tiling>& tilings()
 {
-    static const std::vector<Tiling> all{{"whole", {{{"a", 1}}}, {}, {}},
-                                         {"rows", {{{"a", 4}}}, {"a"}, {}},
-                                         {"columns", {{{"a", 3}}}, {}, {"a"}},
-                                         {"rows and columns", {{{"a", 2}, {"b", 3}}}, {"a"}, {"b"}},
-                                         {"nested rows, columns", {{{"a", 2}, {"b", 2}, {"c", 2}}}, {"a", "b"}, {"c"}},
-                                         {"nested rows, minor axis first", {{{"a", 2}, {"b", 3}}}, {"b", "a"}, {}},
-                                         {"nested columns", {{{"a", 2}, {"b", 2}}}, {}, {"b", "a"}},
-                                         {"replicas of rows", {{{"replica", 2}, {"a", 3}}}, {"a"}, {}},
-                                         {"replicas, fastest axis", {{{"a", 3}, {"replica", 2}}}, {}, {"a"}},
-                                         {"more ranks than rows", {{{"a", 8}}}, {"a"}, {}}};
+    static const std::vector<Tiling> all{
+        {"whole", {{{"a", 1}}}, {}, {}},
+        {"rows", {{{"a", 4}}}, {"a"}, {}},
+        {"columns", {{{"a", 3}}}, {}, {"a"}},
+        {"rows and columns", {{{"a", 2}, {"b", 3}}}, {"a"}, {"b"}},
+        {"nested rows, columns", {{{"a", 2}, {"b", 2}, {"c", 2}}}, {"a", "b"}, {"c"}},
+        {"nested rows, minor axis first", {{{"a", 2}, {"b", 3}}}, {"b", "a"}, {}},
+        {"nested columns", {{{"a", 2}, {"b", 2}}}, {}, {"b", "a"}},
+        {"replicas of rows", {{{"replica", 2}, {"a", 3}}}, {"a"}, {}},
+        {"replicas, fastest axis", {{{"a", 3}, {"replica", 2}}}, {}, {"a"}},
+        {"more ranks than rows", {{{"a", 8}}}, {"a"}, {}}};
     return all;
 }
 
@@ -72,7 +75,8 @@ public:
             }
             bool save = true; // the first of the holders
             for (std::size_t i = 0; i < tiling.mesh.axes.size(); ++i)
-                save = save && (at[i] == 0 || std::find(used.begin(), used.end(), tiling.mesh.axes[i].name) != used.end());
+                save = save && (at[i] == 0 ||
+                                std::find(used.begin(), used.end(), tiling.mesh.axes[i].name) != used.end());
             add(tensor, box_of(tensor.whole, sharding, tiling.mesh, at), tensor.type, save);
         }
     }
@@ -80,7 +84,8 @@ public:
 
     void add(const TiledTensor& tensor, const Box& box, StoredType type, bool save)
     {
-        memory_.push_back(std::make_unique<std::vector<double>>(static_cast<std::size_t>(element_count(box.shape)) + 1));
+        memory_.push_back(
+            std::make_unique<std::vector<double>>(static_cast<std::size_t>(element_count(box.shape)) + 1));
         std::memset(memory_.back()->data(), static_cast<int>(unset), memory_.back()->size() * sizeof(double));
         pieces.push_back({tensor.name, tensor.whole, box, type, memory_.back()->data(), save, {}});
     }
@@ -113,7 +118,9 @@ public:
                 double expected = value_of(piece.name, global_index(piece, i));
                 if (stored == StoredType::f32 || piece.type == StoredType::f32)
                     expected = static_cast<float>(expected);
-                const double found = piece.type == StoredType::f32 ? static_cast<const float*>(piece.data)[i] : static_cast<const double*>(piece.data)[i];
+                const double found = piece.type == StoredType::f32
+                                         ? static_cast<const float*>(piece.data)[i]
+                                         : static_cast<const double*>(piece.data)[i];
                 if (std::memcmp(&found, &expected, sizeof found) != 0)
                     return piece.name + " at " + std::to_string(global_index(piece, i));
             }

@@ -1,5 +1,5 @@
-// Token stores with a flipped bit or cut short: one error that names the file, or all that was written. Never a crash, a
-// hang, or tokens that are not those that were written.
+// Token stores with a flipped bit or cut short: one error that names the file, or all that was written. Never
+// a crash, a hang, or tokens that are not those that were written.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
@@ -25,7 +25,8 @@ std::string everything(const std::string& path, bool verify)
         store.verify();
     std::vector<i32> ids(static_cast<std::size_t>(store.size()));
     store.read(0, store.size(), ids.data());
-    std::string text = str(store.size(), " ", store.vocab(), " ", store.text_bytes(), " ", store.eos(), " ", store.fingerprint(), " ", store.tokenizer()->model(), "\n");
+    std::string text = str(store.size(), " ", store.vocab(), " ", store.text_bytes(), " ", store.eos(), " ",
+                           store.fingerprint(), " ", store.tokenizer()->model(), "\n");
     for (i64 d = 0; d <= store.documents(); ++d)
         text += str(store.document_begin(d), " ");
     for (const i32 id : ids)
@@ -39,7 +40,9 @@ std::string outcome(const std::string& path, bool verify, const std::string& wri
     try {
         return everything(path, verify) == written ? "as written" : "other content";
     } catch (const UserError& error) {
-        return has(error.what(), path) && has(error.what(), "remedy: ") ? "error" : std::string("a message without place or remedy: ") + error.what();
+        return has(error.what(), path) && has(error.what(), "remedy: ")
+                   ? "error"
+                   : std::string("a message without place or remedy: ") + error.what();
     }
 }
 
@@ -65,7 +68,9 @@ std::vector<std::string> stores(const TemporaryFolder& folder)
     put(folder / "t.model", train_tokenizer(training));
     std::vector<std::string> paths;
     for (const auto& [name, tokenizer, documents, words] :
-         {std::tuple{"bytes.h5", std::string("bytes"), 40, 20}, {"pieces.h5", folder / "t.model", 20, 50}, {"large.h5", std::string("bytes"), 3, 50000}}) {
+         {std::tuple{"bytes.h5", std::string("bytes"), 40, 20},
+          {"pieces.h5", folder / "t.model", 20, 50},
+          {"large.h5", std::string("bytes"), 3, 50000}}) {
         TokenStoreWriter writer(folder / name, *make_tokenizer(tokenizer));
         for (int d = 0; d < documents; ++d) {
             const std::string text = sample_text(words, unsigned(d));
@@ -92,10 +97,12 @@ TEST_CASE("a token store with one flipped bit, or cut short")
     const soak::Budget budget;
     Counts flips, cuts;
     const auto try_one = [&](bool cut) {
-        const std::size_t which = random() % 8 == 0 ? 2 : random() % 2; // the large one is slower, and nearly all tokens
+        const std::size_t which =
+            random() % 8 == 0 ? 2 : random() % 2; // the large one is slower, and nearly all tokens
         std::string bytes = contents[which];
         // Half of the flips in the first 8 KiB, where most of what HDF5 reads stands.
-        const std::size_t at = random() % (random() % 2 ? std::min<std::size_t>(bytes.size(), 8192) : bytes.size());
+        const std::size_t at =
+            random() % (random() % 2 ? std::min<std::size_t>(bytes.size(), 8192) : bytes.size());
         const int bit = static_cast<int>(random() % 8);
         if (cut)
             bytes.resize(at);
@@ -104,13 +111,14 @@ TEST_CASE("a token store with one flipped bit, or cut short")
         put(folder / "bad.h5", bytes);
         const bool verify = random() % 2 == 0;
         take(cut ? cuts : flips, guarded([&] { return outcome(folder / "bad.h5", verify, written[which]); }),
-             str(cut ? "cut at" : "flipped bit ", cut ? "" : str(bit, " of"), " byte ", at, " of ", paths[which]));
+             str(cut ? "cut at" : "flipped bit ", cut ? "" : str(bit, " of"), " byte ", at, " of ",
+                 paths[which]));
     };
     const std::size_t runs = whole_campaign ? 11000 : 50;
     for (std::size_t i = 0; i < runs || (!whole_campaign && budget.left()); ++i)
         try_one(i % 11 == 10);
-    std::printf("token stores: %zu bits flipped (%zu noticed, %zu harmless), %zu cut short (%zu noticed)\n", flips.runs, flips.noticed, flips.harmless,
-                cuts.runs, cuts.noticed);
+    std::printf("token stores: %zu bits flipped (%zu noticed, %zu harmless), %zu cut short (%zu noticed)\n",
+                flips.runs, flips.noticed, flips.harmless, cuts.runs, cuts.noticed);
     CHECK(cuts.harmless == 0);
     CHECK(flips.harmless == 0); // every byte is under a hash
 }

@@ -160,7 +160,8 @@ TEST_CASE("a writer that is given up leaves nothing, one without documents is re
     TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
     CHECK(says(message_of<UserError>([&] { writer.finish(); }), "t.h5", "no document"));
     put(folder / "file", "x");
-    CHECK(says(message_of<IoError>([&] { TokenStoreWriter(folder / "file/t.h5", *make_tokenizer("bytes")); }), "file"));
+    CHECK(says(message_of<IoError>([&] { TokenStoreWriter(folder / "file/t.h5", *make_tokenizer("bytes")); }),
+               "file"));
 }
 
 TEST_CASE("missing, foreign and empty files are named")
@@ -183,7 +184,8 @@ TEST_CASE("missing, foreign and empty files are named")
     seal_file(folder / "later.h5", "Trivium token store", 99, seal_bytes, 0);
     CHECK(says(store_error("later.h5"), "version 99", "version 2"));
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
-    CHECK(says(store_error("later.h5"), "version 1", "this program reads version 2", "tokenize the text again"));
+    CHECK(says(store_error("later.h5"), "version 1", "this program reads version 2",
+               "tokenize the text again"));
     // Sealed, but not what a token store has inside.
     seal_file(folder / "later.h5", "Trivium token store", 2, seal_bytes, 0);
     CHECK(says(store_error("later.h5"), "later.h5", "has no attribute 'vocab'"));
@@ -234,7 +236,8 @@ TEST_CASE("a flipped bit is found by whoever reads the tokens around it, and nev
     std::string flipped = whole;
     flipped[tokens + 20] = static_cast<char>(flipped[tokens + 20] ^ 4);
     put(folder / "flip.h5", flipped);
-    CHECK(says(read_all(folder / "flip.h5", false), "flip.h5", "tokens 0 to 671 are not the ones that were written", "data tokenize"));
+    CHECK(says(read_all(folder / "flip.h5", false), "flip.h5",
+               "tokens 0 to 671 are not the ones that were written", "data tokenize"));
     CHECK(says(read_all(folder / "flip.h5", true), "flip.h5", "not the ones that were written"));
     // Anywhere: an error, and HDF5 never sees damaged metadata.
     for (std::size_t at = 0; at < whole.size(); at += at < 1024 ? 1 : 7) {

@@ -4,8 +4,8 @@
 #include "catch.hpp"
 #include "io/corpus.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
-#include "io/temporary_folder.hpp"
 #include "io/hugging_face/tokenizer_files.hpp"
+#include "io/temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -14,8 +14,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// A tokenizer.json of type BPE with byte_fallback and no normalizer, by its definition: of all neighbours merge those of the
-/// lowest rank, of equal ones the leftmost, until none is left.
+/// A tokenizer.json of type BPE with byte_fallback and no normalizer, by its definition: of all neighbours
+/// merge those of the lowest rank, of equal ones the leftmost, until none is left.
 class NaiveBpe {
 public:
     explicit NaiveBpe(const std::string& text)
@@ -27,7 +27,8 @@ public:
         REQUIRE(model.at("byte_fallback") == true);
         ids_ = model.at("vocab").get<std::map<std::string, i32>>();
         for (const Json& merge : model.at("merges"))
-            ranks_.emplace(std::pair(merge.at(0).get<std::string>(), merge.at(1).get<std::string>()), ranks_.size());
+            ranks_.emplace(std::pair(merge.at(0).get<std::string>(), merge.at(1).get<std::string>()),
+                           ranks_.size());
     }
 
     std::vector<i32> encode(const std::string& text) const
@@ -41,7 +42,8 @@ public:
         while (true) {
             std::size_t best = symbols.size(), best_rank = ranks_.size();
             for (std::size_t i = 0; i + 1 < symbols.size(); ++i)
-                if (const auto at = ranks_.find({symbols[i], symbols[i + 1]}); at != ranks_.end() && at->second < best_rank) {
+                if (const auto at = ranks_.find({symbols[i], symbols[i + 1]});
+                    at != ranks_.end() && at->second < best_rank) {
                     best = i;
                     best_rank = at->second;
                 }
@@ -58,7 +60,8 @@ public:
             }
             for (const char c : symbol) {
                 char byte[8];
-                std::snprintf(byte, sizeof byte, "<0x%02X>", static_cast<unsigned>(static_cast<unsigned char>(c)));
+                std::snprintf(byte, sizeof byte, "<0x%02X>",
+                              static_cast<unsigned>(static_cast<unsigned char>(c)));
                 ids.push_back(ids_.at(byte));
             }
         }
@@ -72,15 +75,30 @@ private:
 
 std::vector<std::string> texts_to_try()
 {
-    std::vector<std::string> texts{"", " ", "   ", "\n\n", "\t x", "import os", "  a  b", "\xe2\x96\x81", "a\xe2\x96\x81 \xe2\x96\x81",
-                                   "</s><s><unk>", "<0x41>", "caf\xc3\xa9 \xf0\x9f\x98\x80", "aaaaaaaaaaa", "aaaa bbbbbbb   cccccccccccc", std::string(100, ' '), sample_text(60, 3)};
+    std::vector<std::string> texts{"",
+                                   " ",
+                                   "   ",
+                                   "\n\n",
+                                   "\t x",
+                                   "import os",
+                                   "  a  b",
+                                   "\xe2\x96\x81",
+                                   "a\xe2\x96\x81 \xe2\x96\x81",
+                                   "</s><s><unk>",
+                                   "<0x41>",
+                                   "caf\xc3\xa9 \xf0\x9f\x98\x80",
+                                   "aaaaaaaaaaa",
+                                   "aaaa bbbbbbb   cccccccccccc",
+                                   std::string(100, ' '),
+                                   sample_text(60, 3)};
     RandomStream draw(5, "texts");
     const std::string letters = "    etaoinshrdluab.,\n0123-=";
     u64 at = 0;
     for (int i = 0; i < 400; ++i) {
         std::string text;
         for (double length = 60 * draw.uniform_at(at++); length > 0; --length)
-            text += letters[static_cast<std::size_t>(draw.uniform_at(at++) * static_cast<double>(letters.size()))];
+            text += letters[static_cast<std::size_t>(draw.uniform_at(at++) *
+                                                     static_cast<double>(letters.size()))];
         texts.push_back(text);
     }
     return texts;
@@ -91,7 +109,9 @@ std::string corpus()
 {
     std::string text = sample_text(4000, 2);
     for (int i = 0; i < 200; ++i)
-        text += std::string(static_cast<std::size_t>(i % 29), ' ') + std::string(static_cast<std::size_t>(i % 23), '-') + std::string(static_cast<std::size_t>(i % 11), 'a') + "\n";
+        text += std::string(static_cast<std::size_t>(i % 29), ' ') +
+                std::string(static_cast<std::size_t>(i % 23), '-') +
+                std::string(static_cast<std::size_t>(i % 11), 'a') + "\n";
     return text;
 }
 
@@ -125,15 +145,20 @@ TEST_CASE("settings of an imported tokenizer stay, but for what names its class"
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());
-    const auto tokenizer = tokenizer_from_model(train_tokenizer({{.inputs = {folder / "corpus.txt"}}, 400}), "test");
-    const TokenizerFiles written = tokenizer_files(*tokenizer, R"({"tokenizer_class":"LlamaTokenizer","legacy":true,"chat_template":"{{ x }}","eos_token":"<end>","add_bos_token":true})", 77);
+    const auto tokenizer =
+        tokenizer_from_model(train_tokenizer({{.inputs = {folder / "corpus.txt"}}, 400}), "test");
+    const TokenizerFiles written = tokenizer_files(
+        *tokenizer,
+        R"({"tokenizer_class":"LlamaTokenizer","legacy":true,"chat_template":"{{ x }}","eos_token":"<end>","add_bos_token":true})",
+        77);
     const Json config = Json::parse(written.files.at("tokenizer_config.json"));
     CHECK(config["chat_template"] == "{{ x }}");
     CHECK(config["eos_token"] == "<end>");
     CHECK(!config.contains("legacy"));
     CHECK(!config.contains("split_special_tokens"));
     CHECK(config["tokenizer_class"] == "PreTrainedTokenizerFast");
-    CHECK(Json::parse(written.files.at("tokenizer.json"))["post_processor"]["single"][0]["SpecialToken"]["id"] == "<s>");
+    CHECK(Json::parse(written.files.at(
+              "tokenizer.json"))["post_processor"]["single"][0]["SpecialToken"]["id"] == "<s>");
 }
 
 TEST_CASE("a SentencePiece model that has no such form says why")
@@ -172,5 +197,8 @@ TEST_CASE("damaged bytes are refused as a SentencePiece model, or parsed")
     CHECK(!parsed.remove_extra_whitespaces);
     CHECK(parsed.pieces[2].kind == SentencePieceModel::Kind::control);
     for (const std::size_t size : {std::size_t{1}, std::size_t{7}, model.size() - 1})
-        CHECK(says(message_of<UserError>([&] { (void)parse_sentencepiece_model(std::string_view(model).substr(0, size), "test"); }), "not a SentencePiece model"));
+        CHECK(says(message_of<UserError>([&] {
+                       (void)parse_sentencepiece_model(std::string_view(model).substr(0, size), "test");
+                   }),
+                   "not a SentencePiece model"));
 }

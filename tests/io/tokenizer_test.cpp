@@ -15,13 +15,33 @@ const std::vector<std::string>& hard_texts()
 {
     using namespace std::string_literals;
     static const std::vector<std::string> texts{
-        "", " ", "  ", "a", " a", "a ", "  a  b   c  ", "\n", "\n\n\n", "a\nb", "a \n b\r\n\tc\t\t", "\t", "\ttab",
+        "",
+        " ",
+        "  ",
+        "a",
+        " a",
+        "a ",
+        "  a  b   c  ",
+        "\n",
+        "\n\n\n",
+        "a\nb",
+        "a \n b\r\n\tc\t\t",
+        "\t",
+        "\ttab",
         "caf\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80 \xd0\xbc\xd0\xb8\xd1\x80",
-        "\xe2\x96\x81", "a\xe2\x96\x81 \xe2\x96\x81\xe2\x96\x81z", // the mark SentencePiece writes for a space
+        "\xe2\x96\x81",
+        "a\xe2\x96\x81 \xe2\x96\x81\xe2\x96\x81z",          // the mark SentencePiece writes for a space
         "\xef\xac\x81 \xef\xbc\xa1 \xe2\x84\xab e\xcc\x81", // would change under NFKC
-        "<s> </s> <unk> <0x41> <pad>", "nul\0in\0text"s, "\0"s, "\x01\x7f", "\xef\xbb\xbf bom \xc2\xa0 nbsp \xe3\x80\x80 wide",
-        "\xe2\x81\x87 \xef\xbf\xbd \xe2\x80\xa8 \xe2\x80\x8d", sample_text(3000, 5),
-        sample_text(30000, 6) + "  \n\n \n" + sample_text(100, 7), std::string(200000, 'x'), std::string(100000, ' ')};
+        "<s> </s> <unk> <0x41> <pad>",
+        "nul\0in\0text"s,
+        "\0"s,
+        "\x01\x7f",
+        "\xef\xbb\xbf bom \xc2\xa0 nbsp \xe3\x80\x80 wide",
+        "\xe2\x81\x87 \xef\xbf\xbd \xe2\x80\xa8 \xe2\x80\x8d",
+        sample_text(3000, 5),
+        sample_text(30000, 6) + "  \n\n \n" + sample_text(100, 7),
+        std::string(200000, 'x'),
+        std::string(100000, ' ')};
     return texts;
 }
 
@@ -79,10 +99,12 @@ TEST_CASE("training is deterministic; saved and loaded it is the same tokenizer"
     const auto loaded = make_tokenizer(folder / "t.model");
     CHECK(loaded->fingerprint() == tokenizer_from_model(b, "")->fingerprint());
     CHECK(loaded->fingerprint().starts_with("sentencepiece:"));
-    CHECK(loaded->fingerprint() != tokenizer_from_model(model_for(sample_text(5000), 331), "")->fingerprint());
+    CHECK(loaded->fingerprint() !=
+          tokenizer_from_model(model_for(sample_text(5000), 331), "")->fingerprint());
     CHECK((loaded->model() == a));
     // A bounded sample still gives a tokenizer, the same each time.
-    const std::string c = model_for(sample_text(30000), 330, 40000), d = model_for(sample_text(30000), 330, 40000);
+    const std::string c = model_for(sample_text(30000), 330, 40000),
+                      d = model_for(sample_text(30000), 330, 40000);
     CHECK((c == d));
 }
 
@@ -97,7 +119,8 @@ TEST_CASE("a vocabulary that does not fit the corpus is the user's mistake")
     const i64 most = std::stoll(high.substr(at + 13));
     CHECK(tokenizer_from_model(model_for(sample_text(300), most), "")->vocab_size() == most);
     for (const i64 few : {100, 299})
-        CHECK(says(message_of<UserError>([&] { model_for(sample_text(300), few); }), "out of range", "from 300 to 1000000"));
+        CHECK(says(message_of<UserError>([&] { model_for(sample_text(300), few); }), "out of range",
+                   "from 300 to 1000000"));
     // Too little text for any: no size is named that is refused.
     const std::string tiny = message_of<UserError>([] { model_for("abc abc", 400); });
     CHECK(says(tiny, "too small for a tokenizer", "300 or more", "more text"));
@@ -120,13 +143,18 @@ TEST_CASE("bad corpora and bad models are named")
     CHECK(says(message_of<UserError>([] { model_for("ok\nbad \xe9", 300); }), "corpus.txt", "byte offset 7"));
     const TemporaryFolder folder;
     put(folder / "x.jsonl", "{\"text\":\"" + std::string(500, 'a') + "\"}\n{\"text\":3}\n");
-    CHECK(says(message_of<UserError>([&] { train_tokenizer({{.inputs = {folder / "x.jsonl"}}, 300, 1 << 20}); }), "x.jsonl:2"));
-    CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "none.model"); }), "none.model", "no such tokenizer model"));
+    CHECK(says(message_of<UserError>([&] {
+                   train_tokenizer({{.inputs = {folder / "x.jsonl"}}, 300, 1 << 20});
+               }),
+               "x.jsonl:2"));
+    CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "none.model"); }), "none.model",
+               "no such tokenizer model"));
     CHECK(says(message_of<UserError>([] { make_tokenizer(""); }), "bytes"));
     put(folder / "zero.model", "");
     CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "zero.model"); }), "zero.model", "empty"));
     put(folder / "text.model", "this is a text file, not a model\n");
-    CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "text.model"); }), "text.model", "not a SentencePiece model"));
+    CHECK(says(message_of<UserError>([&] { make_tokenizer(folder / "text.model"); }), "text.model",
+               "not a SentencePiece model"));
     CHECK_FALSE(has(message_of<UserError>([&] { make_tokenizer(folder / "text.model"); }), ".cc"));
     const std::string model = model_for(sample_text(2000), 300);
     for (const std::size_t size : {std::size_t{1}, model.size() / 2, model.size() - 1}) {

@@ -38,7 +38,10 @@ std::string graph_error(const Graph& graph, Level level = Level::global)
     return "";
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part)
+{
+    return text.find(part) != std::string::npos;
+}
 
 /// x -> y = gelu(x), legal.
 Graph small_graph()
@@ -59,7 +62,8 @@ TEST_CASE("each file of tests/errors fails as its first line says")
     for (const auto& entry : std::filesystem::directory_iterator(test_file("errors"))) {
         if (entry.path().extension() != ".graph")
             continue;
-        const std::string name = entry.path().filename(), text = read_text("errors/" + name), mark = "# expect: ";
+        const std::string name = entry.path().filename(), text = read_text("errors/" + name),
+                          mark = "# expect: ";
         INFO(name);
         REQUIRE(text.rfind(mark, 0) == 0);
         const std::string want = text.substr(mark.size(), text.find('\n') - mark.size());
@@ -68,7 +72,8 @@ TEST_CASE("each file of tests/errors fails as its first line says")
         CHECK(contains(got, want));
         CHECK(contains(got, "remedy: "));
         CHECK(got.rfind(name + ":", 0) == 0); // FILE:line: problem
-        CHECK((got.size() > name.size() + 1 && std::isdigit(static_cast<unsigned char>(got[name.size() + 1])) != 0));
+        CHECK((got.size() > name.size() + 1 &&
+               std::isdigit(static_cast<unsigned char>(got[name.size() + 1])) != 0));
         ++files;
     }
     CHECK(files >= 105);
@@ -82,21 +87,31 @@ TEST_CASE("a text that is too long, or has too many values, ops or operands, is 
             text += line.substr(0, line.find('#')) + std::to_string(i) + line.substr(line.find('#') + 1);
         return text;
     };
-    CHECK(contains(graph_error(std::string(max_text_bytes + 1, '\n'), "long.graph"), "long.graph: has 67108865 bytes, more than 67108864"));
-    CHECK(contains(graph_error(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"), "more than 200000 values"));
-    CHECK(contains(graph_error(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n", "%y# = gelu(%x) : f32[2]\n"), "o.graph"), "more than 100000 ops"));
+    CHECK(contains(graph_error(std::string(max_text_bytes + 1, '\n'), "long.graph"),
+                   "long.graph: has 67108865 bytes, more than 67108864"));
+    CHECK(contains(graph_error(many(max_text_values + 1, "graph g\n", "input %x# : f32[2]\n"), "v.graph"),
+                   "more than 200000 values"));
+    CHECK(contains(graph_error(many(max_text_ops + 1, "graph g\nparameter %x : f32[2]\nmicrobatch {\n",
+                                    "%y# = gelu(%x) : f32[2]\n"),
+                               "o.graph"),
+                   "more than 100000 ops"));
     std::string operands = "%x";
     for (std::size_t i = 0; i < max_text_operands; ++i)
         operands += ", %x";
-    CHECK(contains(graph_error("graph g\nparameter %x : f64[]\nepilogue {\n  %y = stack(" + operands + ") : f64[2]\n}\n", "w.graph"),
-                   "more than 10000 operands"));
+    CHECK(contains(
+        graph_error("graph g\nparameter %x : f64[]\nepilogue {\n  %y = stack(" + operands + ") : f64[2]\n}\n",
+                    "w.graph"),
+        "more than 10000 operands"));
 }
 
 TEST_CASE("the largest legal shapes do not overflow")
 {
-    const Graph graph = parse_graph("graph g\nmesh tensor=1048576\nat tensor=7\nparameter %x : bf16[1048576,268435456]\n"
-                                    "microbatch {\n  %y = all_reduce(%x) {axis=\"tensor\", combine=\"sum\", rule=\"x0 x1 -> x0 x1\"} : bf16[1048576,268435456]\n"
-                                    "  %z = matmul(%x, %x) {rule=\"m k, n k -> m n\"} : bf16[1048576,1048576]\n}\n", "large.graph");
+    const Graph graph =
+        parse_graph("graph g\nmesh tensor=1048576\nat tensor=7\nparameter %x : bf16[1048576,268435456]\n"
+                    "microbatch {\n  %y = all_reduce(%x) {axis=\"tensor\", combine=\"sum\", rule=\"x0 x1 -> "
+                    "x0 x1\"} : bf16[1048576,268435456]\n"
+                    "  %z = matmul(%x, %x) {rule=\"m k, n k -> m n\"} : bf16[1048576,1048576]\n}\n",
+                    "large.graph");
     verify(graph, Level::local);
     CHECK(bytes_of(graph, graph.ops[0]) == Bytes{4} << 48);
     CHECK(flops_of(graph, graph.ops[1]) == 2 * 0x1p20 * 0x1p20 * 0x1p28);

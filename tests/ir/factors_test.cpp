@@ -18,9 +18,13 @@ FactorKind kind_of(const FactorRule& rule, std::string_view name)
     return rule.factors[static_cast<std::size_t>(at)].kind;
 }
 
-FactorRule product(const std::string& rule, Shape a, Shape b) { return make_rule(rule, {std::move(a), std::move(b)}, {}, "test"); }
+FactorRule product(const std::string& rule, Shape a, Shape b)
+{
+    return make_rule(rule, {std::move(a), std::move(b)}, {}, "test");
+}
 
-std::string rule_error(std::string_view rule, const std::vector<Shape>& operands, const FactorSizes& sizes = {})
+std::string rule_error(std::string_view rule, const std::vector<Shape>& operands,
+                       const FactorSizes& sizes = {})
 {
     try {
         make_rule(rule, operands, sizes, "the place");
@@ -48,7 +52,8 @@ TEST_CASE("a rule gives the shapes of results and the kinds of factors")
     CHECK(kind_of(norm, "d") == FactorKind::replicated);
     CHECK(kind_of(norm, "*1") == FactorKind::parallel);
 
-    const FactorRule flat = make_rule("* d, d -> * d, * | d", {{4}, {4}}, {}, "test"); // `*` may stand for nothing
+    const FactorRule flat =
+        make_rule("* d, d -> * d, * | d", {{4}, {4}}, {}, "test"); // `*` may stand for nothing
     CHECK(flat.shape_of(flat.results[1]) == Shape{});
 
     const FactorRule embedding = make_rule("v d, * -> * d | v?", {{10, 4}, {2, 3}}, {}, "test");
@@ -65,7 +70,8 @@ TEST_CASE("a rule gives the shapes of results and the kinds of factors")
 
 TEST_CASE("a factor of results only takes its size from outside")
 {
-    const FactorRule grad = make_rule("* d, * -> v d | v?", {{2, 3, 4}, {2, 3}}, {{"v", 10}, {"d", 99}}, "test");
+    const FactorRule grad =
+        make_rule("* d, * -> v d | v?", {{2, 3, 4}, {2, 3}}, {{"v", 10}, {"d", 99}}, "test");
     CHECK(grad.shape_of(grad.results[0]) == Shape{10, 4}); // an operand's size stands above an attribute's
     CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}), "nothing gives the size of 'v'"));
     CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}), "nothing gives the size of 'v'"));
@@ -87,8 +93,10 @@ TEST_CASE("operands that do not fit are refused, with the place and the rule")
     CHECK(says(wrong, "its rule is 'm k, k n -> m n'"));
     CHECK(says(rule_error("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule wants 2"));
     CHECK(says(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule wants 2"));
-    CHECK(says(rule_error("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule wants 1 or more"));
-    CHECK(says(rule_error("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions where another has 2"));
+    CHECK(
+        says(rule_error("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule wants 1 or more"));
+    CHECK(
+        says(rule_error("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions where another has 2"));
     CHECK(says(rule_error("*, * -> *", {{2, 3}, {2, 4}}), "dimension 1 of operand 1 is 4"));
     CHECK(says(rule_error("m k", {{2, 3}}), "the rule has no '->'"));
     CHECK(says(rule_error("* * -> *", {{2, 3}}), "more than one '*'"));
@@ -163,7 +171,9 @@ TEST_CASE("the op table: unique names, rows in order, rules that parse")
         for (const Alias& alias : row.aliases) {
             CHECK(alias.result < static_cast<int>(std::string(row.dtypes).size()));
             if (!rule.empty())
-                CHECK(alias.operand <= std::count(rule.begin(), rule.begin() + static_cast<std::ptrdiff_t>(rule.find("->")), ','));
+                CHECK(alias.operand <= std::count(rule.begin(),
+                                                  rule.begin() + static_cast<std::ptrdiff_t>(rule.find("->")),
+                                                  ','));
         }
     }
     CHECK(find_op("no such op") == nullptr);

@@ -53,7 +53,8 @@ TEST_CASE("ranks and coordinates of a mesh, the last axis fastest")
     CHECK(mesh.size("pipeline") == 3);
     CHECK(mesh.size("expert") == 1);
     CHECK(mesh.group({1, 2, 3}, {"data"}) == std::vector<i64>{11, 23});
-    CHECK(mesh.group({1, 0, 3}, {"tensor", "pipeline"}) == std::vector<i64>{12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
+    CHECK(mesh.group({1, 0, 3}, {"tensor", "pipeline"}) ==
+          std::vector<i64>{12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23});
     CHECK(mesh.group({1, 2, 3}, {}) == std::vector<i64>{23});
     CHECK(Mesh{}.ranks() == 1);
     CHECK(Mesh{}.coordinates(0).empty());
@@ -171,7 +172,9 @@ TEST_CASE("the runs of a box, cell by cell")
             whole.push_back(1 + below(draw, 5));
             const i64 begin = below(draw, whole.back() + 1);
             box.offset.push_back(below(draw, 3) == 0 ? 0 : begin);
-            box.shape.push_back(box.offset.back() == 0 && below(draw, 2) == 0 ? whole.back() : below(draw, whole.back() - box.offset.back() + 1));
+            box.shape.push_back(box.offset.back() == 0 && below(draw, 2) == 0
+                                    ? whole.back()
+                                    : below(draw, whole.back() - box.offset.back() + 1));
         }
         std::vector<i64> cells; // of the box, in order, as places in the whole
         for (i64 i = 0; i < element_count(whole); ++i)

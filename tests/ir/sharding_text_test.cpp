@@ -17,7 +17,8 @@ Graph with(const Sharding& sharding, Shape shape)
     graph.name = "g";
     graph.mesh.axes = {{"data", 2}, {"tensor", 2}};
     Builder b(graph);
-    const ValueId x = b.value("x", {DType::f32, std::move(shape)}, Role::parameter, {"fill", {{"value", 1.0}}});
+    const ValueId x =
+        b.value("x", {DType::f32, std::move(shape)}, Role::parameter, {"fill", {{"value", 1.0}}});
     graph[x].sharding = sharding;
     graph[b.op1(OpKind::gelu, {x}, {}, "y")].sharding = sharding;
     return graph;
@@ -41,11 +42,14 @@ TEST_CASE("a sharding's text")
 {
     CHECK(to_text(Sharding{}) == "");
     CHECK(to_text(Sharding{{whole, over_data}, {}, ""}) == "<-,data>");
-    CHECK(to_text(Sharding{{open, {{"tensor", "data"}, true}, {{"pod"}, false}}, {}, ""}) == "<-?,tensor+data?,pod>");
+    CHECK(to_text(Sharding{{open, {{"tensor", "data"}, true}, {{"pod"}, false}}, {}, ""}) ==
+          "<-?,tensor+data?,pod>");
     CHECK(to_text(Sharding{{over_data}, {{"tensor", "lse"}}, "a rule"}) == "<data|tensor:lse>");
     CHECK(to_text(Sharding{{}, {{"tensor"}, {"data"}}, ""}) == "<|tensor:sum data:sum>");
     // With blanks wherever they do not matter, and an initialiser behind it.
-    const Graph g = parse_graph("graph g\nmesh data=2 tensor=2\nparameter %x : f32[4,8] < data , tensor + data ? | pod : lse > init fill(value=1.0) decay\n", "g");
+    const Graph g = parse_graph("graph g\nmesh data=2 tensor=2\nparameter %x : f32[4,8] < data , tensor + "
+                                "data ? | pod : lse > init fill(value=1.0) decay\n",
+                                "g");
     CHECK(g.values[0].sharding.dims == std::vector<DimSharding>{over_data, {{"tensor", "data"}, true}});
     CHECK(g.values[0].sharding.partial == std::vector<Partial>{{"pod", "lse"}});
     CHECK(g.values[0].init.kind == "fill");
@@ -68,7 +72,8 @@ TEST_CASE("any sharding prints and parses back")
             shape.push_back(static_cast<i64>(1 + below(9)));
         }
         for (u64 p = below(3); p > 0; --p)
-            sharding.partial.push_back({std::string("axis") + std::to_string(below(9)), below(2) ? "sum" : "lse"});
+            sharding.partial.push_back(
+                {std::string("axis") + std::to_string(below(9)), below(2) ? "sum" : "lse"});
         const Graph graph = with(sharding, shape), back = parse_graph(to_text(graph), "printed");
         REQUIRE(to_text(back) == to_text(graph));
         REQUIRE(back.values.size() == 2);
@@ -86,13 +91,16 @@ TEST_CASE("what each level wants of a sharding")
         return std::vector<bool>{legal(graph, L::global), legal(graph, L::sharded), legal(graph, L::local)};
     };
     using Levels = std::vector<bool>;
-    CHECK(levels(with({}, {4, 4})) == Levels{true, false, true}); // propagation says something of every dimension
+    CHECK(levels(with({}, {4, 4})) ==
+          Levels{true, false, true}); // propagation says something of every dimension
     CHECK(levels(with({{over_data, whole}, {}, ""}, {4, 4})) == Levels{true, true, true});
     CHECK(levels(with({{over_data, open}, {}, ""}, {4, 4})) == Levels{true, true, true});
-    CHECK(levels(with({{over_data}, {}, ""}, {4, 4})) == Levels{false, false, false}); // a dimension is missing
+    CHECK(levels(with({{over_data}, {}, ""}, {4, 4})) ==
+          Levels{false, false, false}); // a dimension is missing
     CHECK(levels(with({{over_data, over_data}, {}, ""}, {4, 4})) == Levels{false, false, false});
     CHECK(levels(with({{{{"pod"}, false}}, {}, ""}, {4})) == Levels{false, false, false});
     CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {4})) == Levels{true, true, true});
-    CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {3})) == Levels{false, false, true}); // locally, 3 are a part
+    CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {3})) ==
+          Levels{false, false, true}); // locally, 3 are a part
     CHECK(levels(with({{whole}, {{"tensor"}}, ""}, {4})) == Levels{false, false, true});
 }

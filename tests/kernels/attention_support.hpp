@@ -4,8 +4,8 @@
 
 namespace trivium::kernels {
 
-/// Gradients in bf16: where rounded probabilities' gradients cancel, single elements are off by more than the tolerance
-/// of bf16; all in all they are not.
+/// Gradients in bf16: where rounded probabilities' gradients cancel, single elements are off by more than the
+/// tolerance of bf16; all in all they are not.
 inline void require_close_gradient(const std::vector<bf16>& got, const Doubles& want, const char* what)
 {
     require_close(got, want, 2.5 * tolerance<bf16>, what);

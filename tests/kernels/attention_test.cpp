@@ -10,8 +10,10 @@ namespace {
 
 reference::AttentionSizes sizes_of(const AttentionShape& shape, i64 start)
 {
-    return {shape.batch,    shape.q_len,    shape.kv_len, shape.kv_heads,
-            shape.q_per_kv, shape.head_dim, start,        shape.scale != 0 ? shape.scale : 1 / std::sqrt(shape.head_dim)};
+    return {shape.batch,    shape.q_len,
+            shape.kv_len,   shape.kv_heads,
+            shape.q_per_kv, shape.head_dim,
+            start,          shape.scale != 0 ? shape.scale : 1 / std::sqrt(shape.head_dim)};
 }
 
 i64 queries(const AttentionShape& shape)
@@ -22,8 +24,8 @@ i64 queries(const AttentionShape& shape)
 template <class T>
 void check_forward(const AttentionShape& shape, i64 start, double scale = 1)
 {
-    INFO("s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads << " r " << shape.q_per_kv << " e "
-              << shape.head_dim << " start " << start << " scale " << scale);
+    INFO("s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads << " r " << shape.q_per_kv
+              << " e " << shape.head_dim << " start " << start << " scale " << scale);
     const i64 keys = shape.batch * shape.kv_len * shape.kv_heads * shape.head_dim;
     const auto q = random<T>(queries(shape) * shape.head_dim, "q", scale), k = random<T>(keys, "k", scale);
     auto v = random<T>(keys, "v");
@@ -34,8 +36,8 @@ void check_forward(const AttentionShape& shape, i64 start, double scale = 1)
         std::vector<T> out(q.size());
         std::vector<Acc<T>> total(static_cast<std::size_t>(queries(shape)));
         const TestScratch scratch(attention_scratch<T>(shape, exec.threads));
-        attention(exec, shape, q.data(), k.data(), v.data(), start ? &first : nullptr, out.data(), total.data(),
-                  scratch);
+        attention(exec, shape, q.data(), k.data(), v.data(), start ? &first : nullptr, out.data(),
+                  total.data(), scratch);
         return std::tuple(out, total);
     });
     // Large scores are themselves known to 1e-7 of their size only, and exp passes that on.
@@ -45,17 +47,18 @@ void check_forward(const AttentionShape& shape, i64 start, double scale = 1)
 }
 
 template <class T>
-auto gradients(const Exec& exec, const AttentionShape& shape, const std::vector<T>& q, const std::vector<T>& k,
-               const std::vector<T>& v, const std::vector<T>& dout)
+auto gradients(const Exec& exec, const AttentionShape& shape, const std::vector<T>& q,
+               const std::vector<T>& k, const std::vector<T>& v, const std::vector<T>& dout)
 {
     std::vector<T> o(q.size()), dq(q.size()), dk(k.size()), dv(k.size());
     std::vector<Acc<T>> lse(static_cast<std::size_t>(queries(shape)));
     const TestScratch scratch(attention_scratch<T>(shape, exec.threads));
     const TestScratch scratch_grad(attention_grad_scratch<T>(shape, exec.threads));
     attention<T>(exec, shape, q.data(), k.data(), v.data(), nullptr, o.data(), lse.data(), scratch);
-    attention_grad<T>(exec, shape,
-                      {dout.data(), q.data(), k.data(), v.data(), o.data(), lse.data(), dq.data(), dk.data(), dv.data()},
-                      scratch_grad);
+    attention_grad<T>(
+        exec, shape,
+        {dout.data(), q.data(), k.data(), v.data(), o.data(), lse.data(), dq.data(), dk.data(), dv.data()},
+        scratch_grad);
     return std::tuple(dq, dk, dv);
 }
 
@@ -106,13 +109,16 @@ TEST_CASE("attention does not read the cache beyond what is visible")
 
 TEST_CASE("the gradient of attention agrees with differences")
 {
-    for (const AttentionShape& shape : {AttentionShape{1, 5, 5, 2, 1, 3}, AttentionShape{2, 4, 4, 1, 3, 5},
-                                        AttentionShape{1, 35, 35, 1, 2, 2}, AttentionShape{1, 70, 70, 1, 1, 1},
-                                        AttentionShape{1, 3, 6, 1, 1, 4}}) {
+    for (const AttentionShape& shape :
+         {AttentionShape{1, 5, 5, 2, 1, 3}, AttentionShape{2, 4, 4, 1, 3, 5},
+          AttentionShape{1, 35, 35, 1, 2, 2}, AttentionShape{1, 70, 70, 1, 1, 1},
+          AttentionShape{1, 3, 6, 1, 1, 4}}) {
         const i64 keys = shape.batch * shape.kv_len * shape.kv_heads * shape.head_dim;
-        const auto q = random<double>(queries(shape) * shape.head_dim, "q"), dout = random<double>(q.size(), "dout");
+        const auto q = random<double>(queries(shape) * shape.head_dim, "q"),
+                   dout = random<double>(q.size(), "dout");
         const auto k = random<double>(keys, "k"), v = random<double>(keys, "v");
-        const auto [dq, dk, dv] = stable([&](const Exec& exec) { return gradients(exec, shape, q, k, v, dout); });
+        const auto [dq, dk, dv] =
+            stable([&](const Exec& exec) { return gradients(exec, shape, q, k, v, dout); });
         const auto sizes = sizes_of(shape, 0);
         const auto at = [&](const Doubles& x, const Doubles& y, const Doubles& z) {
             return dot(dout, reference::attention(sizes, x, y, z));
@@ -127,12 +133,14 @@ TEMPLATE_TEST_CASE("the gradient of attention in f32 and bf16 follows that in f6
 {
     using T = TestType;
     for (const AttentionShape& shape :
-         {AttentionShape{2, 130, 130, 2, 2, 64}, AttentionShape{1, 200, 200, 1, 1, 80}, AttentionShape{1, 67, 67, 3, 1, 33}}) {
+         {AttentionShape{2, 130, 130, 2, 2, 64}, AttentionShape{1, 200, 200, 1, 1, 80},
+          AttentionShape{1, 67, 67, 3, 1, 33}}) {
         const i64 keys = shape.batch * shape.kv_len * shape.kv_heads * shape.head_dim;
         const auto q = random<T>(queries(shape) * shape.head_dim, "q");
         const auto dout = random<T>(static_cast<i64>(q.size()), "dout");
         const auto k = random<T>(keys, "k"), v = random<T>(keys, "v");
-        const auto [dq, dk, dv] = stable([&](const Exec& exec) { return gradients(exec, shape, q, k, v, dout); });
+        const auto [dq, dk, dv] =
+            stable([&](const Exec& exec) { return gradients(exec, shape, q, k, v, dout); });
         const auto [wq, wk, wv] = gradients<double>({2}, shape, wide(q), wide(k), wide(v), wide(dout));
         require_close(dq, wq, tolerance<T>, "dq");
         require_close(dk, wk, tolerance<T>, "dk");
@@ -151,6 +159,7 @@ TEST_CASE("attention works with less scratch than asked for, but not with none")
     attention({3}, shape, q.data(), q.data(), q.data(), nullptr, a.data(), lse.data(), one);
     attention({3}, shape, q.data(), q.data(), q.data(), nullptr, b.data(), lse.data(), three);
     CHECK(same_bits(a, b));
-    CHECK_THROWS_AS(attention({1}, shape, q.data(), q.data(), q.data(), nullptr, a.data(), lse.data(), {nullptr, 64}),
-                    InternalError);
+    CHECK_THROWS_AS(
+        attention({1}, shape, q.data(), q.data(), q.data(), nullptr, a.data(), lse.data(), {nullptr, 64}),
+        InternalError);
 }

@@ -43,7 +43,8 @@ TEST_CASE("fast_exp is good to 1e-6 and keeps the ends")
 {
     double worst = 0;
     for (float x = -87.6f; x < 88.3f; x += 0.00137f)
-        worst = std::max(worst, std::abs(static_cast<double>(fast_exp(x)) / std::exp(static_cast<double>(x)) - 1));
+        worst = std::max(worst,
+                         std::abs(static_cast<double>(fast_exp(x)) / std::exp(static_cast<double>(x)) - 1));
     CHECK(worst < 5e-7);
     const float inf = std::numeric_limits<float>::infinity();
     CHECK(fast_exp(0.0f) == 1);
@@ -77,7 +78,8 @@ TEMPLATE_TEST_CASE("gelu and swiglu with their gradients", "", TRV_STORAGE_TYPES
     for (std::size_t i = 0; i < wx.size(); ++i) {
         want_dx.push_back(wd[i] * derivative(reference::gelu, wx[i]));
         want_z.push_back(reference::swiglu(wx[i], wu[i]));
-        want_dgate.push_back(wd[i] * derivative([&](double at) { return reference::swiglu(at, wu[i]); }, wx[i]));
+        want_dgate.push_back(wd[i] *
+                             derivative([&](double at) { return reference::swiglu(at, wu[i]); }, wx[i]));
         want_dup.push_back(wd[i] * reference::swiglu(wx[i], 1));
     }
     require_close(y, mapped(wx, reference::gelu), tol, "gelu");
@@ -158,16 +160,19 @@ TEST_CASE("NaN and infinity pass through")
     CHECK(z[40] == inf);
 }
 
-TEMPLATE_TEST_CASE("a slice is the rows, columns and planes that a plain copy takes", "", TRV_STORAGE_TYPES, std::int32_t)
+TEMPLATE_TEST_CASE("a slice is the rows, columns and planes that a plain copy takes", "", TRV_STORAGE_TYPES,
+                   std::int32_t)
 {
     using T = TestType;
     struct Case {
         i64 rows, stride, offset, columns;
     };
-    for (const Case& c : {Case{1, 1, 0, 1}, Case{1, 4001, 17, 3000}, Case{7, 5, 0, 5}, Case{7, 5, 2, 3}, Case{301, 37, 36, 1}, Case{5, 999, 1, 998}, Case{3, 6, 2, 0}}) {
+    for (const Case& c : {Case{1, 1, 0, 1}, Case{1, 4001, 17, 3000}, Case{7, 5, 0, 5}, Case{7, 5, 2, 3},
+                          Case{301, 37, 36, 1}, Case{5, 999, 1, 998}, Case{3, 6, 2, 0}}) {
         std::vector<T> x, want;
         for (i64 i = 0; i < c.rows * c.stride; ++i)
-            x.push_back(T(static_cast<float>(i % 199 - 99))); // small whole numbers are the same in every type
+            x.push_back(
+                T(static_cast<float>(i % 199 - 99))); // small whole numbers are the same in every type
         for (i64 row = 0; row < c.rows; ++row)
             for (i64 column = 0; column < c.columns; ++column)
                 want.push_back(x[static_cast<std::size_t>(row * c.stride + c.offset + column)]);

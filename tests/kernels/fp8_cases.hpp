@@ -21,7 +21,8 @@ inline Doubles numbers(const Format& f)
     for (int code = 0; code < 128; ++code) {
         const int exponent = code >> f.mantissa_bits;
         const double fraction = (code & ((1 << f.mantissa_bits) - 1)) / std::pow(2.0, f.mantissa_bits);
-        const double value = exponent == 0 ? fraction * std::pow(2.0, 1 - f.bias) : (1 + fraction) * std::pow(2.0, exponent - f.bias);
+        const double value = exponent == 0 ? fraction * std::pow(2.0, 1 - f.bias)
+                                           : (1 + fraction) * std::pow(2.0, exponent - f.bias);
         if (value <= f.largest)
             all.push_back(value);
     }

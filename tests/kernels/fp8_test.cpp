@@ -69,7 +69,8 @@ TEST_CASE("a tensor in FP8: its scale, its numbers, zeros, and what is not finit
 TEST_CASE("products in FP8 are those of the rounded operands")
 {
     const i64 m = 32, n = 48, k = 80;
-    for (const auto& [fa, fb] : {std::pair{formats[0], formats[0]}, {formats[0], formats[1]}, {formats[1], formats[0]}})
+    for (const auto& [fa, fb] :
+         {std::pair{formats[0], formats[0]}, {formats[0], formats[1]}, {formats[1], formats[0]}})
         for (const bool ta : {false, true})
             for (const bool tb : {false, true}) {
                 ProductShape shape{m, n, k, ta, tb, DType::bf16, DType::f32};

@@ -22,8 +22,8 @@ using RunProduct = std::function<void(const ProductShape&, bool overwrite, Produ
 
 inline std::string name_of(const ProductShape& s)
 {
-    return str("m ", s.m, " n ", s.n, " k ", s.k, " batch ", s.batch, " ta ", s.transpose_a, " tb ", s.transpose_b, " epilogue ",
-               static_cast<int>(s.epilogue));
+    return str("m ", s.m, " n ", s.n, " k ", s.k, " batch ", s.batch, " ta ", s.transpose_a, " tb ",
+               s.transpose_b, " epilogue ", static_cast<int>(s.epilogue));
 }
 
 /// All rows of a small product, some of a large one, whose sums in double would take too long.
@@ -41,7 +41,8 @@ inline std::vector<i64> rows_to_check(const ProductShape& s)
 
 inline double gelu_slope(double x)
 {
-    const double root = std::sqrt(2 / 3.14159265358979323846), t = std::tanh(root * (x + 0.044715 * x * x * x));
+    const double root = std::sqrt(2 / 3.14159265358979323846),
+                 t = std::tanh(root * (x + 0.044715 * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
 }
 
@@ -77,9 +78,12 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
                 for (i64 col = 0; col < shape.n; ++col) {
                     double sum = 0;
                     for (i64 p = 0; p < shape.k; ++p) {
-                        const auto at_a = static_cast<std::size_t>(i * shape.stride_a + (shape.transpose_a ? p * shape.m + row : row * shape.k + p));
-                        const auto at_b = static_cast<std::size_t>(i * shape.stride_b + (shape.transpose_b ? col * shape.k + p : p * shape.n + col));
-                        sum += static_cast<double>(static_cast<Acc<T>>(before.a[at_a])) * static_cast<double>(static_cast<Acc<T>>(before.b[at_b]));
+                        const auto at_a = static_cast<std::size_t>(
+                            i * shape.stride_a + (shape.transpose_a ? p * shape.m + row : row * shape.k + p));
+                        const auto at_b = static_cast<std::size_t>(
+                            i * shape.stride_b + (shape.transpose_b ? col * shape.k + p : p * shape.n + col));
+                        sum += static_cast<double>(static_cast<Acc<T>>(before.a[at_a])) *
+                               static_cast<double>(static_cast<Acc<T>>(before.b[at_b]));
                     }
                     const auto at = static_cast<std::size_t>(i * size_c + row * shape.n + col);
                     if (shape.epilogue == Epilogue::bias || shape.epilogue == Epilogue::bias_gelu)
@@ -103,7 +107,7 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
 template <class T, class Out>
 void check_products(const RunProduct<T, Out>& run, double tol)
 {
-    const i64 sizes[][3] = {{1, 1, 1},    {1, 17, 3},   {17, 1, 5},   {3, 5, 1},    {127, 131, 137},
+    const i64 sizes[][3] = {{1, 1, 1},    {1, 17, 3},   {17, 1, 5},    {3, 5, 1},     {127, 131, 137},
                             {64, 64, 64}, {1, 300, 64}, {128, 48, 96}, {33, 257, 50}, {2, 2, 1500}};
     std::vector<Epilogue> epilogues{Epilogue::none};
     if (std::is_same_v<T, Out>)
@@ -117,7 +121,9 @@ void check_products(const RunProduct<T, Out>& run, double tol)
                     check_product<T, Out>(shape, run, tol);
                 }
             for (const auto& [stride_a, stride_b] : {std::pair<i64, i64>{63, 140}, {63, 0}, {0, 140}})
-                check_product<T, Out>({9, 20, 7, transpose_a, transpose_b, DType::f32, DType::f32, 3, stride_a, stride_b}, run, tol);
+                check_product<T, Out>(
+                    {9, 20, 7, transpose_a, transpose_b, DType::f32, DType::f32, 3, stride_a, stride_b}, run,
+                    tol);
         }
 }
 

@@ -14,7 +14,8 @@ void run_product(const ProductShape& shape, bool overwrite, ProductData<T, Out>&
         const Product product(shape, exec.threads);
         const TestScratch scratch(product.scratch_bytes());
         std::vector<Out> c = data.c, pre = data.pre;
-        product.run(exec, data.a.data(), data.b.data(), c.data(), overwrite, scratch, {data.bias.data(), pre.data()});
+        product.run(exec, data.a.data(), data.b.data(), c.data(), overwrite, scratch,
+                    {data.bias.data(), pre.data()});
         return std::tuple(c, pre);
     });
 }
@@ -98,15 +99,18 @@ TEST_CASE("a product refuses too little scratch and types that do not fit")
     REQUIRE(product.scratch_bytes() > 0);
     CHECK(product_scratch(shape, 1) == product.scratch_bytes());
     std::vector<float> x(64 * 64);
-    CHECK_THROWS_AS(product.run({}, x.data(), x.data(), x.data(), true, {nullptr, product.scratch_bytes() - 1}),
-                    InternalError);
+    CHECK_THROWS_AS(
+        product.run({}, x.data(), x.data(), x.data(), true, {nullptr, product.scratch_bytes() - 1}),
+        InternalError);
     CHECK_THROWS_AS(Product({4, 4, 4, false, false, DType::f32, DType::bf16}), InternalError);
     ProductShape batch{4, 4, 4, false, false, DType::f32, DType::f32, 2, 16, 16, 16};
     batch.epilogue = Epilogue::bias;
     CHECK_THROWS_AS(Product(batch), InternalError);
     ProductShape biased{4, 4, 4};
     biased.epilogue = Epilogue::bias;
-    CHECK_THROWS_AS(Product(biased).run({}, x.data(), x.data() + 16, x.data() + 32, false, {}, {x.data(), nullptr}), InternalError);
+    CHECK_THROWS_AS(
+        Product(biased).run({}, x.data(), x.data() + 16, x.data() + 32, false, {}, {x.data(), nullptr}),
+        InternalError);
 }
 
 TEST_CASE("a product takes fewer threads where the scratch does not do for all")

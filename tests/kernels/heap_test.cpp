@@ -37,22 +37,10 @@ void* operator new(std::size_t size, std::align_val_t alignment)
         return data;
     throw std::bad_alloc();
 }
-void operator delete(void* data) noexcept
-{
-    std::free(data);
-}
-void operator delete(void* data, std::size_t) noexcept
-{
-    std::free(data);
-}
-void operator delete(void* data, std::align_val_t) noexcept
-{
-    std::free(data);
-}
-void operator delete(void* data, std::size_t, std::align_val_t) noexcept
-{
-    std::free(data);
-}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
 
 TEST_CASE("a product takes less than 64 KiB from the heap, other kernels nothing")
 {
@@ -73,9 +61,11 @@ TEST_CASE("a product takes less than 64 KiB from the heap, other kernels nothing
     for (const bool transpose_a : {false, true})
         for (const DType in : {DType::f64, DType::f32, DType::bf16}) {
             // Reads x as whatever type; only the heap matters here.
-            const Product product({128, 128, 256, transpose_a, false, in, in == DType::bf16 ? DType::f32 : in}, 2);
+            const Product product(
+                {128, 128, 256, transpose_a, false, in, in == DType::bf16 ? DType::f32 : in}, 2);
             REQUIRE(product.scratch_bytes() <= 8 << 20);
-            CHECK(watch([&] { product.run(exec, x.data(), x.data(), y.data(), true, scratch); }).first < (64 << 10));
+            CHECK(watch([&] { product.run(exec, x.data(), x.data(), y.data(), true, scratch); }).first <
+                  (64 << 10));
         }
     double out = 0;
     const auto all = watch([&] {
@@ -86,9 +76,10 @@ TEST_CASE("a product takes less than 64 KiB from the heap, other kernels nothing
         const SquaresOf<float> array{x.data(), n * n, &out};
         sum_squares<float>(exec, {&array, 1}, scratch);
         attention(exec, shape, x.data(), x.data(), x.data(), nullptr, y.data(), z.data(), scratch);
-        attention_grad<float>(exec, shape,
-                              {x.data(), x.data(), x.data(), x.data(), y.data(), z.data(), y.data(), y.data(), y.data()},
-                              scratch);
+        attention_grad<float>(
+            exec, shape,
+            {x.data(), x.data(), x.data(), x.data(), y.data(), z.data(), y.data(), y.data(), y.data()},
+            scratch);
     });
     CHECK(all.second == 0);
 }

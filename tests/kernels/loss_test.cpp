@@ -21,7 +21,8 @@ TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STO
 {
     using T = TestType;
     for (const auto& [rows, vocab, offset, scale] :
-         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20}, Sizes{4, 33, 0, 0}, Sizes{3, 6152, 5, 20}, Sizes{on_device ? 4000 : 2, 50257, 0, 5}}) {
+         {Sizes{1, 1, 0, 1}, Sizes{3, 17, 10, 1}, Sizes{5, 127, 0, 80}, Sizes{7, 9001, 300, 20},
+          Sizes{4, 33, 0, 0}, Sizes{3, 6152, 5, 20}, Sizes{on_device ? 4000 : 2, 50257, 0, 5}}) {
         const i64 n = rows * vocab;
         const auto x = random<T>(n, "logits", scale);
         const Tokens target = random_tokens(rows, "target", offset - 3, offset + vocab + 3);
@@ -32,9 +33,9 @@ TEMPLATE_TEST_CASE("statistics of cross entropy and their gradient", "", TRV_STO
             std::vector<T> c(static_cast<std::size_t>(n)), d = x;
             xent_stats<T>(exec, shape, lend(x), lend(target), lend(a), lend(b));
             xent_stats_grad<T>(exec, shape, lend(x), lend(target), lend(a), lend(slopes), lend(slopes, rows),
-                            lend(c));
+                               lend(c));
             xent_stats_grad<T>(exec, shape, lend(d), lend(target), lend(a), lend(slopes), lend(slopes, rows),
-                            lend(d));
+                               lend(d));
             return std::tuple(a, b, c, d);
         });
         CHECK(same_bits(dx, in_place));
@@ -65,7 +66,8 @@ TEST_CASE("the gradient of the loss agrees with differences")
         double sum = 0;
         for (i64 r = 0; r < rows; ++r)
             if (target[r] >= 0)
-                sum += dloss[r] * (reference::log_sum_exp(at.data() + r * vocab, vocab) - at[r * vocab + target[r]]);
+                sum += dloss[r] *
+                       (reference::log_sum_exp(at.data() + r * vocab, vocab) - at[r * vocab + target[r]]);
         return sum;
     };
     const auto [loss, dx] = stable([&](const Exec& exec) {
@@ -73,8 +75,8 @@ TEST_CASE("the gradient of the loss agrees with differences")
         xent_stats<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(picked));
         token_loss<double>(exec, rows, lend(lse), lend(picked), lend(target), lend(out));
         token_loss_grad<double>(exec, rows, lend(dloss), lend(target), lend(dlse), lend(dpicked));
-        xent_stats_grad<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse), lend(dpicked),
-                        lend(grad));
+        xent_stats_grad<double>(exec, {rows, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse),
+                                lend(dpicked), lend(grad));
         return std::tuple(out, grad);
     });
     CHECK(loss[1] == 0);
@@ -99,7 +101,8 @@ TEST_CASE("logits of minus infinity, plus infinity and NaN")
     CHECK(lse[1] == -inf);
     CHECK(!std::isfinite(lse[2]));
     CHECK(std::isnan(lse[3]));
-    xent_stats_grad<float>({}, {4, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse), lend(dpicked), lend(dx));
+    xent_stats_grad<float>({}, {4, vocab, 0}, lend(x), lend(target), lend(lse), lend(dlse), lend(dpicked),
+                           lend(dx));
     CHECK(dx[4990] == 0);
     CHECK(dx[0] == 0);
     CHECK(dx[vocab] == 0);

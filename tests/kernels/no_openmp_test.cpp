@@ -13,7 +13,8 @@ TEST_CASE("without OpenMP one thread does the work of all")
     CHECK(omp_get_thread_limit() == 1);
     const Exec exec{4, nullptr};
     std::vector<int> rows(1000), indices(5000), tasks(7);
-    on_host::for_rows<float>(exec, "rows", 1000, 1, [&](auto, i64 row) { ++rows[static_cast<std::size_t>(row)]; });
+    on_host::for_rows<float>(exec, "rows", 1000, 1,
+                             [&](auto, i64 row) { ++rows[static_cast<std::size_t>(row)]; });
     on_host::for_each_index(exec, "indices", 5000, [&](i64 i) { ++indices[static_cast<std::size_t>(i)]; });
     on_host::for_tasks(exec, "tasks", 7, 4, [&](auto, i64 task, i64 worker) {
         ++tasks[static_cast<std::size_t>(task)];

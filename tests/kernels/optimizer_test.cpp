@@ -48,7 +48,8 @@ TEST_CASE("global_norm clips, and passes what is not finite on")
         return std::get<0>(stable([&](const Exec& exec) {
             const Doubles token_count{tokens};
             Doubles out(2);
-            global_norm(exec, static_cast<i64>(squares.size()), lend(squares), lend(token_count), clip, lend(out));
+            global_norm(exec, static_cast<i64>(squares.size()), lend(squares), lend(token_count), clip,
+                        lend(out));
             return std::tuple(out);
         }));
     };
@@ -139,6 +140,7 @@ TEST_CASE("stack puts scalars in their places and 0 elsewhere")
             return std::tuple(out);
         });
         for (i64 i = 0; i < n; ++i)
-            REQUIRE(y[static_cast<std::size_t>(i)] == (i % 2 == 1 && i / 2 < count ? x[static_cast<std::size_t>(i / 2)] : 0.0));
+            REQUIRE(y[static_cast<std::size_t>(i)] ==
+                    (i % 2 == 1 && i / 2 < count ? x[static_cast<std::size_t>(i / 2)] : 0.0));
     }
 }

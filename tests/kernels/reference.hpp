@@ -11,23 +11,23 @@ namespace trivium::reference {
 using Doubles = std::vector<double>;
 using Tokens = std::vector<std::int32_t>;
 
-inline std::size_t at(i64 i)
-{
-    return static_cast<std::size_t>(i);
-}
+inline std::size_t at(i64 i) { return static_cast<std::size_t>(i); }
 
 /// [m, n] = op(a) op(b).
-inline Doubles product(i64 m, i64 n, i64 k, bool transpose_a, bool transpose_b, const double* a, const double* b)
+inline Doubles product(i64 m, i64 n, i64 k, bool transpose_a, bool transpose_b, const double* a,
+                       const double* b)
 {
     Doubles c(at(m * n));
     for (i64 i = 0; i < m; ++i)
         for (i64 j = 0; j < n; ++j)
             for (i64 p = 0; p < k; ++p)
-                c[at(i * n + j)] += a[transpose_a ? p * m + i : i * k + p] * b[transpose_b ? j * k + p : p * n + j];
+                c[at(i * n + j)] +=
+                    a[transpose_a ? p * m + i : i * k + p] * b[transpose_b ? j * k + p : p * n + j];
     return c;
 }
 
-inline Doubles rms_norm(i64 rows, i64 dim, double eps, const Doubles& x, const Doubles& w, Doubles* rstd = nullptr)
+inline Doubles rms_norm(i64 rows, i64 dim, double eps, const Doubles& x, const Doubles& w,
+                        Doubles* rstd = nullptr)
 {
     Doubles y(x.size());
     for (i64 r = 0; r < rows; ++r) {
@@ -54,7 +54,8 @@ inline Doubles layer_norm(i64 rows, i64 dim, double eps, const Doubles& x, const
         for (i64 i = 0; i < dim; ++i)
             variance += std::pow(x[at(r * dim + i)] - mean, 2) / n;
         for (i64 i = 0; i < dim; ++i)
-            y[at(r * dim + i)] = (x[at(r * dim + i)] - mean) / std::sqrt(variance + eps) * w[at(i)] + b[at(i)];
+            y[at(r * dim + i)] =
+                (x[at(r * dim + i)] - mean) / std::sqrt(variance + eps) * w[at(i)] + b[at(i)];
     }
     return y;
 }
@@ -66,7 +67,8 @@ inline Doubles rope(i64 rows, i64 heads, i64 e, double theta, const Tokens& pos,
     for (i64 r = 0; r < rows; ++r)
         for (i64 h = 0; h < heads; ++h)
             for (i64 i = 0; i < e / 2; ++i) {
-                const double angle = pos[at(r)] / std::pow(theta, 2.0 * static_cast<double>(i) / static_cast<double>(e));
+                const double angle =
+                    pos[at(r)] / std::pow(theta, 2.0 * static_cast<double>(i) / static_cast<double>(e));
                 const i64 low = (r * heads + h) * e + i, high = low + e / 2;
                 y[at(low)] = x[at(low)] * std::cos(angle) - x[at(high)] * std::sin(angle);
                 y[at(high)] = x[at(high)] * std::cos(angle) + x[at(low)] * std::sin(angle);
@@ -79,10 +81,7 @@ inline double gelu(double x)
     return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 
-inline double swiglu(double gate, double up)
-{
-    return gate / (1 + std::exp(-gate)) * up;
-}
+inline double swiglu(double gate, double up) { return gate / (1 + std::exp(-gate)) * up; }
 
 inline double log_sum_exp(const double* x, i64 n)
 {
@@ -117,7 +116,8 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
                     Doubles score(at(seen));
                     for (i64 t = 0; t < seen; ++t)
                         for (i64 e = 0; e < z.dim; ++e)
-                            score[at(t)] += z.scale * q[at(to + e)] * k[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
+                            score[at(t)] += z.scale * q[at(to + e)] *
+                                            k[at(((b * z.kv_len + t) * z.kv_heads + g) * z.dim + e)];
                     const double total = log_sum_exp(score.data(), seen);
                     if (lse)
                         (*lse)[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)] = total;
@@ -129,8 +129,8 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
     return o;
 }
 
-/// The gradients of sum(dout * attention(q, k, v)), where o is attention(q, k, v) as the forward call rounded it: that
-/// error, times dout, is the largest of those in bf16 and not one of the backward call.
+/// The gradients of sum(dout * attention(q, k, v)), where o is attention(q, k, v) as the forward call rounded
+/// it: that error, times dout, is the largest of those in bf16 and not one of the backward call.
 inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const Doubles& q, const Doubles& k,
                            const Doubles& v, const Doubles& o, Doubles& dq, Doubles& dk, Doubles& dv)
 {
@@ -154,7 +154,8 @@ inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const D
                             score += z.scale * q[at(row + e)] * k[at(key + e)];
                             dp += dout[at(row + e)] * v[at(key + e)];
                         }
-                        const double p = std::exp(score - lse[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)]);
+                        const double p =
+                            std::exp(score - lse[at(((b * z.kv_heads + g) * z.q_per_kv + r) * z.q_len + s)]);
                         for (i64 e = 0; e < z.dim; ++e) {
                             dv[at(key + e)] += p * dout[at(row + e)];
                             dq[at(row + e)] += p * (dp - mean) * z.scale * k[at(key + e)];

@@ -16,13 +16,14 @@ using namespace trivium::kernels;
 namespace {
 std::vector<std::array<i64, 2>> make_shapes()
 {
-    std::vector<std::array<i64, 2>> shapes{{1, 1}, {3, 17}, {5, 1}, {17, 127}, {130, 64}, {2, 1000}, {3, 2056}};
+    std::vector<std::array<i64, 2>> shapes{{1, 1},    {3, 17},   {5, 1},   {17, 127},
+                                           {130, 64}, {2, 1000}, {3, 2056}};
     if (on_device)
         shapes.insert(shapes.end(), {{4096, 1600}, {1003, 4096}, {5, 50257}});
     return shapes;
 }
 const auto shapes = make_shapes();
-}
+} // namespace
 
 TEMPLATE_TEST_CASE("embedding and its gradient, on a shard", "", TRV_STORAGE_TYPES)
 {
@@ -125,8 +126,10 @@ TEMPLATE_TEST_CASE("gradients of the norms", "", TRV_STORAGE_TYPES)
     };
     const double tol_w = std::is_same_v<T, double> ? 1e-6 : 1e-5;
     require_close(rms_x, slope([&](const Doubles& at) { return rms(at, wide(w)); }, wide(x)), tol, "rms dx");
-    require_close(layer_x, slope([&](const Doubles& at) { return layer(at, wide(w)); }, wide(x)), tol, "layer dx");
-    require_close(layer_w, slope([&](const Doubles& at) { return layer(wide(x), at); }, wide(w)), tol_w, "layer dw");
+    require_close(layer_x, slope([&](const Doubles& at) { return layer(at, wide(w)); }, wide(x)), tol,
+                  "layer dx");
+    require_close(layer_w, slope([&](const Doubles& at) { return layer(wide(x), at); }, wide(w)), tol_w,
+                  "layer dw");
     Doubles want = slope([&](const Doubles& at) { return rms(wide(x), at); }, wide(w));
     require_close(rms_w, want, tol_w, "rms dw");
     for (double& value : want)
@@ -140,7 +143,8 @@ TEMPLATE_TEST_CASE("norms that take the residual sum along are add and the norm"
     for (const auto& [rows, dim] : shapes) {
         const i64 n = rows * dim;
         const NormShape shape{rows, dim, 1e-5};
-        const auto x = random<T>(n, "x"), r = random<T>(n, "r"), w = random<T>(dim, "w"), b = random<T>(dim, "b");
+        const auto x = random<T>(n, "x"), r = random<T>(n, "r"), w = random<T>(dim, "w"),
+                   b = random<T>(dim, "b");
         const auto dy = random<T>(n, "dy"), dres = random<T>(n, "dres");
         const auto all = [&](auto f) {
             return stable([&, rows = rows](const Exec& exec) {
@@ -150,26 +154,30 @@ TEMPLATE_TEST_CASE("norms that take the residual sum along are add and the norm"
                 return std::tuple(y, rms, layer, rms_dx, layer_dx, root, mean, rstd);
             });
         };
-        const auto apart = all([&, n = n](const Exec& exec, auto& y, auto& rms, auto& layer, auto& rms_dx, auto& layer_dx,
-                                          auto& root, auto& mean, auto& rstd) {
+        const auto apart = all([&, n = n](const Exec& exec, auto& y, auto& rms, auto& layer, auto& rms_dx,
+                                          auto& layer_dx, auto& root, auto& mean, auto& rstd) {
             kernels::add<T>(exec, n, lend(x), lend(r), lend(y));
             rms_norm<T>(exec, shape, lend(y), lend(w), lend(rms), lend(root));
             rms_norm_grad_x<T>(exec, shape, lend(dy), lend(y), lend(w), lend(root), lend(rms_dx));
             kernels::add<T>(exec, n, lend(rms_dx), lend(dres), lend(rms_dx));
             layer_norm<T>(exec, shape, lend(y), lend(w), lend(b), lend(layer), lend(mean), lend(rstd));
-            layer_norm_grad_x<T>(exec, shape, lend(dy), lend(y), lend(w), lend(mean), lend(rstd), lend(layer_dx));
+            layer_norm_grad_x<T>(exec, shape, lend(dy), lend(y), lend(w), lend(mean), lend(rstd),
+                                 lend(layer_dx));
             kernels::add<T>(exec, n, lend(dres), lend(layer_dx), lend(layer_dx));
         });
-        const auto along = all([&](const Exec& exec, auto& y, auto& rms, auto& layer, auto& rms_dx, auto& layer_dx,
-                                   auto& root, auto& mean, auto& rstd) {
+        const auto along = all([&](const Exec& exec, auto& y, auto& rms, auto& layer, auto& rms_dx,
+                                   auto& layer_dx, auto& root, auto& mean, auto& rstd) {
             y = x;
             rms = r;
-            add_rms_norm<T>(exec, shape, lend(y), lend(rms), lend(w), lend(y), lend(rms), lend(root)); // in place
-            rms_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y), lend(w), lend(root), lend(dres), lend(rms_dx));
-            add_layer_norm<T>(exec, shape, lend(x), lend(r), lend(w), lend(b), lend(y), lend(layer), lend(mean), lend(rstd));
+            add_rms_norm<T>(exec, shape, lend(y), lend(rms), lend(w), lend(y), lend(rms),
+                            lend(root)); // in place
+            rms_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y), lend(w), lend(root), lend(dres),
+                                   lend(rms_dx));
+            add_layer_norm<T>(exec, shape, lend(x), lend(r), lend(w), lend(b), lend(y), lend(layer),
+                              lend(mean), lend(rstd));
             layer_dx = dres;
-            layer_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y), lend(w), lend(mean), lend(rstd), lend(layer_dx),
-                                     lend(layer_dx));
+            layer_norm_grad_x_add<T>(exec, shape, lend(dy), lend(y), lend(w), lend(mean), lend(rstd),
+                                     lend(layer_dx), lend(layer_dx));
         });
         INFO(rows << " rows of " << dim);
         const auto agree = [](const auto& a, const auto& c) {
@@ -178,7 +186,9 @@ TEMPLATE_TEST_CASE("norms that take the residual sum along are add and the norm"
             else
                 REQUIRE(same_bits(a, c));
         };
-        std::apply([&](const auto&... a) { std::apply([&](const auto&... c) { (agree(a, c), ...); }, apart); }, along);
+        std::apply(
+            [&](const auto&... a) { std::apply([&](const auto&... c) { (agree(a, c), ...); }, apart); },
+            along);
     }
 }
 
@@ -189,8 +199,10 @@ TEMPLATE_TEST_CASE("layer_norm and column_sum", "", TRV_STORAGE_TYPES)
         const auto x = random<T>(rows * dim, "x", 3), w = random<T>(dim, "w"), b = random<T>(dim, "b");
         const auto [y, sum] = stable([&, rows = rows, dim = dim](const Exec& exec) {
             std::vector<T> out(x.size());
-            std::vector<Acc<T>> mean(static_cast<std::size_t>(rows)), rstd(mean), total(static_cast<std::size_t>(dim));
-            layer_norm<T>(exec, {rows, dim, 1e-5}, lend(x), lend(w), lend(b), lend(out), lend(mean), lend(rstd));
+            std::vector<Acc<T>> mean(static_cast<std::size_t>(rows)), rstd(mean),
+                total(static_cast<std::size_t>(dim));
+            layer_norm<T>(exec, {rows, dim, 1e-5}, lend(x), lend(w), lend(b), lend(out), lend(mean),
+                          lend(rstd));
             column_sum<T>(exec, rows, dim, lend(x), lend(total), true);
             column_sum<T>(exec, rows, dim, lend(x), lend(total), false);
             return std::tuple(out, total);

@@ -1,5 +1,5 @@
-// The kernels of attention on tensor cores, their very source, in an emulated block of threads against the naive
-// reference.
+// The kernels of attention on tensor cores, their very source, in an emulated block of threads against the
+// naive reference.
 #include "attention_support.hpp"
 #include "emulator/emulator.hpp"
 #include "kernels/device/tensor_attention_backward.hpp"
@@ -51,9 +51,16 @@ Forward forward(const Inputs& in, bool backwards = false)
 {
     using Form = ForwardForm<Dim>;
     const std::vector<std::int32_t> start{in.start};
-    Forward out{filled(static_cast<i64>(in.q.size()), bf16(NAN)), filled(static_cast<i64>(in.q.size()) / Dim, NAN)};
-    ForwardCall call{TensorShape(in.shape), in.q.data(),  in.k.data(),    in.v.data(),
-                     in.start ? start.data() : nullptr, out.o.data(), out.lse.data(), 0};
+    Forward out{filled(static_cast<i64>(in.q.size()), bf16(NAN)),
+                filled(static_cast<i64>(in.q.size()) / Dim, NAN)};
+    ForwardCall call{TensorShape(in.shape),
+                     in.q.data(),
+                     in.k.data(),
+                     in.v.data(),
+                     in.start ? start.data() : nullptr,
+                     out.o.data(),
+                     out.lse.data(),
+                     0};
     call.row_blocks = blocks_for(call.shape.rows, Form::rows);
     Launch launch;
     launch.blocks = call.shape.groups * call.row_blocks;
@@ -78,12 +85,13 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
     using KeyForm = KeyGradientForm<Dim>;
     using QueryForm = QueryGradientForm<Dim>;
     const TensorShape shape(in.shape);
-    Gradients out{filled(static_cast<i64>(in.q.size()), bf16(NAN)), filled(static_cast<i64>(in.k.size()), bf16(NAN)),
+    Gradients out{filled(static_cast<i64>(in.q.size()), bf16(NAN)),
+                  filled(static_cast<i64>(in.k.size()), bf16(NAN)),
                   filled(static_cast<i64>(in.k.size()), bf16(NAN))};
     auto statistics = filled(static_cast<i64>(shape.groups) * shape.padded_rows * 2, static_cast<float>(NAN));
     const BackwardCall call{shape,
-                            {in.dout.data(), in.q.data(), in.k.data(), in.v.data(), from.o.data(), from.lse.data(),
-                             out.dq.data(), out.dk.data(), out.dv.data()},
+                            {in.dout.data(), in.q.data(), in.k.data(), in.v.data(), from.o.data(),
+                             from.lse.data(), out.dq.data(), out.dk.data(), out.dv.data()},
                             statistics.data(),
                             blocks_for(shape.rows, QueryForm::rows),
                             blocks_for(shape.kv_len, KeyForm::rows)};
@@ -118,8 +126,9 @@ Gradients backward(const Inputs& in, const Forward& from, bool backwards = false
 
 void describe(const AttentionShape& shape)
 {
-    UNSCOPED_INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g " << shape.kv_heads
-                       << " r " << shape.q_per_kv << " e " << shape.head_dim << " scale " << shape.scale);
+    UNSCOPED_INFO("b " << shape.batch << " s " << shape.q_len << " t " << shape.kv_len << " g "
+                       << shape.kv_heads << " r " << shape.q_per_kv << " e " << shape.head_dim << " scale "
+                       << shape.scale);
 }
 
 template <int Dim>
@@ -141,7 +150,8 @@ Gradients check_both(const Inputs& in)
     describe(in.shape);
     const Gradients got = backward<Dim>(in, at);
     Doubles dq, dk, dv;
-    reference::attention_grad(in.sizes(), wide(in.dout), wide(in.q), wide(in.k), wide(in.v), wide(at.o), dq, dk, dv);
+    reference::attention_grad(in.sizes(), wide(in.dout), wide(in.q), wide(in.k), wide(in.v), wide(at.o), dq,
+                              dk, dv);
     require_close_gradient(got.dq, dq, "dq");
     require_close_gradient(got.dk, dk, "dk");
     require_close_gradient(got.dv, dv, "dv");
@@ -154,8 +164,8 @@ TEST_CASE("a division by multiplication is a division")
 {
     for (u32 d = 1; d < 300; ++d) {
         const Divider by(d);
-        for (const u32 n : {0u, 1u, d - 1, d, d + 1, 7 * d - 1, 7 * d, 12345678u, 0x7fffffffu, 0x7fffffffu / d * d,
-                            0x7fffffffu / d * d - 1})
+        for (const u32 n : {0u, 1u, d - 1, d, d + 1, 7 * d - 1, 7 * d, 12345678u, 0x7fffffffu,
+                            0x7fffffffu / d * d, 0x7fffffffu / d * d - 1})
             REQUIRE(by.quotient(n) == n / d);
     }
 }

@@ -84,10 +84,11 @@ TEST_CASE("parameter_count is what the graph holds")
 TEST_CASE("published models have their published size")
 {
     const std::map<std::string, i64> published{
-        {"gpt2-124m", 124439808},        // Radford et al. 2019, as released: 12 layers, 768 wide, 50257 words, 1024 positions
-        {"llama3-8b", 8030261248},       // Meta Llama 3 8B's safetensors
-        {"llama3-70b", 70553706496},     // 70B's
-        {"llama3-405b", 405853388800},   // 3.1 405B's
+        {"gpt2-124m",
+         124439808}, // Radford et al. 2019, as released: 12 layers, 768 wide, 50257 words, 1024 positions
+        {"llama3-8b", 8030261248},     // Meta Llama 3 8B's safetensors
+        {"llama3-70b", 70553706496},   // 70B's
+        {"llama3-405b", 405853388800}, // 3.1 405B's
     };
     const std::vector<std::string> names = preset_names();
     for (const auto& [name, count] : published) {
@@ -113,32 +114,51 @@ TEST_CASE("parameters have their documented names, shapes and decay")
         Shapes all;
         for (const ValueId id : graph.with_role(Role::parameter)) {
             all[graph[id].name] = graph[id].type.shape;
-            const bool spared = graph[id].name.find("norm") != std::string::npos || graph[id].name.find("bias") != std::string::npos;
+            const bool spared = graph[id].name.find("norm") != std::string::npos ||
+                                graph[id].name.find("bias") != std::string::npos;
             INFO(graph[id].name);
             CHECK(graph[id].decay == !spared);
         }
         return all;
     };
     const Shapes llama{
-        {"embed.weight", {30, 12}}, {"head.weight", {30, 12}}, {"final_norm.weight", {12}},
-        {"layers.0.attn_norm.weight", {12}}, {"layers.0.ffn_norm.weight", {12}},
-        {"layers.0.attn.q.weight", {12, 3, 2, 2}}, {"layers.0.attn.k.weight", {12, 3, 2}}, {"layers.0.attn.v.weight", {12, 3, 2}},
+        {"embed.weight", {30, 12}},
+        {"head.weight", {30, 12}},
+        {"final_norm.weight", {12}},
+        {"layers.0.attn_norm.weight", {12}},
+        {"layers.0.ffn_norm.weight", {12}},
+        {"layers.0.attn.q.weight", {12, 3, 2, 2}},
+        {"layers.0.attn.k.weight", {12, 3, 2}},
+        {"layers.0.attn.v.weight", {12, 3, 2}},
         {"layers.0.attn.o.weight", {3, 2, 2, 12}},
-        {"layers.0.ffn.gate.weight", {12, 20}}, {"layers.0.ffn.up.weight", {12, 20}}, {"layers.0.ffn.down.weight", {20, 12}},
+        {"layers.0.ffn.gate.weight", {12, 20}},
+        {"layers.0.ffn.up.weight", {12, 20}},
+        {"layers.0.ffn.down.weight", {20, 12}},
     };
     CHECK(shapes(m) == llama);
     m.family = Family::gpt2;
     m.tied_embeddings = true;
     const Shapes gpt2{
-        {"embed.weight", {30, 12}}, {"positions.weight", {7, 12}}, {"final_norm.weight", {12}}, {"final_norm.bias", {12}},
-        {"layers.0.attn_norm.weight", {12}}, {"layers.0.attn_norm.bias", {12}},
-        {"layers.0.ffn_norm.weight", {12}}, {"layers.0.ffn_norm.bias", {12}},
-        {"layers.0.attn.q.weight", {12, 3, 2, 2}}, {"layers.0.attn.k.weight", {12, 3, 2}}, {"layers.0.attn.v.weight", {12, 3, 2}},
+        {"embed.weight", {30, 12}},
+        {"positions.weight", {7, 12}},
+        {"final_norm.weight", {12}},
+        {"final_norm.bias", {12}},
+        {"layers.0.attn_norm.weight", {12}},
+        {"layers.0.attn_norm.bias", {12}},
+        {"layers.0.ffn_norm.weight", {12}},
+        {"layers.0.ffn_norm.bias", {12}},
+        {"layers.0.attn.q.weight", {12, 3, 2, 2}},
+        {"layers.0.attn.k.weight", {12, 3, 2}},
+        {"layers.0.attn.v.weight", {12, 3, 2}},
         {"layers.0.attn.o.weight", {3, 2, 2, 12}},
-        {"layers.0.attn.q.bias", {3, 2, 2}}, {"layers.0.attn.k.bias", {3, 2}}, {"layers.0.attn.v.bias", {3, 2}},
+        {"layers.0.attn.q.bias", {3, 2, 2}},
+        {"layers.0.attn.k.bias", {3, 2}},
+        {"layers.0.attn.v.bias", {3, 2}},
         {"layers.0.attn.o.bias", {12}},
-        {"layers.0.ffn.up.weight", {12, 20}}, {"layers.0.ffn.up.bias", {20}},
-        {"layers.0.ffn.down.weight", {20, 12}}, {"layers.0.ffn.down.bias", {12}},
+        {"layers.0.ffn.up.weight", {12, 20}},
+        {"layers.0.ffn.up.bias", {20}},
+        {"layers.0.ffn.down.weight", {20, 12}},
+        {"layers.0.ffn.down.bias", {12}},
     };
     CHECK(shapes(m) == gpt2);
 }

@@ -14,7 +14,8 @@ using namespace trivium;
 
 namespace {
 
-/// Gathers and sums over two axes in prologue and epilogue, in chains and side by side, with plain ops between.
+/// Gathers and sums over two axes in prologue and epilogue, in chains and side by side, with plain ops
+/// between.
 Graph random_reductions(u64 seed)
 {
     std::mt19937_64 draw(seed);
@@ -26,7 +27,9 @@ Graph random_reductions(u64 seed)
     Builder b(g);
     std::vector<ValueId> given;
     for (std::size_t n = 2 + below(5); n > 0; --n)
-        given.push_back(b.value(str("p", n), {below(4) ? DType::f32 : DType::bf16, {static_cast<i64>(4 + 4 * below(20))}}, Role::parameter));
+        given.push_back(b.value(str("p", n),
+                                {below(4) ? DType::f32 : DType::bf16, {static_cast<i64>(4 + 4 * below(20))}},
+                                Role::parameter));
     const auto grow = [&](std::vector<ValueId> values, std::size_t ops) {
         for (; ops > 0; --ops) {
             const ValueId x = values[below(values.size())];
@@ -36,7 +39,9 @@ Graph random_reductions(u64 seed)
             switch (below(5)) {
             case 0: values.push_back(b.op1(OpKind::gelu, {x})); break;
             case 1: values.push_back(b.all_gather(x, axis, 0, 2 * extent)); break;
-            case 2: values.push_back(extent % 2 ? b.sum_of(x, x) : b.reduce_scatter(x, axis, 0, extent / 2)); break;
+            case 2:
+                values.push_back(extent % 2 ? b.sum_of(x, x) : b.reduce_scatter(x, axis, 0, extent / 2));
+                break;
             default: values.push_back(b.all_reduce(x, axis, below(5) ? "sum" : "lse")); break;
             }
         }
@@ -48,7 +53,8 @@ Graph random_reductions(u64 seed)
     for (std::size_t n = 1 + below(6); n > 0; --n) {
         b.where = {Region::microbatch, Phase::backward, static_cast<int>(below(3)), ""};
         const ValueId x = used[below(used.size())];
-        const ValueId before = b.value(str("sum", n), {accumulator_of(g[x].type.dtype), g[x].type.shape}, Role::carry);
+        const ValueId before =
+            b.value(str("sum", n), {accumulator_of(g[x].type.dtype), g[x].type.shape}, Role::carry);
         const ValueId sum = b.add_into(before, b.op1(OpKind::accumulate, {x}));
         g.carries.push_back({before, sum});
         sums.push_back(sum);
@@ -61,7 +67,8 @@ Graph random_reductions(u64 seed)
 
 std::string member(const Graph& g, const Op& op, std::size_t i)
 {
-    return str(info(op).name, " ", text_attr(op.attrs, "axis"), " ", has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "", " ",
+    return str(info(op).name, " ", text_attr(op.attrs, "axis"), " ",
+               has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "", " ",
                g[op.operands[i]].name, " -> ", g[op.results[i]].name, " : ", g[op.results[i]].type);
 }
 
@@ -103,7 +110,8 @@ Bytes bytes_of_bucket(const Graph& g, const Op& op)
 
 } // namespace
 
-TEST_CASE("merging loses nothing, keeps a legal order and the bytes asked for, and joins no two that wait for each other")
+TEST_CASE("merging loses nothing, keeps a legal order and the bytes asked for, and joins no two that wait "
+          "for each other")
 {
     int merged = 0;
     for (u64 seed = 0; seed < 2000; ++seed) {
@@ -147,7 +155,7 @@ TEST_CASE("without a limit one bucket of a kind is left where none waits for ano
     }
     CHECK(bucket(g, {}).ops.size() == 2);
     CHECK(bucket(g, {0, false}).ops.size() == 12);
-    CHECK(bucket(g, {1, false}).ops.size() == 12); // each is larger than a byte: alone
+    CHECK(bucket(g, {1, false}).ops.size() == 12);         // each is larger than a byte: alone
     CHECK(bucket(g, {3 * 64, false}).ops.size() == 2 + 1); // 6 gathers of 64 bytes, 6 sums of 32
     const Graph by_block = bucket(g, {1, true});
     CHECK(by_block.ops.size() == 8);

@@ -1,4 +1,5 @@
-// What travels between ranks when a model trains: counted by layer and phase, and as a table for a person to read.
+// What travels between ranks when a model trains: counted by layer and phase, and as a table for a person to
+// read.
 #include "base/check.hpp"
 #include "golden/golden.hpp"
 #include "ir/op_table.hpp"
@@ -34,26 +35,31 @@ Bytes bytes_of_all(const Graph& graph, const std::vector<ValueId>& values)
 }
 
 /// Collectives and messages of one kind, axis, time and block (-1: any).
-int count(const Graph& graph, std::string_view op_name, std::string_view axis, std::string_view time, int block = -1)
+int count(const Graph& graph, std::string_view op_name, std::string_view axis, std::string_view time,
+          int block = -1)
 {
     return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
-        return info(op).communicates && info(op).name == op_name && text_attr(op.attrs, "axis") == axis && when(op) == time &&
-               (block < 0 || op.block == block);
+        return info(op).communicates && info(op).name == op_name && text_attr(op.attrs, "axis") == axis &&
+               when(op) == time && (block < 0 || op.block == block);
     }));
 }
 
 int communicating(const Graph& graph)
 {
-    return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; }));
+    return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(),
+                                          [](const Op& op) { return info(op).communicates; }));
 }
 
-/// A line for each collective: when (per microbatch, or once per step), block, op, axis, bytes in and out of this rank, what.
+/// A line for each collective: when (per microbatch, or once per step), block, op, axis, bytes in and out of
+/// this rank, what.
 std::string table(const Graph& graph)
 {
     std::ostringstream text;
-    const auto row = [&](const auto& time, const auto& block, const auto& op, const auto& axis, const auto& in, const auto& out, const std::string& what) {
-        text << std::left << std::setw(10) << time << std::setw(7) << block << std::setw(15) << op << std::setw(9) << axis << std::right << std::setw(9)
-             << in << std::setw(10) << out << "  " << what << "\n";
+    const auto row = [&](const auto& time, const auto& block, const auto& op, const auto& axis,
+                         const auto& in, const auto& out, const std::string& what) {
+        text << std::left << std::setw(10) << time << std::setw(7) << block << std::setw(15) << op
+             << std::setw(9) << axis << std::right << std::setw(9) << in << std::setw(10) << out << "  "
+             << what << "\n";
     };
     row("when", "block", "op", "axis", "bytes in", "bytes out", "what");
     for (const char* time : {"prologue", "forward", "backward", "epilogue"})
@@ -72,8 +78,12 @@ std::string table(const Graph& graph)
             for (const char* way : {"to", "from"})
                 if (has_attr(op.attrs, way))
                     what += str(", ", way, " stage ", int_attr(op.attrs, way));
-            const std::string block = str(op.block == 0 ? "embed" : op.block == layers + 1 ? "head" : "layer", op.block > 0 && op.block <= layers ? str(op.block - 1) : "");
-            row(time, block, info(op).name, text_attr(op.attrs, "axis"), bytes_of_all(graph, op.operands), bytes_of_all(graph, op.results), what);
+            const std::string block = str(op.block == 0            ? "embed"
+                                          : op.block == layers + 1 ? "head"
+                                                                   : "layer",
+                                          op.block > 0 && op.block <= layers ? str(op.block - 1) : "");
+            row(time, block, info(op).name, text_attr(op.attrs, "axis"), bytes_of_all(graph, op.operands),
+                bytes_of_all(graph, op.results), what);
         }
     return text.str();
 }
@@ -83,8 +93,8 @@ std::string file_of(Family family, const std::string& grid)
     return str("golden/collectives/", family == Family::llama ? "llama" : "gpt2", "-", grid, ".txt");
 }
 
-/// A layer's share with sequence parallelism, per microbatch: 2 + 2 forward; the mirror and two gathers of what is kept
-/// cut, backward (Korthikanti et al., arXiv:2205.05198, section 4.2).
+/// A layer's share with sequence parallelism, per microbatch: 2 + 2 forward; the mirror and two gathers of
+/// what is kept cut, backward (Korthikanti et al., arXiv:2205.05198, section 4.2).
 void check_layers(const Graph& g, std::initializer_list<int> blocks)
 {
     for (const int block : blocks) {
@@ -98,7 +108,8 @@ void check_layers(const Graph& g, std::initializer_list<int> blocks)
     }
 }
 
-/// What a rank does on each of its communication queues, in order: without what differs between ranks, the extents.
+/// What a rank does on each of its communication queues, in order: without what differs between ranks, the
+/// extents.
 std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
 {
     std::map<std::string, std::vector<std::string>> calls;
@@ -115,7 +126,8 @@ std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
 }
 
 /// Per channel, the types of the messages in order: "0 -> 1 #0".
-std::map<std::string, std::vector<std::string>> messages_of(const Program& program, i64 stage, const char* way)
+std::map<std::string, std::vector<std::string>> messages_of(const Program& program, i64 stage,
+                                                            const char* way)
 {
     std::map<std::string, std::vector<std::string>> messages;
     for (const Step& step : program.schedule.steps) {
@@ -123,7 +135,8 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
             continue;
         const Op& op = program.graph[step.op];
         const bool sends = std::string_view(way) == "to";
-        const i64 from = sends ? stage : int_attr(op.attrs, way), to = sends ? int_attr(op.attrs, way) : stage;
+        const i64 from = sends ? stage : int_attr(op.attrs, way),
+                  to = sends ? int_attr(op.attrs, way) : stage;
         const Value& v = program.graph[sends ? op.operands[0] : op.results[0]];
         std::string name = v.name; // partition names what it combines before it is sent
         for (const std::string_view suffix : {".reduced", ".scattered"})
@@ -131,7 +144,8 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
                 name.resize(name.size() - suffix.size());
         // Of the epilogue, what was only placed anew keeps its name where nothing had to move.
         const std::string what = step.microbatch < 0 ? "" : name + " ";
-        messages[str(from, " -> ", to, " #", int_attr(op.attrs, "channel"))].push_back(str(step.microbatch, " ", what, v.type));
+        messages[str(from, " -> ", to, " #", int_attr(op.attrs, "channel"))].push_back(
+            str(step.microbatch, " ", what, v.type));
     }
     return messages;
 }
@@ -140,7 +154,8 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
 
 TEST_CASE("all ranks of a stage make the same calls in the same order, and what is sent is received")
 {
-    const Grid grids[] = {{2, 1, 2, 0}, {3, 1, 2, 1}, {1, 2, 3, 0}, {2, 2, 2, 1}, {2, 3, 2, 1, false}, {4, 1, 3, 1}, {2, 4, 1, 1}};
+    const Grid grids[] = {{2, 1, 2, 0},        {3, 1, 2, 1}, {1, 2, 3, 0}, {2, 2, 2, 1},
+                          {2, 3, 2, 1, false}, {4, 1, 3, 1}, {2, 4, 1, 1}};
     int cases = 0;
     for (const Family family : {Family::llama, Family::gpt2})
         for (const bool tied : {false, true})
@@ -149,21 +164,27 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and what 
                 if (contracts_on && cases % 2 == 0) // sanitizers take their time
                     continue;
                 const RunConfig c = odd_config(family, grid, tied, odd);
-                std::map<i64, std::vector<std::map<std::string, std::vector<std::string>>>> first; // by stage, of its first rank
-                std::map<i64, std::map<std::string, std::vector<std::string>>> sent, received;      // by place on the other axes
-                compile_ranks(c, {}, [](const Mesh&, i64) { return true; }, [&](i64 rank, const Compiled& compiled) {
-                    INFO(file_of(family, "") << " odd " << odd << " tied " << tied << " data " << grid.data << " pipeline " << grid.pipeline << " tensor "
-                                             << grid.tensor << " rank " << rank);
-                    const i64 stage = compiled.at[1], place = compiled.at[0] * grid.tensor + compiled.at[2];
-                    std::vector<std::map<std::string, std::vector<std::string>>> calls;
-                    for (const Program& program : compiled.programs)
-                        calls.push_back(calls_of(program));
-                    const auto [at, added] = first.try_emplace(stage, calls);
-                    REQUIRE((added || at->second == calls));
-                    const Program& train = compiled.programs[train_program];
-                    sent[place].merge(messages_of(train, stage, "to"));
-                    received[place].merge(messages_of(train, stage, "from"));
-                });
+                std::map<i64, std::vector<std::map<std::string, std::vector<std::string>>>>
+                    first; // by stage, of its first rank
+                std::map<i64, std::map<std::string, std::vector<std::string>>> sent,
+                    received; // by place on the other axes
+                compile_ranks(
+                    c, {}, [](const Mesh&, i64) { return true; },
+                    [&](i64 rank, const Compiled& compiled) {
+                        INFO(file_of(family, "")
+                             << " odd " << odd << " tied " << tied << " data " << grid.data << " pipeline "
+                             << grid.pipeline << " tensor " << grid.tensor << " rank " << rank);
+                        const i64 stage = compiled.at[1],
+                                  place = compiled.at[0] * grid.tensor + compiled.at[2];
+                        std::vector<std::map<std::string, std::vector<std::string>>> calls;
+                        for (const Program& program : compiled.programs)
+                            calls.push_back(calls_of(program));
+                        const auto [at, added] = first.try_emplace(stage, calls);
+                        REQUIRE((added || at->second == calls));
+                        const Program& train = compiled.programs[train_program];
+                        sent[place].merge(messages_of(train, stage, "to"));
+                        received[place].merge(messages_of(train, stage, "from"));
+                    });
                 for (const auto& [place, messages] : sent)
                     for (const auto& [channel, list] : messages) {
                         INFO("place " << place << ", channel " << channel);
@@ -209,7 +230,8 @@ TEST_CASE("where heads, words and tokens do not divide, as much travels as where
     }
 }
 
-TEST_CASE("fewer key-value heads than tensor ranks: keys and values of a part of the tokens, gathered for all")
+TEST_CASE(
+    "fewer key-value heads than tensor ranks: keys and values of a part of the tokens, gathered for all")
 {
     RunConfig c = run_config(Family::llama, {1, 1, 2});
     c.model.kv_heads = 1;
@@ -220,7 +242,8 @@ TEST_CASE("fewer key-value heads than tensor ranks: keys and values of a part of
         CHECK(count(g, "all_gather", "tensor", "backward", block) == 2 + 2 + 2);
         CHECK(count(g, "reduce_scatter", "tensor", "backward", block) == 2 + 2);
     }
-    CHECK(count(g, "all_reduce", "tensor", "epilogue") == 1); // their weights are whole on each rank: with the norms
+    CHECK(count(g, "all_reduce", "tensor", "epilogue") ==
+          1); // their weights are whole on each rank: with the norms
     require_golden(file_of(Family::llama, "one-kv-head-tensor2"), table(g));
 }
 
@@ -320,7 +343,8 @@ TEST_CASE("model flops are those of the model, on any grid")
         for (const Grid& grid : {Grid{2, 1, 2, 1}, {1, 4, 1}, {3, 2, 3, 0, false}}) {
             CompileConfig options;
             options.rank = 1;
-            CHECK(compile_training(odd_config(family, grid, true, 1), options).flops == Approx(alone).epsilon(1e-12));
+            CHECK(compile_training(odd_config(family, grid, true, 1), options).flops ==
+                  Approx(alone).epsilon(1e-12));
         }
     }
 }

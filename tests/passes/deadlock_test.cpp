@@ -12,9 +12,9 @@ using namespace trivium;
 
 namespace {
 
-/// How ranks may run, at worst: Steps begin in the order of the list, each when its waits are over and its queue is free;
-/// a move is over when all who take part have begun theirs, a message too. Without `overlap` a rank begins nothing
-/// before its move is over, but for what it sends.
+/// How ranks may run, at worst: Steps begin in the order of the list, each when its waits are over and its
+/// queue is free; a move is over when all who take part have begun theirs, a message too. Without `overlap` a
+/// rank begins nothing before its move is over, but for what it sends.
 class Ranks {
 public:
     Ranks(const std::vector<Program>& programs, bool overlap) : programs_(programs), overlap_(overlap)
@@ -47,7 +47,7 @@ private:
     struct State {
         std::size_t next = 0, awaited = none;
         std::vector<bool> over;
-        std::vector<std::size_t> last;     ///< by queue: the Step that began last
+        std::vector<std::size_t> last;    ///< by queue: the Step that began last
         std::map<std::string, int> begun; ///< by group or channel
     };
 
@@ -140,7 +140,8 @@ TEST_CASE("ranks that take their moves in another order are found")
 TEST_CASE("no ranks of a grid wait for each other for ever, overlapping or not")
 {
     int cases = 0;
-    for (const Grid& grid : {Grid{2, 2, 2, 1}, {1, 4, 1}, {2, 3, 2, 0, false}, {1, 2, 3}, {4, 1, 2, 1}, {2, 4, 1, 1}})
+    for (const Grid& grid :
+         {Grid{2, 2, 2, 1}, {1, 4, 1}, {2, 3, 2, 0, false}, {1, 2, 3}, {4, 1, 2, 1}, {2, 4, 1, 1}})
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
             for (const bool tied : {false, true}) {
                 if (contracts_on && tied == (kind == ScheduleKind::gpipe)) { // sanitizers take their time
@@ -153,11 +154,14 @@ TEST_CASE("no ranks of a grid wait for each other for ever, overlapping or not")
                 c.parallel.schedule = kind;
                 c.parallel.bucket = cases % 4 == 0 ? "none" : cases % 4 == 1 ? "block" : "auto";
                 std::vector<Program> train, eval;
-                compile_ranks(c, {}, [](const Mesh&, i64) { return true; }, [&](i64, Compiled& compiled) {
-                    train.push_back(std::move(compiled.programs[train_program]));
-                    eval.push_back(std::move(compiled.programs[eval_program]));
-                });
-                INFO("data " << grid.data << " pipeline " << grid.pipeline << " tensor " << grid.tensor << " tied " << tied);
+                compile_ranks(
+                    c, {}, [](const Mesh&, i64) { return true; },
+                    [&](i64, Compiled& compiled) {
+                        train.push_back(std::move(compiled.programs[train_program]));
+                        eval.push_back(std::move(compiled.programs[eval_program]));
+                    });
+                INFO("data " << grid.data << " pipeline " << grid.pipeline << " tensor " << grid.tensor
+                             << " tied " << tied);
                 for (const bool overlap : {true, false}) {
                     CHECK(Ranks(train, overlap).stuck() == 0);
                     CHECK(Ranks(eval, overlap).stuck() == 0);

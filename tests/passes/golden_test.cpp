@@ -22,7 +22,8 @@ struct Levels {
     Level in = Level::global, out = Level::global;
 };
 
-void check(const std::string& pass, const std::function<Graph(Graph)>& run, Levels levels = {}, const std::string& out = "out")
+void check(const std::string& pass, const std::function<Graph(Graph)>& run, Levels levels = {},
+           const std::string& out = "out")
 {
     const std::string folder = "golden/passes/" + pass + "/", in = read_text(folder + "in.graph");
     Graph graph = parse_graph(in, folder + "in.graph");
@@ -52,7 +53,8 @@ TEST_CASE("simplify, as text, and once is enough")
     CHECK(to_text(simplify(once)) == to_text(once));
 }
 
-TEST_CASE("propagate, as text: a layer cut over tensor, its input along the sequence; what disagrees stays whole")
+TEST_CASE(
+    "propagate, as text: a layer cut over tensor, its input along the sequence; what disagrees stays whole")
 {
     check("propagate", propagate, {Level::global, Level::sharded});
 }
@@ -60,24 +62,39 @@ TEST_CASE("propagate, as text: a layer cut over tensor, its input along the sequ
 TEST_CASE("stage, as text: a tied table, in the first stage and the last")
 {
     for (const int stage : {0, 1})
-        check("stage", [&](const Graph& g) { return cut_stage(g, {{0, 0, 1}, stage, "pipeline"}); }, {Level::sharded, Level::sharded},
-              str("stage", stage));
+        check(
+            "stage",
+            [&](const Graph& g) {
+                return cut_stage(g, {{0, 0, 1}, stage, "pipeline"});
+            },
+            {Level::sharded, Level::sharded}, str("stage", stage));
 }
 
 TEST_CASE("partition, as text: two products over tensor, the update over data")
 {
     for (const Coordinates& at : {Coordinates{0, 1}, {1, 0}})
-        check("partition", [&](const Graph& g) { return simplify(partition(g, {at, "pipeline"})); }, {Level::sharded, Level::local},
-              str("data", at[0], "-tensor", at[1]));
+        check(
+            "partition",
+            [&](const Graph& g) {
+                return simplify(partition(g, {at, "pipeline"}));
+            },
+            {Level::sharded, Level::local}, str("data", at[0], "-tensor", at[1]));
 }
 
 TEST_CASE("bucket, as text: by bytes, by block, not at all")
 {
     const Levels local{Level::local, Level::local};
-    check("bucket", [](Graph g) { return bucket(std::move(g), {Bytes{200}, false}); }, local, "bytes200");
-    check("bucket", [](Graph g) { return bucket(std::move(g), {}); }, local, "auto");
+    check(
+        "bucket",
+        [](Graph g) {
+            return bucket(std::move(g), {Bytes{200}, false});
+        },
+        local, "bytes200");
+    check(
+        "bucket", [](Graph g) { return bucket(std::move(g), {}); }, local, "auto");
     for (const BucketConfig& apart : {BucketConfig{0, false}, {0, true}}) // each of its own block here
-        check("bucket", [&](Graph g) { return bucket(std::move(g), apart); }, local, "in");
+        check(
+            "bucket", [&](Graph g) { return bucket(std::move(g), apart); }, local, "in");
 }
 
 TEST_CASE("fuse, as text, and once is enough: what stands alone, is read twice, turned or partial stays")

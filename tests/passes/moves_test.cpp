@@ -86,7 +86,8 @@ Array part_of_truth(const Problem& p, const Cuts& cuts, const Coordinates& at)
     return array;
 }
 
-/// How the ranks hold it at first: of a partial value, each has a share that depends on where it stands on those axes.
+/// How the ranks hold it at first: of a partial value, each has a share that depends on where it stands on
+/// those axes.
 Array first_part(const Problem& p, i64 rank)
 {
     const Coordinates at = p.mesh.coordinates(rank);
@@ -111,7 +112,8 @@ double sent_by(const Graph& g, const Op& op)
     if (name == "slice")
         return 0;
     const auto n = static_cast<double>(g.mesh.size(text_attr(op.attrs, "axis")));
-    const auto in = static_cast<double>(g[op.operands[0]].type.elements()), out = static_cast<double>(g[op.results[0]].type.elements());
+    const auto in = static_cast<double>(g[op.operands[0]].type.elements()),
+               out = static_cast<double>(g[op.results[0]].type.elements());
     return (name == "all_gather" ? out : name == "all_reduce" ? 2 * in : in) * (n - 1) / n;
 }
 
@@ -150,11 +152,13 @@ TEST_CASE("the moves from any layout to any other give each rank what it wants")
                 sent += sent_by(g, op);
             held.push_back(first_part(p, rank));
         }
-        CHECK(elements_moved(moves, p.from, p.whole, p.mesh) == Approx(sent / static_cast<double>(p.mesh.ranks())).epsilon(1e-12));
+        CHECK(elements_moved(moves, p.from, p.whole, p.mesh) ==
+              Approx(sent / static_cast<double>(p.mesh.ranks())).epsilon(1e-12));
         for (std::size_t n = 0; n < moves.size(); ++n)
             held = communicate(graphs, n, held);
         for (i64 rank = 0; rank < p.mesh.ranks(); ++rank) {
-            const Array want = part_of_truth(p, p.to, p.mesh.coordinates(rank)), &got = held[static_cast<std::size_t>(rank)];
+            const Array want = part_of_truth(p, p.to, p.mesh.coordinates(rank)),
+                        &got = held[static_cast<std::size_t>(rank)];
             REQUIRE(got.shape == want.shape);
             REQUIRE(got.cells.size() == want.cells.size());
             for (std::size_t i = 0; i < want.cells.size(); ++i)
@@ -182,11 +186,14 @@ TEST_CASE("no move where nothing changes, and the shortest way where there is on
     CHECK(names({{{}, {}}, {{"tensor"}}}, {{}, {}}) == Names{"all_reduce tensor"});
     CHECK(names({{{}, {}}, {{"tensor"}}}, {{}, {"tensor"}}) == Names{"reduce_scatter tensor"});
     // What combines otherwise than by adding is not scattered.
-    CHECK(names({{{}, {}}, {{"tensor", "lse"}}}, {{}, {"tensor"}}) == Names{"all_reduce tensor", "slice tensor"});
+    CHECK(names({{{}, {}}, {{"tensor", "lse"}}}, {{}, {"tensor"}}) ==
+          Names{"all_reduce tensor", "slice tensor"});
     // ZeRO's way: summed over tensor, then scattered over data within what tensor cuts.
     CHECK(names({{{"tensor"}}, {{"data"}}}, {{"tensor", "data"}}) == Names{"reduce_scatter data"});
-    CHECK(names({{{}}, {{"data"}, {"tensor"}}}, {{"tensor", "data"}}) == Names{"reduce_scatter tensor", "reduce_scatter data"});
+    CHECK(names({{{}}, {{"data"}, {"tensor"}}}, {{"tensor", "data"}}) ==
+          Names{"reduce_scatter tensor", "reduce_scatter data"});
     // An axis that is to cut outside of another takes that one's gather first.
-    CHECK(names({{{"data"}}, {}}, {{"tensor", "data"}}) == Names{"all_gather data", "slice tensor", "slice data"});
+    CHECK(names({{{"data"}}, {}}, {{"tensor", "data"}}) ==
+          Names{"all_gather data", "slice tensor", "slice data"});
     CHECK(names({{{"tensor", "data"}}, {}}, {{"tensor"}}) == Names{"all_gather data"});
 }

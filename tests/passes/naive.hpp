@@ -15,7 +15,8 @@ struct Array {
 
 inline std::size_t inner_of(const Shape& shape, std::size_t dim)
 {
-    return static_cast<std::size_t>(element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end())));
+    return static_cast<std::size_t>(
+        element_count(Shape(shape.begin() + static_cast<std::ptrdiff_t>(dim) + 1, shape.end())));
 }
 
 /// Rows [begin, begin + size) of dimension `dim`.
@@ -39,7 +40,9 @@ inline Array joined(const std::vector<const Array*>& parts, std::size_t dim)
     for (const Array* part : parts)
         y.shape[dim] += part->shape[dim];
     const std::size_t inner = inner_of(y.shape, dim);
-    const std::size_t outer = y.shape[dim] == 0 ? 0 : static_cast<std::size_t>(element_count(y.shape)) / inner / static_cast<std::size_t>(y.shape[dim]);
+    const std::size_t outer = y.shape[dim] == 0 ? 0
+                                                : static_cast<std::size_t>(element_count(y.shape)) / inner /
+                                                      static_cast<std::size_t>(y.shape[dim]);
     for (std::size_t o = 0; o < outer; ++o)
         for (const Array* part : parts) {
             const std::size_t run = static_cast<std::size_t>(part->shape[dim]) * inner;
@@ -63,8 +66,10 @@ inline Array combined(const std::vector<const Array*>& parts, const std::string&
     return y;
 }
 
-/// What op `n` of each rank's graph, a collective or a slice, makes of what each rank has, as its attributes say.
-inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::size_t n, const std::vector<Array>& before)
+/// What op `n` of each rank's graph, a collective or a slice, makes of what each rank has, as its attributes
+/// say.
+inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::size_t n,
+                                      const std::vector<Array>& before)
 {
     std::vector<Array> after(graphs.size());
     for (std::size_t rank = 0; rank < graphs.size(); ++rank) {
@@ -74,7 +79,8 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
         REQUIRE(name == info(graphs[0].ops[n]).name);
         const Array& mine = before[rank];
         REQUIRE(g[op.operands[0]].type.shape == mine.shape);
-        const std::size_t dim = has_attr(op.attrs, "dim") ? static_cast<std::size_t>(std::stoi(text_attr(op.attrs, "dim"))) : 0;
+        const std::size_t dim =
+            has_attr(op.attrs, "dim") ? static_cast<std::size_t>(std::stoi(text_attr(op.attrs, "dim"))) : 0;
         if (name == "slice") {
             after[rank] = rows(mine, dim, {int_attr(op.attrs, "offset"), g[op.results[0]].type.shape[dim]});
         } else {
@@ -91,7 +97,9 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
             else if (name == "all_reduce")
                 after[rank] = combined(parts, text_attr(op.attrs, "combine"));
             else if (name == "reduce_scatter")
-                after[rank] = rows(combined(parts, "sum"), dim, part_of(mine.shape[dim], g.mesh.size(axis), g.at[static_cast<std::size_t>(g.mesh.find(axis))]));
+                after[rank] = rows(combined(parts, "sum"), dim,
+                                   part_of(mine.shape[dim], g.mesh.size(axis),
+                                           g.at[static_cast<std::size_t>(g.mesh.find(axis))]));
             else
                 FAIL("no move makes the op " << name);
         }

@@ -1,5 +1,5 @@
-// Random programs with random shardings, partitioned over a mesh and run on all its ranks with plain arrays: every value
-// is a part of what one rank computes.
+// Random programs with random shardings, partitioned over a mesh and run on all its ranks with plain arrays:
+// every value is a part of what one rank computes.
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "ir/builder.hpp"
@@ -71,20 +71,25 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
     const FactorRule rule = rule_of(g, op);
     std::vector<Array> made;
     for (const ValueId v : op.results)
-        made.push_back({g[v].type.shape, std::vector<double>(static_cast<std::size_t>(g[v].type.elements()), 0)});
+        made.push_back(
+            {g[v].type.shape, std::vector<double>(static_cast<std::size_t>(g[v].type.elements()), 0)});
     const auto in = [&](std::size_t i, const Shape& point) {
         const Array& x = held[op.operands[i].index()];
         return x.cells[cell_at(x.shape, rule.operands[i], point)];
     };
-    const auto out = [&](std::size_t i, const Shape& point) -> double& { return made[i].cells[cell_at(made[i].shape, rule.results[i], point)]; };
-    const i64 first = has_attr(op.attrs, "v_offset") ? int_attr(op.attrs, "v_offset") : 0; // of the words that this rank has
+    const auto out = [&](std::size_t i, const Shape& point) -> double& {
+        return made[i].cells[cell_at(made[i].shape, rule.results[i], point)];
+    };
+    const i64 first = has_attr(op.attrs, "v_offset") ? int_attr(op.attrs, "v_offset")
+                                                     : 0; // of the words that this rank has
     const auto v = static_cast<std::size_t>(std::max(rule.find("v"), 0));
     if (name == "matmul") {
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p) * in(1, p); });
     } else if (name == "add") {
         each_point(rule, [&](const Shape& p) { out(0, p) = in(0, p) + in(1, p); });
     } else if (name == "gelu") {
-        each_point(rule, [&](const Shape& p) { out(0, p) = std::tanh(in(0, p)) + 1; }); // any function of one cell
+        each_point(rule,
+                   [&](const Shape& p) { out(0, p) = std::tanh(in(0, p)) + 1; }); // any function of one cell
     } else if (name == "reshard") {
         each_point(rule, [&](const Shape& p) { out(0, p) = in(0, p); });
     } else if (name == "sum") {
@@ -98,7 +103,9 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
         }
     } else if (name == "rms_norm") {
         Array squares = made[1];
-        each_point(rule, [&](const Shape& p) { squares.cells[cell_at(squares.shape, rule.results[1], p)] += in(0, p) * in(0, p); });
+        each_point(rule, [&](const Shape& p) {
+            squares.cells[cell_at(squares.shape, rule.results[1], p)] += in(0, p) * in(0, p);
+        });
         each_point(rule, [&](const Shape& p) {
             out(1, p) = 1 / std::sqrt(1 + squares.cells[cell_at(squares.shape, rule.results[1], p)]);
             out(0, p) = in(0, p) * out(1, p) * in(1, p);
@@ -169,7 +176,8 @@ public:
         ids_ = b_.value("ids", {DType::i32, {batch, tokens}}, Role::input);
         const ValueId table = weight({words, width});
         b_.where = {Region::microbatch, Phase::forward, 0, ""};
-        xs_ = {b_.op1(OpKind::embedding, {table, ids_}), b_.value("x", {DType::f64, {batch, tokens, width}}, Role::input)};
+        xs_ = {b_.op1(OpKind::embedding, {table, ids_}),
+               b_.value("x", {DType::f64, {batch, tokens, width}}, Role::input)};
         for (std::size_t n = 4 + below(10); n > 0; --n)
             step();
         b_.where.phase = Phase::backward;
@@ -188,9 +196,15 @@ private:
     static constexpr i64 batch = 4, tokens = 5, width = 6, words = 7;
     std::size_t below(std::size_t n) { return static_cast<std::size_t>(draw_() % n); }
     ValueId any() { return xs_[below(xs_.size())]; }
-    ValueId weight(Shape shape) { return b_.value(str("w", graph_.values.size()), {DType::f64, std::move(shape)}, Role::parameter); }
+    ValueId weight(Shape shape)
+    {
+        return b_.value(str("w", graph_.values.size()), {DType::f64, std::move(shape)}, Role::parameter);
+    }
 
-    ValueId product(ValueId x, ValueId y, std::string rule) { return b_.op1(OpKind::matmul, {x, y}, {{"rule", std::move(rule)}}); }
+    ValueId product(ValueId x, ValueId y, std::string rule)
+    {
+        return b_.op1(OpKind::matmul, {x, y}, {{"rule", std::move(rule)}});
+    }
 
     /// One more value [batch, tokens, width].
     void step()
@@ -199,15 +213,23 @@ private:
         case 0: xs_.push_back(b_.op1(OpKind::gelu, {any()})); break;
         case 1: xs_.push_back(b_.op(OpKind::rms_norm, {any(), weight({width})}, {{"eps", 1e-5}})[0]); break;
         case 2: xs_.push_back(b_.reshard_to(any(), random_sharding({batch, tokens, width}))); break;
-        case 3: xs_.push_back(product(product(any(), weight({width, 9}), "b s d, d f -> b s f"), weight({9, width}), "b s f, f d -> b s d")); break;
-        case 4: xs_.push_back(product(any(), product(any(), any(), "b s d, b s e -> b d e"), "b s d, b d e -> b s e")); break;
+        case 3:
+            xs_.push_back(product(product(any(), weight({width, 9}), "b s d, d f -> b s f"),
+                                  weight({9, width}), "b s f, f d -> b s d"));
+            break;
+        case 4:
+            xs_.push_back(
+                product(any(), product(any(), any(), "b s d, b s e -> b d e"), "b s d, b d e -> b s e"));
+            break;
         case 5: { // two products that are added before they are combined
             const ValueId x = any();
-            xs_.push_back(b_.sum_of(product(x, weight({width, width}), "b s d, d e -> b s e"), product(x, weight({width, width}), "b s d, d e -> b s e")));
+            xs_.push_back(b_.sum_of(product(x, weight({width, width}), "b s d, d e -> b s e"),
+                                    product(x, weight({width, width}), "b s d, d e -> b s e")));
             break;
         }
         case 6: {
-            const std::vector<ValueId> made = b_.op(OpKind::xent_stats, {product(any(), weight({words, width}), "b s d, v d -> b s v"), ids_});
+            const std::vector<ValueId> made = b_.op(
+                OpKind::xent_stats, {product(any(), weight({words, width}), "b s d, v d -> b s v"), ids_});
             stats_.insert(stats_.end(), made.begin(), made.end());
             break;
         }
@@ -279,7 +301,8 @@ void compare(const Array& got, const Array& whole, const Box& box)
     REQUIRE(got.shape == box.shape);
     for_each_run(whole.shape, box, [&](i64 global, i64 local, i64 count) {
         for (i64 i = 0; i < count; ++i)
-            REQUIRE(got.cells[static_cast<std::size_t>(local + i)] == Approx(whole.cells[static_cast<std::size_t>(global + i)]).epsilon(1e-9).margin(1e-9));
+            REQUIRE(got.cells[static_cast<std::size_t>(local + i)] ==
+                    Approx(whole.cells[static_cast<std::size_t>(global + i)]).epsilon(1e-9).margin(1e-9));
     });
 }
 
@@ -318,7 +341,8 @@ TEST_CASE("partitioned programs compute what one rank computes, however their va
                 if (!id || !g.values[i].sharding.partial.empty() || g.values[i].role == Role::carry)
                     continue;
                 INFO("rank " << rank << " %" << g.values[i].name);
-                compare(held[rank][i], whole[id.index()], box_of(sharded[id].type.shape, g.values[i].sharding, sharded.mesh, g.at));
+                compare(held[rank][i], whole[id.index()],
+                        box_of(sharded[id].type.shape, g.values[i].sharding, sharded.mesh, g.at));
                 ++compared;
             }
         }

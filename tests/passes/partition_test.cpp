@@ -23,7 +23,8 @@ std::vector<std::string> exchanged(const Graph& local)
     std::vector<std::string> all;
     for (const Op& op : local.ops)
         if (info(op).communicates)
-            all.push_back(str(info(op).name, " ", text_attr(op.attrs, "axis"), " ", local[op.operands[0]].name));
+            all.push_back(
+                str(info(op).name, " ", text_attr(op.attrs, "axis"), " ", local[op.operands[0]].name));
     return all;
 }
 
@@ -31,20 +32,22 @@ std::vector<std::string> exchanged(const Graph& local)
 
 TEST_CASE("all ranks choose alike, also where one has less to do than another")
 {
-    // Cutting the tokens or the words moves as much. Of 3 tokens the first rank has 2 and the second 1, of 6 words each 3:
-    // by its own share, the first would rather cut words, the second tokens.
+    // Cutting the tokens or the words moves as much. Of 3 tokens the first rank has 2 and the second 1, of 6
+    // words each 3: by its own share, the first would rather cut words, the second tokens.
     Graph g;
     g.name = "tie";
     g.mesh.axes = {{"tensor", 2}};
     Builder b(g);
-    const ValueId x = b.value("x", {DType::f32, {2, 3, 8}}, Role::input), w = b.value("w", {DType::f32, {6, 8}}, Role::input);
+    const ValueId x = b.value("x", {DType::f32, {2, 3, 8}}, Role::input),
+                  w = b.value("w", {DType::f32, {6, 8}}, Role::input);
     const ValueId y = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("b m k, n k -> b m n")}}, "y");
     g[x].sharding = cut({{}, {"tensor"}, {}});
     g[w].sharding = cut({{"tensor"}, {}});
     g[y].sharding = cut({{}, {}, {}});
     g.outputs = {y};
     verify(g, Level::sharded);
-    const std::vector<std::string> first = exchanged(partition(g, {{0}})), second = exchanged(partition(g, {{1}}));
+    const std::vector<std::string> first = exchanged(partition(g, {{0}})),
+                                   second = exchanged(partition(g, {{1}}));
     CHECK(first.size() == 2);
     CHECK(first == second);
 }

@@ -37,12 +37,16 @@ Graph random_graph(u64 seed)
     for (std::size_t n = 3 + below(10); n > 0; --n) {
         const ValueId x = values[below(values.size())];
         const Shape shape = g[x].type.shape;
-        const auto weight = [&](Shape s) { return b.value(str("w", n, "_", g.values.size()), {DType::f32, std::move(s)}, Role::parameter); };
+        const auto weight = [&](Shape s) {
+            return b.value(str("w", n, "_", g.values.size()), {DType::f32, std::move(s)}, Role::parameter);
+        };
         switch (below(5)) {
         case 0: values.push_back(b.op1(OpKind::gelu, {x})); break;
         case 1: values.push_back(b.sum_of(x, below(2) ? x : b.op1(OpKind::gelu, {values[0]}))); break;
         case 2: values.push_back(b.op(OpKind::rms_norm, {x, weight({shape[2]})}, {{"eps", 1e-5}})[0]); break;
-        default: values.push_back(b.op1(OpKind::matmul, {x, weight({shape[2], extent()})}, {{"rule", std::string("b m k, k n -> b m n")}}));
+        default:
+            values.push_back(b.op1(OpKind::matmul, {x, weight({shape[2], extent()})},
+                                   {{"rule", std::string("b m k, k n -> b m n")}}));
         }
         if (g[values.back()].type.shape != g[values[0]].type.shape && below(4) == 0)
             values.erase(values.begin());
@@ -85,7 +89,10 @@ Sharding annotated(std::vector<Axes> dims, bool open = false)
     return s;
 }
 
-Axes axes_of(const Graph& g, const char* name, std::size_t dim) { return g[g.find(name)].sharding.dims[dim].axes; }
+Axes axes_of(const Graph& g, const char* name, std::size_t dim)
+{
+    return g[g.find(name)].sharding.dims[dim].axes;
+}
 
 } // namespace
 
@@ -130,7 +137,8 @@ TEST_CASE("propagation only refines what is open, uses an axis once, and once is
         Graph again = after; // open where it was: nothing is left to do
         for (std::size_t i = 0; i < again.values.size(); ++i)
             for (std::size_t d = 0; d < again.values[i].sharding.dims.size(); ++d)
-                again.values[i].sharding.dims[d].open = before.values[i].sharding.dims.empty() || before.values[i].sharding.dims[d].open;
+                again.values[i].sharding.dims[d].open =
+                    before.values[i].sharding.dims.empty() || before.values[i].sharding.dims[d].open;
         REQUIRE(to_text(propagate(again)) == to_text(after));
     }
     CHECK(refined > 3000);
@@ -165,7 +173,8 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
         g.name = "product";
         g.mesh.axes = {{"data", 2}, {"tensor", 2}};
         Builder b(g);
-        const ValueId x = b.value("x", {DType::f32, {4, 4}}, Role::input), w = b.value("w", {DType::f32, {4, 4}}, Role::input);
+        const ValueId x = b.value("x", {DType::f32, {4, 4}}, Role::input),
+                      w = b.value("w", {DType::f32, {4, 4}}, Role::input);
         const ValueId y = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("m k, k n -> m n")}}, "y");
         g[x].sharding = annotated(std::move(x_mk), true);
         g[w].sharding = annotated(std::move(w_kn), true);
@@ -190,7 +199,8 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
     g.name = "attention";
     g.mesh.axes = {{"tensor", 2}};
     Builder b(g);
-    const ValueId q = b.value("q", {DType::f32, {2, 4, 2, 2, 4}}, Role::input), k = b.value("k", {DType::f32, {2, 4, 2, 4}}, Role::input);
+    const ValueId q = b.value("q", {DType::f32, {2, 4, 2, 2, 4}}, Role::input),
+                  k = b.value("k", {DType::f32, {2, 4, 2, 4}}, Role::input);
     const std::vector<ValueId> o = b.op(OpKind::attention, {q, k, k}, {{"scale", 1.0}}, {"o", "stats"});
     g[q].sharding = annotated({{"tensor"}, {}, {}, {}, {}}, true);
     g[k].sharding = annotated({{}, {}, {"tensor"}, {}}, true);

@@ -55,7 +55,8 @@ TEST_CASE("a pass that breaks the graph is a bug, by name")
 
 TEST_CASE("what a pass changed is dumped under its number and name")
 {
-    const std::filesystem::path dir = std::filesystem::temp_directory_path() / str("trivium-runner-", getpid());
+    const std::filesystem::path dir =
+        std::filesystem::temp_directory_path() / str("trivium-runner-", getpid());
     PassRunner runner({{}, dir.string()});
     const Graph g = runner.run("one", Level::global, {}, one_op);
     runner.run("same", Level::global, g, [](Graph graph) { return graph; });

@@ -32,7 +32,8 @@ double cost_of(const Graph& g, const std::vector<int>& stage_of, i64 stages)
 {
     std::vector<double> cost(static_cast<std::size_t>(stages), 0);
     for (const Op& op : g.ops)
-        cost[static_cast<std::size_t>(stage_of[static_cast<std::size_t>(op.block)])] += flops_of(g, op) + 8 * static_cast<double>(bytes_of(g, op));
+        cost[static_cast<std::size_t>(stage_of[static_cast<std::size_t>(op.block)])] +=
+            flops_of(g, op) + 8 * static_cast<double>(bytes_of(g, op));
     return *std::max_element(cost.begin(), cost.end());
 }
 

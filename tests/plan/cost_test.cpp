@@ -15,7 +15,8 @@ namespace {
 
 Graph training_graph(const ModelConfig& m, i64 batch)
 {
-    return simplify(add_optimizer(autodiff(build_loss_graph(m, {batch, DType::f32, DType::f32}), {}), {1, 0.1}));
+    return simplify(
+        add_optimizer(autodiff(build_loss_graph(m, {batch, DType::f32, DType::f32}), {}), {1, 0.1}));
 }
 
 } // namespace
@@ -26,12 +27,12 @@ TEST_CASE("model flops of GPT-2 124M are 6 N tokens and causal attention")
     m.seq = 256;
     resolve(m);
     const i64 batch = 4;
-    // N: what a token is multiplied with. Per layer q, k, v, o (768 x 768 each) and up, down (768 x 3072 each); the
-    // tied table once, as the head: looking a row up costs nothing.
+    // N: what a token is multiplied with. Per layer q, k, v, o (768 x 768 each) and up, down (768 x 3072
+    // each); the tied table once, as the head: looking a row up costs nothing.
     const double n = 12.0 * (4 * 768 * 768 + 2 * 768 * 3072) + 50257.0 * 768;
     const double tokens = 4.0 * 256;
-    // Q K' and P V: 2 x 2 x 64 for each of 12 heads, 12 layers and the 256 x 257 / 2 pairs that a query sees; three
-    // times, as the backward pass costs twice the forward one.
+    // Q K' and P V: 2 x 2 x 64 for each of 12 heads, 12 layers and the 256 x 257 / 2 pairs that a query sees;
+    // three times, as the backward pass costs twice the forward one.
     const double attention = 3.0 * 4 * 64 * 12 * 12 * 4 * (256.0 * 257 / 2);
     const Graph graph = training_graph(m, batch);
     CHECK(model_flops(graph, 1) == Approx(6 * n * tokens + attention).epsilon(1e-12));
@@ -121,7 +122,8 @@ TEST_CASE("machines have names, and a device's is found in what the driver calls
         CHECK(machine.workers(4) == (name == "cpu" ? 4 : 1));
         if (machine.is_device) { // a plan for one holds on another
             const ScratchBudget &a = machine.scratch, b = machine_called("h200").scratch;
-            CHECK(std::tie(a.product, a.attention, a.reduction, a.exchange) == std::tie(b.product, b.attention, b.reduction, b.exchange));
+            CHECK(std::tie(a.product, a.attention, a.reduction, a.exchange) ==
+                  std::tie(b.product, b.attention, b.reduction, b.exchange));
         }
     }
     CHECK_THROWS_AS(machine_called("h2oo"), UserError);

@@ -15,7 +15,9 @@ constexpr std::byte untouched{0xa5};
 
 void put(DType type, std::byte* data, i64 index, double value)
 {
-    const auto store = [&](auto element) { std::memcpy(data + index * static_cast<i64>(sizeof element), &element, sizeof element); };
+    const auto store = [&](auto element) {
+        std::memcpy(data + index * static_cast<i64>(sizeof element), &element, sizeof element);
+    };
     type == DType::f64    ? store(value)
     : type == DType::f32  ? store(static_cast<float>(value))
     : type == DType::bf16 ? store(bf16(static_cast<float>(value)))
@@ -34,7 +36,8 @@ double get(DType type, const std::byte* data, i64 index)
 /// Signs and sizes that make a sum depend on its order; for lse some of it -infinity.
 double value_of(int rank, std::size_t operand, i64 index, Combine combine)
 {
-    u64 x = static_cast<u64>(index) * 0x9e3779b97f4a7c15u + static_cast<u64>(rank) * 0xbf58476d1ce4e5b9u + operand * 77777;
+    u64 x = static_cast<u64>(index) * 0x9e3779b97f4a7c15u + static_cast<u64>(rank) * 0xbf58476d1ce4e5b9u +
+            operand * 77777;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
     x ^= x >> 31;
@@ -65,17 +68,26 @@ public:
         CollectiveShape shape{options.kind, options.type, options.combine, {}};
         for (std::size_t k = 0; k < extents_.size(); ++k) {
             whole_.push_back(whole(k, comm_.rank()));
-            out_.emplace_back(static_cast<std::size_t>((part_out() ? part_elements(k) : elements(k)) * size()) + guard, untouched);
-            in_.push_back(options.kind == CollectiveKind::all_gather ? part(whole_.back(), k, comm_.rank()) : whole_.back());
+            out_.emplace_back(
+                static_cast<std::size_t>((part_out() ? part_elements(k) : elements(k)) * size()) + guard,
+                untouched);
+            in_.push_back(options.kind == CollectiveKind::all_gather ? part(whole_.back(), k, comm_.rank())
+                                                                     : whole_.back());
             out_memory_.push_back(ground.allocate(static_cast<Bytes>(out_[k].size())));
-            in_memory_.push_back(options.in_place ? out_memory_[k] : ground.allocate(static_cast<Bytes>(in_[k].size())));
-            shape.operands.push_back({extents_[k].outer, extents_[k].extent, extents_[k].inner, in_memory_[k].get(), out_memory_[k].get()});
+            in_memory_.push_back(options.in_place ? out_memory_[k]
+                                                  : ground.allocate(static_cast<Bytes>(in_[k].size())));
+            shape.operands.push_back({extents_[k].outer, extents_[k].extent, extents_[k].inner,
+                                      in_memory_[k].get(), out_memory_[k].get()});
         }
         const CollectiveScratch needs = collective_scratch(shape, comm_.size());
-        TRV_CHECK(needs.least <= needs.best && needs.least <= Bytes{2} * 4096 * comm_.size(), "a scratch of ", needs.least);
-        scratch_bytes_ = options.scratch == 0 ? needs.least : options.scratch == 1 ? std::min(needs.best, needs.least * 3 + 64) : needs.best;
+        TRV_CHECK(needs.least <= needs.best && needs.least <= Bytes{2} * 4096 * comm_.size(), "a scratch of ",
+                  needs.least);
+        scratch_bytes_ = options.scratch == 0   ? needs.least
+                         : options.scratch == 1 ? std::min(needs.best, needs.least * 3 + 64)
+                                                : needs.best;
         scratch_ = ground.allocate(scratch_bytes_ + guard);
-        collective_ = ground.collective(std::move(shape), {scratch_.get(), scratch_bytes_}, options.deterministic);
+        collective_ =
+            ground.collective(std::move(shape), {scratch_.get(), scratch_bytes_}, options.deterministic);
         refill();
     }
 
@@ -102,21 +114,28 @@ public:
             if (expected_.size() == k)
                 expected_.push_back(reference(k));
             const Bits& expected = expected_[k];
-            TRV_CHECK(std::all_of(out_[k].end() - guard, out_[k].end(), [](std::byte b) { return b == untouched; }),
-                      what(k), ": wrote beyond its output");
+            TRV_CHECK(
+                std::all_of(out_[k].end() - guard, out_[k].end(), [](std::byte b) { return b == untouched; }),
+                what(k), ": wrote beyond its output");
             if (options_.combine == Combine::lse) {
                 for (i64 i = 0; i < static_cast<i64>(expected.size()) / size(); ++i)
-                    TRV_CHECK(alike(get(options_.type, out_[k].data(), i), get(options_.type, expected.data(), i)), what(k),
-                              ": element ", i, " is ", get(options_.type, out_[k].data(), i), ", not ", get(options_.type, expected.data(), i));
+                    TRV_CHECK(
+                        alike(get(options_.type, out_[k].data(), i), get(options_.type, expected.data(), i)),
+                        what(k), ": element ", i, " is ", get(options_.type, out_[k].data(), i), ", not ",
+                        get(options_.type, expected.data(), i));
             } else if (!options_.deterministic && options_.type != DType::bf16) {
                 for (i64 i = 0; i < static_cast<i64>(expected.size()) / size(); ++i)
-                    TRV_CHECK(std::abs(get(options_.type, out_[k].data(), i) - get(options_.type, expected.data(), i)) <= 1e-6 * largest_sum(), what(k),
-                              ": element ", i, " is ", get(options_.type, out_[k].data(), i), ", not ", get(options_.type, expected.data(), i));
+                    TRV_CHECK(std::abs(get(options_.type, out_[k].data(), i) -
+                                       get(options_.type, expected.data(), i)) <= 1e-6 * largest_sum(),
+                              what(k), ": element ", i, " is ", get(options_.type, out_[k].data(), i),
+                              ", not ", get(options_.type, expected.data(), i));
             } else
-                TRV_CHECK(std::equal(expected.begin(), expected.end(), out_[k].begin()), what(k), ": other bits");
+                TRV_CHECK(std::equal(expected.begin(), expected.end(), out_[k].begin()), what(k),
+                          ": other bits");
         }
         const Bits behind = ground_.read(scratch_.get() + scratch_bytes_, guard);
-        TRV_CHECK(std::all_of(behind.begin(), behind.end(), [](std::byte b) { return b == untouched; }), "wrote beyond its scratch");
+        TRV_CHECK(std::all_of(behind.begin(), behind.end(), [](std::byte b) { return b == untouched; }),
+                  "wrote beyond its scratch");
     }
 
     const std::vector<std::vector<std::byte>>& out() const { return out_; }
@@ -133,17 +152,21 @@ private:
     i64 elements(std::size_t k) const { return extents_[k].outer * extents_[k].extent * extents_[k].inner; }
     i64 part_elements(std::size_t k) const
     {
-        return extents_[k].outer * part_of(extents_[k].extent, comm_.size(), comm_.rank()).size * extents_[k].inner;
+        return extents_[k].outer * part_of(extents_[k].extent, comm_.size(), comm_.rank()).size *
+               extents_[k].inner;
     }
     bool alike(double a, double b) const
     {
-        const double tolerance = options_.type == DType::f64 ? 1e-13 : options_.type == DType::f32 ? 1e-5 : 0.01;
+        const double tolerance = options_.type == DType::f64   ? 1e-13
+                                 : options_.type == DType::f32 ? 1e-5
+                                                               : 0.01;
         return a == b || std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b));
     }
     std::string what(std::size_t k) const
     {
-        return str("kind ", static_cast<int>(options_.kind), " of ", name_of(options_.type), " operand ", k, " [", extents_[k].outer, ",",
-                   extents_[k].extent, ",", extents_[k].inner, "], scratch ", scratch_bytes_, ", ", comm_.size(), " ranks");
+        return str("kind ", static_cast<int>(options_.kind), " of ", name_of(options_.type), " operand ", k,
+                   " [", extents_[k].outer, ",", extents_[k].extent, ",", extents_[k].inner, "], scratch ",
+                   scratch_bytes_, ", ", comm_.size(), " ranks");
     }
 
     /// The whole operand of a rank: what it contributes; to a gather, every rank its part of rank 0's.
@@ -162,7 +185,8 @@ private:
         Bits bits;
         for (i64 o = 0; o < outer; ++o)
             for (i64 e = mine.begin; e < mine.begin + mine.size; ++e)
-                bits.insert(bits.end(), whole.begin() + (o * extent + e) * inner * size(), whole.begin() + (o * extent + e + 1) * inner * size());
+                bits.insert(bits.end(), whole.begin() + (o * extent + e) * inner * size(),
+                            whole.begin() + (o * extent + e + 1) * inner * size());
         return bits;
     }
 
@@ -208,15 +232,27 @@ private:
 const std::vector<std::vector<Extents>>& tensors()
 {
     static const std::vector<std::vector<Extents>> all{
-        {{1, 1, 1}},  {{1, 17, 1}},    {{1, 3, 5}},   {{2, 1, 3}},     {{3, 10, 4}}, {{4, 7, 1}}, {{1, 0, 4}},
-        {{5, 64, 33}}, {{1, 5001, 3}}, {{1, 16, 100}}, {}, {{2, 24, 50}}, {{1, 48, 4}, {1, 24, 5}},
+        {{1, 1, 1}},
+        {{1, 17, 1}},
+        {{1, 3, 5}},
+        {{2, 1, 3}},
+        {{3, 10, 4}},
+        {{4, 7, 1}},
+        {{1, 0, 4}},
+        {{5, 64, 33}},
+        {{1, 5001, 3}},
+        {{1, 16, 100}},
+        {},
+        {{2, 24, 50}},
+        {{1, 48, 4}, {1, 24, 5}},
         {{1, 40, 1}, {1, 3, 1000}, {2, 9, 8}, {1, 1, 1}, {1, 0, 2}, {3, 33, 31}, {1, 4096, 1}},
         {{1, 2, 2}, {1, 5, 1}},
     };
     return all;
 }
 
-void run_all(Ground& ground, CollectiveKind kind, const std::vector<DType>& types, Combine combine, bool in_place = false, bool deterministic = true)
+void run_all(Ground& ground, CollectiveKind kind, const std::vector<DType>& types, Combine combine,
+             bool in_place = false, bool deterministic = true)
 {
     for (const DType type : types)
         for (const std::vector<Extents>& extents : tensors()) {
@@ -241,10 +277,20 @@ void run_all(Ground& ground, CollectiveKind kind, const std::vector<DType>& type
 
 const std::vector<DType> floats{DType::f32, DType::bf16, DType::f64};
 
-void all_gathers(Ground& ground) { run_all(ground, CollectiveKind::all_gather, {DType::f32, DType::bf16, DType::f64, DType::i32}, Combine::sum); }
-void reduce_scatters(Ground& ground) { run_all(ground, CollectiveKind::reduce_scatter, floats, Combine::sum); }
+void all_gathers(Ground& ground)
+{
+    run_all(ground, CollectiveKind::all_gather, {DType::f32, DType::bf16, DType::f64, DType::i32},
+            Combine::sum);
+}
+void reduce_scatters(Ground& ground)
+{
+    run_all(ground, CollectiveKind::reduce_scatter, floats, Combine::sum);
+}
 void all_reduces(Ground& ground) { run_all(ground, CollectiveKind::all_reduce, floats, Combine::sum); }
-void all_reduces_in_place(Ground& ground) { run_all(ground, CollectiveKind::all_reduce, floats, Combine::sum, true); }
+void all_reduces_in_place(Ground& ground)
+{
+    run_all(ground, CollectiveKind::all_reduce, floats, Combine::sum, true);
+}
 void sums_of_exponentials(Ground& ground)
 {
     run_all(ground, CollectiveKind::all_reduce, floats, Combine::lse);
@@ -254,7 +300,8 @@ void sums_of_exponentials(Ground& ground)
 /// Not deterministic: sums of f32 and f64 may be in another order, all else is as before.
 void fast(Ground& ground)
 {
-    for (const CollectiveKind kind : {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
+    for (const CollectiveKind kind :
+         {CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
         run_all(ground, kind, floats, Combine::sum, false, false);
     run_all(ground, CollectiveKind::all_reduce, {DType::f32}, Combine::lse, false, false);
     run_all(ground, CollectiveKind::all_reduce, {DType::f32}, Combine::sum, true, false);
@@ -267,7 +314,8 @@ void buckets(Ground& ground)
         for (const int scratch : {0, 2}) {
             // Operand 0 has the same values wherever it is: alone, and with others behind it.
             Trial alone(ground, {kind, DType::f32, Combine::lse, false, scratch, true}, {{3, 50, 7}});
-            Trial among(ground, {kind, DType::f32, Combine::lse, false, 2 - scratch, true}, {{3, 50, 7}, {1, 19, 3}, {2, 2, 2}});
+            Trial among(ground, {kind, DType::f32, Combine::lse, false, 2 - scratch, true},
+                        {{3, 50, 7}, {1, 19, 3}, {2, 2, 2}});
             alone.collective().start();
             among.collective().start();
             alone.collective().finish();
@@ -283,21 +331,28 @@ void several_under_way(Ground& ground)
 {
     Comm& comm = ground.comm();
     std::vector<std::unique_ptr<Trial>> trials;
-    const std::vector<CollectiveKind> kinds{CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter};
+    const std::vector<CollectiveKind> kinds{CollectiveKind::all_reduce, CollectiveKind::all_gather,
+                                            CollectiveKind::reduce_scatter};
     for (std::size_t i = 0; i < 9; ++i)
-        trials.push_back(std::make_unique<Trial>(ground, Trial::Options{kinds[i % 3], DType::f32, Combine::sum, false, static_cast<int>(i % 2), true},
-                                                 tensors()[7 + i % 5]));
+        trials.push_back(std::make_unique<Trial>(
+            ground,
+            Trial::Options{kinds[i % 3], DType::f32, Combine::sum, false, static_cast<int>(i % 2), true},
+            tensors()[7 + i % 5]));
     for (const auto& trial : trials) {
         trial->collective().start();
         for (int r = 0; r < comm.rank() && !ground.on_device(); ++r)
             trials.front()->collective().progress();
     }
-    TRV_CHECK(agree(comm, u64{1} << comm.rank()) == ~u64{0} >> (64 - comm.size()), "an agreement between collectives");
+    TRV_CHECK(agree(comm, u64{1} << comm.rank()) == ~u64{0} >> (64 - comm.size()),
+              "an agreement between collectives");
     bool over = false;
     while (!over) {
         over = true;
         for (std::size_t i = 0; i < trials.size(); ++i)
-            over = trials[(i + static_cast<std::size_t>(comm.rank())) % trials.size()]->collective().progress() && over;
+            over = trials[(i + static_cast<std::size_t>(comm.rank())) % trials.size()]
+                       ->collective()
+                       .progress() &&
+                   over;
         std::this_thread::yield();
     }
     for (const auto& trial : trials)
@@ -315,13 +370,16 @@ void refusals(Ground& ground)
         }
         return false;
     };
-    TRV_CHECK(refused({CollectiveKind::all_reduce, DType::i32, Combine::sum, {}}, {}), "a sum of i32 is taken");
+    TRV_CHECK(refused({CollectiveKind::all_reduce, DType::i32, Combine::sum, {}}, {}),
+              "a sum of i32 is taken");
     std::vector<float> data(100);
-    const CollectiveShape shape{CollectiveKind::all_reduce, DType::f32, Combine::sum, {{1, 100, 1, data.data(), data.data()}}};
+    const CollectiveShape shape{
+        CollectiveKind::all_reduce, DType::f32, Combine::sum, {{1, 100, 1, data.data(), data.data()}}};
     const CollectiveScratch needs = collective_scratch(shape, comm.size());
     alignas(64) static thread_local std::byte scratch[1 << 16];
     TRV_CHECK(comm.size() == 1 || refused(shape, {scratch, needs.least - 1}), "too little scratch is taken");
-    TRV_CHECK(comm.size() == 1 || refused(shape, {scratch + 32, needs.best}), "scratch that is not aligned is taken");
+    TRV_CHECK(comm.size() == 1 || refused(shape, {scratch + 32, needs.best}),
+              "scratch that is not aligned is taken");
     TRV_CHECK(!refused(shape, {scratch, needs.least}), "enough scratch is refused");
 }
 
@@ -329,13 +387,9 @@ void refusals(Ground& ground)
 
 std::vector<CollectiveCase> collective_cases()
 {
-    return {{"all_gather", all_gathers},
-            {"reduce_scatter", reduce_scatters},
-            {"all_reduce", all_reduces},
-            {"all_reduce in place", all_reduces_in_place},
-            {"lse", sums_of_exponentials},
-            {"fast", fast},
-            {"buckets", buckets},
-            {"several under way", several_under_way},
+    return {{"all_gather", all_gathers},   {"reduce_scatter", reduce_scatters},
+            {"all_reduce", all_reduces},   {"all_reduce in place", all_reduces_in_place},
+            {"lse", sums_of_exponentials}, {"fast", fast},
+            {"buckets", buckets},          {"several under way", several_under_way},
             {"refusals", refusals}};
 }

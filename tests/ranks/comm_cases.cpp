@@ -73,7 +73,8 @@ void exchanges_under_way(Comm& comm)
 
 void messages_between_neighbours(Comm& comm)
 {
-    const int next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+    const int next = (comm.rank() + 1) % comm.size(),
+              previous = (comm.rank() + comm.size() - 1) % comm.size();
     constexpr std::size_t large = 200000; // beyond what MPI sends unasked
     const auto text = [&](int from, int direction, int channel) {
         std::vector<int> words(large);
@@ -96,8 +97,9 @@ void messages_between_neighbours(Comm& comm)
     requests.push_back(comm.exchange(parcels.sends, parcels.receives));
     for (std::size_t i = channels.size(); i-- > 0;) // channels in another order than they were sent on
         for (const int direction : {1, 0})
-            requests.push_back(comm.receive(direction ? next : previous, channels[i] + direction,
-                                            {reinterpret_cast<std::byte*>(in[2 * i + direction].data()), bytes}));
+            requests.push_back(
+                comm.receive(direction ? next : previous, channels[i] + direction,
+                             {reinterpret_cast<std::byte*>(in[2 * i + direction].data()), bytes}));
     bool over = false;
     while (!over) {
         std::this_thread::yield();
@@ -107,13 +109,15 @@ void messages_between_neighbours(Comm& comm)
     }
     for (std::size_t i = 0; i < channels.size(); ++i)
         for (const int direction : {0, 1})
-            TRV_CHECK(in[2 * i + direction] == text(direction ? next : previous, direction, channels[i]), "channel ", channels[i]);
+            TRV_CHECK(in[2 * i + direction] == text(direction ? next : previous, direction, channels[i]),
+                      "channel ", channels[i]);
     TRV_CHECK(parcels.in == parcels.expected, "an exchange between messages");
 }
 
 void messages_stay_in_order(Comm& comm)
 {
-    const int next = (comm.rank() + 1) % comm.size(), previous = (comm.rank() + comm.size() - 1) % comm.size();
+    const int next = (comm.rank() + 1) % comm.size(),
+              previous = (comm.rank() + comm.size() - 1) % comm.size();
     constexpr int count = 50;
     std::vector<int> out(count), in(count, -1);
     std::vector<std::unique_ptr<Request>> requests;
@@ -135,7 +139,8 @@ void subgroups(Comm& comm)
     for (int r = comm.rank() % 2; r < comm.size(); r += 2)
         alike.push_back(r);
     const std::unique_ptr<Comm> group = comm.subgroup(alike);
-    TRV_CHECK(group->size() == static_cast<int>(alike.size()) && alike[group->rank()] == comm.rank(), "a group's ranks");
+    TRV_CHECK(group->size() == static_cast<int>(alike.size()) && alike[group->rank()] == comm.rank(),
+              "a group's ranks");
     TRV_CHECK(group->world_ranks() == alike, "a group's ranks in the world");
     exchanges(*group);
     exchanges_under_way(*group);
@@ -151,16 +156,20 @@ void subgroups(Comm& comm)
         part.push_back(r);
     const std::unique_ptr<Comm> inner = group->subgroup(part);
     for (std::size_t i = 0; i < part.size(); ++i)
-        TRV_CHECK(inner->world_ranks()[i] == alike[static_cast<std::size_t>(part[i])], "a group's group in the world");
+        TRV_CHECK(inner->world_ranks()[i] == alike[static_cast<std::size_t>(part[i])],
+                  "a group's group in the world");
     exchanges(*inner);
     exchanges(comm);
 }
 
 void agreement(Comm& comm)
 {
-    const std::vector<std::string> texts = gather_texts(comm, std::string(static_cast<std::size_t>(comm.rank() * 5000), 'x') + std::to_string(comm.rank()));
+    const std::vector<std::string> texts = gather_texts(
+        comm, std::string(static_cast<std::size_t>(comm.rank() * 5000), 'x') + std::to_string(comm.rank()));
     for (int r = 0; r < comm.size(); ++r)
-        TRV_CHECK(texts.at(static_cast<std::size_t>(r)) == std::string(static_cast<std::size_t>(r * 5000), 'x') + std::to_string(r), "text of rank ", r);
+        TRV_CHECK(texts.at(static_cast<std::size_t>(r)) ==
+                      std::string(static_cast<std::size_t>(r * 5000), 'x') + std::to_string(r),
+                  "text of rank ", r);
     TRV_CHECK(agree(comm, 0) == 0, "nobody sets a bit");
     TRV_CHECK(agree(comm, u64{1} << (63 - comm.rank())) == ~u64{0} << (64 - comm.size()), "each sets a bit");
 }
@@ -176,8 +185,13 @@ void fails_alike(Comm& comm, int first, int status, const std::string& text, Thr
         });
     } catch (const Kind& error) {
         // What all have met alike is no one rank's.
-        const std::string begin = first > 0 ? str("rank ", comm.world_ranks()[static_cast<std::size_t>(first)], ": ") : "", what = error.what();
-        TRV_CHECK(what.starts_with(begin) && (first > 0 || !what.starts_with("rank ")) && what.find(text) != std::string::npos, "the message is ", what);
+        const std::string begin = first > 0 ? str("rank ",
+                                                  comm.world_ranks()[static_cast<std::size_t>(first)], ": ")
+                                            : "",
+                          what = error.what();
+        TRV_CHECK(what.starts_with(begin) && (first > 0 || !what.starts_with("rank ")) &&
+                      what.find(text) != std::string::npos,
+                  "the message is ", what);
         TRV_CHECK(error.exit_status() == status, "status ", error.exit_status());
         const auto* agreed = dynamic_cast<const Agreed*>(&static_cast<const Error&>(error));
         TRV_CHECK(agreed && agreed->members() == comm.size(), "not marked as agreed");
@@ -191,8 +205,11 @@ void success_together(Comm& comm)
     int runs = 0;
     succeed_together(comm, [&] { ++runs; });
     TRV_CHECK(runs == 1, "runs");
-    fails_alike<UserError>(comm, 1, 2, "run.toml: no\n  reason: of rank " + std::to_string(std::min(1, comm.size() - 1)),
-                           [](int rank) { throw UserError({"run.toml", "no", str("of rank ", rank), "mend"}); });
+    fails_alike<UserError>(comm, 1, 2,
+                           "run.toml: no\n  reason: of rank " + std::to_string(std::min(1, comm.size() - 1)),
+                           [](int rank) {
+                               throw UserError({"run.toml", "no", str("of rank ", rank), "mend"});
+                           });
     fails_alike<IoError>(comm, 2, 1, "disk: full", [](int) { throw IoError({"disk", "full", "", ""}); });
     fails_alike<InternalError>(comm, 0, 1, "'false' is false: 42", [](int) { TRV_CHECK(false, 42); });
     fails_alike<Error>(comm, 1, 75, "stopped", [](int) { throw Error("stopped", 75); });
@@ -202,7 +219,9 @@ void success_together(Comm& comm)
     for (int r = comm.rank() == 0 ? 0 : 1; r < (comm.rank() == 0 ? 1 : comm.size()); ++r)
         upper.push_back(r);
     const std::unique_ptr<Comm> group = comm.subgroup(upper);
-    fails_alike<UserError>(*group, 1, 2, "run.toml: no", [](int) { throw UserError({"run.toml", "no", "", ""}); });
+    fails_alike<UserError>(*group, 1, 2, "run.toml: no", [](int) {
+        throw UserError({"run.toml", "no", "", ""});
+    });
     succeed_together(comm, [&] { ++runs; }); // all goes on
 }
 
@@ -218,14 +237,17 @@ void grids(Comm& comm)
             TRV_CHECK(grid.at() == mesh.coordinates(comm.rank()), "coordinates");
             TRV_CHECK(&grid.world() == &comm, "the world");
             TRV_CHECK(grid.nodes() == (size + 1) / 2, grid.nodes(), " nodes");
-            TRV_CHECK(grid.local_ranks() == (comm.rank() / 2 * 2 + 1 < size ? 2 : 1), grid.local_ranks(), " local ranks");
-            TRV_CHECK(grid.crosses_nodes("tensor") == (tensor > 2 || (tensor == 2 && size % 2 != 0)), "tensor crosses nodes");
+            TRV_CHECK(grid.local_ranks() == (comm.rank() / 2 * 2 + 1 < size ? 2 : 1), grid.local_ranks(),
+                      " local ranks");
+            TRV_CHECK(grid.crosses_nodes("tensor") == (tensor > 2 || (tensor == 2 && size % 2 != 0)),
+                      "tensor crosses nodes");
             TRV_CHECK(grid.crosses_nodes("data") == (data > 1 && size > 2), "data crosses nodes");
             TRV_CHECK(!grid.crosses_nodes("none"), "an axis that is not there");
             for (const std::string axis : {"data", "pipeline", "tensor", "none"}) {
                 Comm& along = grid.along(axis);
                 const std::vector<i64> group = mesh.group(grid.at(), {axis});
-                TRV_CHECK(along.world_ranks() == std::vector<int>(group.begin(), group.end()), "along ", axis);
+                TRV_CHECK(along.world_ranks() == std::vector<int>(group.begin(), group.end()), "along ",
+                          axis);
                 TRV_CHECK(along.world_ranks()[along.rank()] == comm.rank(), "own rank along ", axis);
                 u64 members = 0;
                 for (const i64 r : group)

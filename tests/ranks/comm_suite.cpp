@@ -13,7 +13,8 @@ void run_cases(const std::vector<Case>& cases, Comm& comm, Args&... args)
         } catch (const ThreadsFailed&) {
             throw;
         } catch (const Error& error) {
-            TRV_CHECK(false, "case '", each.name, "' on rank ", comm.rank(), " of ", comm.size(), ": ", error.what());
+            TRV_CHECK(false, "case '", each.name, "' on rank ", comm.rank(), " of ", comm.size(), ": ",
+                      error.what());
         }
 }
 

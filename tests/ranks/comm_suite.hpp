@@ -1,6 +1,6 @@
 #pragma once
-// What every back-end of communicators must do, on any number of ranks. Each rank knows what the others put in, so it
-// knows what must come out. A case throws InternalError where something else does.
+// What every back-end of communicators must do, on any number of ranks. Each rank knows what the others put
+// in, so it knows what must come out. A case throws InternalError where something else does.
 #include "ground.hpp"
 
 struct RankCase {

@@ -49,7 +49,10 @@ TEST_CASE("a thread that fails ends the others")
                     request->wait();
                 while (where == std::string("polling") && !request->test())
                     ;
-                const CollectiveShape shape{CollectiveKind::all_gather, DType::f32, Combine::sum, {{1, 10000, 1, data.data(), data.data()}}};
+                const CollectiveShape shape{CollectiveKind::all_gather,
+                                            DType::f32,
+                                            Combine::sum,
+                                            {{1, 10000, 1, data.data(), data.data()}}};
                 Collective collective(comm, shape, {});
                 collective.start();
                 collective.finish();
@@ -119,7 +122,11 @@ TEST_CASE("lse: infinities and what is no number")
         run_on_threads(static_cast<int>(values.size()), [&](Comm& comm) {
             float in = values[static_cast<std::size_t>(comm.rank())];
             alignas(64) std::byte scratch[4096];
-            Collective sum(comm, {CollectiveKind::all_reduce, DType::f32, Combine::lse, {{1, 1, 1, &in, &results[static_cast<std::size_t>(comm.rank())]}}},
+            Collective sum(comm,
+                           {CollectiveKind::all_reduce,
+                            DType::f32,
+                            Combine::lse,
+                            {{1, 1, 1, &in, &results[static_cast<std::size_t>(comm.rank())]}}},
                            {scratch, sizeof scratch});
             sum.start();
             sum.finish();

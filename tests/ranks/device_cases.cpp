@@ -27,14 +27,19 @@ struct Parcel {
     std::shared_ptr<std::byte> memory;
     Data expected;
 
-    Parcel(TestDevice& device, Data content, int stream, bool sent) : memory(device.allocate(std::max<Bytes>(1, static_cast<Bytes>(content.size())))), expected(std::move(content))
+    Parcel(TestDevice& device, Data content, int stream, bool sent)
+        : memory(device.allocate(std::max<Bytes>(1, static_cast<Bytes>(content.size())))),
+          expected(std::move(content))
     {
         device.write(memory.get(), sent ? expected : Data(expected.size(), std::byte{0xa5}), stream);
     }
     Bytes bytes() const { return static_cast<Bytes>(expected.size()); }
     ConstPiece sent() const { return {memory.get(), bytes()}; }
     Piece received() const { return {memory.get(), bytes()}; }
-    void check(TestDevice& device, const char* what) const { TRV_CHECK(device.read(memory.get(), bytes()) == expected, what, " of ", bytes(), " bytes"); }
+    void check(TestDevice& device, const char* what) const
+    {
+        TRV_CHECK(device.read(memory.get(), bytes()) == expected, what, " of ", bytes(), " bytes");
+    }
 };
 
 /// Some pieces are empty, some above 4 MiB; no two are alike.
@@ -49,7 +54,9 @@ void pieces(Comm& comm, TestDevice& device)
     grid.devices().connect();
     const auto size = [](int from, int to) {
         const int which = (from * 3 + to) % 5;
-        return which == 0 ? std::size_t{0} : which == 1 ? (std::size_t{4} << 20) + 18 : static_cast<std::size_t>(which * 1000 + from * 2);
+        return which == 0   ? std::size_t{0}
+               : which == 1 ? (std::size_t{4} << 20) + 18
+                            : static_cast<std::size_t>(which * 1000 + from * 2);
     };
     for (int round = 0; round < 2; ++round) {
         std::vector<Parcel> out, in;
@@ -57,8 +64,11 @@ void pieces(Comm& comm, TestDevice& device)
         std::vector<Piece> receives;
         for (int r = 0; r < comm.size(); ++r) {
             const bool own = r == comm.rank();
-            out.emplace_back(device, own ? Data() : pattern(size(comm.rank(), r), comm.rank() * 100 + r + round), 0, true);
-            in.emplace_back(device, own ? Data() : pattern(size(r, comm.rank()), r * 100 + comm.rank() + round), 0, false);
+            out.emplace_back(
+                device, own ? Data() : pattern(size(comm.rank(), r), comm.rank() * 100 + r + round), 0, true);
+            in.emplace_back(device,
+                            own ? Data() : pattern(size(r, comm.rank()), r * 100 + comm.rank() + round), 0,
+                            false);
             sends.push_back(out.back().sent());
             receives.push_back(in.back().received());
         }
@@ -78,8 +88,10 @@ void links(Comm& comm, TestDevice& device)
     Grid grid(comm, {{{"pipeline", comm.size()}}}, "node");
     grid.open_devices(device.backend());
     DeviceGrid& devices = grid.devices();
-    const int rank = comm.rank(), next = (rank + 1) % comm.size(), previous = (rank + comm.size() - 1) % comm.size();
-    const std::vector<Link> sends{{rank, next, 0}, {rank, previous, 1}, {rank, next, 2}}, receives{{previous, rank, 0}, {next, rank, 1}, {previous, rank, 2}};
+    const int rank = comm.rank(), next = (rank + 1) % comm.size(),
+              previous = (rank + comm.size() - 1) % comm.size();
+    const std::vector<Link> sends{{rank, next, 0}, {rank, previous, 1}, {rank, next, 2}},
+        receives{{previous, rank, 0}, {next, rank, 1}, {previous, rank, 2}};
     const std::vector<Link> some{sends[0], receives[0]};
     devices.open_links("pipeline", some);
     const DeviceComm& first = devices.link("pipeline", sends[0]);
@@ -96,12 +108,16 @@ void links(Comm& comm, TestDevice& device)
     std::vector<Parcel> out;
     for (std::size_t i = 0; i < all.size(); ++i) // no stream number of a receive is that of a send
         for (int message = 0; message < 4; ++message)
-            (all[i].from == rank ? out : in).emplace_back(device, content(all[i], message), static_cast<int>(i), all[i].from == rank);
+            (all[i].from == rank ? out : in)
+                .emplace_back(device, content(all[i], message), static_cast<int>(i), all[i].from == rank);
     for (std::size_t message = 0; message < 4; ++message) {
-        for (std::size_t i = 0; i < 3; ++i) // sends first: where they held up the receives, all would wait for each other
-            devices.link("pipeline", sends[i]).send(1, out[i * 4 + message].sent(), device.stream(static_cast<int>(3 + i)));
+        for (std::size_t i = 0; i < 3;
+             ++i) // sends first: where they held up the receives, all would wait for each other
+            devices.link("pipeline", sends[i])
+                .send(1, out[i * 4 + message].sent(), device.stream(static_cast<int>(3 + i)));
         for (std::size_t i = 0; i < 3; ++i)
-            devices.link("pipeline", receives[i]).receive(0, in[i * 4 + message].received(), device.stream(static_cast<int>(i)));
+            devices.link("pipeline", receives[i])
+                .receive(0, in[i * 4 + message].received(), device.stream(static_cast<int>(i)));
     }
     for (int stream = 0; stream < 6; ++stream)
         device.wait(stream);
@@ -125,16 +141,20 @@ void lonely_links(Comm& comm, TestDevice& device)
         }
         return false;
     };
-    TRV_CHECK(refused(comm.rank() == 0 ? std::vector<Link>{{0, 1, 0}} : std::vector<Link>{}), "a sender alone");
-    TRV_CHECK(refused(comm.rank() == 1 ? std::vector<Link>{{0, 1, 0}} : std::vector<Link>{}), "a receiver alone");
+    TRV_CHECK(refused(comm.rank() == 0 ? std::vector<Link>{{0, 1, 0}} : std::vector<Link>{}),
+              "a sender alone");
+    TRV_CHECK(refused(comm.rank() == 1 ? std::vector<Link>{{0, 1, 0}} : std::vector<Link>{}),
+              "a receiver alone");
     TRV_CHECK(!refused(comm.rank() < 2 ? std::vector<Link>{{0, 1, 0}} : std::vector<Link>{}), "both");
 }
 
-/// Sums along each axis and over the world, gathers and messages, each on its stream, in an order of each rank's own.
+/// Sums along each axis and over the world, gathers and messages, each on its stream, in an order of each
+/// rank's own.
 void several_at_once(Comm& comm, TestDevice& device)
 {
     const i64 size = comm.size(), tensor = size % 2 == 0 ? 2 : 1, pipeline = size % 4 == 0 ? 2 : 1;
-    Grid grid(comm, {{{"data", size / tensor / pipeline}, {"pipeline", pipeline}, {"tensor", tensor}}}, "node");
+    Grid grid(comm, {{{"data", size / tensor / pipeline}, {"pipeline", pipeline}, {"tensor", tensor}}},
+              "node");
     grid.open_devices(device.backend());
     DeviceGrid& devices = grid.devices();
     const std::vector<std::string> axes{"data", "pipeline", "tensor", "world"};
@@ -149,7 +169,10 @@ void several_at_once(Comm& comm, TestDevice& device)
         std::memcpy(bytes.data(), values.data(), bytes.size());
         memory.push_back(device.allocate(static_cast<Bytes>(bytes.size())));
         device.write(memory.back().get(), bytes, static_cast<int>(a));
-        const CollectiveShape shape{CollectiveKind::all_reduce, DType::f32, Combine::sum, {{1, count, 1, memory.back().get(), memory.back().get()}}};
+        const CollectiveShape shape{CollectiveKind::all_reduce,
+                                    DType::f32,
+                                    Combine::sum,
+                                    {{1, count, 1, memory.back().get(), memory.back().get()}}};
         DeviceComm& along = devices.along(axes[a]);
         const Bytes scratch = collective_scratch(shape, along.size()).best / 3 / 64 * 64 + 64 * 4096;
         memory.push_back(device.allocate(scratch));
@@ -172,8 +195,10 @@ void several_at_once(Comm& comm, TestDevice& device)
         for (i64 i = 0; i < count; i += 97) {
             float value = 0;
             std::memcpy(&value, bytes.data() + i * 4, 4);
-            const float expected = n * (ranks + n * static_cast<float>(i % 1000)); // whole numbers: exact in any order
-            TRV_CHECK(value == expected, "along ", axes[a], " element ", i, " is ", value, ", not ", expected);
+            const float expected =
+                n * (ranks + n * static_cast<float>(i % 1000)); // whole numbers: exact in any order
+            TRV_CHECK(value == expected, "along ", axes[a], " element ", i, " is ", value, ", not ",
+                      expected);
         }
     }
     devices.check();
@@ -183,5 +208,8 @@ void several_at_once(Comm& comm, TestDevice& device)
 
 std::vector<DeviceCase> device_cases()
 {
-    return {{"pieces", pieces}, {"links", links}, {"lonely links", lonely_links}, {"several at once", several_at_once}};
+    return {{"pieces", pieces},
+            {"links", links},
+            {"lonely links", lonely_links},
+            {"several at once", several_at_once}};
 }

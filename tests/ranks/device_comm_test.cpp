@@ -6,10 +6,7 @@
 
 using namespace trivium;
 
-TEST_CASE("one device alone")
-{
-    CHECK(run_on_devices(1, run_device_suite) == 0);
-}
+TEST_CASE("one device alone") { CHECK(run_on_devices(1, run_device_suite) == 0); }
 
 TEST_CASE("devices of ranks as threads")
 {
@@ -26,12 +23,20 @@ TEST_CASE("which way a collective goes")
         Grid grid(comm, {{{"data", 4}}}, "node");
         grid.open_devices(device.backend());
         const std::shared_ptr<std::byte> scratch = device.allocate(1 << 20);
-        const auto way = [&](CollectiveKind kind, DType type, Combine combine, std::vector<Operand> operands, bool deterministic) {
-            return DeviceCollective(grid.devices().along("data"), {kind, type, combine, std::move(operands)}, {scratch.get(), 1 << 20}, deterministic).way();
+        const auto way = [&](CollectiveKind kind, DType type, Combine combine, std::vector<Operand> operands,
+                             bool deterministic) {
+            return DeviceCollective(grid.devices().along("data"), {kind, type, combine, std::move(operands)},
+                                    {scratch.get(), 1 << 20}, deterministic)
+                .way();
         };
-        const auto expect = [](Way is, Way expected, const char* what) { TRV_CHECK(is == expected, what, ": way ", static_cast<int>(is)); };
-        constexpr CollectiveKind gather = CollectiveKind::all_gather, scatter = CollectiveKind::reduce_scatter, reduce = CollectiveKind::all_reduce;
-        const std::vector<Operand> even{{1, 8, 3}, {1, 4, 1}}, uneven{{1, 8, 3}, {1, 5, 1}}, rows{{2, 8, 3}}, large{{1, 1 << 19, 1}};
+        const auto expect = [](Way is, Way expected, const char* what) {
+            TRV_CHECK(is == expected, what, ": way ", static_cast<int>(is));
+        };
+        constexpr CollectiveKind gather = CollectiveKind::all_gather,
+                                 scatter = CollectiveKind::reduce_scatter,
+                                 reduce = CollectiveKind::all_reduce;
+        const std::vector<Operand> even{{1, 8, 3}, {1, 4, 1}}, uneven{{1, 8, 3}, {1, 5, 1}}, rows{{2, 8, 3}},
+            large{{1, 1 << 19, 1}};
         for (const bool exact : {true, false}) {
             expect(way(gather, DType::bf16, Combine::sum, even, exact), Way::native, "gather");
             expect(way(gather, DType::i32, Combine::sum, uneven, exact), Way::rounds, "uneven gather");
@@ -40,9 +45,12 @@ TEST_CASE("which way a collective goes")
             expect(way(scatter, DType::f32, Combine::lse, even, exact), Way::rounds, "lse");
             expect(way(reduce, DType::bf16, Combine::sum, rows, exact), Way::gather, "small bf16");
             expect(way(reduce, DType::bf16, Combine::sum, large, exact), Way::rounds, "large bf16");
-            expect(way(scatter, DType::f32, Combine::sum, even, exact), exact ? Way::rounds : Way::native, "scatter");
-            expect(way(reduce, DType::f64, Combine::sum, uneven, exact), exact ? Way::gather : Way::native, "small sum");
-            expect(way(reduce, DType::f32, Combine::sum, large, exact), exact ? Way::rounds : Way::native, "large sum");
+            expect(way(scatter, DType::f32, Combine::sum, even, exact), exact ? Way::rounds : Way::native,
+                   "scatter");
+            expect(way(reduce, DType::f64, Combine::sum, uneven, exact), exact ? Way::gather : Way::native,
+                   "small sum");
+            expect(way(reduce, DType::f32, Combine::sum, large, exact), exact ? Way::rounds : Way::native,
+                   "large sum");
         }
     });
 }
@@ -79,14 +87,22 @@ TEST_CASE("the communicators of a grid: one an axis, one of the world, and one a
         grid.open_devices(device.backend());
         DeviceGrid& made = grid.devices();
         for (const char* axis : {"data", "pipeline", "tensor", "none", "world"})
-            TRV_CHECK(made.along(axis).size() == grid.along(axis).size() && made.along(axis).rank() == grid.along(axis).rank(), axis);
+            TRV_CHECK(made.along(axis).size() == grid.along(axis).size() &&
+                          made.along(axis).rank() == grid.along(axis).rank(),
+                      axis);
         const bool first = grid.at()[1] == 0;
         const std::vector<Link> links{{0, 1, 3}, {1, 0, 4}, {0, 1, 3}};
         made.open_links("pipeline", links);
         made.open_links("data", {});
-        TRV_CHECK(made.link("pipeline", {0, 1, 3}).rank() == (first ? 0 : 1) && made.link("pipeline", {1, 0, 4}).rank() == (first ? 1 : 0), "a link's ends");
-        TRV_CHECK(grid.local_rank() == (comm.rank() == 3 ? 0 : comm.rank()) && grid.local_ranks() == (comm.rank() == 3 ? 1 : 3), "places on a node");
-        TRV_CHECK(device_index(grid, 2) == grid.local_rank() % 2 && device_index(grid, 1) == 0 && device_index(grid, 8) == grid.local_rank(), "devices");
+        TRV_CHECK(made.link("pipeline", {0, 1, 3}).rank() == (first ? 0 : 1) &&
+                      made.link("pipeline", {1, 0, 4}).rank() == (first ? 1 : 0),
+                  "a link's ends");
+        TRV_CHECK(grid.local_rank() == (comm.rank() == 3 ? 0 : comm.rank()) &&
+                      grid.local_ranks() == (comm.rank() == 3 ? 1 : 3),
+                  "places on a node");
+        TRV_CHECK(device_index(grid, 2) == grid.local_rank() % 2 && device_index(grid, 1) == 0 &&
+                      device_index(grid, 8) == grid.local_rank(),
+                  "devices");
     });
     CHECK(joined == 4 + 4 + 4 + 8); // the world, data, pipeline, and two links in each of two groups
 }

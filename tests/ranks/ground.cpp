@@ -17,9 +17,13 @@ public:
     std::shared_ptr<std::byte> allocate(Bytes bytes) override
     {
         constexpr std::align_val_t alignment{64};
-        return {static_cast<std::byte*>(operator new(static_cast<std::size_t>(bytes), alignment)), [=](std::byte* data) { operator delete(data, alignment); }};
+        return {static_cast<std::byte*>(operator new(static_cast<std::size_t>(bytes), alignment)),
+                [=](std::byte* data) { operator delete(data, alignment); }};
     }
-    void write(std::byte* to, const std::vector<std::byte>& from) override { std::copy(from.begin(), from.end(), to); }
+    void write(std::byte* to, const std::vector<std::byte>& from) override
+    {
+        std::copy(from.begin(), from.end(), to);
+    }
     std::vector<std::byte> read(const std::byte* from, Bytes bytes) override { return {from, from + bytes}; }
     std::unique_ptr<Move> collective(CollectiveShape shape, Piece scratch, bool) override
     {
@@ -40,7 +44,10 @@ private:
 /// All on stream 0.
 class DeviceGround final : public Ground {
 public:
-    DeviceGround(Comm& comm, DeviceComm& devices, TestDevice& device) : comm_(comm), devices_(devices), device_(device) {}
+    DeviceGround(Comm& comm, DeviceComm& devices, TestDevice& device)
+        : comm_(comm), devices_(devices), device_(device)
+    {
+    }
     Comm& comm() override { return comm_; }
     bool on_device() const override { return true; }
     bool slow() const override { return device_.slow(); }
@@ -59,7 +66,8 @@ public:
             DeviceMove(DeviceGround& on, DeviceCollective made) : ground(on), collective(std::move(made)) {}
             void start() override
             {
-                if (const u64 planned = agree(ground.comm_, ground.devices_.planned()); planned != ground.connected_) {
+                if (const u64 planned = agree(ground.comm_, ground.devices_.planned());
+                    planned != ground.connected_) {
                     ground.device_.wait(0);
                     ground.devices_.connect(planned);
                     ground.connected_ = planned;
@@ -77,7 +85,8 @@ public:
                 ground.devices_.check();
             }
         };
-        return std::make_unique<DeviceMove>(*this, DeviceCollective(devices_, std::move(shape), scratch, deterministic));
+        return std::make_unique<DeviceMove>(
+            *this, DeviceCollective(devices_, std::move(shape), scratch, deterministic));
     }
 
 private:

@@ -38,9 +38,11 @@ public:
     virtual std::shared_ptr<std::byte> allocate(trivium::Bytes bytes) = 0;
     virtual void write(std::byte* to, const std::vector<std::byte>& from) = 0;
     virtual std::vector<std::byte> read(const std::byte* from, trivium::Bytes bytes) = 0;
-    virtual std::unique_ptr<Move> collective(trivium::CollectiveShape shape, trivium::Piece scratch, bool deterministic = true) = 0;
+    virtual std::unique_ptr<Move> collective(trivium::CollectiveShape shape, trivium::Piece scratch,
+                                             bool deterministic = true) = 0;
 };
 
 std::unique_ptr<Ground> make_host_ground(trivium::Comm& comm);
 /// `devices` is the communicator between the devices of the members of `comm`.
-std::unique_ptr<Ground> make_device_ground(trivium::Comm& comm, trivium::DeviceComm& devices, TestDevice& device);
+std::unique_ptr<Ground> make_device_ground(trivium::Comm& comm, trivium::DeviceComm& devices,
+                                           TestDevice& device);

@@ -121,7 +121,9 @@ public:
     {
         check_pieces(sends, receives);
         TRV_CHECK(!link_ && (connected_ & use_exchange), "an exchange that was not planned");
-        give(stream, [comm = comm_, sends = copy_of(sends), receives = copy_of(receives)] { comm->exchange(sends, receives, stream_lane)->wait(); });
+        give(stream, [comm = comm_, sends = copy_of(sends), receives = copy_of(receives)] {
+            comm->exchange(sends, receives, stream_lane)->wait();
+        });
     }
     void send(int to, ConstPiece piece, void* stream) override
     {
@@ -160,24 +162,33 @@ public:
     void abandon() override {}
 
 private:
-    static void give(void* stream, std::function<void()> job) { static_cast<HostStream*>(stream)->give(std::move(job)); }
+    static void give(void* stream, std::function<void()> job)
+    {
+        static_cast<HostStream*>(stream)->give(std::move(job));
+    }
 
     /// Sums in an order that is not the ranks': from the last to the first.
     static void play(Comm& comm, CollectiveKind kind, DType type, const DenseMove& move)
     {
         const Bytes bytes = move.count * size_of(type);
         const bool gathers = kind == CollectiveKind::all_gather;
-        const auto *in_begin = static_cast<const std::byte*>(move.in), *out_begin = static_cast<const std::byte*>(move.out);
-        TRV_CHECK(!gathers || in_begin + bytes <= out_begin || in_begin >= out_begin + bytes * comm.size() || in_begin == out_begin + bytes * comm.rank(),
+        const auto *in_begin = static_cast<const std::byte*>(move.in),
+                   *out_begin = static_cast<const std::byte*>(move.out);
+        TRV_CHECK(!gathers || in_begin + bytes <= out_begin || in_begin >= out_begin + bytes * comm.size() ||
+                      in_begin == out_begin + bytes * comm.rank(),
                   "a gather from another's part of its result");
-        std::vector<std::byte> came(static_cast<std::size_t>(bytes * comm.size())), in(static_cast<std::size_t>(bytes * comm.size()));
-        std::memcpy(in.data(), move.in, static_cast<std::size_t>(kind == CollectiveKind::reduce_scatter ? bytes * comm.size() : bytes));
+        std::vector<std::byte> came(static_cast<std::size_t>(bytes * comm.size())),
+            in(static_cast<std::size_t>(bytes * comm.size()));
+        std::memcpy(
+            in.data(), move.in,
+            static_cast<std::size_t>(kind == CollectiveKind::reduce_scatter ? bytes * comm.size() : bytes));
         std::vector<ConstPiece> sends;
         std::vector<Piece> receives;
         std::vector<const std::byte*> parts;
         for (int r = 0; r < comm.size(); ++r) {
             sends.push_back({in.data() + (kind == CollectiveKind::reduce_scatter ? bytes * r : 0), bytes});
-            receives.push_back({gathers ? static_cast<std::byte*>(move.out) + bytes * r : came.data() + bytes * r, bytes});
+            receives.push_back(
+                {gathers ? static_cast<std::byte*>(move.out) + bytes * r : came.data() + bytes * r, bytes});
             parts.insert(parts.begin(), came.data() + bytes * r);
         }
         comm.exchange(sends, receives, stream_lane)->wait();
@@ -208,7 +219,8 @@ public:
         ++shared_->joined;
         std::vector<int> all(static_cast<std::size_t>(ranks));
         std::iota(all.begin(), all.end(), 0);
-        return std::make_unique<HostDeviceComm>(make_thread_comm(shared_->mailbox(id, ranks), 0, rank, all, all), group);
+        return std::make_unique<HostDeviceComm>(
+            make_thread_comm(shared_->mailbox(id, ranks), 0, rank, all, all), group);
     }
 
     void* stream(int number) override
@@ -222,9 +234,11 @@ public:
     std::shared_ptr<std::byte> allocate(Bytes bytes) override
     {
         constexpr std::align_val_t alignment{64};
-        std::shared_ptr<std::byte> made{static_cast<std::byte*>(operator new(static_cast<std::size_t>(bytes), alignment)),
-                                        [=](std::byte* data) { operator delete(data, alignment); }};
-        return {made.get(), [shared = shared_, made](std::byte*) { // of a rank that fails: a stream may yet use it
+        std::shared_ptr<std::byte> made{
+            static_cast<std::byte*>(operator new(static_cast<std::size_t>(bytes), alignment)),
+            [=](std::byte* data) { operator delete(data, alignment); }};
+        return {made.get(),
+                [shared = shared_, made](std::byte*) { // of a rank that fails: a stream may yet use it
                     const std::scoped_lock lock(shared->mutex);
                     if (std::uncaught_exceptions() > 0)
                         shared->left.push_back(made);
@@ -232,7 +246,9 @@ public:
     }
     void write(std::byte* to, const std::vector<std::byte>& from, int number) override
     {
-        static_cast<HostStream*>(stream(number))->give([to, from] { std::copy(from.begin(), from.end(), to); });
+        static_cast<HostStream*>(stream(number))->give([to, from] {
+            std::copy(from.begin(), from.end(), to);
+        });
     }
     std::vector<std::byte> read(const std::byte* from, Bytes bytes) override { return {from, from + bytes}; }
 
@@ -252,7 +268,8 @@ int run_on_devices(int ranks, const std::function<void(Comm&, TestDevice&)>& bod
             HostDevice device(shared);
             try {
                 body(comm, device);
-            } catch (...) { // before the device goes, whose streams may wait for what this rank will not do any more
+            } catch (...) { // before the device goes, whose streams may wait for what this rank will not do
+                            // any more
                 shared->fail(std::current_exception());
                 throw;
             }

@@ -75,7 +75,8 @@ TEST_CASE("ranks of the same launch on this node are seen, with their states")
     ::kill(zero.number(), SIGSTOP);
     all = siblings_once(launch, [](const auto& found) { return found.size() == 3 && found[0].state == 'T'; });
     REQUIRE(all.size() == 3);
-    CHECK(describe(launch, all) == "rank 0 is stopped (process " + std::to_string(zero.number()) + ", state T)");
+    CHECK(describe(launch, all) ==
+          "rank 0 is stopped (process " + std::to_string(zero.number()) + ", state T)");
     one.end();
     all = siblings_of(launch);
     CHECK(all.size() == 2);
@@ -85,10 +86,12 @@ TEST_CASE("ranks of the same launch on this node are seen, with their states")
 TEST_CASE("a start is given up by its first rank, the sooner where a rank is seen stopped")
 {
     using enum LaunchVerdict;
-    const auto verdict = [](Seconds waited, Seconds stopped, int before, int rank, Seconds asked = -1) { return judge({waited, stopped, asked, before}, 52, rank); };
+    const auto verdict = [](Seconds waited, Seconds stopped, int before, int rank, Seconds asked = -1) {
+        return judge({waited, stopped, asked, before}, 52, rank);
+    };
     CHECK(verdict(51, 0, 0, 0) == wait);
     CHECK(verdict(52, 0, 0, 0) == hung);
-    CHECK(verdict(52, 0, 0, 1) == wait); // rank 0 speaks
+    CHECK(verdict(52, 0, 0, 1) == wait);   // rank 0 speaks
     CHECK(verdict(52.5, 0, 0, 1) == hung); // unless it is what hangs
     CHECK(verdict(90, 0, 0, 1000) == hung);
     CHECK(verdict(31, 29, 0, 3) == wait);

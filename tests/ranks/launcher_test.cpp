@@ -79,7 +79,8 @@ TEST_CASE("ranks are numbered node by node, however the launcher has dealt them 
     const std::string flag = job.substr(job.rfind(' '));
     job.resize(job.rfind(' '));
     for (const char* node : {"0", "1", "0", "1"})
-        job += std::string(job.find("env") == std::string::npos ? "" : " :") + flag + " 1 env SLURM_STEP_NUM_TASKS=4 SLURM_NODEID=" + node + " " RANK_PROGRAM " nodes";
+        job += std::string(job.find("env") == std::string::npos ? "" : " :") + flag +
+               " 1 env SLURM_STEP_NUM_TASKS=4 SLURM_NODEID=" + node + " " RANK_PROGRAM " nodes";
     const Seen seen = launch(job.substr(0, job.rfind(RANK_PROGRAM)), "nodes");
     INFO(seen.text);
     CHECK(seen.status == 0);

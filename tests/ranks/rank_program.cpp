@@ -38,7 +38,8 @@ int run(Session& session, const std::string& mode)
 {
     Comm& comm = session.world();
     const std::string expected = std::getenv("TRIVIUM_TEST_RANKS") ? std::getenv("TRIVIUM_TEST_RANKS") : "";
-    TRV_CHECK(expected.empty() || expected == std::to_string(comm.size()), expected, " ranks were started, MPI knows of ", comm.size());
+    TRV_CHECK(expected.empty() || expected == std::to_string(comm.size()), expected,
+              " ranks were started, MPI knows of ", comm.size());
     TRV_CHECK(session.rank() == comm.rank() && session.ranks() == comm.size(), "the session's world");
     const bool odd_one = comm.rank() == 1;
     agree(comm, 0);
@@ -55,7 +56,8 @@ int run(Session& session, const std::string& mode)
     if (mode == "nodes") { // 2 x 2 ranks: do the groups of the fast axis share a node?
         const Grid grid(comm, {{{"data", 2}, {"tensor", 2}}}, node_name());
         if (comm.rank() == 0)
-            std::printf("%d nodes, data %d, tensor %d\n", grid.nodes(), grid.crosses_nodes("data"), grid.crosses_nodes("tensor"));
+            std::printf("%d nodes, data %d, tensor %d\n", grid.nodes(), grid.crosses_nodes("data"),
+                        grid.crosses_nodes("tensor"));
         return 0;
     }
     if (mode == "agreed")

@@ -9,8 +9,8 @@ using namespace trivium;
 
 TEST_CASE("SipHash-2-4 of its authors' test vectors")
 {
-    // The reference implementation's vectors.h: key 00 01 … 0f, input 00 01 … of so many bytes. The 15 bytes are the paper's
-    // appendix A.
+    // The reference implementation's vectors.h: key 00 01 … 0f, input 00 01 … of so many bytes. The 15 bytes
+    // are the paper's appendix A.
     const SipKey key{0x0706050403020100, 0x0f0e0d0c0b0a0908};
     std::string text;
     const auto hash_of = [&](std::size_t bytes) {
@@ -38,7 +38,8 @@ const SipKey ours{0x1234567890abcdef, 0xfedcba0987654321};
 TEST_CASE("a sealed datagram is taken once, by its receiver")
 {
     SealedDatagrams zero(ours, 0, 3), one(ours, 1, 3), two(ours, 2, 3);
-    const std::string first = zero.seal(1, "first"), second = zero.seal(1, "second"), empty = zero.seal(1, "");
+    const std::string first = zero.seal(1, "first"), second = zero.seal(1, "second"),
+                      empty = zero.seal(1, "");
     CHECK_FALSE(two.open(first));
     CHECK_FALSE(zero.open(first));
     const auto message = one.open(first);
@@ -48,7 +49,8 @@ TEST_CASE("a sealed datagram is taken once, by its receiver")
     REQUIRE(one.open(empty));
     CHECK_FALSE(one.open(second)); // overtaken
     REQUIRE(one.open(two.seal(1, "another's counter is its own")));
-    SealedDatagrams later(ours, 1, 3); // even a receiver that has heard nothing yet takes none with another key
+    SealedDatagrams later(ours, 1,
+                          3); // even a receiver that has heard nothing yet takes none with another key
     CHECK_FALSE(later.open(SealedDatagrams({1, 2}, 0, 3).seal(1, "e")));
 }
 
@@ -58,7 +60,9 @@ TEST_CASE("a datagram that was changed, cut or lengthened anywhere is not taken"
     const std::string text = "e a text of some length";
     const std::string real = sender.seal(1, text);
     REQUIRE(real.size() == SealedDatagrams::header + text.size());
-    const auto refused = [](const std::string& datagram) { return !SealedDatagrams(ours, 1, 2).open(datagram); };
+    const auto refused = [](const std::string& datagram) {
+        return !SealedDatagrams(ours, 1, 2).open(datagram);
+    };
     REQUIRE_FALSE(refused(real));
     for (std::size_t bytes = 0; bytes < real.size(); ++bytes)
         CHECK(refused(real.substr(0, bytes)));

@@ -2,8 +2,8 @@
 #include "mpi/patient_wait.hpp"
 #include "mpi/side_channel.hpp"
 
-#include <atomic>
 #include <arpa/inet.h>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -42,7 +42,8 @@ public:
     void send(int port, const std::string& datagram) const
     {
         const sockaddr_in to = address(port);
-        ::sendto(socket_, datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&to), sizeof to);
+        ::sendto(socket_, datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+                 sizeof to);
     }
 
 private:
@@ -77,7 +78,8 @@ TEST_CASE("datagrams go from any rank to any other, and nobody waits for them")
         std::set<int> heard;
         const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
         while (heard.size() < 2 && std::chrono::steady_clock::now() < until)
-            if (const auto message = channel.receive(0.5); message && message->text == str("from ", message->from, " to ", world.rank()))
+            if (const auto message = channel.receive(0.5);
+                message && message->text == str("from ", message->from, " to ", world.rank()))
                 heard.insert(message->from);
         arrived += static_cast<int>(heard.size());
         agree(world, 0); // the sockets live until all have heard
@@ -131,7 +133,8 @@ TEST_CASE("who takes over a closed port reads datagrams, but cannot speak for th
                 throw std::runtime_error("the stranger was to see it");
             std::string other = seen;
             other.back() = 'D';
-            for (const std::string& each : {seen, other, seen.substr(0, 10), std::string(), seen + std::string(60000, 'x'), std::string(5000, '\0')})
+            for (const std::string& each : {seen, other, seen.substr(0, 10), std::string(),
+                                            seen + std::string(60000, 'x'), std::string(5000, '\0')})
                 for (const int rank : {0, 2})
                     stranger->send(static_cast<int>(ports[static_cast<std::size_t>(rank)]), each);
         }
@@ -152,7 +155,8 @@ TEST_CASE("who takes over a closed port reads datagrams, but cannot speak for th
 
 TEST_CASE("a flood of foreign datagrams delays neither a receiver nor what ranks say")
 {
-    // Noise, which the kernel drops; or the datagrams of one who reads this rank's, and so knows how they begin.
+    // Noise, which the kernel drops; or the datagrams of one who reads this rank's, and so knows how they
+    // begin.
     const bool tagged = GENERATE(false, true);
     INFO("tagged " << tagged);
     run_on_threads(2, [&](Comm& world) {

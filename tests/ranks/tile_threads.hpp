@@ -13,7 +13,9 @@ void each_thread(trivium::i64 thread_blocks, Run&& run)
 inline void copy_by_threads(std::span<const trivium::CopyBlock> blocks)
 {
     namespace tiles = trivium::tiles;
-    tiles::copy(blocks, [](const auto& all, trivium::i64 grid) { each_thread(grid, [&](tiles::Thread me) { tiles::copy_thread(all, me); }); });
+    tiles::copy(blocks, [](const auto& all, trivium::i64 grid) {
+        each_thread(grid, [&](tiles::Thread me) { tiles::copy_thread(all, me); });
+    });
 }
 
 inline void combine_by_threads(const trivium::Combination& combination)

@@ -67,7 +67,8 @@ TEST_CASE("copies of any alignment, count and size")
 
 TEST_CASE("a copy of more tiles than thread blocks, and one in place")
 {
-    const std::size_t size = static_cast<std::size_t>(tiles::largest_grid) * tiles::tile * 2 * 2 + 6; // in units of 2: two turns
+    const std::size_t size =
+        static_cast<std::size_t>(tiles::largest_grid) * tiles::tile * 2 * 2 + 6; // in units of 2: two turns
     const Data from = noise(size, 1);
     Data to(size + 2);
     const CopyBlock block{to.data() + 2, from.data(), static_cast<Bytes>(size), 1, 0, 0};
@@ -91,30 +92,43 @@ TEST_CASE("sums in the order of the ranks, for any alignment and number of block
                         const Bytes element = size_of(type);
                         const int rank = ranks / 2;
                         Combination all{type, Combine::sum, ranks, rank, nullptr, 0, own_slot, {}};
-                        const i64 row = shift == 0 ? 1600 / element : 203, rows = 3, stride = row + 16 * (shift == 0);
-                        all.slot = round_up((blocks * rows * row + shift) * element, shift == 1 ? element : 64);
+                        const i64 row = shift == 0 ? 1600 / element : 203, rows = 3,
+                                  stride = row + 16 * (shift == 0);
+                        all.slot =
+                            round_up((blocks * rows * row + shift) * element, shift == 1 ? element : 64);
                         const auto fill = [&](std::size_t bytes, u64 seed) {
                             Dice dice{seed};
                             Data data(bytes + 16);
-                            for (std::size_t i = 0; i + 8 <= data.size(); i += static_cast<std::size_t>(element)) {
-                                const double value = (static_cast<double>(dice(1 << 20)) - 5e5) * (dice(2) == 0 ? 1e-3 : 1e3);
-                                const auto store = [&](auto v) { std::memcpy(data.data() + i, &v, sizeof v); };
-                                type == DType::f64 ? store(value) : type == DType::f32 ? store(static_cast<float>(value)) : store(bf16(static_cast<float>(value)));
+                            for (std::size_t i = 0; i + 8 <= data.size();
+                                 i += static_cast<std::size_t>(element)) {
+                                const double value =
+                                    (static_cast<double>(dice(1 << 20)) - 5e5) * (dice(2) == 0 ? 1e-3 : 1e3);
+                                const auto store = [&](auto v) {
+                                    std::memcpy(data.data() + i, &v, sizeof v);
+                                };
+                                type == DType::f64   ? store(value)
+                                : type == DType::f32 ? store(static_cast<float>(value))
+                                                     : store(bf16(static_cast<float>(value)));
                             }
                             return data;
                         };
                         const Data slots = fill(static_cast<std::size_t>(all.slot * ranks), 5);
-                        Data own = fill(static_cast<std::size_t>((blocks * rows * stride + shift) * element), 6);
-                        Data out(static_cast<std::size_t>((blocks * rows * row + shift) * element), std::byte{0x55}), expected = out;
+                        Data own =
+                            fill(static_cast<std::size_t>((blocks * rows * stride + shift) * element), 6);
+                        Data out(static_cast<std::size_t>((blocks * rows * row + shift) * element),
+                                 std::byte{0x55}),
+                            expected = out;
                         all.slots = slots.data();
                         for (i64 b = 0; b < blocks; ++b)
-                            all.blocks.push_back({out.data() + (b * rows * row + shift) * element, own.data() + (b * rows * stride + shift) * element, stride,
+                            all.blocks.push_back({out.data() + (b * rows * row + shift) * element,
+                                                  own.data() + (b * rows * stride + shift) * element, stride,
                                                   b * rows * row + (shift == 3 ? 3 : 0), rows, row});
                         combine_by_threads(all);
                         for (CombineBlock& block : all.blocks)
                             block.out = expected.data() + (block.out - out.data());
                         combine_blocks(all);
-                        INFO(name_of(type) << ", " << ranks << " ranks, shift " << shift << ", " << blocks << " blocks");
+                        INFO(name_of(type)
+                             << ", " << ranks << " ranks, shift " << shift << ", " << blocks << " blocks");
                         CHECK(out == expected);
                     }
 }

@@ -48,7 +48,9 @@ struct Device {
 
     void drain()
     {
-        work_until([&] { return std::all_of(queues.begin(), queues.end(), [](const auto& queue) { return queue.empty(); }); });
+        work_until([&] {
+            return std::all_of(queues.begin(), queues.end(), [](const auto& queue) { return queue.empty(); });
+        });
     }
 };
 
@@ -61,8 +63,9 @@ Device& device()
 class DeferredStreams : public Streams {
 public:
     DeferredStreams(const StreamsConfig& config, u64 seed)
-        : device_(device()), first_(device_.queues.size() - 1), recorded_(static_cast<std::size_t>(config.events), 0),
-          reached_(recorded_), stamps_(static_cast<std::size_t>(config.stamps), -1)
+        : device_(device()), first_(device_.queues.size() - 1),
+          recorded_(static_cast<std::size_t>(config.events), 0), reached_(recorded_),
+          stamps_(static_cast<std::size_t>(config.stamps), -1)
     {
         check_ = config.check;
         device_.draw.seed(seed);

@@ -1,6 +1,6 @@
 #pragma once
-// Streams of a device that does nothing until it must, and then works in a random order: whatever streams and events
-// allow. What comes out right there hangs on no order that the Schedule does not state.
+// Streams of a device that does nothing until it must, and then works in a random order: whatever streams and
+// events allow. What comes out right there hangs on no order that the Schedule does not state.
 #include "runtime/executor.hpp"
 #include "runtime/streams.hpp"
 

@@ -45,7 +45,8 @@ Trace train(const RunConfig& config, const Model& model, int threads, int steps)
     Trace trace;
     for (int step = 0; step < steps; ++step) {
         run.differentiate(random_batch(model, rows, static_cast<std::uint64_t>(step)), hyper);
-        trace.numbers.insert(trace.numbers.end(), {run.loss_sum(), run.train->fetched("global_norm", 0), run.train->fetched("global_norm", 1)});
+        trace.numbers.insert(trace.numbers.end(), {run.loss_sum(), run.train->fetched("global_norm", 0),
+                                                   run.train->fetched("global_norm", 1)});
         run.update();
     }
     trace.kept = run.kept_bytes();
@@ -114,7 +115,8 @@ TEST_CASE("1, 2 and 4 microbatches agree")
             run.differentiate(batch);
             CHECK(run.tokens() == whole.tokens());
             CHECK(run.loss_sum() == Approx(whole.loss_sum()).epsilon(1e-5));
-            CHECK(run.train->fetched("global_norm") == Approx(whole.train->fetched("global_norm")).epsilon(1e-5));
+            CHECK(run.train->fetched("global_norm") ==
+                  Approx(whole.train->fetched("global_norm")).epsilon(1e-5));
             for (const auto& [name, gradient] : run.gradients()) {
                 INFO(name);
                 if (name.find("attn.k.bias") != std::string::npos) // 0 in exact arithmetic
@@ -123,7 +125,8 @@ TEST_CASE("1, 2 and 4 microbatches agree")
                     CHECK(scaled_difference(gradient, want.at(name)) <= 1e-5);
             }
             const Trace trace = train(config, model, 1, 4);
-            for (std::size_t i = 0; i < trace.numbers.size(); i += 3) // AdamW is a sign near 0, so only the losses
+            for (std::size_t i = 0; i < trace.numbers.size();
+                 i += 3) // AdamW is a sign near 0, so only the losses
                 CHECK(trace.numbers[i] == Approx(want_trace.numbers[i]).epsilon(1e-5));
         }
     }
@@ -141,15 +144,19 @@ TEST_CASE("a step that is not finite shows it before the decision, and changes n
                 const reference::Tensors want = run.gradients();
                 reference::Vector values = run.read(victim);
                 const double kept = values[3];
-                for (const double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+                for (const double bad :
+                     {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
                     // A word's row only matters where the word stands.
-                    const std::size_t at = std::strcmp(victim, "embed.weight") == 0 ? static_cast<std::size_t>(batch.tokens[0] * model.dim) : 3;
+                    const std::size_t at = std::strcmp(victim, "embed.weight") == 0
+                                               ? static_cast<std::size_t>(batch.tokens[0] * model.dim)
+                                               : 3;
                     const double whole = at == 3 ? kept : values[at];
                     values[at] = bad;
                     run.write(victim, values);
                     const std::vector<std::byte> before = run.kept_bytes();
                     run.differentiate(batch, hyper);
-                    CHECK_FALSE((std::isfinite(run.loss_sum()) && std::isfinite(run.train->fetched("global_norm"))));
+                    CHECK_FALSE(
+                        (std::isfinite(run.loss_sum()) && std::isfinite(run.train->fetched("global_norm"))));
                     CHECK(run.kept_bytes() == before);
                     values[at] = whole;
                 }

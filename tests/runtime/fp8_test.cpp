@@ -47,7 +47,8 @@ TEST_CASE("FP8: gradients near those of bf16, and not the same; products outside
         CHECK(fp8.loss_sum() != plain.loss_sum());
         CHECK(fp8.loss_sum() == Approx(plain.loss_sum()).epsilon(0.02));
         const reference::Tensors want = plain.gradients(), got = fp8.gradients();
-        for (const char* name : {"head.weight", "layers.1.ffn.down.weight", "layers.0.attn.q.weight", "layers.0.attn_norm.weight"}) {
+        for (const char* name : {"head.weight", "layers.1.ffn.down.weight", "layers.0.attn.q.weight",
+                                 "layers.0.attn_norm.weight"}) {
             INFO(name);
             CHECK(norm_difference(got.at(name), want.at(name)) < 0.3);
         }
@@ -76,7 +77,8 @@ TEST_CASE("FP8: a small model learns as it does in bf16")
         for (Run* run : {&plain, &fp8}) {
             if (step == 0)
                 randomise(run->program(), *run->arena, 7, 0.1);
-            run->differentiate(batch, {1e-2, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, step + 1), 1 - std::pow(0.95, step + 1)});
+            run->differentiate(
+                batch, {1e-2, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, step + 1), 1 - std::pow(0.95, step + 1)});
             run->update();
         }
         last = fp8.loss_sum() / fp8.tokens();

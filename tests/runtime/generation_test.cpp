@@ -59,7 +59,9 @@ struct Setup {
     {
         const reference::Ids none(batch.tokens.size(), -1);
         const Vector logits =
-            reference::run(model, read_parameters(compiled.programs[prefill_program], *arena), batch.tokens, none).logits;
+            reference::run(model, read_parameters(compiled.programs[prefill_program], *arena), batch.tokens,
+                           none)
+                .logits;
         return Vector(logits.begin() + (count - 1) * model.vocab, logits.begin() + count * model.vocab);
     }
 };
@@ -69,12 +71,14 @@ void compare_generator(bool llama, Precision precision, double tolerance)
     Setup setup(llama, precision);
     Generator generator(setup.compiled, *setup.arena, setup.executor);
     // Pieces: within a chunk, exactly one, several, several and a rest, single tokens, up to a full cache.
-    for (const std::vector<i64>& pieces : std::vector<std::vector<i64>>{{3, 1, 1, 9, 1, 3}, {4, 4, 8, 2}, {11, 1, 6}, {1, 1, 16}, {18}}) {
+    for (const std::vector<i64>& pieces :
+         std::vector<std::vector<i64>>{{3, 1, 1, 9, 1, 3}, {4, 4, 8, 2}, {11, 1, 6}, {1, 1, 16}, {18}}) {
         generator.reset();
         i64 length = 0;
         for (const i64 piece : pieces) {
-            const std::span<const float> got =
-                generator.append(std::span(setup.batch.tokens).subspan(static_cast<std::size_t>(length), static_cast<std::size_t>(piece)));
+            const std::span<const float> got = generator.append(
+                std::span(setup.batch.tokens)
+                    .subspan(static_cast<std::size_t>(length), static_cast<std::size_t>(piece)));
             length += piece;
             INFO((llama ? "llama " : "gpt2 ") << name_of(precision) << ", " << length << " tokens");
             CHECK(generator.length() == length);
@@ -82,7 +86,8 @@ void compare_generator(bool llama, Precision precision, double tolerance)
         }
         REQUIRE(length == capacity);
     }
-    CHECK_THROWS_AS(generator.append(std::span(setup.batch.tokens).first(1)), InternalError); // the cache is full
+    CHECK_THROWS_AS(generator.append(std::span(setup.batch.tokens).first(1)),
+                    InternalError); // the cache is full
     CHECK(generator.used() == setup.compiled.memory.arena);
     if constexpr (contracts_on)
         CHECK(setup.arena->high_water() == setup.compiled.memory.arena);
@@ -103,7 +108,8 @@ TEST_CASE("prefill and decode programs agree with the whole sequence in f64")
 {
     for (const bool llama : {true, false}) {
         Setup setup(llama, Precision::f64);
-        const Program &prefill = setup.compiled.programs[prefill_program], &decode = setup.compiled.programs[decode_program];
+        const Program &prefill = setup.compiled.programs[prefill_program],
+                      &decode = setup.compiled.programs[decode_program];
         Executor many(prefill.graph, prefill.schedule, *setup.arena, setup.executor);
         Executor one(decode.graph, decode.schedule, *setup.arena, setup.executor);
         i64 length = 0;
@@ -112,10 +118,12 @@ TEST_CASE("prefill and decode programs agree with the whole sequence in f64")
             executor.run_until_decision([&](const Value& value, i64, void* destination) {
                 auto* to = static_cast<std::int32_t*>(destination);
                 for (i64 i = 0; i < value.type.elements(); ++i)
-                    to[i] = static_cast<std::int32_t>(value.name == "start"       ? length
-                                                      : value.name == "last"      ? given - 1
-                                                      : value.name == "positions" ? length + i
-                                                                                  : setup.batch.tokens[static_cast<std::size_t>(length + i)]);
+                    to[i] = static_cast<std::int32_t>(
+                        value.name == "start"  ? length
+                        : value.name == "last" ? given - 1
+                        : value.name == "positions"
+                            ? length + i
+                            : setup.batch.tokens[static_cast<std::size_t>(length + i)]);
             });
             length += given;
             Vector got;

@@ -48,7 +48,8 @@ RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i6
     c.model.rope_theta = m.theta;
     c.model.norm_eps = m.eps;
     if (m.factor != 1)
-        c.model.rope_scaling = {m.factor, m.low_freq_factor, m.high_freq_factor, static_cast<i64>(m.original_seq)};
+        c.model.rope_scaling = {m.factor, m.low_freq_factor, m.high_freq_factor,
+                                static_cast<i64>(m.original_seq)};
     c.train.precision = precision;
     c.train.global_batch = rows;
     c.train.micro_batch = rows / microbatches;
@@ -65,7 +66,8 @@ Batch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed)
         const std::uint64_t bits = stream.bits_at(static_cast<u64>(i));
         batch.tokens.push_back(static_cast<std::int32_t>(bits % static_cast<u64>(model.vocab)));
         const bool ignored = i > 0 && (bits >> 20) % 7 == 0;
-        batch.targets.push_back(ignored ? -1 : static_cast<std::int32_t>((bits >> 32) % static_cast<u64>(model.vocab)));
+        batch.targets.push_back(
+            ignored ? -1 : static_cast<std::int32_t>((bits >> 32) % static_cast<u64>(model.vocab)));
     }
     return batch;
 }
@@ -155,7 +157,8 @@ void randomise(const Program& program, Arena& arena, std::uint64_t seed, double 
     }
 }
 
-Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed, std::vector<std::string> skip) : config(run_config)
+Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed, std::vector<std::string> skip)
+    : config(run_config)
 {
     start_runtime();
     CompileConfig options = small_machine();
@@ -174,7 +177,8 @@ Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed, std::vect
 
 Feed Run::feed_of(const Batch& batch, std::vector<double> hyper) const
 {
-    return [&batch, hyper, rows = micro_batch(config)](const Value& value, i64 microbatch, void* destination) {
+    return [&batch, hyper, rows = micro_batch(config)](const Value& value, i64 microbatch,
+                                                       void* destination) {
         if (value.role == Role::hyper) {
             std::memcpy(destination, hyper.data(), hyper.size() * sizeof(double));
             return;
@@ -225,7 +229,8 @@ void Run::require_planned_is_used(const Batch& batch)
     eval->run_until_decision(feed_of(batch, {}));
     REQUIRE(std::max(train->used(), eval->used()) == compiled.memory.arena);
     REQUIRE(arena->size() == compiled.memory.arena);
-    // A dead buffer is poisoned as a whole, scratch included, so the pattern of an untouched arena ends where the plan does.
+    // A dead buffer is poisoned as a whole, scratch included, so the pattern of an untouched arena ends where
+    // the plan does.
     if constexpr (contracts_on)
         REQUIRE(arena->high_water() == compiled.memory.arena);
 }

@@ -1,11 +1,11 @@
 #pragma once
 // A small model, compiled and laid out as `train` does it, with its arena open to the tests.
+#include "compile/compile.hpp"
 #include "kernels/runtime.hpp"
 #include "passes/optimizer.hpp"
 #include "reference_model.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
-#include "compile/compile.hpp"
 
 #include <memory>
 
@@ -14,7 +14,8 @@ namespace trivium::runs {
 /// Kokkos and OpenMP, once a program.
 void start_runtime();
 
-/// A machine with little scratch: small models use little of it, and contracts fill and search each arena whole.
+/// A machine with little scratch: small models use little of it, and contracts fill and search each arena
+/// whole.
 CompileConfig small_machine();
 
 /// The run config of a reference model. \pre rows is a multiple of microbatches
@@ -40,11 +41,13 @@ void randomise(const Program& program, Arena& arena, std::uint64_t seed, double 
 class Run {
 public:
     /// Without the passes in `skip`.
-    explicit Run(const RunConfig& config, int threads = 1, std::uint64_t seed = 1, std::vector<std::string> skip = {});
+    explicit Run(const RunConfig& config, int threads = 1, std::uint64_t seed = 1,
+                 std::vector<std::string> skip = {});
 
     const Program& program() const { return compiled.programs[train_program]; }
     /// Runs the Steps before the decision.
-    void differentiate(const Batch& batch, const std::vector<double>& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
+    void differentiate(const Batch& batch,
+                       const std::vector<double>& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
     void update() { train->run_after_decision(); }
     double loss_sum() const { return train->fetched("totals", total_loss); }
     double tokens() const { return train->fetched("totals", total_tokens); }
@@ -52,10 +55,14 @@ public:
     reference::Tensors gradients() const;
     reference::Tensors parameters() const { return read_parameters(program(), *arena); }
     reference::Vector read(std::string_view name) const { return runs::read(program(), *arena, name); }
-    void write(std::string_view name, const reference::Vector& values) { runs::write(program(), *arena, name, values); }
+    void write(std::string_view name, const reference::Vector& values)
+    {
+        runs::write(program(), *arena, name, values);
+    }
     /// Every byte of run-lifetime buffers, one after the other.
     std::vector<std::byte> kept_bytes() const;
-    /// Requires that, all programs having run, what they used is what was planned. Destroys what a step left behind.
+    /// Requires that, all programs having run, what they used is what was planned. Destroys what a step left
+    /// behind.
     void require_planned_is_used(const Batch& batch);
 
     RunConfig config;

@@ -75,7 +75,8 @@ double largest(const reference::Tensors& tensors)
     return most;
 }
 
-/// A key bias adds the same to all scores of a query, one token sees only itself: such gradients are exactly 0.
+/// A key bias adds the same to all scores of a query, one token sees only itself: such gradients are exactly
+/// 0.
 bool vanishes(const reference::Vector& gradient, double scale) { return magnitude(gradient) < 1e-13 * scale; }
 
 void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
@@ -83,7 +84,8 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
     INFO(c.name);
     Run run(config_of(c.model, precision, c.rows, c.microbatches));
     if (precision == Precision::bf16)
-        randomise(run.program(), *run.arena, 2, 0.15); // scores stay small: bf16 loses what a steep softmax needs
+        randomise(run.program(), *run.arena, 2,
+                  0.15); // scores stay small: bf16 loses what a steep softmax needs
     const Batch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
     run.differentiate(first); // a step before: what it left must not leak into the next
     run.differentiate(batch);
@@ -145,7 +147,8 @@ TEST_CASE("the reference itself agrees with finite differences")
                 const double down = reference::run(c.model, parameters, batch.tokens, batch.targets).loss_sum;
                 values[i] = kept;
                 INFO(name << "[" << i << "]");
-                CHECK(at.gradients.at(name)[i] == Approx((up - down) / (2 * step)).epsilon(1e-6).margin(1e-8));
+                CHECK(at.gradients.at(name)[i] ==
+                      Approx((up - down) / (2 * step)).epsilon(1e-6).margin(1e-8));
             }
     }
 }

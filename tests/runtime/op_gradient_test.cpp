@@ -1,4 +1,5 @@
-// The gradient of every differentiable op, through autodiff and the executor, against central differences in f64.
+// The gradient of every differentiable op, through autodiff and the executor, against central differences in
+// f64.
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
@@ -47,65 +48,104 @@ std::vector<Case> cases()
         {"head", product("b s d, v d -> b s v", {2, 3, 4}, {7, 4})},
         {"batched product", product("b m k, b k n -> b m n", {2, 3, 4}, {2, 4, 3})},
         {"product that comes out turned", product("k m, n k -> n m", {3, 4}, {5, 3})},
-        {"embedding", [](Builder& b) -> V {
+        {"embedding",
+         [](Builder& b) -> V {
              return {b.op1(OpKind::embedding, {parameter(b, "table", {7, 3}), ids(b, "ids<7", {2, 4})})};
          }},
-        {"rms_norm", [](Builder& b) -> V {
-             return {b.op(OpKind::rms_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5})}, {{"eps", 0.03}})[0]};
-         }},
-        {"layer_norm", [](Builder& b) -> V {
-             return {b.op(OpKind::layer_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5}), parameter(b, "bias", {5})},
+        {"rms_norm",
+         [](Builder& b) -> V {
+             return {b.op(OpKind::rms_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5})},
                           {{"eps", 0.03}})[0]};
          }},
-        {"rope", [](Builder& b) -> V {
+        {"layer_norm",
+         [](Builder& b) -> V {
+             return {b.op(
+                 OpKind::layer_norm,
+                 {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5}), parameter(b, "bias", {5})},
+                 {{"eps", 0.03}})[0]};
+         }},
+        {"rope",
+         [](Builder& b) -> V {
              const ValueId table = b.value("table", {DType::f64, {9, 3, 2}}, Role::constant,
-                                           {"rope_table", {{"theta", 50.0}, {"factor", 1.0}, {"low_freq_factor", 1.0},
-                                                           {"high_freq_factor", 4.0}, {"original_seq", i64{64}}}});
+                                           {"rope_table",
+                                            {{"theta", 50.0},
+                                             {"factor", 1.0},
+                                             {"low_freq_factor", 1.0},
+                                             {"high_freq_factor", 4.0},
+                                             {"original_seq", i64{64}}}});
              return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 6}), ids(b, "ids<9", {2, 3}), table})};
          }},
-        {"attention", [](Builder& b) -> V { // a scale that is not the default one
+        {"attention",
+         [](Builder& b) -> V { // a scale that is not the default one
              return {b.op(OpKind::attention,
-                          {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}), parameter(b, "v", {2, 4, 2, 2})},
+                          {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}),
+                           parameter(b, "v", {2, 4, 2, 2})},
                           {{"scale", 1.7}})[0]};
          }},
-        {"swiglu", [](Builder& b) -> V { return {b.op1(OpKind::swiglu, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})}; }},
-        {"swiglu of one value twice", [](Builder& b) -> V {
+        {"swiglu",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::swiglu, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})};
+         }},
+        {"swiglu of one value twice",
+         [](Builder& b) -> V {
              const ValueId x = b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})});
              return {b.op1(OpKind::swiglu, {x, x})};
          }},
-        {"gelu", [](Builder& b) -> V { return {b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})})}; }},
-        {"add", [](Builder& b) -> V { return {b.op1(OpKind::add, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})}; }},
-        {"add of one parameter twice", [](Builder& b) -> V {
+        {"gelu",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::gelu, {parameter(b, "x", {3, 5})})};
+         }},
+        {"add",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::add, {parameter(b, "x", {3, 5}), parameter(b, "y", {3, 5})})};
+         }},
+        {"add of one parameter twice",
+         [](Builder& b) -> V {
              const ValueId x = parameter(b, "x", {3, 5});
              return {b.op1(OpKind::add, {x, x})};
          }},
-        {"a gradient that one parameter keeps and others read", [](Builder& b) -> V {
-             const ValueId x = parameter(b, "x", {3, 5}), y = b.op1(OpKind::gelu, {parameter(b, "y", {3, 5})});
+        {"a gradient that one parameter keeps and others read",
+         [](Builder& b) -> V {
+             const ValueId x = parameter(b, "x", {3, 5}),
+                           y = b.op1(OpKind::gelu, {parameter(b, "y", {3, 5})});
              const ValueId sum = b.op1(OpKind::add, {x, y});
-             return {b.op1(OpKind::matmul, {sum, parameter(b, "w", {5, 4})}, {{"rule", std::string("m k, k n -> m n")}})};
+             return {b.op1(OpKind::matmul, {sum, parameter(b, "w", {5, 4})},
+                           {{"rule", std::string("m k, k n -> m n")}})};
          }},
-        {"a value that several ops read", [](Builder& b) -> V {
+        {"a value that several ops read",
+         [](Builder& b) -> V {
              const ValueId x = parameter(b, "x", {3, 5}), y = b.op1(OpKind::gelu, {x});
              const ValueId z = b.op1(OpKind::swiglu, {y, b.op1(OpKind::gelu, {y})});
              return {b.op1(OpKind::add, {y, z}), b.op1(OpKind::add, {z, x})};
          }},
-        {"bias_add", [](Builder& b) -> V {
+        {"bias_add",
+         [](Builder& b) -> V {
              return {b.op1(OpKind::bias_add, {parameter(b, "x", {2, 3, 2, 2}), parameter(b, "bias", {2, 2})},
                            {{"rule", std::string("b s g e, g e -> b s g e")}})};
          }},
-        {"cast", [](Builder& b) -> V { return {b.cast_to(parameter(b, "x", {3, 5}), DType::f64)}; }},
-        {"reshard", [](Builder& b) -> V { return {b.reshard_to(parameter(b, "x", {3, 5}), {})}; }},
-        {"xent_stats", [](Builder& b) -> V {
-             return b.op(OpKind::xent_stats, {parameter(b, "logits", {2, 3, 7}), ids(b, "targets<7", {2, 3})});
+        {"cast",
+         [](Builder& b) -> V {
+             return {b.cast_to(parameter(b, "x", {3, 5}), DType::f64)};
          }},
-        {"token_loss", [](Builder& b) -> V {
-             return {b.op1(OpKind::token_loss, {parameter(b, "lse", {2, 3}), parameter(b, "picked", {2, 3}), ids(b, "targets<7", {2, 3})})};
+        {"reshard",
+         [](Builder& b) -> V {
+             return {b.reshard_to(parameter(b, "x", {3, 5}), {})};
+         }},
+        {"xent_stats",
+         [](Builder& b) -> V {
+             return b.op(OpKind::xent_stats,
+                         {parameter(b, "logits", {2, 3, 7}), ids(b, "targets<7", {2, 3})});
+         }},
+        {"token_loss",
+         [](Builder& b) -> V {
+             return {b.op1(OpKind::token_loss, {parameter(b, "lse", {2, 3}), parameter(b, "picked", {2, 3}),
+                                                ids(b, "targets<7", {2, 3})})};
          }},
     };
 }
 
-/// The loss: each result weighed with a random parameter of its shape, all summed. The weights' own gradients are
-/// the results, so those are checked too.
+/// The loss: each result weighed with a random parameter of its shape, all summed. The weights' own gradients
+/// are the results, so those are checked too.
 Graph build(const Case& c)
 {
     Graph graph;
@@ -199,7 +239,8 @@ TEST_CASE("a loss that reaches a parameter through an op without gradient is ref
     const ValueId x = parameter(b, "x", {2, 3, 4});
     const ValueId row = b.value("row", {DType::i32, {}}, Role::hyper);
     const ValueId picked = b.op1(OpKind::select_row, {x, row});
-    b.op1(OpKind::matmul, {picked, parameter(b, "w", {2, 4})}, {{"rule", std::string("b d, b d -> .")}}, "loss");
+    b.op1(OpKind::matmul, {picked, parameter(b, "w", {2, 4})}, {{"rule", std::string("b d, b d -> .")}},
+          "loss");
     CHECK_THROWS_AS(autodiff(graph, {}), UserError);
     CHECK_THROWS_AS(autodiff(graph, {"no such value"}), UserError);
     CHECK_THROWS_AS(autodiff(graph, {"x"}), UserError); // a parameter is not computed

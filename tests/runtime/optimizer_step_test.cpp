@@ -12,7 +12,8 @@ using reference::Vector;
 
 namespace {
 
-/// Loshchilov and Hutter 2019, algorithm 2, with bias correction; the gradient is the clipped mean over tokens.
+/// Loshchilov and Hutter 2019, algorithm 2, with bias correction; the gradient is the clipped mean over
+/// tokens.
 struct PlainAdamw {
     double lr = 3e-2, beta1 = 0.8, beta2 = 0.9, eps = 1e-6, clip = 0, decay = 0;
     Tensors m, v;
@@ -46,7 +47,8 @@ struct PlainAdamw {
                 const double g = factor * gradients.at(name)[i] / tokens;
                 m[name][i] = beta1 * m[name][i] + (1 - beta1) * g;
                 v[name][i] = beta2 * v[name][i] + (1 - beta2) * g * g;
-                const double mean = m[name][i] / (1 - std::pow(beta1, step)), deviation = std::sqrt(v[name][i] / (1 - std::pow(beta2, step)));
+                const double mean = m[name][i] / (1 - std::pow(beta1, step)),
+                             deviation = std::sqrt(v[name][i] / (1 - std::pow(beta2, step)));
                 p[i] -= lr * (mean / (deviation + eps) + (decays(name) ? decay * p[i] : 0));
             }
         }

@@ -43,8 +43,8 @@ void add_to(Vector& a, const Vector& b)
 /// One sequence through one model.
 class Sequence {
 public:
-    Sequence(const Model& model, const Tensors& parameters, const std::int32_t* tokens, const std::int32_t* targets,
-             Tensors& gradients)
+    Sequence(const Model& model, const Tensors& parameters, const std::int32_t* tokens,
+             const std::int32_t* targets, Tensors& gradients)
         : m(model), p(parameters), g(gradients), tokens_(tokens), targets_(targets)
     {
     }
@@ -110,8 +110,9 @@ public:
 
 private:
     struct Layer {
-        Vector x, a, q, k, v, prob, o; ///< block input, normed, queries, keys, values, probabilities, heads' output
-        Vector y, b, gate, up, h;      ///< input of the feed-forward half, normed, its hidden values
+        Vector x, a, q, k, v, prob,
+            o; ///< block input, normed, queries, keys, values, probabilities, heads' output
+        Vector y, b, gate, up, h; ///< input of the feed-forward half, normed, its hidden values
     };
 
     static std::size_t size(int n) { return static_cast<std::size_t>(n); }
@@ -176,8 +177,9 @@ private:
                 un_mean += up * at(name + ".weight")[d] * n / m.dim;
             }
             for (int d = 0; d < m.dim; ++d)
-                dx[s * m.dim + d] = rstd * (dy[s * m.dim + d] * at(name + ".weight")[d] - (m.llama ? 0 : u_mean) -
-                                            (x[s * m.dim + d] - mean) * rstd * un_mean);
+                dx[s * m.dim + d] =
+                    rstd * (dy[s * m.dim + d] * at(name + ".weight")[d] - (m.llama ? 0 : u_mean) -
+                            (x[s * m.dim + d] - mean) * rstd * un_mean);
         }
         return dx;
     }
@@ -190,7 +192,8 @@ private:
             return plain;
         if (wave > m.original_seq / m.low_freq_factor)
             return plain / m.factor;
-        const double smooth = (m.original_seq / wave - m.low_freq_factor) / (m.high_freq_factor - m.low_freq_factor);
+        const double smooth =
+            (m.original_seq / wave - m.low_freq_factor) / (m.high_freq_factor - m.low_freq_factor);
         return (1 - smooth) * plain / m.factor + smooth * plain;
     }
 
@@ -306,7 +309,8 @@ private:
                 dgate[i] = dh[i] * l.up[i] * (sig + l.gate[i] * sig * (1 - sig));
             } else {
                 const double x = l.up[i], t = std::tanh(gelu_inner(x));
-                dup[i] = dh[i] * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * std::sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x));
+                dup[i] = dh[i] * (0.5 * (1 + t) +
+                                  0.5 * x * (1 - t * t) * std::sqrt(2 / pi) * (1 + 3 * 0.044715 * x * x));
             }
         }
         Vector db = linear_backward(scope + ".ffn.up", dup, l.b, d, m.ffn);

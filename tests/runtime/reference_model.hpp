@@ -1,7 +1,7 @@
 #pragma once
-// Both families once more, in straight lines: double, one sequence after the other, every product a triple loop,
-// every backward pass written by hand. It shares no code with Trivium, which is its point: where the two agree,
-// it is not because they make the same mistake in the same function.
+// Both families once more, in straight lines: double, one sequence after the other, every product a triple
+// loop, every backward pass written by hand. It shares no code with Trivium, which is its point: where the
+// two agree, it is not because they make the same mistake in the same function.
 #include <cstdint>
 #include <map>
 #include <string>

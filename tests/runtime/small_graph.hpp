@@ -21,7 +21,10 @@ public:
     reference::Vector read(std::string_view name) const { return runs::read(program, *arena, name); }
     /// All elements of the output called `name`.
     reference::Vector fetched(const std::string& name) const;
-    void write(std::string_view name, const reference::Vector& values) { runs::write(program, *arena, name, values); }
+    void write(std::string_view name, const reference::Vector& values)
+    {
+        runs::write(program, *arena, name, values);
+    }
     void require_planned_is_used() const;
 
     Program program;

@@ -1,5 +1,5 @@
-// A step takes no more than 64 KiB from the heap at a time: every allocation function of the C library is watched,
-// which new, OpenMP, oneDNN and Kokkos all end in.
+// A step takes no more than 64 KiB from the heap at a time: every allocation function of the C library is
+// watched, which new, OpenMP, oneDNN and Kokkos all end in.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "harness.hpp"

@@ -40,7 +40,8 @@ TEST_CASE("the Steps of a tiny graph, as text")
 {
     const Graph graph = parse_graph(read_text("golden/schedule/tiny.graph"), "tiny.graph");
     verify(graph, Level::global);
-    for (const auto& [name, kind] : {std::pair{"1f1b", ScheduleKind::one_f_one_b}, {"gpipe", ScheduleKind::gpipe}}) {
+    for (const auto& [name, kind] :
+         {std::pair{"1f1b", ScheduleKind::one_f_one_b}, {"gpipe", ScheduleKind::gpipe}}) {
         Schedule s = build_schedule(graph, {kind, 0, 1, 2, {1024, 512, 256}});
         plan_memory({&s}, {});
         require_golden(str("golden/schedule/tiny.", name), to_text(s, graph));
@@ -87,7 +88,8 @@ TEST_CASE("each op runs once per microbatch or step, values are written before t
                 REQUIRE(ran.insert({step.op.index(), step.microbatch}).second);
                 for (const ValueId v : op.operands) {
                     INFO(graph[v].name);
-                    const bool given = graph[v].role != Role::computed && graph[v].role != Role::input && graph[v].role != Role::hyper;
+                    const bool given = graph[v].role != Role::computed && graph[v].role != Role::input &&
+                                       graph[v].role != Role::hyper;
                     REQUIRE((given || known.count(instance(v, step.microbatch)) == 1));
                 }
                 for (const ValueId v : op.results)
@@ -132,7 +134,8 @@ TEST_CASE("what the host fetches is still there when it does")
     ModelConfig m;
     m.vocab = 11;
     resolve(m);
-    std::vector<Graph> graphs{build_decode_graph(m, {1, DType::f32, DType::f32}, 4, 16), training_graph(Family::llama, DType::f32)};
+    std::vector<Graph> graphs{build_decode_graph(m, {1, DType::f32, DType::f32}, 4, 16),
+                              training_graph(Family::llama, DType::f32)};
     for (const Graph& graph : graphs)
         for (const i64 microbatches : {1, 3}) {
             const Schedule s = build_schedule(graph, {ScheduleKind::gpipe, 0, 1, microbatches, {}});
@@ -146,7 +149,8 @@ TEST_CASE("what the host fetches is still there when it does")
                 std::size_t written = i;
                 while (std::count(s.steps[written].results.begin(), s.steps[written].results.end(), id) == 0)
                     REQUIRE(written-- > 0);
-                INFO(graph.name << ": " << s[id].name << " is written by step " << written << ", fetched by " << i);
+                INFO(graph.name << ": " << s[id].name << " is written by step " << written << ", fetched by "
+                                << i);
                 for (std::size_t j = written; j < i; ++j)
                     CHECK(std::count(dying[j].begin(), dying[j].end(), id) == 0);
             }
@@ -164,7 +168,9 @@ TEST_CASE("planning over the first microbatches gives the memory of all")
     for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
         for (const i64 stages : {1, 3, 4})
             for (i64 stage = 0; stage < stages; ++stage) {
-                Schedule part = build_schedule(graph, {kind, stage, stages, kind == ScheduleKind::gpipe ? 5 : 13, {}}), whole = part;
+                Schedule part = build_schedule(
+                             graph, {kind, stage, stages, kind == ScheduleKind::gpipe ? 5 : 13, {}}),
+                         whole = part;
                 whole.representative = every_microbatch;
                 CHECK(plan_memory({&part}, {}).arena == plan_memory({&whole}, {}).arena);
                 for (std::size_t i = 0; i < part.buffers.size(); ++i)

@@ -1,5 +1,5 @@
-// Schedules with communication queues: no race, no shared bytes, reductions as early as can be. On random local graphs,
-// and on what the ranks of a grid run.
+// Schedules with communication queues: no race, no shared bytes, reductions as early as can be. On random
+// local graphs, and on what the ranks of a grid run.
 #include "base/check.hpp"
 #include "episodes.hpp"
 #include "ir/builder.hpp"
@@ -23,8 +23,8 @@ using namespace trivium;
 
 namespace {
 
-/// A stage in the middle of a pipeline: messages in and out, collectives over two axes in every region, gradients
-/// that several ops add into, reductions in chains, and an update.
+/// A stage in the middle of a pipeline: messages in and out, collectives over two axes in every region,
+/// gradients that several ops add into, reductions in chains, and an update.
 class RandomStage {
 public:
     explicit RandomStage(u64 seed) : draw_(seed), b_(graph_)
@@ -82,7 +82,9 @@ private:
             case 0: values.push_back(b_.sum_of(x, y)); break;
             case 1: values.push_back(b_.op1(OpKind::swiglu, {x, y})); break;
             case 2: values.push_back(b_.all_reduce(x, axis, "sum")); break;
-            case 3: values.push_back(b_.all_gather(b_.reduce_scatter(x, axis, 0, rows / 2), axis, 0, rows)); break;
+            case 3:
+                values.push_back(b_.all_gather(b_.reduce_scatter(x, axis, 0, rows / 2), axis, 0, rows));
+                break;
             default: values.push_back(b_.op1(OpKind::gelu, {x})); break;
             }
         }
@@ -105,12 +107,15 @@ private:
         for (const ValueId x : reduced)
             squares.push_back(b_.squares_of(x));
         squares.insert(squares.begin(), {squares[0], squares[0]});
-        const ValueId totals = b_.all_reduce(b_.stack_of(squares, "totals.part"), "world", "sum"), norm = b_.norm_of(totals, 1);
+        const ValueId totals = b_.all_reduce(b_.stack_of(squares, "totals.part"), "world", "sum"),
+                      norm = b_.norm_of(totals, 1);
         graph_.outputs = {totals, norm};
         const ValueId hyper = b_.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
         for (std::size_t i = 0; i < parameters_.size(); ++i) {
             const std::string name = graph_[parameters_[i]].name;
-            b_.update({parameters_[i], b_.value("m." + name, type(), Role::state), b_.value("v." + name, type(), Role::state)}, reduced[i], norm, hyper, 0.1);
+            b_.update({parameters_[i], b_.value("m." + name, type(), Role::state),
+                       b_.value("v." + name, type(), Role::state)},
+                      reduced[i], norm, hyper, 0.1);
         }
     }
 
@@ -120,8 +125,8 @@ private:
     std::vector<ValueId> parameters_;
 };
 
-/// Collectives of the epilogue that wait for the backward pass alone begin behind the last op that they wait for, and
-/// for nothing later. Returns how many there are.
+/// Collectives of the epilogue that wait for the backward pass alone begin behind the last op that they wait
+/// for, and for nothing later. Returns how many there are.
 int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
 {
     std::vector<std::size_t> ran(graph.ops.size(), 0); // the last Step of an op
@@ -129,9 +134,11 @@ int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
         if (s.steps[i].kind == StepKind::op)
             ran[s.steps[i].op.index()] = i;
     const auto in_epilogue = [&](std::size_t i) {
-        return s.steps[i].kind == StepKind::op && graph[s.steps[i].op].region == Region::epilogue && info(graph[s.steps[i].op]).communicates;
+        return s.steps[i].kind == StepKind::op && graph[s.steps[i].op].region == Region::epilogue &&
+               info(graph[s.steps[i].op]).communicates;
     };
-    std::vector<std::size_t> last(graph.ops.size(), 0); // the Step of the backward pass that such a collective waits for
+    std::vector<std::size_t> last(graph.ops.size(),
+                                  0); // the Step of the backward pass that such a collective waits for
     int early = 0;
     for (std::size_t n = 0; n < graph.ops.size(); ++n) {
         const Op& op = graph.ops[n];
@@ -140,8 +147,11 @@ int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
         bool only_backward = !op.operands.empty();
         for (const ValueId v : op.operands) {
             const OpId producer = graph[v].producer;
-            const std::size_t step = !producer ? 0 : graph[producer].region == Region::microbatch && graph[producer].phase == Phase::backward ? ran[producer.index()]
-                                                                                                                                        : last[producer.index()];
+            const std::size_t step =
+                !producer ? 0
+                : graph[producer].region == Region::microbatch && graph[producer].phase == Phase::backward
+                    ? ran[producer.index()]
+                    : last[producer.index()];
             only_backward = only_backward && step > 0;
             last[n] = std::max(last[n], step);
         }
@@ -243,9 +253,13 @@ TEST_CASE("random stages with communication: no race, no shared bytes, early red
     for (u64 seed = 0; seed < 200; ++seed) {
         const Graph graph = RandomStage(seed).take();
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
-            for (const i64 microbatches : {1, 2, seed % 20 == 0 ? 14 : 5}) { // 14: most of them are not looked at when memory is planned
+            for (const i64 microbatches :
+                 {1, 2,
+                  seed % 20 == 0 ? 14 : 5}) { // 14: most of them are not looked at when memory is planned
                 INFO("seed " << seed << ", " << microbatches << " microbatches");
-                early += check(graph, {kind, static_cast<i64>(seed % 3), 3, microbatches, {1024, 512, 256, 512}}, seed % 2 ? 32 : 0);
+                early +=
+                    check(graph, {kind, static_cast<i64>(seed % 3), 3, microbatches, {1024, 512, 256, 512}},
+                          seed % 2 ? 32 : 0);
             }
     }
     CHECK(early > 1000);
@@ -273,7 +287,8 @@ TEST_CASE("planning over the first and last microbatches gives the memory of all
     for (const i64 stage : {0, 1, 2}) {
         const Graph graph = part_of_model(Family::llama, mesh, {0, stage, 0}, true, false);
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
-            Schedule part = build_schedule(graph, {kind, stage, 3, kind == ScheduleKind::gpipe ? 5 : 13, {}}), whole = part;
+            Schedule part = build_schedule(graph, {kind, stage, 3, kind == ScheduleKind::gpipe ? 5 : 13, {}}),
+                     whole = part;
             whole.representative = every_microbatch;
             CHECK(plan_memory({&part}, {}).arena == plan_memory({&whole}, {}).arena);
             for (std::size_t i = 0; i < part.buffers.size(); ++i)

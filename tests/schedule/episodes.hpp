@@ -14,7 +14,8 @@ struct Episode {
     i64 microbatch;
 };
 
-/// Those of a Schedule: of a buffer that lives within a microbatch one for each, of scratch one for each Step.
+/// Those of a Schedule: of a buffer that lives within a microbatch one for each, of scratch one for each
+/// Step.
 inline std::vector<Episode> episodes_of(const Schedule& s)
 {
     std::vector<Episode> episodes;
@@ -46,7 +47,8 @@ inline void check_disjoint(const Schedule& s, const std::vector<Episode>& episod
         for (std::size_t j = 0; j < i; ++j) {
             const Episode &x = episodes[i], &y = episodes[j];
             const Buffer &a = s.buffers[x.buffer], &b = s.buffers[y.buffer];
-            const bool share = a.offset < b.offset + b.bytes + red_zone && b.offset < a.offset + a.bytes + red_zone;
+            const bool share =
+                a.offset < b.offset + b.bytes + red_zone && b.offset < a.offset + a.bytes + red_zone;
             if (x.buffer == y.buffer || !share)
                 continue;
             INFO(a.name << " at " << a.offset << " and " << b.name << " at " << b.offset);

@@ -15,8 +15,8 @@ using namespace trivium;
 
 namespace {
 
-/// A random Schedule that a program could have: whoever touches a buffer waits for whoever wrote it, and a buffer
-/// that is used again waits until its former content has been read.
+/// A random Schedule that a program could have: whoever touches a buffer waits for whoever wrote it, and a
+/// buffer that is used again waits until its former content has been read.
 class RandomSchedule {
 public:
     RandomSchedule(u64 seed, const std::string& prefix) : stream_(seed, "schedule " + prefix)
@@ -30,7 +30,8 @@ public:
             const std::size_t sort = below(8);
             buffer.lifetime = sort == 0 ? Lifetime::run : sort < 3 ? Lifetime::step : Lifetime::microbatch;
             buffer.name = str(buffer.lifetime == Lifetime::run ? "kept" : prefix, b);
-            if (buffer.lifetime == Lifetime::run) { // shared by name between schedules: the same size everywhere
+            if (buffer.lifetime ==
+                Lifetime::run) { // shared by name between schedules: the same size everywhere
                 buffer.bytes = static_cast<Bytes>(10 * b + 7);
                 buffer.kind = MemoryKind::parameters;
             } else if (below(9) == 0) {
@@ -84,8 +85,9 @@ private:
         const bool scratch = buffer.kind == MemoryKind::scratch;
         if (scratch && step.scratch)
             return;
-        const bool fresh = current_[b] == none || scratch ||
-                           (buffer.lifetime == Lifetime::microbatch && episodes[current_[b]].microbatch != step.microbatch);
+        const bool fresh =
+            current_[b] == none || scratch ||
+            (buffer.lifetime == Lifetime::microbatch && episodes[current_[b]].microbatch != step.microbatch);
         if (current_[b] != none) {
             const Episode& e = episodes[current_[b]];
             for (const std::size_t other : e.steps)
@@ -125,7 +127,8 @@ Bytes list_peak(const RandomSchedule& random)
     return most;
 }
 
-Step step_on(int queue, std::vector<std::size_t> operands, std::vector<std::size_t> results, std::vector<std::size_t> waits = {})
+Step step_on(int queue, std::vector<std::size_t> operands, std::vector<std::size_t> results,
+             std::vector<std::size_t> waits = {})
 {
     Step step;
     step.queue = queue;
@@ -178,13 +181,15 @@ TEST_CASE("no two buffers that may be live at once share bytes")
         }
         for (const RandomSchedule* random : {&one, &two})
             for (const Buffer& b : random->schedule.buffers)
-                REQUIRE((b.lifetime == Lifetime::run || b.offset >= kept_end + (kept_end > 0 ? config.red_zone : 0)));
+                REQUIRE((b.lifetime == Lifetime::run ||
+                         b.offset >= kept_end + (kept_end > 0 ? config.red_zone : 0)));
         REQUIRE(plan.arena == end);
         REQUIRE(plan.kept == kept_end);
         REQUIRE(plan.transient == plan.arena - plan.kept);
         REQUIRE(plan.lower_bound == std::max(list_peak(one), list_peak(two)));
         REQUIRE(plan.arena >= plan.lower_bound);
-        REQUIRE(std::accumulate(std::begin(plan.by_kind), std::end(plan.by_kind), Bytes{0}) == plan.lower_bound);
+        REQUIRE(std::accumulate(std::begin(plan.by_kind), std::end(plan.by_kind), Bytes{0}) ==
+                plan.lower_bound);
     }
 }
 
@@ -216,7 +221,8 @@ TEST_CASE("what another queue may still read keeps its bytes until one waits for
     // Queue a computes b0; queue b reads it; a goes on with b1. Only a wait makes b0's bytes free for b1.
     for (const bool waits : {false, true}) {
         Schedule s = with_buffers(2, 256);
-        s.steps = {step_on(0, {}, {0}), step_on(1, {0}, {}, {0}), step_on(0, {}, {1}, waits ? std::vector<std::size_t>{1} : std::vector<std::size_t>{})};
+        s.steps = {step_on(0, {}, {0}), step_on(1, {0}, {}, {0}),
+                   step_on(0, {}, {1}, waits ? std::vector<std::size_t>{1} : std::vector<std::size_t>{})};
         CHECK(plan_memory({&s}, {}).arena == (waits ? 256 : 512));
     }
 }

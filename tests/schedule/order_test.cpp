@@ -41,7 +41,8 @@ TEST_CASE("1f1b runs as many ahead as stages follow, then one forward for one ba
     };
     for (const Case& c : cases) {
         INFO("stage " << c.stage << " of " << c.stages);
-        const std::vector<Task> tasks = pipeline_order(ScheduleKind::one_f_one_b, c.stage, c.stages, c.microbatches);
+        const std::vector<Task> tasks =
+            pipeline_order(ScheduleKind::one_f_one_b, c.stage, c.stages, c.microbatches);
         CHECK(text_of(tasks) == c.order);
         CHECK(in_flight(tasks) == c.slots);
     }

@@ -57,24 +57,33 @@ int shell_status(const std::string& line, const std::string& cwd) { return run_s
 Run::Run(const std::string& parent, const std::string& name) : path_(parent + "/" + name)
 {
     fs::create_directory(path_);
-    write_text(path_ + "/run.toml", str("[model]\nlayers = 2\ndim = 16\nheads = 4\nkv_heads = 2\nffn_dim = 32\nseq = 16\n"
-                                        "[data]\ntrain = \"", parent, "/train.h5\"\n"
-                                        "[train]\nsteps = ", steps, "\nglobal_batch = 12\nmicro_batch = 2\nlr = 3e-3\nwarmup = 10\n"
-                                        "[parallel]\ndata = 2\npipeline = 2\ntensor = 2\nzero = 1\nthreads = 1\n"
-                                        "[checkpoint]\ndir = \"ck\"\nevery = 20\n[log]\ndir = \"log\"\nevery = 10\n"));
+    write_text(path_ + "/run.toml",
+               str("[model]\nlayers = 2\ndim = 16\nheads = 4\nkv_heads = 2\nffn_dim = 32\nseq = 16\n"
+                   "[data]\ntrain = \"",
+                   parent,
+                   "/train.h5\"\n"
+                   "[train]\nsteps = ",
+                   steps,
+                   "\nglobal_batch = 12\nmicro_batch = 2\nlr = 3e-3\nwarmup = 10\n"
+                   "[parallel]\ndata = 2\npipeline = 2\ntensor = 2\nzero = 1\nthreads = 1\n"
+                   "[checkpoint]\ndir = \"ck\"\nevery = 20\n[log]\ndir = \"log\"\nevery = 10\n"));
 }
 
-std::string Run::submit(const std::string& options, const std::string& script, const std::string& arguments) const
+std::string Run::submit(const std::string& options, const std::string& script,
+                        const std::string& arguments) const
 {
-    const std::string job = shell(str("sbatch --parsable ", options, " ", TRIVIUM_SOURCE, "/jobs/", script, " run.toml ", arguments), path_);
+    const std::string job = shell(
+        str("sbatch --parsable ", options, " ", TRIVIUM_SOURCE, "/jobs/", script, " run.toml ", arguments),
+        path_);
     return job.substr(0, job.find('\n'));
 }
 
 std::string Run::slow_calls(const std::string& folder, int milliseconds) const
 {
     const std::string program = path_ + "/slow-trivium";
-    write_text(program, str("#!/bin/sh\nexport LD_PRELOAD=", TRIVIUM_FAIL_IO, " TRIVIUM_FAIL_FOLDER=", path_, "/", folder, " TRIVIUM_FAIL_DELAY=",
-                            1000 * milliseconds, "\nexec ", TRIVIUM_PROGRAM, " \"$@\"\n"));
+    write_text(program, str("#!/bin/sh\nexport LD_PRELOAD=", TRIVIUM_FAIL_IO, " TRIVIUM_FAIL_FOLDER=", path_,
+                            "/", folder, " TRIVIUM_FAIL_DELAY=", 1000 * milliseconds, "\nexec ",
+                            TRIVIUM_PROGRAM, " \"$@\"\n"));
     fs::permissions(program, fs::perms::owner_all);
     return "--export=ALL,TRIVIUM=" + program;
 }
@@ -101,7 +110,8 @@ std::vector<double> Run::losses(const std::string& logs) const
     std::vector<double> all;
     for (const MetricsRecord& record : read_metrics(path_ + "/" + logs)) {
         all.push_back(record.value("loss"));
-        require(record.step == static_cast<i64>(all.size()), str(logs, ": line ", all.size(), " is of step ", record.step));
+        require(record.step == static_cast<i64>(all.size()),
+                str(logs, ": line ", all.size(), " is of step ", record.step));
     }
     return all;
 }
@@ -121,14 +131,16 @@ void Run::wait_for_end(const std::string& job, const std::string& state, int res
     JobState now;
     const auto over = [&] {
         now = state_of(job);
-        for (const char* end : {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "BOOT_FAIL"})
+        for (const char* end : {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY",
+                                "PREEMPTED", "BOOT_FAIL"})
             if (now.state == end)
                 return true;
         return false;
     };
     wait_until(str("job ", job, " has ended"), over, 180);
     require(now.state == state && now.restarts == restarts,
-            str("job ", job, " is ", now.state, " with status ", now.exit_status, " after ", now.restarts, " restart(s), not ", state, " after ", restarts));
+            str("job ", job, " is ", now.state, " with status ", now.exit_status, " after ", now.restarts,
+                " restart(s), not ", state, " after ", restarts));
 }
 
 void Run::fail(const std::string& what) const
@@ -147,7 +159,10 @@ JobState state_of(const std::string& job)
     return state;
 }
 
-std::string cluster(const std::string& words) { return shell(str(TRIVIUM_SOURCE, "/tests/slurm/cluster ", words)); }
+std::string cluster(const std::string& words)
+{
+    return shell(str(TRIVIUM_SOURCE, "/tests/slurm/cluster ", words));
+}
 
 const Ground& Ground::common()
 {
@@ -159,7 +174,8 @@ Ground::Ground()
 {
     ::setenv("TRIVIUM", TRIVIUM_PROGRAM, 1); // jobs get the environment
     write_text(folder_ / "text.txt", some_text(4000));
-    const Outcome tokens = run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path());
+    const Outcome tokens = run_program(
+        {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path());
     if (tokens.status != 0)
         throw Failure(tokens.err);
     const Run here = run("here");
@@ -168,12 +184,15 @@ Ground::Ground()
     here.require(losses_.size() == steps && losses_.back() < losses_.front(), "it trains to the end");
 }
 
-void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected, double tolerance)
+void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected,
+                  double tolerance)
 {
     run.require(losses.size() == expected.size(), str(losses.size(), " steps instead of ", expected.size()));
     for (std::size_t i = 0; i < losses.size(); ++i)
-        run.require(tolerance > 0 ? std::abs(losses[i] - expected[i]) <= tolerance * expected[i] : losses[i] == expected[i],
-                    str("the loss of step ", i + 1, " is ", losses[i], ", that of the uninterrupted run ", expected[i]));
+        run.require(tolerance > 0 ? std::abs(losses[i] - expected[i]) <= tolerance * expected[i]
+                                  : losses[i] == expected[i],
+                    str("the loss of step ", i + 1, " is ", losses[i], ", that of the uninterrupted run ",
+                        expected[i]));
 }
 
 std::vector<std::string> failures(const std::vector<std::pair<std::string, std::function<void()>>>& scenarios)

@@ -1,6 +1,6 @@
 #pragma once
-// Jobs on the cluster that tests/slurm/cluster has brought up. A Failure is an exception, as scenarios run on threads, where
-// Catch2 hears of nothing.
+// Jobs on the cluster that tests/slurm/cluster has brought up. A Failure is an exception, as scenarios run on
+// threads, where Catch2 hears of nothing.
 #include "base/units.hpp"
 #include "train/program.hpp"
 
@@ -35,12 +35,13 @@ public:
     Run(const std::string& parent, const std::string& name);
 
     /// sbatch OPTIONS jobs/SCRIPT run.toml ARGUMENTS; the job's number.
-    std::string submit(const std::string& options, const std::string& script = "train.sbatch", const std::string& arguments = "") const;
+    std::string submit(const std::string& options, const std::string& script = "train.sbatch",
+                       const std::string& arguments = "") const;
     const std::string& path() const { return path_; }
     /// Output of all jobs.
     std::string log() const;
-    /// Where the job's steps are slow: a program that trains, but each call of rank 0 that changes something below `folder`
-    /// takes so many milliseconds longer. An option of sbatch.
+    /// Where the job's steps are slow: a program that trains, but each call of rank 0 that changes something
+    /// below `folder` takes so many milliseconds longer. An option of sbatch.
     std::string slow_calls(const std::string& folder, int milliseconds) const;
     /// The last step in metrics.jsonl.
     i64 step() const;
@@ -67,8 +68,8 @@ JobState state_of(const std::string& job);
 /// tests/slurm/cluster WORDS, what it prints.
 std::string cluster(const std::string& words);
 
-/// The folder of all runs, with their data, and what they are compared with: a run on 8 ranks of this machine, started without
-/// Slurm.
+/// The folder of all runs, with their data, and what they are compared with: a run on 8 ranks of this
+/// machine, started without Slurm.
 class Ground {
 public:
     static const Ground& common();
@@ -83,9 +84,11 @@ private:
 };
 
 /// Failure where two curves differ by more than `tolerance`; 0: in any bit.
-void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected, double tolerance);
+void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected,
+                  double tolerance);
 
 /// Runs scenarios at once, each on a thread; the messages of those that failed.
-std::vector<std::string> failures(const std::vector<std::pair<std::string, std::function<void()>>>& scenarios);
+std::vector<std::string>
+failures(const std::vector<std::pair<std::string, std::function<void()>>>& scenarios);
 
 } // namespace trivium::slurm

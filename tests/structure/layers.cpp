@@ -91,7 +91,8 @@ Findings check_against_design(const Rooms& rooms, const Rooms& design)
             continue;
         }
         if (room.folder != designed->second.folder)
-            findings.push_back("room " + name + " stands in " + room.folder + ", not in " + designed->second.folder);
+            findings.push_back("room " + name + " stands in " + room.folder + ", not in " +
+                               designed->second.folder);
         const std::set<std::string> allowed = reachable(design, name);
         for (const std::string& dep : room.deps)
             if (!allowed.contains(dep))
@@ -125,7 +126,10 @@ std::string room_of_folder(const Rooms& rooms, const std::string& folder)
     return "";
 }
 
-std::string at(const SourceFile& file, std::size_t line) { return file.path + ":" + std::to_string(line + 1) + ": "; }
+std::string at(const SourceFile& file, std::size_t line)
+{
+    return file.path + ":" + std::to_string(line + 1) + ": ";
+}
 
 } // namespace
 
@@ -166,14 +170,17 @@ Findings check_includes(const Rooms& rooms, const std::string& room, const std::
 
 Findings check_planner_includes(const std::vector<SourceFile>& files)
 {
-    static const std::regex foreign("^(mpi\\.h|hdf5.*|H5.*|Kokkos.*|cuda.*|cublas.*|nccl.*|oneapi/.*|dnnl.*|omp\\.h|sentencepiece.*|pcre2.*|utf8proc.*)$");
+    static const std::regex foreign("^(mpi\\.h|hdf5.*|H5.*|Kokkos.*|cuda.*|cublas.*|nccl.*|oneapi/"
+                                    ".*|dnnl.*|omp\\.h|sentencepiece.*|pcre2.*|utf8proc.*)$");
     Findings findings;
     for (const SourceFile& file : files) {
         const std::vector<std::string> lines = lines_of(without_comments(file.text));
         for (std::size_t i = 0; i < lines.size(); ++i) {
             std::smatch match;
-            if (std::regex_search(lines[i], match, angled_include) && std::regex_match(match[1].str(), foreign))
-                findings.push_back(at(file, i) + "the planner's rooms build without <" + match[1].str() + ">");
+            if (std::regex_search(lines[i], match, angled_include) &&
+                std::regex_match(match[1].str(), foreign))
+                findings.push_back(at(file, i) + "the planner's rooms build without <" + match[1].str() +
+                                   ">");
         }
     }
     return findings;

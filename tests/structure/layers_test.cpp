@@ -26,7 +26,9 @@ TEST_CASE("rooms are read from their file")
 
 TEST_CASE("a room may include itself, its deps and theirs")
 {
-    CHECK(includes_of("model", "#include \"model/x.hpp\"\n#include \"ir/graph.hpp\"\n#include \"base/id.hpp\"\n").empty());
+    CHECK(includes_of("model",
+                      "#include \"model/x.hpp\"\n#include \"ir/graph.hpp\"\n#include \"base/id.hpp\"\n")
+              .empty());
     CHECK(includes_of("model", "#include \"x.hpp\"\n#include <mpi.h>\n// #include \"io/a.hpp\"\n").empty());
 }
 
@@ -45,7 +47,9 @@ TEST_CASE("an include that belongs to no room is found")
 {
     CHECK(includes_of("ir", "#include \"elsewhere/x.hpp\"\n").size() == 1);
     CHECK(includes_of("ir", "#include \"../base/id.hpp\"\n").size() == 1);
-    CHECK(check_includes(house, "ir", {{"src/ir/x.cpp", "#include \"host/y.hpp\"\n"}, {"src/ir/host/y.hpp", ""}}).empty());
+    CHECK(check_includes(house, "ir",
+                         {{"src/ir/x.cpp", "#include \"host/y.hpp\"\n"}, {"src/ir/host/y.hpp", ""}})
+              .empty());
 }
 
 TEST_CASE("rooms are held against the design")
@@ -61,7 +65,8 @@ TEST_CASE("rooms are held against the design")
 
 TEST_CASE("a build without some rooms is completed by the design, and by nothing else")
 {
-    const Rooms rooms = completed(parse_rooms("base src/base\nir src/ir base\nruntime src/runtime ir"), designed_rooms());
+    const Rooms rooms =
+        completed(parse_rooms("base src/base\nir src/ir base\nruntime src/runtime ir"), designed_rooms());
     CHECK(rooms.contains("kernels"));
     CHECK(rooms.at("runtime").deps.contains("kernels"));
     CHECK(rooms.at("runtime").deps.contains("ir"));
@@ -79,7 +84,10 @@ TEST_CASE("a cycle is found, a long one too")
 
 TEST_CASE("a header of MPI or Kokkos in the planner is found")
 {
-    const auto found = [](const std::string& text) { return check_planner_includes({{"src/ir/x.cpp", text}}).size(); };
+    const auto found = [](const std::string& text) {
+        return check_planner_includes({{"src/ir/x.cpp", text}}).size();
+    };
     CHECK(found("#include <vector>\n// #include <mpi.h>\n") == 0);
-    CHECK(found("#include <mpi.h>\n#include <Kokkos_Core.hpp>\n#include <hdf5.h>\n#include <oneapi/dnnl/dnnl.hpp>\n") == 4);
+    CHECK(found("#include <mpi.h>\n#include <Kokkos_Core.hpp>\n#include <hdf5.h>\n#include "
+                "<oneapi/dnnl/dnnl.hpp>\n") == 4);
 }

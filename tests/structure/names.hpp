@@ -5,13 +5,14 @@
 namespace trivium::structure {
 
 struct ForbiddenNames {
-    std::vector<std::string> ops;    ///< names of the op table
-    std::vector<std::string> common; ///< those of them that are everyday words: forbidden as "quoted names" only
+    std::vector<std::string> ops; ///< names of the op table
+    std::vector<std::string>
+        common; ///< those of them that are everyday words: forbidden as "quoted names" only
     std::vector<std::string> models; ///< families and presets
 };
 
-/// Places in `files`, comments aside, that name an op (also OpKind::x and find_op) or a model (also Family::x).
-/// A quoted everyday word that opens an initialiser, as in {"fill", {…}}, names no op.
+/// Places in `files`, comments aside, that name an op (also OpKind::x and find_op) or a model (also
+/// Family::x). A quoted everyday word that opens an initialiser, as in {"fill", {…}}, names no op.
 Findings check_names(const std::vector<SourceFile>& files, const ForbiddenNames& names);
 
 } // namespace trivium::structure

@@ -8,7 +8,9 @@ namespace {
 
 std::size_t found(const std::string& text)
 {
-    return check_names({{"src/passes/x.cpp", text}}, {{"matmul", "add", "fill", "rope"}, {"add", "fill"}, {"llama", "gpt2-124m"}}).size();
+    return check_names({{"src/passes/x.cpp", text}},
+                       {{"matmul", "add", "fill", "rope"}, {"add", "fill"}, {"llama", "gpt2-124m"}})
+        .size();
 }
 
 } // namespace

@@ -15,7 +15,8 @@ namespace {
 const std::string root = TRIVIUM_SOURCE_DIR;
 const std::vector<std::string> cpp{".hpp", ".cpp", ".cu", ".h", ".hpp.in"};
 
-std::vector<SourceFile> sources(const std::vector<std::string>& folders, const std::vector<std::string>& endings = cpp)
+std::vector<SourceFile> sources(const std::vector<std::string>& folders,
+                                const std::vector<std::string>& endings = cpp)
 {
     std::vector<SourceFile> all;
     for (const std::string& folder : folders)
@@ -62,13 +63,14 @@ TEST_CASE("every include is of the layers below")
 
 TEST_CASE("the planner's rooms include no MPI, Kokkos, HDF5 or CUDA")
 {
-    none(check_planner_includes(
-        sources({"src/base", "src/config", "src/ir", "src/model", "src/passes", "src/schedule", "src/plan", "src/compile"})));
+    none(check_planner_includes(sources({"src/base", "src/config", "src/ir", "src/model", "src/passes",
+                                         "src/schedule", "src/plan", "src/compile"})));
 }
 
 TEST_CASE("files are short")
 {
-    const std::vector<std::string> written{".hpp", ".cpp", ".cu", ".h", ".in", ".txt", ".cmake", ".sh", ".py"};
+    const std::vector<std::string> written{".hpp", ".cpp",   ".cu", ".h", ".in",
+                                           ".txt", ".cmake", ".sh", ".py"};
     none(too_long(sources({"src", "mpi", "io", "tests", "perf", "cmake", "jobs"}, written), 600));
 }
 
@@ -80,8 +82,8 @@ TEST_CASE("back-ends are files, not conditionals of the preprocessor")
 TEST_CASE("no pass names an op or a model")
 {
     ForbiddenNames names;
-    // Making collectives and messages is what some passes are there for, and a slice is a gather undone: those ops are
-    // theirs to name. What the others compute is no pass's business.
+    // Making collectives and messages is what some passes are there for, and a slice is a gather undone:
+    // those ops are theirs to name. What the others compute is no pass's business.
     for (const std::string& name : trivium::op_names())
         if (!trivium::find_op(name)->communicates && name != "slice")
             names.ops.push_back(name);

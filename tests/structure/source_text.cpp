@@ -50,7 +50,8 @@ std::vector<SourceFile> read_sources(const std::string& root, const std::string&
         return files;
     for (const auto& entry : fs::recursive_directory_iterator(base)) {
         const std::string name = entry.path().filename().string();
-        const bool wanted = std::any_of(endings.begin(), endings.end(), [&](const std::string& e) { return name.ends_with(e); });
+        const bool wanted = std::any_of(endings.begin(), endings.end(),
+                                        [&](const std::string& e) { return name.ends_with(e); });
         if (!entry.is_regular_file() || !wanted)
             continue;
         std::ifstream in(entry.path(), std::ios::binary);
@@ -60,7 +61,8 @@ std::vector<SourceFile> read_sources(const std::string& root, const std::string&
             throw std::runtime_error("cannot read " + entry.path().string());
         files.push_back({fs::relative(entry.path(), root).generic_string(), text.str()});
     }
-    std::sort(files.begin(), files.end(), [](const SourceFile& a, const SourceFile& b) { return a.path < b.path; });
+    std::sort(files.begin(), files.end(),
+              [](const SourceFile& a, const SourceFile& b) { return a.path < b.path; });
     return files;
 }
 
@@ -117,7 +119,8 @@ Findings too_long(const std::vector<SourceFile>& files, std::size_t most)
     Findings findings;
     for (const SourceFile& file : files)
         if (const std::size_t n = lines_of(file.text).size(); n > most)
-            findings.push_back(file.path + ": " + std::to_string(n) + " lines, more than " + std::to_string(most));
+            findings.push_back(file.path + ": " + std::to_string(n) + " lines, more than " +
+                               std::to_string(most));
     return findings;
 }
 

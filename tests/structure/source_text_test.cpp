@@ -43,7 +43,8 @@ TEST_CASE("a file of one line too many is found")
 TEST_CASE("conditionals of the preprocessor are counted")
 {
     CHECK(conditionals_per_1000_lines({}) == 0);
-    CHECK(conditionals_per_1000_lines({{"a", "#include <x>\nif (y)\n// #if in a comment\n#define if_x\n"}}) == 0);
+    CHECK(conditionals_per_1000_lines({{"a", "#include <x>\nif (y)\n// #if in a comment\n#define if_x\n"}}) ==
+          0);
     CHECK(conditionals_per_1000_lines({{"a", "#ifdef X\n# if Y\n  #ifndef Z\n#endif\n"}}) == 750);
 }
 

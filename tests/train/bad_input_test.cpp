@@ -28,14 +28,17 @@ TEST_CASE("bad corpora")
     write_text(folder / "latin1.txt", "caf\xe9 au lait\n");
     write_text(folder / "bad.jsonl", "{\"text\": \"fine\"}\nnot json\n");
     const auto tokenize = [&](const std::string& input) {
-        return run_program({"data", "tokenize", input, "--tokenizer", "bytes", "--output", "out.h5"}, folder.path());
+        return run_program({"data", "tokenize", input, "--tokenizer", "bytes", "--output", "out.h5"},
+                           folder.path());
     };
     expect(tokenize("empty.txt"), 2, {"empty.txt"});
     expect(tokenize("latin1.txt"), 2, {"latin1.txt", "UTF-8"});
     expect(tokenize("bad.jsonl"), 2, {"bad.jsonl:2"});
     expect(tokenize("missing.txt"), 2, {"missing.txt"});
     CHECK_FALSE(fs::exists(folder / "out.h5"));
-    expect(run_program({"data", "tokenizer", "empty.txt", "--vocab", "300", "--output", "t.model"}, folder.path()), 2, {"empty.txt"});
+    expect(run_program({"data", "tokenizer", "empty.txt", "--vocab", "300", "--output", "t.model"},
+                       folder.path()),
+           2, {"empty.txt"});
     CHECK_FALSE(fs::exists(folder / "t.model"));
 }
 
@@ -43,8 +46,11 @@ TEST_CASE("bad stores and checkpoints")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(3000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
-    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                        folder.path())
+                .status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train."
+                                    "h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
     const auto train = [&](std::vector<std::string> overrides) {
         overrides.insert(overrides.begin(), {"train", "run.toml"});
@@ -62,7 +68,8 @@ TEST_CASE("bad stores and checkpoints")
     expect(run_program({"eval", "run.toml"}, folder.path()), 2, {"ck", "checkpoint"});
     const std::string store = read_text(folder / "train.h5");
     for (const double part : {0.0, 0.3, 0.9}) {
-        write_text(folder / "cut.h5", store.substr(0, static_cast<std::size_t>(part * static_cast<double>(store.size()))));
+        write_text(folder / "cut.h5",
+                   store.substr(0, static_cast<std::size_t>(part * static_cast<double>(store.size()))));
         expect(train({"data.train=cut.h5"}), 2, {"cut.h5"});
     }
     REQUIRE(train({}).status == 0);
@@ -71,15 +78,19 @@ TEST_CASE("bad stores and checkpoints")
     const std::string file = folder / "ck/step-00000002/shard-00000.h5", whole = read_text(file);
     write_text(file, whole.substr(0, whole.size() / 2));
     expect(train({"train.steps=3"}), 2, {"step-00000002"});
-    expect(run_program({"generate", "run.toml", "--checkpoint", "ck/step-00000002"}, folder.path()), 2, {"step-00000002"});
+    expect(run_program({"generate", "run.toml", "--checkpoint", "ck/step-00000002"}, folder.path()), 2,
+           {"step-00000002"});
 }
 
 TEST_CASE("a damaged token store ends train, eval and data show before anything is computed")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(200000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
-    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                        folder.path())
+                .status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=258\n[data]\ntrain=\"train."
+                                    "h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
     REQUIRE(run_program({"train", "run.toml"}, folder.path()).status == 0);
     const std::string store = read_text(folder / "train.h5");
@@ -90,10 +101,14 @@ TEST_CASE("a damaged token store ends train, eval and data show before anything 
         bad[at] = static_cast<char>(bad[at] ^ 4);
         write_text(folder / "bad.h5", bad);
         INFO("byte " << at << " of " << store.size());
-        expect(run_program({"train", "run.toml", "data.train=bad.h5", "checkpoint.dir=new"}, folder.path()), 2, {"bad.h5", "not the ones that were written", "data tokenize"});
-        expect(run_program({"train", "run.toml", "data.valid=bad.h5", "checkpoint.dir=new"}, folder.path()), 2, {"bad.h5", "not the ones that were written"});
-        expect(run_program({"eval", "run.toml", "--data", "bad.h5", "--batches", "1"}, folder.path()), 2, {"bad.h5", "not the ones that were written"});
-        expect(run_program({"data", "show", "bad.h5"}, folder.path()), 2, {"bad.h5", "not the ones that were written"});
+        expect(run_program({"train", "run.toml", "data.train=bad.h5", "checkpoint.dir=new"}, folder.path()),
+               2, {"bad.h5", "not the ones that were written", "data tokenize"});
+        expect(run_program({"train", "run.toml", "data.valid=bad.h5", "checkpoint.dir=new"}, folder.path()),
+               2, {"bad.h5", "not the ones that were written"});
+        expect(run_program({"eval", "run.toml", "--data", "bad.h5", "--batches", "1"}, folder.path()), 2,
+               {"bad.h5", "not the ones that were written"});
+        expect(run_program({"data", "show", "bad.h5"}, folder.path()), 2,
+               {"bad.h5", "not the ones that were written"});
         CHECK_FALSE(fs::exists(folder / "new/step-00000002"));
     }
 }
@@ -102,10 +117,18 @@ TEST_CASE("the same tokens to train and to validate are told; a tokenizer that i
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(6000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5", "--valid", "valid.h5"}, folder.path()).status == 0);
-    REQUIRE(run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path()).status == 0);
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "t.model", "--output", "pieces.h5"}, folder.path()).status == 0);
-    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=300\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=1\nglobal_batch=2\n"
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5",
+                         "--valid", "valid.h5"},
+                        folder.path())
+                .status == 0);
+    REQUIRE(
+        run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path())
+            .status == 0);
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "t.model", "--output", "pieces.h5"},
+                        folder.path())
+                .status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=300\n[data]\ntrain=\"train."
+                                    "h5\"\n[train]\nsteps=1\nglobal_batch=2\n"
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\nresume=\"never\"\n");
     fs::create_symlink("train.h5", folder / "link.h5");
     fs::copy_file(folder / "train.h5", folder / "copy.h5");
@@ -116,35 +139,53 @@ TEST_CASE("the same tokens to train and to validate are told; a tokenizer that i
         const bool told = outcome.err.find("has the same tokens as data.train") != std::string::npos;
         CHECK(told == (valid != "valid.h5"));
     }
-    REQUIRE(run_program({"train", "run.toml", "data.train=pieces.h5"}, folder.path()).status == 0); // the store brings its own
+    REQUIRE(run_program({"train", "run.toml", "data.train=pieces.h5"}, folder.path()).status ==
+            0); // the store brings its own
     for (const std::string command : {"train", "eval", "generate"})
-        expect(run_program({command, "run.toml", "data.train=pieces.h5", "data.tokenizer=bytes"}, folder.path()), 2, {"pieces.h5", "data.tokenizer = bytes", "leave data.tokenizer out"});
-    CHECK(run_program({"generate", "run.toml", "data.train=pieces.h5", "data.tokenizer=t.model", "--tokens", "1"}, folder.path()).status == 0);
+        expect(
+            run_program({command, "run.toml", "data.train=pieces.h5", "data.tokenizer=bytes"}, folder.path()),
+            2, {"pieces.h5", "data.tokenizer = bytes", "leave data.tokenizer out"});
+    CHECK(run_program(
+              {"generate", "run.toml", "data.train=pieces.h5", "data.tokenizer=t.model", "--tokens", "1"},
+              folder.path())
+              .status == 0);
 }
 
 TEST_CASE("a checkpoint of a model that only computes otherwise, or of another tokenizer, is refused")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(6000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
-    REQUIRE(run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path()).status == 0);
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "t.model", "--output", "other.h5"}, folder.path()).status == 0);
-    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=300\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                        folder.path())
+                .status == 0);
+    REQUIRE(
+        run_program({"data", "tokenizer", "text.txt", "--vocab", "300", "--output", "t.model"}, folder.path())
+            .status == 0);
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "t.model", "--output", "other.h5"},
+                        folder.path())
+                .status == 0);
+    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\nvocab=300\n[data]\ntrain=\"train."
+                                    "h5\"\n[train]\nsteps=2\nglobal_batch=2\n"
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
     REQUIRE(run_program({"train", "run.toml"}, folder.path()).status == 0);
     for (const char* command : {"train", "eval", "generate"}) {
-        expect(run_program({command, "run.toml", "model.norm_eps=0.5"}, folder.path()), 2, {"norm_eps", "another model"});
-        expect(run_program({command, "run.toml", "model.rope_scaling=llama3"}, folder.path()), 2, {"rope_scaling"});
+        expect(run_program({command, "run.toml", "model.norm_eps=0.5"}, folder.path()), 2,
+               {"norm_eps", "another model"});
+        expect(run_program({command, "run.toml", "model.rope_scaling=llama3"}, folder.path()), 2,
+               {"rope_scaling"});
         expect(run_program({command, "run.toml", "data.train=other.h5"}, folder.path()), 2, {"tokenizer"});
     }
-    expect(run_program({"train", "run.toml", "data.tokenizer=t.model"}, folder.path()), 2, {"t.model", "train.h5"});
-    expect(run_program({"train", "run.toml", "checkpoint.dir=text.txt/ck"}, folder.path()), 1, {"text.txt/ck"});
+    expect(run_program({"train", "run.toml", "data.tokenizer=t.model"}, folder.path()), 2,
+           {"t.model", "train.h5"});
+    expect(run_program({"train", "run.toml", "checkpoint.dir=text.txt/ck"}, folder.path()), 1,
+           {"text.txt/ck"});
     expect(run_program({"data", "tokenise", "text.txt"}, folder.path()), 2, {"tokenise", "tokenize"});
     fs::create_directory(folder / "texts");
     fs::create_directory_symlink(".", folder / "texts/again");
     write_text(folder / "texts/a.txt", "x");
     write_text(folder / "texts/b.txt", "y");
-    const Outcome looped = run_program({"data", "tokenize", "texts", "--tokenizer", "bytes", "--output", "loop.h5"}, folder.path());
+    const Outcome looped = run_program(
+        {"data", "tokenize", "texts", "--tokenizer", "bytes", "--output", "loop.h5"}, folder.path());
     INFO(looped.err << looped.out);
     CHECK(looped.status == 0);
     CHECK(looped.out.find("loop.h5: 2 documents") != std::string::npos);
@@ -154,8 +195,12 @@ TEST_CASE("a plan beyond the machine's memory is refused before it is begun")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(3000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
-    write_text(folder / "run.toml", "[model]\npreset=\"llama3-405b\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nglobal_batch=1\n");
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                        folder.path())
+                .status == 0);
+    write_text(
+        folder / "run.toml",
+        "[model]\npreset=\"llama3-405b\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nglobal_batch=1\n");
     expect(run_program({"train", "run.toml"}, folder.path()), 1, {"TiB", "available"});
 }
 
@@ -163,8 +208,12 @@ TEST_CASE("a log folder that cannot be made is the machine's fault: status 1")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(3000));
-    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
-    write_text(folder / "run.toml", "[model]\npreset=\"toy\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=1\nglobal_batch=1\n"
-                                    "[parallel]\nthreads=1\n[log]\ndir=\"text.txt/log\"\n");
+    REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                        folder.path())
+                .status == 0);
+    write_text(
+        folder / "run.toml",
+        "[model]\npreset=\"toy\"\nseq=32\n[data]\ntrain=\"train.h5\"\n[train]\nsteps=1\nglobal_batch=1\n"
+        "[parallel]\nthreads=1\n[log]\ndir=\"text.txt/log\"\n");
     expect(run_program({"train", "run.toml"}, folder.path()), 1, {"text.txt/log"});
 }

@@ -1,5 +1,5 @@
-// Checkpoints that were cut, changed, mixed up or replaced: an error, or the run goes on from an older one. Never a crash,
-// a hang, or tensors that are not those that were saved.
+// Checkpoints that were cut, changed, mixed up or replaced: an error, or the run goes on from an older one.
+// Never a crash, a hang, or tensors that are not those that were saved.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/find_resume.hpp"
@@ -22,7 +22,8 @@ namespace {
 
 const bool whole_campaign = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
 
-/// A folder with two good checkpoints, of steps 1 and 2, and one of the same tensors with other values beside it.
+/// A folder with two good checkpoints, of steps 1 and 2, and one of the same tensors with other values beside
+/// it.
 struct Victim {
     std::string name, dir, other;
     std::string newest() const { return dir + "/step-00000002"; }
@@ -30,13 +31,15 @@ struct Victim {
     tiny::Content newest_content{}, older_content{};
 };
 
-/// Of values that are functions of the index; or, for another checkpoint, of these with the first row's bits turned.
+/// Of values that are functions of the index; or, for another checkpoint, of these with the first row's bits
+/// turned.
 void save_columns(const std::string& dir, i64 step, bool other)
 {
     const Tiling& tiling = tilings()[2]; // 3 ranks
     run_on_threads(3, [&](Comm& world) {
         RankTensors own(tiling, world.rank());
-        own.add({"param/large", {300, 50}, StoredType::f32}, {{100 * world.rank(), 0}, {100, 50}}, StoredType::f32, true);
+        own.add({"param/large", {300, 50}, StoredType::f32}, {{100 * world.rank(), 0}, {100, 50}},
+                StoredType::f32, true);
         own.fill();
         for (const TensorPiece& piece : own.pieces)
             if (auto* byte = static_cast<unsigned char*>(piece.data); other && piece.count() > 0)
@@ -100,7 +103,8 @@ Victims& victims()
     return all;
 }
 
-/// What a reader gets of a checkpoint: "" for what was saved, "wrong: …" for something else, or the message of the error.
+/// What a reader gets of a checkpoint: "" for what was saved, "wrong: …" for something else, or the message
+/// of the error.
 std::string reading(const std::string& path, const tiny::Content& saved)
 {
     try {
@@ -112,7 +116,9 @@ std::string reading(const std::string& path, const tiny::Content& saved)
     } catch (const InternalError& error) {
         return std::string("wrong: ") + error.what();
     } catch (const Error& error) {
-        return has(error.what(), "remedy: ") && has(error.what(), fs::path(path).filename()) ? error.what() : std::string("wrong: the message: ") + error.what();
+        return has(error.what(), "remedy: ") && has(error.what(), fs::path(path).filename())
+                   ? error.what()
+                   : std::string("wrong: the message: ") + error.what();
     }
 }
 
@@ -209,7 +215,8 @@ TEST_CASE("a bit that is not as it was written is noticed, wherever it is")
         const std::string path = victim.newest() + "/" + file;
         const std::size_t at = random() % fs::file_size(path);
         const int bit = static_cast<int>(random() % 8);
-        INFO(victim.name << ": bit " << bit << " of byte " << at << " of " << fs::file_size(path) << " of " << file);
+        INFO(victim.name << ": bit " << bit << " of byte " << at << " of " << fs::file_size(path) << " of "
+                         << file);
         flip(path, at, bit);
         check_bad(victim, flipped % 4 == 0);
         unread += reading(victim.newest(), victim.newest_content) == "";
@@ -237,15 +244,19 @@ TEST_CASE("files that are others than they should be")
             copy.dir = folder / "c";
             return copy;
         };
-        const Victim& layout = &victim == &victims().all.back() ? victims().all.front() : victims().all.back();
+        const Victim& layout =
+            &victim == &victims().all.back() ? victims().all.front() : victims().all.back();
         for (const Damage& damage : damages(fresh().newest())) {
             const Victim copy = fresh();
             INFO(victim.name << ": " << damage.what);
             damage.make({copy.newest(), copy.older(), victim.other, layout.newest()});
-            const bool harmless = damage.harmless || same_files(copy.newest(), victim.newest()); // two steps may have the same index
+            const bool harmless =
+                damage.harmless ||
+                same_files(copy.newest(), victim.newest()); // two steps may have the same index
             const std::string read = guarded([&] { return reading(copy.newest(), copy.newest_content); });
             INFO("reading: " << read);
-            CHECK_FALSE((read.starts_with("wrong") || read.starts_with("signal") || read.starts_with("hung") || read.starts_with("took") || read.starts_with("threw")));
+            CHECK_FALSE((read.starts_with("wrong") || read.starts_with("signal") ||
+                         read.starts_with("hung") || read.starts_with("took") || read.starts_with("threw")));
             const std::string verified = guarded([&] { return verifying(copy.newest()); });
             INFO("verify: " << verified);
             CHECK((verified == "" || has(verified, "remedy: ")));
@@ -284,7 +295,8 @@ TEST_CASE("a run goes on from the older checkpoint where the newest is bad")
         else
             flip(path, at, static_cast<int>(random() % 8));
         const tiny::Layout& layout = tiny::layouts()[done % 2 ? 0 : 3];
-        RunConfig config = tiny::standing_still(victims().ground().config({Family::gpt2, true}, Precision::f32, layout, "unused"));
+        RunConfig config = tiny::standing_still(
+            victims().ground().config({Family::gpt2, true}, Precision::f32, layout, "unused"));
         config.model.layers = 1;
         config.checkpoint.dir = folder / "c";
         config.log.dir = folder / "log";

@@ -1,5 +1,5 @@
-// Any layout of ranks goes on from what any other has saved: the same tensors to the bit, the same place in the data,
-// and the losses of the run that was not stopped.
+// Any layout of ranks goes on from what any other has saved: the same tensors to the bit, the same place in
+// the data, and the losses of the run that was not stopped.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
@@ -34,8 +34,8 @@ struct Pair {
 /// Every layout reads and is read; of 8 ranks what 6, 5, 3 and 1 read.
 std::vector<Pair> slice()
 {
-    return {{10, 8}, {10, 6}, {10, 3}, {10, 0}, {11, 9}, {11, 7}, {11, 4}, {0, 10}, {8, 11}, {9, 5},
-            {7, 2},  {6, 1},  {5, 9},  {4, 11}, {3, 10}, {2, 6},  {1, 8},  {0, 7}};
+    return {{10, 8}, {10, 6}, {10, 3}, {10, 0}, {11, 9}, {11, 7}, {11, 4}, {0, 10}, {8, 11},
+            {9, 5},  {7, 2},  {6, 1},  {5, 9},  {4, 11}, {3, 10}, {2, 6},  {1, 8},  {0, 7}};
 }
 
 std::vector<Pair> all_pairs()
@@ -86,8 +86,12 @@ class Matrix {
 public:
     explicit Matrix(Precision precision) : ground_(folder_.path()), precision_(precision) {}
 
-    /// Every family with tied embeddings and without takes its turn; both precisions of a pair have another one.
-    Model model(std::size_t from) const { return model_of(static_cast<int>(from) + (precision_ == Precision::bf16 ? 2 : 0)); }
+    /// Every family with tied embeddings and without takes its turn; both precisions of a pair have another
+    /// one.
+    Model model(std::size_t from) const
+    {
+        return model_of(static_cast<int>(from) + (precision_ == Precision::bf16 ? 2 : 0));
+    }
 
     const Saved& saved(std::size_t from)
     {
@@ -105,11 +109,14 @@ public:
 
     void check(const Pair& pair)
     {
-        INFO(name_of(precision_) << ", " << name_of(model(pair.from).family) << (model(pair.from).tied ? ", tied" : "") << "\n  saved by "
-                                 << layouts()[pair.from].text() << "\n  loaded by " << layouts()[pair.to].text());
+        INFO(name_of(precision_) << ", " << name_of(model(pair.from).family)
+                                 << (model(pair.from).tied ? ", tied" : "") << "\n  saved by "
+                                 << layouts()[pair.from].text() << "\n  loaded by "
+                                 << layouts()[pair.to].text());
         const Saved& source = saved(pair.from);
         REQUIRE(source.later.size() == 5);
-        RunConfig config = ground_.config(model(pair.from), precision_, layouts()[pair.to], str("to-", count_++));
+        RunConfig config =
+            ground_.config(model(pair.from), precision_, layouts()[pair.to], str("to-", count_++));
         config.checkpoint.resume = source.path;
 
         RunConfig still = standing_still(config);
@@ -121,7 +128,8 @@ public:
         CHECK(restored.state.updates == source.content.state.updates + 1);
         CHECK(source.content.state.samples == saved_step * batch);
         CHECK(restored.state.samples == source.content.state.samples + batch);
-        CHECK(restored.state.tokens - source.content.state.tokens == source.content.state.tokens / saved_step); // every sequence is full
+        CHECK(restored.state.tokens - source.content.state.tokens ==
+              source.content.state.tokens / saved_step); // every sequence is full
         std::filesystem::remove_all(still.checkpoint.dir);
         std::filesystem::remove_all(still.log.dir);
 

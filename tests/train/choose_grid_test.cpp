@@ -72,7 +72,8 @@ TEST_CASE("a model that has to be cut less is, where nothing else is left")
 
 TEST_CASE("whatever is chosen compiles, with the same global batch")
 {
-    for (const RunConfig& c : {config_of(3, 4, 12, 2, 1, 4), config_of(5, 6, 10, 5, 1, 1), config_of(8, 2, 7, 1, 8, 1)})
+    for (const RunConfig& c :
+         {config_of(3, 4, 12, 2, 1, 4), config_of(5, 6, 10, 5, 1, 1), config_of(8, 2, 7, 1, 8, 1)})
         for (i64 ranks = 1; ranks <= 17; ranks += contracts_on ? 4 : 1) { // sanitizers take their time
             const RunConfig other = choose_grid(c, ranks);
             INFO(ranks);
@@ -102,7 +103,8 @@ TEST_CASE("each stage keeps the limit, not the first alone")
     three.parallel.tensor = 1;
     const std::vector<Bytes> stages = arenas(three), halves = arenas(c);
     c.parallel.memory_limit = std::max(halves[0], halves[1]);
-    REQUIRE((stages[0] < c.parallel.memory_limit && stages[2] > c.parallel.memory_limit)); // the last has the head
+    REQUIRE((stages[0] < c.parallel.memory_limit &&
+             stages[2] > c.parallel.memory_limit)); // the last has the head
     CHECK(chosen(c, 3) == "1x1x2");
 }
 
@@ -127,7 +129,7 @@ TEST_CASE("fewer data ranks take more microbatches, not larger ones")
     const auto micro = [&](i64 ranks) { return choose_grid(c, ranks).train.micro_batch; };
     CHECK(micro(4) == 0);
     CHECK(micro(1) == 8);
-    CHECK(micro(8) == 4); // a data rank has no more
+    CHECK(micro(8) == 4);      // a data rank has no more
     c.train.global_batch = 36; // 9
     CHECK(micro(1) == 9);
     c.train.global_batch = 40; // 10

@@ -18,8 +18,10 @@ using trivium::str;
 json totals_of(int layers, const std::vector<std::string>& grid)
 {
     const Folder folder;
-    std::vector<std::string> arguments{"explain", "/dev/null", str("model.layers=", layers), "model.dim=64", "model.heads=4", "model.seq=32", "model.vocab=300",
-                                       "train.global_batch=16", "--json", "--only", "communication"};
+    std::vector<std::string> arguments{
+        "explain",      "/dev/null",       str("model.layers=", layers), "model.dim=64", "model.heads=4",
+        "model.seq=32", "model.vocab=300", "train.global_batch=16",      "--json",       "--only",
+        "communication"};
     arguments.insert(arguments.end() - 3, grid.begin(), grid.end());
     const Outcome outcome = run_program(arguments, folder.path());
     INFO(outcome.err);
@@ -40,13 +42,15 @@ json total(const json& totals, const std::string& axis, const std::string& part)
 
 TEST_CASE("a layer under tensor parallelism costs Megatron's collectives and bytes")
 {
-    // Shoeybi et al. 2019, "Megatron-LM", section 3: two all-reduces a layer forward, two backward, each of b s d numbers, of
-    // which a ring sends 2 (t - 1) / t.
-    const std::vector<std::string> grid{"parallel.tensor=2", "parallel.sequence=false", "train.micro_batch=4"};
+    // Shoeybi et al. 2019, "Megatron-LM", section 3: two all-reduces a layer forward, two backward, each of b
+    // s d numbers, of which a ring sends 2 (t - 1) / t.
+    const std::vector<std::string> grid{"parallel.tensor=2", "parallel.sequence=false",
+                                        "train.micro_batch=4"};
     const json less = totals_of(2, grid), more = totals_of(3, grid);
     const std::int64_t microbatches = 16 / 4, bytes = 2 * (4 * 32 * 64) * 4 * (2 - 1) / 2;
     const auto grows = [&](const std::string& part, const char* key) {
-        return total(more, "tensor", part)[key].get<std::int64_t>() - total(less, "tensor", part)[key].get<std::int64_t>();
+        return total(more, "tensor", part)[key].get<std::int64_t>() -
+               total(less, "tensor", part)[key].get<std::int64_t>();
     };
     for (const char* part : {"forward", "backward"}) {
         CHECK(total(more, "tensor", part)["times"] == microbatches);
@@ -66,7 +70,8 @@ TEST_CASE("data parallelism sends each gradient once a step, however many microb
     trivium::resolve(model);
     for (const char* micro : {"train.micro_batch=8", "train.micro_batch=2"}) {
         const json step = total(totals_of(2, {"parallel.data=2", micro}), "data", "step");
-        CHECK(step["bytes_sent"] == 2 * 4 * trivium::parameter_count(model) * (2 - 1) / 2); // an all-reduce of f32
+        CHECK(step["bytes_sent"] ==
+              2 * 4 * trivium::parameter_count(model) * (2 - 1) / 2); // an all-reduce of f32
     }
 }
 
@@ -83,12 +88,16 @@ TEST_CASE("stages of a pipeline send one activation forward and one gradient bac
 TEST_CASE("the report has totals and a legend, and its graph still parses")
 {
     const Folder folder;
-    const Outcome text = run_program({"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2"}, folder.path());
+    const Outcome text =
+        run_program({"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2"}, folder.path());
     INFO(text.err);
     REQUIRE(text.status == 0);
-    for (const char* words : {"# totals of rank 0 per axis", "= an optimizer step", "# a sharding: <data,tensor+data,-|tensor:sum>", "# letters in rules: b sequences"})
+    for (const char* words :
+         {"# totals of rank 0 per axis", "= an optimizer step",
+          "# a sharding: <data,tensor+data,-|tensor:sum>", "# letters in rules: b sequences"})
         CHECK(text.out.find(words) != std::string::npos);
-    const Outcome graph = run_program({"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--only", "graph"}, folder.path());
+    const Outcome graph = run_program(
+        {"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--only", "graph"}, folder.path());
     write_text(folder / "toy.graph", graph.out); // legend and all
     CHECK(run_program({"explain", "toy.graph"}, folder.path()).status == 0);
 }
@@ -115,9 +124,13 @@ TEST_CASE("what is not a graph is refused with one clear error")
     refuses("folder", "is a folder, not a config file");
     write_text(folder / "empty.graph", "");
     refuses("empty.graph", "empty.graph:1: is empty");
-    write_text(folder / "binary.graph", std::string("graph g\n\x7f" "ELF\0\1\2", 15));
+    write_text(folder / "binary.graph", std::string("graph g\n\x7f"
+                                                    "ELF\0\1\2",
+                                                    15));
     refuses("binary.graph", "binary.graph:2: byte 127 is not part of a graph's text");
-    write_text(folder / "binary.toml", std::string("\x7f" "ELF\0\1\2", 7));
+    write_text(folder / "binary.toml", std::string("\x7f"
+                                                   "ELF\0\1\2",
+                                                   7));
     refuses("binary.toml", "is not valid TOML");
     write_text(folder / "secret.graph", "graph g\n");
     std::filesystem::permissions(folder / "secret.graph", std::filesystem::perms::none);
@@ -148,13 +161,16 @@ TEST_CASE("numbers out of all proportion are refused by name, at once")
     for (const char* key : {"dim", "heads", "kv_heads", "ffn_dim", "vocab", "seq", "layers"})
         for (const char* value : {"1099511627776", "9223372036854775807", "-9223372036854775808"})
             refuses({str("model.", key, "=", value)}, str("model.", key));
-    refuses({"model.dim=1048576", "model.heads=1048576", "model.family=gpt2", "model.seq=16777216"}, "train.micro_batch");
-    refuses({"parallel.data=2147483648", "parallel.tensor=2147483648", "parallel.pipeline=2147483648"}, "parallel: data");
+    refuses({"model.dim=1048576", "model.heads=1048576", "model.family=gpt2", "model.seq=16777216"},
+            "train.micro_batch");
+    refuses({"parallel.data=2147483648", "parallel.tensor=2147483648", "parallel.pipeline=2147483648"},
+            "parallel: data");
     refuses({"train.global_batch=16777216", "train.micro_batch=1"}, "train.micro_batch");
     refuses({"model.norm_eps=inf"}, "model.norm_eps");
     refuses({"model.rope_theta=inf"}, "model.rope_theta");
     refuses({"model.rope_scaling=[1e308, 1.0, inf, 8192]"}, "model.rope_scaling");
-    for (const char* line : {"scratch_exchange = 9223372036854775807", "process = 4000000000000000000", "flops_f32 = 1e-300", "launch = 1e300"}) {
+    for (const char* line : {"scratch_exchange = 9223372036854775807", "process = 4000000000000000000",
+                             "flops_f32 = 1e-300", "launch = 1e300"}) {
         write_text(folder / "bad.toml", line);
         refuses({"--machine", "bad.toml"}, "it must be a finite number");
     }

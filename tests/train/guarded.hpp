@@ -5,8 +5,8 @@
 
 namespace trivium {
 
-/// What `call` returns, made in a child process. Instead: "signal N" where it dies, "hung" after `seconds`, "took more
-/// than 2 GiB", "threw …" for an exception.
+/// What `call` returns, made in a child process. Instead: "signal N" where it dies, "hung" after `seconds`,
+/// "took more than 2 GiB", "threw …" for an exception.
 std::string guarded(const std::function<std::string()>& call, double seconds = 10);
 
 } // namespace trivium

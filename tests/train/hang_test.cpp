@@ -29,7 +29,9 @@ TEST_CASE("ranks that get on are fine, whoever waits")
 
 TEST_CASE("a rank that is silent is to blame once the others stall")
 {
-    const Diagnosis d = diagnose({rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(31, 31, "")}, 30);
+    const Diagnosis d = diagnose({rank(0, 30.5, "rank 2", "all_reduce over data of a"),
+                                  rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(31, 31, "")},
+                                 30);
     CHECK(d.health == Health::hung);
     CHECK(d.cause == "no sign of life from rank 2 (n1)");
     REQUIRE(d.ranks.size() == 2);
@@ -45,7 +47,8 @@ TEST_CASE("where datagrams do not pass, a run that gets on is left alone")
     CHECK(d.health == Health::deaf);
     CHECK(d.cause.find("nothing is heard of ranks 1, 2 (n1)") != std::string::npos);
     CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::deaf);
-    CHECK(diagnose({rank(0, 29, "rank 1"), rank(31, 31, "")}, 30).health == Health::fine); // as yet: it stopped, and they have only just been waiting for so long
+    CHECK(diagnose({rank(0, 29, "rank 1"), rank(31, 31, "")}, 30).health ==
+          Health::fine); // as yet: it stopped, and they have only just been waiting for so long
     // It may be at long work, such as loading.
     const Diagnosis slow = diagnose({rank(0, 31, "rank 1"), unheard}, 30);
     CHECK(slow.health == Health::slow);
@@ -53,7 +56,8 @@ TEST_CASE("where datagrams do not pass, a run that gets on is left alone")
     CHECK(slow.ranks.front() == "rank 1 (n1): never heard, for 31 s");
     CHECK(diagnose({rank(0, 700, "rank 1"), unheard}, 30).health == Health::hung);
     // Others do not hide one that fell silent.
-    CHECK(diagnose({rank(0, 31, "rank 1"), unheard, rank(32, 32, "")}, 30).cause == "no sign of life from rank 2 (n1)");
+    CHECK(diagnose({rank(0, 31, "rank 1"), unheard, rank(32, 32, "")}, 30).cause ==
+          "no sign of life from rank 2 (n1)");
 }
 
 TEST_CASE("one that has left is missed by nobody")

@@ -19,12 +19,19 @@ struct Trained {
     {
         write_text(folder / "text.txt", some_text(6000));
         good({"data", "tokenizer", "text.txt", "--vocab", "300", "-o", "tok.model"});
-        good({"data", "tokenize", "text.txt", "--tokenizer", "tok.model", "-o", "train.h5", "--valid", "valid.h5", "--valid-fraction", "0.2"});
-        write_text(folder / "run.toml", "[model]\nlayers = 2\ndim = 32\nkv_heads = 2\nseq = 32\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\ntokenizer = \"tok.model\"\n"
-                                        "[train]\nsteps = 3\nglobal_batch = 4\nlr = 3e-3\n[parallel]\nthreads = 1\n[checkpoint]\ndir = \"ck\"\n");
+        good({"data", "tokenize", "text.txt", "--tokenizer", "tok.model", "-o", "train.h5", "--valid",
+              "valid.h5", "--valid-fraction", "0.2"});
+        write_text(folder / "run.toml",
+                   "[model]\nlayers = 2\ndim = 32\nkv_heads = 2\nseq = 32\n[data]\ntrain = "
+                   "\"train.h5\"\nvalid = \"valid.h5\"\ntokenizer = \"tok.model\"\n"
+                   "[train]\nsteps = 3\nglobal_batch = 4\nlr = 3e-3\n[parallel]\nthreads = "
+                   "1\n[checkpoint]\ndir = \"ck\"\n");
         good({"train", "run.toml"});
     }
-    Outcome run(const std::vector<std::string>& arguments) const { return run_program(arguments, folder.path()); }
+    Outcome run(const std::vector<std::string>& arguments) const
+    {
+        return run_program(arguments, folder.path());
+    }
     std::string good(const std::vector<std::string>& arguments) const
     {
         const Outcome outcome = run(arguments);
@@ -50,7 +57,8 @@ struct Trained {
 
 } // namespace
 
-TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates the same, generates, trains on")
+TEST_CASE(
+    "a trained model goes to Hugging Face's form and comes back: evaluates the same, generates, trains on")
 {
     const Trained t;
     const std::string said = t.good({"checkpoint", "export", "ck", "theirs", "--shard-size", "100KB"});
@@ -58,28 +66,37 @@ TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates
     CHECK(has(said, "sentencepiece, 300 words"));
     const std::vector<std::string> files = t.names("theirs");
     CHECK(files.front() == "config.json");
-    for (const char* file : {"generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"})
+    for (const char* file :
+         {"generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"})
         CHECK(std::find(files.begin(), files.end(), file) != files.end());
     CHECK(std::find(files.begin(), files.end(), "model.safetensors.index.json") != files.end());
     CHECK(json::parse(read_text(t.folder / "theirs/config.json"))["eos_token_id"] == 2);
 
     CHECK(has(t.good({"checkpoint", "import", "theirs", "ours/"}), "train.init_from=ours/"));
-    CHECK(t.names("ours") == std::vector<std::string>{"latest", "model.toml", "step-00000000", "tokenizer.model"});
+    CHECK(t.names("ours") ==
+          std::vector<std::string>{"latest", "model.toml", "step-00000000", "tokenizer.model"});
     t.good({"checkpoint", "verify", "ours"});
     const auto loss = [&](const std::string& config, const std::string& checkpoint) {
-        return json::parse(t.run({"eval", config, "--data", "valid.h5", "--checkpoint", checkpoint, "--json"}).out)["loss"].get<double>();
+        return json::parse(t.run({"eval", config, "--data", "valid.h5", "--checkpoint", checkpoint, "--json"})
+                               .out)["loss"]
+            .get<double>();
     };
     CHECK(loss("ours/model.toml", "ours") == loss("run.toml", "ck"));
-    CHECK(has(t.good({"generate", "ours/model.toml", "--checkpoint", "ours", "--prompt", "the", "--tokens", "4"}), "the"));
-    const std::string training = t.good({"train", "ours/model.toml", "train.init_from=ours", "data.train=train.h5", "data.valid=valid.h5", "train.steps=1",
-                                         "train.lr=0.0", "checkpoint.dir=further"});
+    CHECK(has(
+        t.good({"generate", "ours/model.toml", "--checkpoint", "ours", "--prompt", "the", "--tokens", "4"}),
+        "the"));
+    const std::string training =
+        t.good({"train", "ours/model.toml", "train.init_from=ours", "data.train=train.h5",
+                "data.valid=valid.h5", "train.steps=1", "train.lr=0.0", "checkpoint.dir=further"});
     CHECK(has(training, "weights from"));
     CHECK(loss("ours/model.toml", "further") == loss("run.toml", "ck"));
-    CHECK(has(t.bad({"train", "ours/model.toml", "data.train=train.h5", "checkpoint.dir=ours"}), "train.init_from"));
+    CHECK(has(t.bad({"train", "ours/model.toml", "data.train=train.h5", "checkpoint.dir=ours"}),
+              "train.init_from"));
 
     // Theirs is another tokenizer's: said so.
     t.good({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "-o", "bytes.h5"});
-    CHECK(has(t.bad({"eval", "ours/model.toml", "--data", "bytes.h5", "--checkpoint", "ours"}), "another tokenizer"));
+    CHECK(has(t.bad({"eval", "ours/model.toml", "--data", "bytes.h5", "--checkpoint", "ours"}),
+              "another tokenizer"));
     // Without a tokenizer nothing is known of it, and nothing refused.
     fs::remove(t.folder / "theirs/tokenizer.model");
     fs::remove(t.folder / "theirs/tokenizer.json");
@@ -88,7 +105,9 @@ TEST_CASE("a trained model goes to Hugging Face's form and comes back: evaluates
     t.good({"eval", "plain/model.toml", "--data", "valid.h5", "--checkpoint", "plain"});
 
     t.good({"checkpoint", "export", "ck/step-00000003", "narrow", "--type", "bf16"});
-    CHECK(t.names("narrow") == std::vector<std::string>{"config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"});
+    CHECK(t.names("narrow") == std::vector<std::string>{"config.json", "generation_config.json",
+                                                        "model.safetensors", "tokenizer.json",
+                                                        "tokenizer.model", "tokenizer_config.json"});
     CHECK(json::parse(read_text(t.folder / "narrow/config.json"))["torch_dtype"] == "bfloat16");
 }
 
@@ -105,7 +124,13 @@ TEST_CASE("what came with an imported model is in the checkpoints of a run that 
     write_text(t.folder / "theirs/generation_config.json", generation);
     write_text(t.folder / "theirs/chat_template.jinja", "{{ messages }}");
     t.good({"checkpoint", "import", "theirs", "ours", "model.seq=32"});
-    const std::vector<std::string> run{"train", "ours/model.toml", "train.init_from=ours", "data.train=train.h5", "data.tokenizer=tok.model", "checkpoint.dir=further", "train.global_batch=2"};
+    const std::vector<std::string> run{"train",
+                                       "ours/model.toml",
+                                       "train.init_from=ours",
+                                       "data.train=train.h5",
+                                       "data.tokenizer=tok.model",
+                                       "checkpoint.dir=further",
+                                       "train.global_batch=2"};
     std::vector<std::string> again = run;
     again.push_back("train.steps=1");
     t.good(again);
@@ -126,7 +151,8 @@ TEST_CASE("a model is not exported without its tokenizer, unless that is wanted"
     t.good({"checkpoint", "export", "ck", "from-store"}); // it has the tokenizer, too
     fs::rename(t.folder / "train.h5", t.folder / "moved.h5");
     const std::string said = t.bad({"checkpoint", "export", "ck", "out"});
-    for (const char* part : {"tokenizer is missing", "tok.model", "train.h5", "--tokenizer FILE", "--tokenizer none"})
+    for (const char* part :
+         {"tokenizer is missing", "tok.model", "train.h5", "--tokenizer FILE", "--tokenizer none"})
         CHECK(has(said, part));
     CHECK(!fs::exists(t.folder / "out"));
     CHECK(has(t.bad({"checkpoint", "export", "ck", "out", "--tokenizer", "bytes"}), "is not the tokenizer"));
@@ -145,7 +171,8 @@ TEST_CASE("export and import refuse what they cannot do, and leave nothing behin
     CHECK(has(t.bad({"checkpoint", "export", "nowhere", "new"}), "nowhere"));
     CHECK(has(t.bad({"checkpoint", "export", "ck", "new", "--type", "f8"}), "f8"));
     for (const char* size : {"", "0", "5XB", "-5GB", "99999999999", "5 GB", "GB"})
-        CHECK(has(t.bad({"checkpoint", "export", "ck", "new", std::string("--shard-size=") + size}), "--shard-size"));
+        CHECK(has(t.bad({"checkpoint", "export", "ck", "new", std::string("--shard-size=") + size}),
+                  "--shard-size"));
     CHECK(has(t.bad({"checkpoint", "import", "ck", "new"}), "config.json"));
     CHECK(has(t.bad({"checkpoint", "import", "nowhere", "new"}), "nowhere"));
     CHECK(has(t.bad({"checkpoint", "import", "theirs", "ck"}), "not empty"));

@@ -19,7 +19,8 @@ TEST_CASE("what squeue says of a job's end")
     CHECK_FALSE(job_end_in("slurm_load_jobs error: Invalid job id specified").known);
     CHECK_FALSE(job_end_in("2026-11-22T1").known);
     CHECK_FALSE(job_end_in("2026-11-22T12:00:00x\n").known);
-    for (const std::time_t time : {std::time_t{1780000000}, std::time_t{1764000000}}) { // summer and winter, where there are such
+    for (const std::time_t time :
+         {std::time_t{1780000000}, std::time_t{1764000000}}) { // summer and winter, where there are such
         char text[32] = "";
         std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S\n", std::localtime(&time));
         const JobEnd told = job_end_in(text);
@@ -31,10 +32,12 @@ TEST_CASE("what squeue says of a job's end")
 TEST_CASE("nobody stops by an old answer, nobody waits for one for long")
 {
     using enum TimeVerdict;
-    const auto verdict = [](Seconds left, Seconds lead, Seconds tried, Seconds waiting = -1) { return judge(TimeLeft{left, lead, tried, waiting}); };
+    const auto verdict = [](Seconds left, Seconds lead, Seconds tried, Seconds waiting = -1) {
+        return judge(TimeLeft{left, lead, tried, waiting});
+    };
     CHECK(verdict(1000, 50, 60) == go_on);
-    CHECK(verdict(60, 50, 60) == ask);      // soon it will matter
-    CHECK(verdict(60, 50, 3) == go_on);     // known
+    CHECK(verdict(60, 50, 60) == ask);  // soon it will matter
+    CHECK(verdict(60, 50, 3) == go_on); // known
     CHECK(verdict(40, 50, 3) == stop);
     CHECK(verdict(40, 50, 60) == ask);      // the limit may have been raised
     CHECK(verdict(40, 50, 60, 2) == go_on); // the answer is under way
@@ -75,7 +78,8 @@ TEST_CASE("a command's output, unless it does not come")
     CHECK_FALSE(output_of({"no-such-program-anywhere"}, 5, never));
     setenv("SQUEUE_STATES", "PENDING", 1);
     setenv("SLURM_TIME_FORMAT", "%s", 1);
-    CHECK(output_of({"sh", "-c", "echo $SQUEUE_STATES$SLURM_TIME_FORMAT"}, 5, never) == std::optional<std::string>("standard\n"));
+    CHECK(output_of({"sh", "-c", "echo $SQUEUE_STATES$SLURM_TIME_FORMAT"}, 5, never) ==
+          std::optional<std::string>("standard\n"));
     unsetenv("SQUEUE_STATES");
     unsetenv("SLURM_TIME_FORMAT");
     const auto begin = std::chrono::steady_clock::now();
@@ -122,7 +126,9 @@ TEST_CASE("a limit that was raised or lowered counts, and a Slurm that does not 
     Job job;
     job.id = "17";
     job.end = std::time(nullptr) + 3; // is over, with a lead of 5 s
-    const auto answer = [&](const std::string& when) { return "[ \"$*\" = '--noheader --jobs 17 --format %e' ] && date --date '" + when + "' +%FT%T"; };
+    const auto answer = [&](const std::string& when) {
+        return "[ \"$*\" = '--noheader --jobs 17 --format %e' ] && date --date '" + when + "' +%FT%T";
+    };
     {
         const Squeue raised(answer("2 hours"));
         JobTime time(job);

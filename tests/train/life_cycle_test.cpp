@@ -18,7 +18,9 @@ using namespace trivium;
 TEST_CASE("a signal around the first step leaves a checkpoint that the next launch goes on from")
 {
     const Run run;
-    const Outcome stopped = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=100000"})}}, run.folder.path(), "grid ", [](int launcher) { kill(launcher, SIGUSR1); });
+    const Outcome stopped =
+        run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=100000"})}}, run.folder.path(), "grid ",
+                      [](int launcher) { kill(launcher, SIGUSR1); });
     INFO(stopped.err);
     CHECK(stopped.status == 75);
     CHECK(stopped.err.find("stopped on signal USR1 after step ") != std::string::npos);
@@ -26,7 +28,10 @@ TEST_CASE("a signal around the first step leaves a checkpoint that the next laun
     REQUIRE(saved.size() == 1);
     const i64 step = checkpoint_step(saved.front());
     const auto train_on = [&](const std::string& checkpoints, const std::string& logs) {
-        return run_ranks({{2, Run::arguments(2, 1, {str("train.steps=", step + 5), "checkpoint.dir=" + checkpoints, "log.dir=" + logs})}}, run.folder.path());
+        return run_ranks({{2, Run::arguments(2, 1,
+                                             {str("train.steps=", step + 5), "checkpoint.dir=" + checkpoints,
+                                              "log.dir=" + logs})}},
+                         run.folder.path());
     };
     REQUIRE(train_on("whole", "lw").status == 0);
     const Outcome resumed = train_on("ck", "log");
@@ -36,27 +41,37 @@ TEST_CASE("a signal around the first step leaves a checkpoint that the next laun
     CHECK(run.losses() == run.losses("lw"));
     const auto launches = run.launches();
     REQUIRE(launches.size() == 2);
-    CHECK((launches[0].ranks == 2 && launches[0].status == 75 && launches[0].reason == "signal USR1" && launches[0].to == step));
-    CHECK((launches[1].number == 2 && launches[1].from == step && launches[1].status == 0 && launches[1].reason == "done" && launches[1].to == step + 5));
+    CHECK((launches[0].ranks == 2 && launches[0].status == 75 && launches[0].reason == "signal USR1" &&
+           launches[0].to == step));
+    CHECK((launches[1].number == 2 && launches[1].from == step && launches[1].status == 0 &&
+           launches[1].reason == "done" && launches[1].to == step + 5));
 }
 
 TEST_CASE("an evaluation that a signal ends is made up for by the next launch")
 {
     const Run run;
     const std::vector<std::string> more{"data.valid=valid.h5", "train.eval_every=4", "train.steps=4"};
-    REQUIRE(run.train([&] { auto all = more; all.insert(all.end(), {"checkpoint.dir=whole", "log.dir=lw"}); return all; }()).status == 0);
-    const Outcome stopped = run_ranks_and({{2, Run::arguments(1, 2, more)}}, run.folder.path(), "step 4/4", [](int launcher) {
-        kill(processes_below(launcher, "trivium").back(), SIGTERM); // one rank alone
-    });
+    REQUIRE(run.train([&] {
+                   auto all = more;
+                   all.insert(all.end(), {"checkpoint.dir=whole", "log.dir=lw"});
+                   return all;
+               }())
+                .status == 0);
+    const Outcome stopped =
+        run_ranks_and({{2, Run::arguments(1, 2, more)}}, run.folder.path(), "step 4/4", [](int launcher) {
+            kill(processes_below(launcher, "trivium").back(), SIGTERM); // one rank alone
+        });
     INFO(stopped.err);
     CHECK(stopped.status == 75);
-    CHECK(stopped.err.find("stopped on signal TERM after step 4") != std::string::npos); // in the evaluation, or just before it
+    CHECK(stopped.err.find("stopped on signal TERM after step 4") !=
+          std::string::npos); // in the evaluation, or just before it
     CHECK_FALSE(run.metrics().back().has("valid_loss"));
     const Outcome resumed = run.train(more);
     INFO(resumed.err);
     CHECK(resumed.status == 0);
     REQUIRE(run.metrics().size() == 4);
-    CHECK(run.metrics().back().value("valid_loss") == Approx(run.metrics("lw").back().value("valid_loss")).epsilon(1e-4));
+    CHECK(run.metrics().back().value("valid_loss") ==
+          Approx(run.metrics("lw").back().value("valid_loss")).epsilon(1e-4));
     CHECK(run.train(more).err.find("validation") == std::string::npos); // once is enough
 }
 
@@ -106,7 +121,8 @@ TEST_CASE("a job that gets no further ends for good, a new one may try")
     const Variable restart("SLURM_RESTART_COUNT", "3");
     {
         const Variable id("SLURM_JOB_ID", "7");
-        CHECK(run.train({"train.stop_after=1", "job.restarts=4"}).status == 0); // step 2 only for the third time
+        CHECK(run.train({"train.stop_after=1", "job.restarts=4"}).status ==
+              0); // step 2 only for the third time
         std::filesystem::remove_all(run.folder / "ck/step-00000003");
         begin(2);
         const Outcome ended = run.train();
@@ -147,7 +163,8 @@ TEST_CASE("a checkpoint to resume may be written as a folder")
     const Run run;
     REQUIRE(run.train({"train.stop_after=2"}).status == 0);
     CHECK(run.train({"checkpoint.resume=ck/step-00000002/", "train.stop_after=1"}).status == 0);
-    CHECK(read_text(run.folder / "log/launches.jsonl").find("restored") == std::string::npos); // its first line had it
+    CHECK(read_text(run.folder / "log/launches.jsonl").find("restored") ==
+          std::string::npos); // its first line had it
     std::filesystem::rename(run.folder / "ck/step-00000003", run.folder / "best");
     CHECK(run.train({"checkpoint.resume=best", "train.stop_after=1"}).status == 0);
     CHECK(run.launches()[1].from == 2);
@@ -189,7 +206,8 @@ TEST_CASE("a restart waits for the folder that the start before still holds")
     const std::string waits = "is in use; waiting";
     SECTION("which lets it go")
     {
-        const Outcome outcome = run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, 0, [&] { held.reset(); });
+        const Outcome outcome =
+            run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, 0, [&] { held.reset(); });
         INFO(outcome.err);
         CHECK(outcome.status == 0);
         CHECK(outcome.err.find(waits) == outcome.err.rfind(waits)); // said once
@@ -219,13 +237,16 @@ TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own c
     const Run run;
     REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
     const auto go_on = [&](int ranks, const std::string& steps) {
-        const Outcome o = run_ranks({{ranks, Run::arguments(2, 2, {"parallel.strategy=auto", "train.stop_after=" + steps})}}, run.folder.path());
+        const Outcome o = run_ranks(
+            {{ranks, Run::arguments(2, 2, {"parallel.strategy=auto", "train.stop_after=" + steps})}},
+            run.folder.path());
         INFO(o.err);
         CHECK(o.status == 0);
         return o.err;
     };
     go_on(4, "2");
-    const std::string fewer = go_on(3, "2"); // neither 4 sequences nor 2 key-value heads nor 2 layers are for 3
+    const std::string fewer =
+        go_on(3, "2"); // neither 4 sequences nor 2 key-value heads nor 2 layers are for 3
     CHECK(fewer.find("for 3 ranks: data 1 x pipeline 1 x tensor 2") != std::string::npos);
     CHECK(fewer.find("1 of them idle") != std::string::npos);
     go_on(8, "2");
@@ -238,7 +259,8 @@ TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own c
     for (const MetricsRecord& r : run.metrics())
         ranks.push_back(r.value("ranks"));
     CHECK(ranks == std::vector<double>{4, 4, 2, 2, 8, 8, 2, 2});
-    const Outcome refused = run_ranks({{3, Run::arguments(2, 2)}}, run.folder.path()); // unasked, another grid is a mistake
+    const Outcome refused =
+        run_ranks({{3, Run::arguments(2, 2)}}, run.folder.path()); // unasked, another grid is a mistake
     CHECK(refused.status == 2);
     CHECK(refused.err.find("parallel.strategy=auto") != std::string::npos);
 }
@@ -246,20 +268,21 @@ TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own c
 TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
 {
     const Run run;
-    const Outcome outcome = run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=10000", "train.stop_after=3000", "log.every=20"})}}, run.folder.path(), " tok/s", [&](int launcher) {
-        const auto ranks = processes_below(launcher, "trivium");
-        for (const int process : ranks)
-            kill(process, SIGSTOP);
-        std::this_thread::sleep_for(std::chrono::seconds(8));
-        for (const int process : ranks) {
-            kill(process, SIGCONT);
-            std::this_thread::sleep_for(std::chrono::milliseconds(500));
-        }
-    });
+    const Outcome outcome = run_ranks_and(
+        {{2, Run::arguments(2, 1, {"train.steps=10000", "train.stop_after=3000", "log.every=20"})}},
+        run.folder.path(), " tok/s", [&](int launcher) {
+            const auto ranks = processes_below(launcher, "trivium");
+            for (const int process : ranks)
+                kill(process, SIGSTOP);
+            std::this_thread::sleep_for(std::chrono::seconds(8));
+            for (const int process : ranks) {
+                kill(process, SIGCONT);
+                std::this_thread::sleep_for(std::chrono::milliseconds(500));
+            }
+        });
     INFO(outcome.err);
     CHECK(outcome.status == 0);
 }
-
 
 TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks time")
 {
@@ -268,23 +291,26 @@ TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks ti
     const std::vector<std::string> more{"train.steps=1000000", "log.every=1000000"};
     const auto interrupt = [&](int launcher) {
         std::this_thread::sleep_for(std::chrono::seconds(1)); // into the steps
-        kill(launcher, SIGINT);                               // its ranks are in groups of their own: a terminal's INT reaches it alone
+        kill(launcher, SIGINT); // its ranks are in groups of their own: a terminal's INT reaches it alone
     };
     const Variable grace("OMPI_MCA_odls_base_sigkill_timeout", "10");
-    const Outcome stopped = run_ranks_and({{2, Run::arguments(2, 1, more)}}, run.folder.path(), "compute ", interrupt);
+    const Outcome stopped =
+        run_ranks_and({{2, Run::arguments(2, 1, more)}}, run.folder.path(), "compute ", interrupt);
     INFO(stopped.err);
     if (stopped.err.find("signal TERM") == std::string::npos && !is_open_mpi()) {
         WARN("this launcher is not Open MPI's: nothing to test");
         return;
     }
-    if (stopped.err.find(" noticed in ") != std::string::npos) // not where the step at hand ended before that was said
+    if (stopped.err.find(" noticed in ") !=
+        std::string::npos) // not where the step at hand ended before that was said
         CHECK(stopped.err.find("mpirun, which is told to end, kills them 10 s after") != std::string::npos);
     CHECK(stopped.err.find("stopped on signal TERM after step") != std::string::npos);
     CHECK(stopped.err.find("kill -USR1") == std::string::npos); // there is nothing to advise
     const auto saved = list_checkpoints(run.folder / "ck");
     REQUIRE(saved.size() == 1);
     CHECK(run.launches().back().status == 75);
-    const Outcome resumed = run_program(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=1"}), run.folder.path());
+    const Outcome resumed =
+        run_program(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=1"}), run.folder.path());
     INFO(resumed.err);
     CHECK(resumed.status == 0);
     CHECK(resumed.err.find("resuming from ck/" + saved.front()) != std::string::npos);
@@ -303,12 +329,15 @@ TEST_CASE("without that time, the run says at its start how to stop it")
 TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup")
 {
     const Run run;
-    const Outcome stopped = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "log.every=20"}), run.folder.path(), " tok/s", SIGHUP);
+    const Outcome stopped = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "log.every=20"}),
+                                           run.folder.path(), " tok/s", SIGHUP);
     INFO(stopped.err);
     CHECK(stopped.status == 75);
     CHECK(stopped.err.find("stopped on signal HUP after step ") != std::string::npos);
     signal(SIGHUP, SIG_IGN); // as nohup does, for its child
-    const Outcome ignored = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=400", "log.every=20"}), run.folder.path(), " tok/s", SIGHUP);
+    const Outcome ignored =
+        run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=400", "log.every=20"}),
+                       run.folder.path(), " tok/s", SIGHUP);
     signal(SIGHUP, SIG_DFL);
     CHECK(ignored.status == 0);
 }
@@ -316,7 +345,8 @@ TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup")
 TEST_CASE("a step whose loss stands out is skipped, after a restart as without one")
 {
     const Run run;
-    const std::vector<std::string> more{"train.spike_z=1", "train.spike_window=10", "train.steps=40", "train.lr=1e-4", "train.min_lr=0"};
+    const std::vector<std::string> more{"train.spike_z=1", "train.spike_window=10", "train.steps=40",
+                                        "train.lr=1e-4", "train.min_lr=0"};
     const auto with = [&](std::vector<std::string> last) {
         last.insert(last.begin(), more.begin(), more.end());
         return last;
@@ -349,7 +379,8 @@ TEST_CASE("a step whose loss stands out is skipped, after a restart as without o
 TEST_CASE("a run that only skips ends")
 {
     const Run run;
-    const Outcome outcome = run.train({"train.steps=1000", "train.lr=1e30", "train.min_lr=1e30", "train.max_skipped=5"});
+    const Outcome outcome =
+        run.train({"train.steps=1000", "train.lr=1e30", "train.min_lr=1e30", "train.max_skipped=5"});
     INFO(outcome.err);
     CHECK(outcome.status == 1);
     CHECK(outcome.err.find("is the 5th in a row that was skipped") != std::string::npos);
@@ -361,7 +392,7 @@ TEST_CASE("losses that stand out")
     const std::vector<double> recent{2.0, 2.1, 1.9, 2.0, 2.1, 1.9, 2.0, 2.0}; // mean 2, deviation 0.0707
     CHECK(is_spike(recent, 2.2, 2));
     CHECK_FALSE(is_spike(recent, 2.2, 3));
-    CHECK_FALSE(is_spike(recent, 0.1, 2)); // better is no spike
+    CHECK_FALSE(is_spike(recent, 0.1, 2));        // better is no spike
     CHECK_FALSE(is_spike({2.0, 2.0, 2.0}, 9, 2)); // too few to say
     CHECK_FALSE(is_spike(std::vector<double>(8, 2.0), 2.0, 2));
 }

@@ -1,12 +1,13 @@
-// logits_program CONFIG CHECKPOINT OUTPUT ID…: the model's logits behind each of the token ids, as f32 [ids, vocab].
-#include "train/inputs.hpp"
+// logits_program CONFIG CHECKPOINT OUTPUT ID…: the model's logits behind each of the token ids, as f32 [ids,
+// vocab].
 #include "base/check.hpp"
+#include "cli/commands.hpp"
+#include "cli/config_arguments.hpp"
 #include "io/files/files.hpp"
 #include "runtime/device.hpp"
 #include "runtime/initialise.hpp"
-#include "cli/commands.hpp"
-#include "cli/config_arguments.hpp"
 #include "train/generator.hpp"
+#include "train/inputs.hpp"
 #include "train/state.hpp"
 
 #include <cstdio>
@@ -16,7 +17,8 @@ using namespace trivium;
 
 namespace {
 
-void write_logits(const std::string& config_file, const std::string& path, const std::string& output, const std::vector<std::int32_t>& ids)
+void write_logits(const std::string& config_file, const std::string& path, const std::string& output,
+                  const std::vector<std::int32_t>& ids)
 {
     const RunConfig config = load_config({config_file, {}, false});
     const CheckpointReader checkpoint = open_checkpoint(path, config.checkpoint);

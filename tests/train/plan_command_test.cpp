@@ -12,7 +12,9 @@ TEST_CASE("plan prints the arena of published models, and less in bf16 per activ
     for (const char* name : {"gpt2-124m", "llama3-8b", "llama3-405b"}) {
         if (trivium::contracts_on && name == std::string("llama3-405b")) // slow there
             continue;
-        const Outcome plan = run_program({"plan", "/dev/null", std::string("model.preset=") + name, "--json", "train.global_batch=1"}, folder.path());
+        const Outcome plan = run_program(
+            {"plan", "/dev/null", std::string("model.preset=") + name, "--json", "train.global_batch=1"},
+            folder.path());
         INFO(plan.err);
         REQUIRE(plan.status == 0);
         const auto json = nlohmann::json::parse(plan.out);
@@ -21,14 +23,16 @@ TEST_CASE("plan prints the arena of published models, and less in bf16 per activ
         CHECK(json["parameters"] == trivium::parameter_count(model));
         // f32 training holds at least parameter, gradient and two moments: 16 bytes each.
         CHECK(json["arena_bytes"].get<std::int64_t>() > 16 * trivium::parameter_count(model));
-        CHECK(json["kept_bytes"].get<std::int64_t>() + json["transient_bytes"].get<std::int64_t>() == json["arena_bytes"]);
+        CHECK(json["kept_bytes"].get<std::int64_t>() + json["transient_bytes"].get<std::int64_t>() ==
+              json["arena_bytes"]);
     }
 }
 
 TEST_CASE("a limit on memory refuses a plan that exceeds it")
 {
     const Folder folder;
-    const Outcome plan = run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "parallel.memory_limit=1000000000"}, folder.path());
+    const Outcome plan = run_program(
+        {"plan", "/dev/null", "model.preset=gpt2-124m", "parallel.memory_limit=1000000000"}, folder.path());
     CHECK(plan.status == 2);
     CHECK(plan.err.find("parallel.memory_limit") != std::string::npos);
     CHECK(plan.err.find("remedy") != std::string::npos);
@@ -37,7 +41,8 @@ TEST_CASE("a limit on memory refuses a plan that exceeds it")
 TEST_CASE("explain prints a graph that it reads back")
 {
     const Folder folder;
-    const Outcome first = run_program({"explain", "/dev/null", "model.preset=toy", "--only", "graph"}, folder.path());
+    const Outcome first =
+        run_program({"explain", "/dev/null", "model.preset=toy", "--only", "graph"}, folder.path());
     REQUIRE(first.status == 0);
     const std::string graph = first.out.substr(first.out.find("graph train"));
     write_text(folder / "toy.graph", graph);
@@ -50,8 +55,10 @@ TEST_CASE("explain prints a graph that it reads back")
 TEST_CASE("explain and plan agree on the memory, in JSON too")
 {
     const Folder folder;
-    const auto plan = nlohmann::json::parse(run_program({"plan", "/dev/null", "model.preset=toy", "--json"}, folder.path()).out);
-    const auto explained = nlohmann::json::parse(run_program({"explain", "/dev/null", "model.preset=toy", "--json"}, folder.path()).out);
+    const auto plan = nlohmann::json::parse(
+        run_program({"plan", "/dev/null", "model.preset=toy", "--json"}, folder.path()).out);
+    const auto explained = nlohmann::json::parse(
+        run_program({"explain", "/dev/null", "model.preset=toy", "--json"}, folder.path()).out);
     CHECK(explained["memory"]["arena_bytes"] == plan["arena_bytes"]);
     CHECK(explained["graph"].get<std::string>().find("graph train") == 0);
 }
@@ -74,10 +81,13 @@ TEST_CASE("mistakes on the command line name the nearest right word and exit wit
         {{"plan", "/dev/null", "model.heads=3", "model.dim=66", "model.kv_heads=2"}, {"model.kv_heads"}},
         {{"plan", "/dev/null", "train.global_batch=6", "train.micro_batch=4"}, {"micro_batch"}},
         {{"plan", "/dev/null", "parallel.chunks=2"}, {"parallel.chunks"}},
-        {{"plan", "/dev/null", "parallel.data=2", "train.global_batch=4", "parallel.zero=3"}, {"parallel.zero"}},
-        {{"plan", "/dev/null", "model.preset=toy", "parallel.tensor=4"}, {"parallel.tensor", "key-value heads"}},
+        {{"plan", "/dev/null", "parallel.data=2", "train.global_batch=4", "parallel.zero=3"},
+         {"parallel.zero"}},
+        {{"plan", "/dev/null", "model.preset=toy", "parallel.tensor=4"},
+         {"parallel.tensor", "key-value heads"}},
         {{"plan", "/dev/null", "model.preset=toy", "parallel.pipeline=9"}, {"parallel.pipeline", "4 blocks"}},
-        {{"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--rank", "2"}, {"--rank", "no rank 2"}},
+        {{"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--rank", "2"},
+         {"--rank", "no rank 2"}},
         {{"plan", "/dev/null", "--jsn"}, {"jsn"}},
         {{"explain", "missing.graph"}, {"missing.graph"}},
         {{"plan"}, {"config"}},
@@ -113,7 +123,8 @@ TEST_CASE("the reference pages in docs/ are those that the program prints")
     for (const auto& [what, page] : {std::pair{"keys", "config.md"}, {"ops", "ops.md"}}) {
         const Outcome printed = run_program({"explain", "--reference", what}, folder.path());
         REQUIRE(printed.status == 0);
-        INFO("docs/" << page << ": write it anew with `trivium explain --reference " << what << " > docs/" << page << "`");
+        INFO("docs/" << page << ": write it anew with `trivium explain --reference " << what << " > docs/"
+                     << page << "`");
         CHECK((read_text(std::string(TRIVIUM_SOURCE) + "/docs/" + page) == printed.out));
     }
 }
@@ -122,7 +133,8 @@ TEST_CASE("plan for a GPU on a machine without one")
 {
     const Folder folder;
     const auto plan = [&](const std::string& machine) {
-        const Outcome outcome = run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "--json", "--machine", machine}, folder.path());
+        const Outcome outcome = run_program(
+            {"plan", "/dev/null", "model.preset=gpt2-124m", "--json", "--machine", machine}, folder.path());
         INFO(outcome.err);
         REQUIRE(outcome.status == 0);
         return nlohmann::json::parse(outcome.out);
@@ -131,7 +143,8 @@ TEST_CASE("plan for a GPU on a machine without one")
     CHECK(h100["arena_bytes"] == h200["arena_bytes"]);
     CHECK(h200["machine"] == "h200");
     CHECK(h200["estimated_step_seconds"].get<double>() < 0.1 * cpu["estimated_step_seconds"].get<double>());
-    const Outcome wrong = run_program({"plan", "/dev/null", "model.preset=toy", "--machine", "h300"}, folder.path());
+    const Outcome wrong =
+        run_program({"plan", "/dev/null", "model.preset=toy", "--machine", "h300"}, folder.path());
     CHECK(wrong.status == 2);
     CHECK(wrong.err.find("h200") != std::string::npos);
 }
@@ -140,16 +153,20 @@ TEST_CASE("a machine from a file")
 {
     const Folder folder;
     const auto plan = [&](const std::string& machine) {
-        return run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "parallel.threads=1", "--json", "--machine", machine}, folder.path());
+        return run_program({"plan", "/dev/null", "model.preset=gpt2-124m", "parallel.threads=1", "--json",
+                            "--machine", machine},
+                           folder.path());
     };
-    write_text(folder / "slow.toml", "# measured\nname = \"an old one\"\nflops_f32 = 1.5e9\nbytes_per_second = 2e8\n");
+    write_text(folder / "slow.toml",
+               "# measured\nname = \"an old one\"\nflops_f32 = 1.5e9\nbytes_per_second = 2e8\n");
     const Outcome slow = plan("slow.toml"), cpu = plan("cpu");
     INFO(slow.err);
     REQUIRE(slow.status == 0);
     const auto a = nlohmann::json::parse(slow.out), b = nlohmann::json::parse(cpu.out);
     CHECK(a["machine"] == "an old one");
     CHECK(a["arena_bytes"] == b["arena_bytes"]);
-    CHECK(a["estimated_step_seconds"].get<double>() > 50 * b["estimated_step_seconds"].get<double>()); // a hundredth of the rates
+    CHECK(a["estimated_step_seconds"].get<double>() >
+          50 * b["estimated_step_seconds"].get<double>()); // a hundredth of the rates
     const auto refuses = [&](const std::string& content, const std::string& words) {
         write_text(folder / "bad.toml", content);
         const Outcome outcome = plan("bad.toml");

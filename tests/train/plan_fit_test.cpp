@@ -2,11 +2,11 @@
 #include "base/check.hpp"
 #include "base/host_memory.hpp"
 #include "catch.hpp"
+#include "compile/choose_grid.hpp"
+#include "compile/compile.hpp"
 #include "io/files/config_file.hpp"
 #include "plan/cost.hpp"
 #include "program.hpp"
-#include "compile/choose_grid.hpp"
-#include "compile/compile.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -46,8 +46,12 @@ std::vector<Bytes> arenas_of_stages(const RunConfig& c)
     CompileConfig options;
     options.machine = machine_called("cpu");
     std::vector<Bytes> all;
-    compile_ranks(c, options, [](const Mesh& mesh, i64 rank) { return mesh.coordinates(rank)[0] == 0 && mesh.coordinates(rank)[2] == 0; },
-                  [&](i64, const Compiled& compiled) { all.push_back(compiled.memory.arena); });
+    compile_ranks(
+        c, options,
+        [](const Mesh& mesh, i64 rank) {
+            return mesh.coordinates(rank)[0] == 0 && mesh.coordinates(rank)[2] == 0;
+        },
+        [&](i64, const Compiled& compiled) { all.push_back(compiled.memory.arena); });
     return all;
 }
 
@@ -56,7 +60,13 @@ std::vector<Bytes> arenas_of_stages(const RunConfig& c)
 TEST_CASE("a plan says whether it fits a device")
 {
     const Folder folder;
-    const std::vector<std::string> large{"model.preset=llama3-8b", "model.layers=2", "model.vocab=1500000", "train.global_batch=2", "train.micro_batch=1", "--machine", "h100"};
+    const std::vector<std::string> large{"model.preset=llama3-8b",
+                                         "model.layers=2",
+                                         "model.vocab=1500000",
+                                         "train.global_batch=2",
+                                         "train.micro_batch=1",
+                                         "--machine",
+                                         "h100"};
     const Outcome text = plan(folder, large);
     CHECK(text.status == 0); // there is a plan; what it says is no mistake
     CHECK(has(text.out, "does NOT fit: largest rank needs "));
@@ -64,7 +74,8 @@ TEST_CASE("a plan says whether it fits a device")
     const auto json = plan_json(folder, large);
     CHECK(json["fits"] == false);
     CHECK(json["memory_bytes_available"] == machine_called("h100").memory);
-    CHECK(json["memory_bytes_needed"] == json["arena_bytes"].get<Bytes>() + json["process_bytes"].get<Bytes>());
+    CHECK(json["memory_bytes_needed"] ==
+          json["arena_bytes"].get<Bytes>() + json["process_bytes"].get<Bytes>());
     std::vector<std::string> must = large;
     must.push_back("--must-fit");
     CHECK(plan(folder, must).status == 2);
@@ -82,8 +93,10 @@ TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, a
     const Folder folder;
     const auto here = plan_json(folder, {"model.preset=toy", "--machine", "cpu"});
     CHECK(here["fits"] == true);
-    CHECK(here["memory_bytes_available"].get<double>() == Approx(static_cast<double>(available_host_memory())).epsilon(0.5));
-    const std::vector<std::string> grid{"model.preset=toy", "parallel.data=2", "parallel.pipeline=2", "--machine", "node.toml"};
+    CHECK(here["memory_bytes_available"].get<double>() ==
+          Approx(static_cast<double>(available_host_memory())).epsilon(0.5));
+    const std::vector<std::string> grid{"model.preset=toy", "parallel.data=2", "parallel.pipeline=2",
+                                        "--machine", "node.toml"};
     write_text(folder / "node.toml", "memory = 1e12\n");
     const auto roomy = plan_json(folder, grid);
     CHECK(roomy["fits"] == true);
@@ -94,7 +107,8 @@ TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, a
         sum += rank["arena_bytes"].get<Bytes>();
     CHECK(roomy["memory_bytes_needed"] == sum);
     const auto verdict = [&](Bytes memory, i64 ranks_per_node) {
-        write_text(folder / "node.toml", str("memory = ", memory, "\nranks_per_node = ", ranks_per_node, "\n"));
+        write_text(folder / "node.toml",
+                   str("memory = ", memory, "\nranks_per_node = ", ranks_per_node, "\n"));
         return plan_json(folder, grid)["fits"].get<bool>();
     };
     CHECK(verdict(sum, 0));
@@ -106,7 +120,8 @@ TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, a
 TEST_CASE("what is said to fit does")
 {
     const Folder folder;
-    const std::vector<std::string> given{"model.preset=llama-10m", "train.global_batch=16", "parallel.data=2", "--machine", "small.toml"};
+    const std::vector<std::string> given{"model.preset=llama-10m", "train.global_batch=16", "parallel.data=2",
+                                         "--machine", "small.toml"};
     write_text(folder / "small.toml", "is_device = true\nname = \"small\"\nmemory = 3e8\nprocess = 1\n");
     std::vector<std::string> next = given;
     const auto json = plan_json(folder, given);
@@ -123,9 +138,19 @@ TEST_CASE("what is said to fit does")
 TEST_CASE("--ranks chooses among the grids that fit the machine, and says where none does")
 {
     const Folder folder;
-    const std::vector<std::string> model{"model.preset=toy", "model.layers=6", "model.dim=512", "train.global_batch=16", "train.micro_batch=1", "--ranks", "8", "--machine", "small.toml"};
+    const std::vector<std::string> model{"model.preset=toy",
+                                         "model.layers=6",
+                                         "model.dim=512",
+                                         "train.global_batch=16",
+                                         "train.micro_batch=1",
+                                         "--ranks",
+                                         "8",
+                                         "--machine",
+                                         "small.toml"};
     const auto with = [&](double memory) {
-        write_text(folder / "small.toml", str("is_device = true\nname = \"small\"\nprocess = 1\nranks_per_node = 4\nmemory = ", static_cast<Bytes>(memory), "\n"));
+        write_text(folder / "small.toml",
+                   str("is_device = true\nname = \"small\"\nprocess = 1\nranks_per_node = 4\nmemory = ",
+                       static_cast<Bytes>(memory), "\n"));
         return plan_json(folder, model);
     };
     const auto roomy = with(1e12);
@@ -144,8 +169,11 @@ TEST_CASE("--ranks takes smaller microbatches where their size is open and no gr
 {
     const Folder folder;
     const auto with = [&](double memory, std::vector<std::string> more) {
-        write_text(folder / "small.toml", str("is_device = true\nname = \"small\"\nprocess = 1\nranks_per_node = 4\nmemory = ", static_cast<Bytes>(memory), "\n"));
-        more.insert(more.end(), {"model.preset=toy", "model.seq=1024", "train.global_batch=64", "--ranks", "2", "--machine", "small.toml"});
+        write_text(folder / "small.toml",
+                   str("is_device = true\nname = \"small\"\nprocess = 1\nranks_per_node = 4\nmemory = ",
+                       static_cast<Bytes>(memory), "\n"));
+        more.insert(more.end(), {"model.preset=toy", "model.seq=1024", "train.global_batch=64", "--ranks",
+                                 "2", "--machine", "small.toml"});
         return plan_json(folder, more);
     };
     const double least = with(1e12, {"train.micro_batch=1"})["memory_bytes_needed"].get<double>();
@@ -162,35 +190,46 @@ TEST_CASE("the lower bound is below every stage's arena, and near it where layer
         for (const char* precision : {"f32", "bf16"})
             for (const i64 zero : {0, 1})
                 for (const auto& [pipeline, tensor, micro] : {std::tuple{1, 1, 8}, {3, 2, 1}}) {
-                    const RunConfig c = config_of({str("model.preset=", preset), "model.layers=4", str("train.precision=", precision), str("parallel.zero=", zero), "parallel.data=2", "train.global_batch=16",
-                                                   str("parallel.pipeline=", pipeline), str("parallel.tensor=", tensor), str("train.micro_batch=", micro)});
-                    INFO(preset << " " << precision << " zero " << zero << " " << pipeline << "x" << tensor << " micro " << micro);
+                    const RunConfig c = config_of(
+                        {str("model.preset=", preset), "model.layers=4", str("train.precision=", precision),
+                         str("parallel.zero=", zero), "parallel.data=2", "train.global_batch=16",
+                         str("parallel.pipeline=", pipeline), str("parallel.tensor=", tensor),
+                         str("train.micro_batch=", micro)});
+                    INFO(preset << " " << precision << " zero " << zero << " " << pipeline << "x" << tensor
+                                << " micro " << micro);
                     const std::vector<Bytes> least = least_bytes_of_stages(c), real = arenas_of_stages(c);
                     REQUIRE(least.size() == real.size());
                     for (std::size_t s = 0; s < real.size(); ++s)
                         CHECK(least[s] <= real[s]);
                 }
-    const RunConfig large = config_of({"model.preset=llama3-8b", "model.layers=3", "model.vocab=1000", "train.global_batch=1"});
-    CHECK(static_cast<double>(least_bytes_of_stages(large)[0]) > 0.8 * static_cast<double>(arenas_of_stages(large)[0]));
+    const RunConfig large =
+        config_of({"model.preset=llama3-8b", "model.layers=3", "model.vocab=1000", "train.global_batch=1"});
+    CHECK(static_cast<double>(least_bytes_of_stages(large)[0]) >
+          0.8 * static_cast<double>(arenas_of_stages(large)[0]));
 }
 
 TEST_CASE("the stages of blocks are known before compiling")
 {
     for (const char* preset : {"toy", "toy-gpt2"})
         for (const i64 pipeline : {1, 3, 5}) {
-            const RunConfig c = config_of({str("model.preset=", preset), "model.layers=7", str("parallel.pipeline=", pipeline), "parallel.data=2"});
+            const RunConfig c = config_of({str("model.preset=", preset), "model.layers=7",
+                                           str("parallel.pipeline=", pipeline), "parallel.data=2"});
             CHECK(stages_of_blocks(c) == compile_training(c, {machine_called("cpu"), {}, 0}).stage_of_block);
         }
 }
 
-TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of two, where memory leaves the choice")
+TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of two, where memory leaves the "
+          "choice")
 {
     Machine machine;
     machine.ranks_per_node = 8;
-    const RunConfig c = config_of({"model.preset=toy", "model.layers=4", "model.heads=12", "model.kv_heads=12", "model.dim=96", "model.ffn_dim=384", "train.global_batch=4", "train.micro_batch=1"});
+    const RunConfig c =
+        config_of({"model.preset=toy", "model.layers=4", "model.heads=12", "model.kv_heads=12",
+                   "model.dim=96", "model.ffn_dim=384", "train.global_batch=4", "train.micro_batch=1"});
     const Bytes alone = *bytes_of_largest(c, machine, 0);
     for (const double share : {0.5, 0.2, 0.1}) {
-        const ParallelConfig p = choose_grid(c, 24, static_cast<Bytes>(share * static_cast<double>(alone)), machine).parallel;
+        const ParallelConfig p =
+            choose_grid(c, 24, static_cast<Bytes>(share * static_cast<double>(alone)), machine).parallel;
         INFO(share << ": " << p.data << "x" << p.pipeline << "x" << p.tensor);
         CHECK(c.model.kv_heads % p.tensor == 0);
         CHECK(machine.ranks_per_node % p.tensor == 0);
@@ -202,7 +241,9 @@ TEST_CASE("a large model on many ranks is planned soon, on a grid that fits wher
     if (contracts_on)
         return; // slow there
     const Folder folder;
-    const auto json = plan_json(folder, {"model.preset=llama3-70b", "train.global_batch=16", "train.micro_batch=1", "train.precision=bf16", "parallel.zero=1", "--ranks", "128", "--machine", "h100"});
+    const auto json =
+        plan_json(folder, {"model.preset=llama3-70b", "train.global_batch=16", "train.micro_batch=1",
+                           "train.precision=bf16", "parallel.zero=1", "--ranks", "128", "--machine", "h100"});
     CHECK(json["fits"] == true);
     CHECK(json["ranks"].get<i64>() > 64);
     const i64 tensor = json["grid"]["tensor"];
@@ -212,7 +253,8 @@ TEST_CASE("a large model on many ranks is planned soon, on a grid that fits wher
 TEST_CASE("a limit of memory names the largest rank, with its stage")
 {
     const Folder folder;
-    const std::vector<std::string> run{"model.preset=toy", "model.layers=3", "model.vocab=20000", "parallel.pipeline=3", "train.micro_batch=4", "train.global_batch=4"};
+    const std::vector<std::string> run{"model.preset=toy",    "model.layers=3",      "model.vocab=20000",
+                                       "parallel.pipeline=3", "train.micro_batch=4", "train.global_batch=4"};
     const auto json = plan_json(folder, run);
     i64 largest = 0;
     Bytes most = 0;
@@ -237,21 +279,25 @@ TEST_CASE("all alike ranks are listed, as ranges, and a list that is cut short s
     const Outcome many = plan(folder, {"model.preset=toy", "parallel.data=32", "train.global_batch=32"});
     INFO(many.out);
     CHECK((has(many.out, "ranks 0-31") || has(many.out, "ranks 1-31")));
-    const Outcome striped = plan(folder, {"model.preset=toy", "parallel.data=20", "parallel.tensor=2", "train.global_batch=20"});
+    const Outcome striped =
+        plan(folder, {"model.preset=toy", "parallel.data=20", "parallel.tensor=2", "train.global_batch=20"});
     INFO(striped.out);
     CHECK((has(striped.out, "…") || has(striped.out, "-39")));
     CHECK_FALSE(has(striped.out, "rank(s)"));
-    CHECK(has(plan(folder, {"model.preset=toy", "train.steps=1", "train.global_batch=1"}).out, "1 microbatch of 1"));
+    CHECK(has(plan(folder, {"model.preset=toy", "train.steps=1", "train.global_batch=1"}).out,
+              "1 microbatch of 1"));
 }
 
 TEST_CASE("the run's length, its device-hours, MFU and a checkpoint's size follow from the step")
 {
     const Folder folder;
-    const auto json = plan_json(folder, {"model.preset=llama-10m", "train.steps=5000", "train.precision=bf16", "parallel.data=4", "train.global_batch=16", "--machine", "h100"});
+    const auto json = plan_json(folder, {"model.preset=llama-10m", "train.steps=5000", "train.precision=bf16",
+                                         "parallel.data=4", "train.global_batch=16", "--machine", "h100"});
     const double step = json["estimated_step_seconds"];
     CHECK(json["estimated_run_seconds"].get<double>() == Approx(5000 * step));
     CHECK(json["estimated_device_hours"].get<double>() == Approx(5000 * step * 4 / 3600));
-    CHECK(json["estimated_mfu"].get<double>() == Approx(json["model_flops_per_step"].get<double>() / (step * 4 * 989e12)));
+    CHECK(json["estimated_mfu"].get<double>() ==
+          Approx(json["model_flops_per_step"].get<double>() / (step * 4 * 989e12)));
     CHECK(json["estimated_mfu"].get<double>() < 1);
     CHECK(json["checkpoint_bytes"] == 12 * json["parameters"].get<Bytes>());
     const Outcome text = plan(folder, {"model.preset=toy", "train.steps=1", "--machine", "h100"});
@@ -263,7 +309,8 @@ TEST_CASE("the run's length, its device-hours, MFU and a checkpoint's size follo
 TEST_CASE("a move is priced by the links between nodes where its axis leaves a node, else by those within")
 {
     // Ranks 0 to 7, tensor fastest, then pipeline, then data.
-    const RunConfig c = config_of({"model.preset=toy", "parallel.data=2", "parallel.pipeline=2", "parallel.tensor=2", "train.global_batch=4", "train.micro_batch=1"});
+    const RunConfig c = config_of({"model.preset=toy", "parallel.data=2", "parallel.pipeline=2",
+                                   "parallel.tensor=2", "train.global_batch=4", "train.micro_batch=1"});
     const Compiled compiled = compile_training(c, {machine_called("h100"), {}, 0});
     const Program& program = compiled.programs[train_program];
     const auto slow_axes = [&](i64 ranks_per_node) {
@@ -274,7 +321,8 @@ TEST_CASE("a move is priced by the links between nodes where its axis leaves a n
         machine.node_link_latency = 1000 * machine.link_latency;
         Machine flat = machine;
         flat.ranks_per_node = 0;
-        const std::vector<Seconds> by_nodes = step_seconds(program.graph, program.schedule, machine, 1), by_one = step_seconds(program.graph, program.schedule, flat, 1);
+        const std::vector<Seconds> by_nodes = step_seconds(program.graph, program.schedule, machine, 1),
+                                   by_one = step_seconds(program.graph, program.schedule, flat, 1);
         std::set<std::string> slow;
         for (std::size_t i = 0; i < by_one.size(); ++i)
             if (by_nodes[i] != by_one[i]) {
@@ -294,12 +342,15 @@ TEST_CASE("a move is priced by the links between nodes where its axis leaves a n
 TEST_CASE("a machine file has the links between nodes and the memory; an older one without them is read")
 {
     const Folder folder;
-    const std::vector<std::string> run{"model.preset=toy", "parallel.data=4", "train.global_batch=4", "--machine", "m.toml"};
+    const std::vector<std::string> run{"model.preset=toy", "parallel.data=4", "train.global_batch=4",
+                                       "--machine", "m.toml"};
     write_text(folder / "m.toml", "link_bytes_per_second = 1e9\nlink_latency = 0\n");
     const double old = plan_json(folder, run)["estimated_step_seconds"];
     write_text(folder / "m.toml", "link_bytes_per_second = 1e9\nlink_latency = 0\nranks_per_node = 2\n");
-    CHECK(plan_json(folder, run)["estimated_step_seconds"].get<double>() == old); // links between nodes are like the others
-    write_text(folder / "m.toml", "link_bytes_per_second = 1e9\nlink_latency = 0\nranks_per_node = 2\nnode_link_bytes_per_second = 1e3\nnode_link_latency = 1\n");
+    CHECK(plan_json(folder, run)["estimated_step_seconds"].get<double>() ==
+          old); // links between nodes are like the others
+    write_text(folder / "m.toml", "link_bytes_per_second = 1e9\nlink_latency = 0\nranks_per_node = "
+                                  "2\nnode_link_bytes_per_second = 1e3\nnode_link_latency = 1\n");
     CHECK(plan_json(folder, run)["estimated_step_seconds"].get<double>() > old + 1);
     write_text(folder / "m.toml", "memory = -1\n");
     CHECK(plan(folder, run).status == 2);

@@ -50,14 +50,17 @@ Outcome finish(int child, const std::string& cwd, const std::vector<std::string>
     Outcome outcome;
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     outcome.out = read_text(cwd + "/.out");
-    outcome.err = (!arguments.empty() && arguments[0] == "train" ? outcome.out : "") + read_text(cwd + "/.err");
+    outcome.err =
+        (!arguments.empty() && arguments[0] == "train" ? outcome.out : "") + read_text(cwd + "/.err");
     return outcome;
 }
 
 /// Returns once what the program printed has `when`, or after half a minute.
 void wait_until_said(const std::string& when, const std::string& cwd)
 {
-    const auto says = [&](const char* file) { return std::filesystem::exists(cwd + file) && read_text(cwd + file).find(when) != std::string::npos; };
+    const auto says = [&](const char* file) {
+        return std::filesystem::exists(cwd + file) && read_text(cwd + file).find(when) != std::string::npos;
+    };
     for (int i = 0; i < 3000 && !says("/.err") && !says("/.out"); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
 }
@@ -92,7 +95,8 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
         const std::string ranks = std::to_string(parts[i].ranks);
         words.push_back(ranks);
         if (!parts[i].folder.empty())
-            for (const std::string& word : {std::string("env"), std::string("-C"), parts[i].folder}) // the launchers' own options differ
+            for (const std::string& word : {std::string("env"), std::string("-C"),
+                                            parts[i].folder}) // the launchers' own options differ
                 words.push_back(word);
         words.push_back(parts[i].program.empty() ? TRIVIUM_PROGRAM : parts[i].program);
         words.insert(words.end(), parts[i].arguments.begin(), parts[i].arguments.end());
@@ -102,9 +106,13 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
 
 } // namespace
 
-Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd) { return finish(start_words(launched(parts), cwd), cwd, parts[0].arguments); }
+Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd)
+{
+    return finish(start_words(launched(parts), cwd), cwd, parts[0].arguments);
+}
 
-Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when, const std::function<void(int)>& then)
+Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when,
+                      const std::function<void(int)>& then)
 {
     forget_output(cwd);
     const int child = start_words(launched(parts), cwd);
@@ -113,8 +121,8 @@ Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, 
     return finish(child, cwd, parts[0].arguments);
 }
 
-Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
-                       const std::function<void()>& before)
+Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd,
+                       const std::string& when, int signal, const std::function<void()>& before)
 {
     forget_output(cwd);
     const int child = start(arguments, cwd);
@@ -134,7 +142,10 @@ Folder::Folder()
 
 Folder::~Folder() { std::filesystem::remove_all(path_); }
 
-void write_text(const std::string& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+void write_text(const std::string& path, const std::string& text)
+{
+    std::ofstream(path, std::ios::binary) << text;
+}
 
 std::string read_text(const std::string& path)
 {
@@ -145,7 +156,8 @@ std::string read_text(const std::string& path)
 
 std::string some_text(int words)
 {
-    static const char* const list[] = {"the", "light", "of", "a", "river", "and", "stone", "was", "over", "mountains", "bright", "in"};
+    static const char* const list[] = {"the",   "light", "of",   "a",         "river",  "and",
+                                       "stone", "was",   "over", "mountains", "bright", "in"};
     std::string text;
     unsigned state = 1;
     for (int i = 0; i < words; ++i) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 struct Outcome {
-    int status = 0;     ///< exit status; 128 + n after signal n
+    int status = 0;       ///< exit status; 128 + n after signal n
     std::string out, err; ///< of `train`, whose log goes to stdout, `err` has that too, in front
 };
 
@@ -23,11 +23,12 @@ struct Launch {
 /// Runs the program under the MPI launcher; several parts are one job.
 Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd);
 /// The same, and calls `then` with the launcher's process once it says `when`.
-Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when, const std::function<void(int)>& then);
+Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when,
+                      const std::function<void(int)>& then);
 
 /// The same, and sends `signal` once it says `when`.
-Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd, const std::string& when, int signal,
-                       const std::function<void()>& before = {});
+Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd,
+                       const std::string& when, int signal, const std::function<void()>& before = {});
 
 /// A process and all below it, itself last.
 std::vector<int> family_of(int process);

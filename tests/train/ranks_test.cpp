@@ -22,17 +22,22 @@ struct Run {
     Run()
     {
         write_text(folder / "text.txt", some_text(4000));
-        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5", "--valid", "valid.h5", "--valid-fraction", "0.1"},
-                            folder.path()).status == 0);
-        write_text(folder / "run.toml",
-                   "[model]\npreset = \"toy\"\nlayers = 3\nseq = 30\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\n"
-                   "[train]\nsteps = 6\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\nwarmup = 2\neval_every = 3\n[parallel]\nthreads = 1\n"
-                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n");
+        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5",
+                             "--valid", "valid.h5", "--valid-fraction", "0.1"},
+                            folder.path())
+                    .status == 0);
+        write_text(folder / "run.toml", "[model]\npreset = \"toy\"\nlayers = 3\nseq = 30\n[data]\ntrain = "
+                                        "\"train.h5\"\nvalid = \"valid.h5\"\n"
+                                        "[train]\nsteps = 6\nglobal_batch = 4\nmicro_batch = 1\nlr = "
+                                        "3e-3\nwarmup = 2\neval_every = 3\n[parallel]\nthreads = 1\n"
+                                        "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n");
     }
 
-    static std::vector<std::string> arguments(int data, int pipeline, int tensor, const std::vector<std::string>& more)
+    static std::vector<std::string> arguments(int data, int pipeline, int tensor,
+                                              const std::vector<std::string>& more)
     {
-        std::vector<std::string> all{"train", "run.toml", "parallel.data=" + std::to_string(data), "parallel.pipeline=" + std::to_string(pipeline),
+        std::vector<std::string> all{"train", "run.toml", "parallel.data=" + std::to_string(data),
+                                     "parallel.pipeline=" + std::to_string(pipeline),
                                      "parallel.tensor=" + std::to_string(tensor)};
         all.insert(all.end(), more.begin(), more.end());
         return all;
@@ -110,7 +115,8 @@ TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on a
 {
     const Run run;
     REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=a", "log.dir=la", "parallel.zero=1"}).status == 0);
-    REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1", "train.stop_after=3"}).status == 0);
+    REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1", "train.stop_after=3"})
+                .status == 0);
     std::filesystem::copy(run.folder / "b", run.folder / "c", std::filesystem::copy_options::recursive);
     const Outcome resumed = run.train(2, 2, 1, {"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1"});
     INFO(resumed.err);
@@ -118,13 +124,18 @@ TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on a
     CHECK(resumed.err.find("saved by data 2 x pipeline 2 x tensor 1") != std::string::npos);
     CHECK((run.content("a/step-00000006") == run.content("b/step-00000006")));
     CHECK(run.metric("la", "loss") == run.metric("lb", "loss"));
-    // One step of no consequence on each of three other grids: what it saves is what it read, but for the moments.
+    // One step of no consequence on each of three other grids: what it saves is what it read, but for the
+    // moments.
     const auto saved = run.content("c/step-00000003");
-    struct Grid { int data, pipeline, tensor; };
+    struct Grid {
+        int data, pipeline, tensor;
+    };
     for (const Grid& g : {Grid{1, 1, 1}, Grid{1, 4, 2}, Grid{4, 1, 2}}) {
         std::filesystem::remove_all(run.folder / "d");
         std::filesystem::copy(run.folder / "c", run.folder / "d", std::filesystem::copy_options::recursive);
-        const Outcome other = run.train(g.data, g.pipeline, g.tensor, {"checkpoint.dir=d", "log.dir=ld", "train.stop_after=1", "train.lr=0", "train.min_lr=0"});
+        const Outcome other = run.train(
+            g.data, g.pipeline, g.tensor,
+            {"checkpoint.dir=d", "log.dir=ld", "train.stop_after=1", "train.lr=0", "train.min_lr=0"});
         INFO(other.err);
         REQUIRE(other.status == 0);
         const auto later = run.content("d/step-00000004");
@@ -161,7 +172,9 @@ TEST_CASE("mistakes end all ranks with one message")
     CHECK(fewer.status == 2);
     CHECK(count(fewer.err, "trivium: ") == 1);
     CHECK(fewer.err.find("the grid has 4 ranks, 3 were started") != std::string::npos);
-    const Outcome other = run_ranks({{1, Run::arguments(2, 1, 1, {})}, {1, Run::arguments(2, 1, 1, {"train.lr=0.5"})}}, run.folder.path());
+    const Outcome other =
+        run_ranks({{1, Run::arguments(2, 1, 1, {})}, {1, Run::arguments(2, 1, 1, {"train.lr=0.5"})}},
+                  run.folder.path());
     CHECK(other.status == 2);
     CHECK(count(other.err, "trivium: ") == 1);
     CHECK(other.err.find("rank 1: was given another config than rank 0") != std::string::npos);
@@ -171,16 +184,21 @@ TEST_CASE("mistakes end all ranks with one message")
     CHECK(count(wrong.err, "trivium: ") == 1);
     CHECK(wrong.err.find("rank ") == std::string::npos); // no one rank's
     CHECK(seconds_since(begin) < 30);
-    const Outcome grids = run_ranks({{3, Run::arguments(4, 1, 1, {})}, {1, Run::arguments(2, 1, 2, {})}}, run.folder.path());
+    const Outcome grids =
+        run_ranks({{3, Run::arguments(4, 1, 1, {})}, {1, Run::arguments(2, 1, 2, {})}}, run.folder.path());
     CHECK(grids.status == 2);
     CHECK(count(grids.err, "trivium: ") == 1);
     CHECK(grids.err.find("rank 3: was given another config than rank 0") != std::string::npos);
     // One rank has another text.
     write_text(run.folder / "other.txt", some_text(3000) + "and no more");
-    REQUIRE(run_program({"data", "tokenize", "other.txt", "--tokenizer", "bytes", "--output", "other/train.h5"}, run.folder.path()).status == 0);
+    REQUIRE(
+        run_program({"data", "tokenize", "other.txt", "--tokenizer", "bytes", "--output", "other/train.h5"},
+                    run.folder.path())
+            .status == 0);
     std::filesystem::copy(run.folder / "run.toml", run.folder / "other/run.toml");
     std::filesystem::copy(run.folder / "valid.h5", run.folder / "other/valid.h5");
-    const std::string ck = "checkpoint.dir=" + run.folder / "shared", log = "log.dir=" + run.folder / "shared";
+    const std::string ck = "checkpoint.dir=" + run.folder / "shared",
+                      log = "log.dir=" + run.folder / "shared";
     const auto here = [&](const std::string& dir, const std::string& more) {
         Launch launch{1, Run::arguments(1, 1, 2, {more, log})};
         launch.folder = run.folder / dir;
@@ -192,13 +210,17 @@ TEST_CASE("mistakes end all ranks with one message")
     CHECK(count(texts.err, "trivium: ") == 1);
     CHECK(texts.err.find("train.h5: is not the same on rank 1 as on rank 0") != std::string::npos);
     // One rank does not see the folder of checkpoints: found at the start.
-    std::filesystem::copy(run.folder / "train.h5", run.folder / "other/train.h5", std::filesystem::copy_options::overwrite_existing);
-    const Outcome folders = run_ranks({here(".", "checkpoint.dir=mine"), here("other", "checkpoint.dir=mine")}, run.folder.path());
+    std::filesystem::copy(run.folder / "train.h5", run.folder / "other/train.h5",
+                          std::filesystem::copy_options::overwrite_existing);
+    const Outcome folders = run_ranks(
+        {here(".", "checkpoint.dir=mine"), here("other", "checkpoint.dir=mine")}, run.folder.path());
     CHECK(folders.status == 2);
     CHECK(folders.err.find("mine: is not the folder that rank 0 writes to") != std::string::npos);
     CHECK(folders.err.find("step 1") == std::string::npos);
     // One rank cannot read its data.
-    const Outcome missing = run_ranks({{1, Run::arguments(1, 1, 2, {})}, {1, Run::arguments(1, 1, 2, {"data.train=nowhere.h5"})}}, run.folder.path());
+    const Outcome missing =
+        run_ranks({{1, Run::arguments(1, 1, 2, {})}, {1, Run::arguments(1, 1, 2, {"data.train=nowhere.h5"})}},
+                  run.folder.path());
     CHECK(missing.status == 2);
     CHECK(count(missing.err, "trivium: ") == 1);
     // The tokens are damaged, in the part that the second rank verifies.
@@ -219,10 +241,12 @@ TEST_CASE("a start that fails leaves the checkpoints where they are")
     REQUIRE(run.train(1, 2, 1, {"checkpoint.every=2"}).status == 0);
     const auto before = list_checkpoints(run.folder / "ck");
     REQUIRE(before.size() == 2);
-    const Outcome slip = run.train(1, 2, 1, {"checkpoint.resume=never", "train.init_from=ck", "model.layers=4"});
+    const Outcome slip =
+        run.train(1, 2, 1, {"checkpoint.resume=never", "train.init_from=ck", "model.layers=4"});
     CHECK(slip.status == 2);
     CHECK(list_checkpoints(run.folder / "ck") == before);
-    const Outcome fresh = run.train(1, 2, 1, {"checkpoint.resume=never", "train.init_from=ck", "train.steps=1", "train.eval_every=0"});
+    const Outcome fresh = run.train(
+        1, 2, 1, {"checkpoint.resume=never", "train.init_from=ck", "train.steps=1", "train.eval_every=0"});
     INFO(fresh.err);
     CHECK(fresh.status == 0); // they are moved away only when all ranks have read them
     CHECK(list_checkpoints(run.folder / "ck") == std::vector<std::string>{"step-00000001"});
@@ -233,15 +257,17 @@ TEST_CASE("a rank that is killed takes the others with it, and the run goes on f
     const Run run;
     const std::vector<std::string> more{"train.steps=100000", "checkpoint.every=2", "train.eval_every=0"};
     std::chrono::steady_clock::time_point killed;
-    const Outcome outcome = run_ranks_and({{4, Run::arguments(1, 2, 2, more)}}, run.folder.path(), "saved ck/step-00000004", [&](int launcher) {
-        const std::vector<int> ranks = processes_below(launcher, "trivium");
-        REQUIRE(ranks.size() == 4);
-        killed = std::chrono::steady_clock::now();
-        kill(ranks[2], SIGKILL);
-    });
+    const Outcome outcome = run_ranks_and(
+        {{4, Run::arguments(1, 2, 2, more)}}, run.folder.path(), "saved ck/step-00000004", [&](int launcher) {
+            const std::vector<int> ranks = processes_below(launcher, "trivium");
+            REQUIRE(ranks.size() == 4);
+            killed = std::chrono::steady_clock::now();
+            kill(ranks[2], SIGKILL);
+        });
     CHECK(outcome.status != 0);
     CHECK(seconds_since(killed) < 10);
-    const Outcome again = run.train(1, 2, 1, {"train.steps=100000", "train.stop_after=1", "train.eval_every=0"});
+    const Outcome again =
+        run.train(1, 2, 1, {"train.steps=100000", "train.stop_after=1", "train.eval_every=0"});
     INFO(again.err);
     CHECK(again.status == 0);
     CHECK(again.err.find("resuming from ck/step-") != std::string::npos);
@@ -251,10 +277,13 @@ TEST_CASE("a signal stops all ranks at one step, with a checkpoint")
 {
     const Run run;
     const std::vector<std::string> more{"train.steps=100000", "train.eval_every=0"};
-    const Outcome outcome = run_ranks_and({{4, Run::arguments(2, 1, 2, more)}}, run.folder.path(), "step", [&](int launcher) { kill(launcher, SIGUSR1); });
+    const Outcome outcome = run_ranks_and({{4, Run::arguments(2, 1, 2, more)}}, run.folder.path(), "step",
+                                          [&](int launcher) { kill(launcher, SIGUSR1); });
     INFO(outcome.err);
     CHECK(outcome.status == 75);
     CHECK(outcome.err.find("stopped on signal USR1") != std::string::npos);
     const auto steps = run.metric("log", "loss").size();
-    CHECK(CheckpointReader::open(run.folder / ("ck/" + checkpoint_name(static_cast<i64>(steps)))).state().step == static_cast<i64>(steps));
+    CHECK(CheckpointReader::open(run.folder / ("ck/" + checkpoint_name(static_cast<i64>(steps))))
+              .state()
+              .step == static_cast<i64>(steps));
 }

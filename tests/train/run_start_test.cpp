@@ -1,4 +1,5 @@
-// How a run starts, and what it says: its folders, what it needs of the machine, what has changed since its checkpoint.
+// How a run starts, and what it says: its folders, what it needs of the machine, what has changed since its
+// checkpoint.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -37,11 +38,15 @@ struct Run {
         write_text(folder / "text.txt", some_text(3000));
         write_text(folder / "other.txt", some_text(2500));
         for (const std::string name : {"text", "other"})
-            REQUIRE(run_program({"data", "tokenize", name + ".txt", "--tokenizer", "bytes", "--output", name + ".h5"}, folder.path()).status == 0);
-        write_text(folder / "run.toml",
-                   "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"text.h5\"\n"
-                   "[train]\nsteps = 6\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\n[parallel]\nthreads = 1\n"
-                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n");
+            REQUIRE(run_program(
+                        {"data", "tokenize", name + ".txt", "--tokenizer", "bytes", "--output", name + ".h5"},
+                        folder.path())
+                        .status == 0);
+        write_text(
+            folder / "run.toml",
+            "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"text.h5\"\n"
+            "[train]\nsteps = 6\nglobal_batch = 4\nmicro_batch = 1\nlr = 3e-3\n[parallel]\nthreads = 1\n"
+            "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n");
     }
     static std::vector<std::string> words(const std::vector<std::string>& more)
     {
@@ -49,13 +54,21 @@ struct Run {
         all.insert(all.end(), more.begin(), more.end());
         return all;
     }
-    Outcome train(const std::vector<std::string>& more = {}) const { return run_program(words(more), folder.path()); }
-    Outcome train_on(int ranks, const std::vector<std::string>& more = {}) const { return run_ranks({{ranks, words(more)}}, folder.path()); }
+    Outcome train(const std::vector<std::string>& more = {}) const
+    {
+        return run_program(words(more), folder.path());
+    }
+    Outcome train_on(int ranks, const std::vector<std::string>& more = {}) const
+    {
+        return run_ranks({{ranks, words(more)}}, folder.path());
+    }
     /// A line for bash, in the folder, where $TRIVIUM is the program; its output is in the file `said`.
     int shell(const std::string& line) const
     {
         write_text(folder / "line.bash", line + "\n");
-        const int status = std::system(str("cd '", folder.path(), "' && TRIVIUM='", TRIVIUM_PROGRAM, "' LAUNCHER='", TRIVIUM_LAUNCHER, "' bash line.bash >said 2>&1").c_str());
+        const int status = std::system(str("cd '", folder.path(), "' && TRIVIUM='", TRIVIUM_PROGRAM,
+                                           "' LAUNCHER='", TRIVIUM_LAUNCHER, "' bash line.bash >said 2>&1")
+                                           .c_str());
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     }
     std::string said() const { return read_text(folder / "said"); }
@@ -85,10 +98,13 @@ int overlaps(const std::string& trace)
     const nlohmann::json file = nlohmann::json::parse(trace);
     for (const auto& event : file.at("traceEvents"))
         if (event.at("ph") == "X")
-            rows[{event.at("pid"), event.at("tid")}].emplace_back(nanoseconds(event.at("ts")), nanoseconds(event.at("ts")) + nanoseconds(event.at("dur")));
+            rows[{event.at("pid"), event.at("tid")}].emplace_back(
+                nanoseconds(event.at("ts")), nanoseconds(event.at("ts")) + nanoseconds(event.at("dur")));
     int bad = 0;
     for (auto& [row, slices] : rows) {
-        std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
+        std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) {
+            return a.first != b.first ? a.first < b.first : a.second > b.second;
+        });
         std::vector<i64> open; // ends of the slices around
         for (const auto& [begin, end] : slices) {
             while (!open.empty() && open.back() <= begin)
@@ -150,12 +166,14 @@ TEST_CASE("a run that branches off another's checkpoint begins with its lines")
     const Run run;
     REQUIRE(run.train({"checkpoint.every=2", "checkpoint.keep=0"}).status == 0);
     const std::vector<double> before = run.losses();
-    const Outcome branch = run.train({"checkpoint.dir=ck2", "checkpoint.resume=ck/step-00000002", "train.lr=1e-3"});
+    const Outcome branch =
+        run.train({"checkpoint.dir=ck2", "checkpoint.resume=ck/step-00000002", "train.lr=1e-3"});
     INFO(branch.err);
     REQUIRE(branch.status == 0);
     const std::vector<double> after = run.losses();
     REQUIRE(after.size() == 6);
-    CHECK(std::equal(before.begin(), before.begin() + 3, after.begin())); // the third step's loss is known before its update
+    CHECK(std::equal(before.begin(), before.begin() + 3,
+                     after.begin())); // the third step's loss is known before its update
     CHECK(after != before);
     REQUIRE(run.kept().size() == 1);
     CHECK(run.losses(run.kept()[0]) == before);
@@ -186,7 +204,9 @@ TEST_CASE("a signal ends the start of a run while it compiles")
 {
     const Run run;
     const int ranks = GENERATE(1, 2);
-    const std::vector<std::string> deep{"model.layers=4000", "model.dim=8", "model.heads=2", "model.kv_heads=2", "model.ffn_dim=8", str("parallel.data=", ranks)}; // takes minutes
+    const std::vector<std::string> deep{"model.layers=4000", "model.dim=8",
+                                        "model.heads=2",     "model.kv_heads=2",
+                                        "model.ffn_dim=8",   str("parallel.data=", ranks)}; // takes minutes
     std::chrono::steady_clock::time_point sent{};
     const auto wait = [&] {
         for (int i = 0; i < 3000 && read_launches(run.folder / "log").empty(); ++i)
@@ -200,8 +220,9 @@ TEST_CASE("a signal ends the start of a run while it compiles")
         REQUIRE(ranks_now.size() == 2);
         kill(ranks_now.back(), SIGTERM);
     };
-    const Outcome stopped = ranks == 1 ? run_and_signal(Run::words(deep), run.folder.path(), "trivium ", SIGTERM, wait)
-                                       : run_ranks_and({{ranks, Run::words(deep)}}, run.folder.path(), "trivium ", to_last);
+    const Outcome stopped =
+        ranks == 1 ? run_and_signal(Run::words(deep), run.folder.path(), "trivium ", SIGTERM, wait)
+                   : run_ranks_and({{ranks, Run::words(deep)}}, run.folder.path(), "trivium ", to_last);
     INFO(stopped.err);
     CHECK(std::chrono::steady_clock::now() - sent < std::chrono::seconds(20));
     CHECK(stopped.status == 75);
@@ -220,7 +241,8 @@ TEST_CASE("what a resumed run learns otherwise is said, and nothing else")
     const auto warnings = [&](const std::vector<std::string>& more) {
         for (const char* name : {"ck-now", "log-now"})
             std::filesystem::remove_all(run.folder / name);
-        std::filesystem::copy(run.folder / "ck", run.folder / "ck-now", std::filesystem::copy_options::recursive);
+        std::filesystem::copy(run.folder / "ck", run.folder / "ck-now",
+                              std::filesystem::copy_options::recursive);
         auto all = more;
         all.insert(all.end(), {"checkpoint.dir=ck-now", "log.dir=log-now", "train.stop_after=1"});
         const Outcome outcome = run.train(all);
@@ -228,7 +250,8 @@ TEST_CASE("what a resumed run learns otherwise is said, and nothing else")
         CHECK(outcome.status == 0);
         return outcome.err;
     };
-    const std::string none = warnings({"train.micro_batch=2", "log.every=2", "checkpoint.every=1", "train.eval_every=0"});
+    const std::string none =
+        warnings({"train.micro_batch=2", "log.every=2", "checkpoint.every=1", "train.eval_every=0"});
     CHECK(count(none, "warning: ") == 0);
     const std::string longer = warnings({"train.steps=12"});
     INFO(longer);
@@ -237,14 +260,18 @@ TEST_CASE("what a resumed run learns otherwise is said, and nothing else")
     CHECK(has(longer, "by the checkpoint's config it would be 0"));
     CHECK(has(longer, "step  7/12"));
     const std::string batch = warnings({"train.steps=12", "train.global_batch=8"});
-    CHECK(has(batch, "train.global_batch is 8, the checkpoint's run had 4: a step takes 8 sequences instead of 4 from step 7 on"));
+    CHECK(has(batch, "train.global_batch is 8, the checkpoint's run had 4: a step takes 8 sequences instead "
+                     "of 4 from step 7 on"));
     CHECK(has(warnings({"train.steps=12", "model.seq=32"}), "model.seq is 32, the checkpoint's run had 16"));
-    CHECK(has(warnings({"train.steps=12", "train.beta2=0.99"}), "train.beta2 is 0.99, the checkpoint's run had 0.95"));
-    CHECK(has(warnings({"train.steps=12", "train.seed=3"}), "train.seed is 3, the checkpoint's run had 0: the order of samples changes"));
+    CHECK(has(warnings({"train.steps=12", "train.beta2=0.99"}),
+              "train.beta2 is 0.99, the checkpoint's run had 0.95"));
+    CHECK(has(warnings({"train.steps=12", "train.seed=3"}),
+              "train.seed is 3, the checkpoint's run had 0: the order of samples changes"));
     CHECK(has(warnings({"train.steps=12", "data.train=other.h5"}), "data.train (other.h5) has other tokens"));
     CHECK(has(warnings({"train.steps=12", "train.init_from=ck"}), "train.init_from = ck is ignored"));
     std::filesystem::copy(run.folder / "text.h5", run.folder / "moved.h5");
-    CHECK(count(warnings({"train.steps=12", "data.train=moved.h5"}), "warning: ") == 1); // the steps; the same tokens elsewhere are the same
+    CHECK(count(warnings({"train.steps=12", "data.train=moved.h5"}), "warning: ") ==
+          1); // the steps; the same tokens elsewhere are the same
 }
 
 TEST_CASE("a run that has collapsed says so once")
@@ -288,9 +315,11 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and nobody has
     CHECK(has(run.said(), "trivium "));
     CHECK(list_checkpoints(run.folder / "ck").size() == 1);
     CHECK(run.losses().size() == 6);
-    // Open MPI's mpirun ends its ranks where its own stdout is closed, and may crash at it, before they have saved. None stays behind.
+    // Open MPI's mpirun ends its ranks where its own stdout is closed, and may crash at it, before they have
+    // saved. None stays behind.
     std::filesystem::remove_all(run.folder / "ck");
-    run.shell("$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2 train.steps=20000 checkpoint.every=1000 2>err | head -n 20");
+    run.shell("$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2 train.steps=20000 checkpoint.every=1000 "
+              "2>err | head -n 20");
     int status = -1;
     for (int i = 0; i < 60 && status != 0; ++i) { // the folders are free, and what was saved is whole
         std::this_thread::sleep_for(std::chrono::milliseconds(250));
@@ -344,11 +373,15 @@ TEST_CASE("a limit of address space ends in a message, on all ranks")
 TEST_CASE("slices of a row of the trace nest or are apart")
 {
     const Run run;
-    const std::vector<std::vector<std::string>> grids{{"parallel.data=2", "parallel.zero=1"}, {"parallel.tensor=2"}, {"parallel.pipeline=2"}, {"parallel.data=2", "parallel.tensor=2"}};
+    const std::vector<std::vector<std::string>> grids{{"parallel.data=2", "parallel.zero=1"},
+                                                      {"parallel.tensor=2"},
+                                                      {"parallel.pipeline=2"},
+                                                      {"parallel.data=2", "parallel.tensor=2"}};
     for (const auto& grid : grids) {
         auto more = grid;
         more.insert(more.end(), {"log.trace=trace.json", "train.steps=3", "checkpoint.resume=never"});
-        const Outcome outcome = run.train_on(grid.size() == 2 && grid[1] == "parallel.tensor=2" ? 4 : 2, more);
+        const Outcome outcome =
+            run.train_on(grid.size() == 2 && grid[1] == "parallel.tensor=2" ? 4 : 2, more);
         INFO(outcome.err);
         REQUIRE(outcome.status == 0);
         CHECK(overlaps(read_text(run.folder / "trace.json")) == 0);

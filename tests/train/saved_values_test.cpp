@@ -1,8 +1,8 @@
 // Who writes what of a checkpoint: every value once, and as much on each rank as on the others.
 #include "catch.hpp"
+#include "compile/saved_values.hpp"
 #include "io/checkpoint/box.hpp"
 #include "train/program.hpp"
-#include "compile/saved_values.hpp"
 #include "train/tiny_run.hpp"
 
 #include <algorithm>
@@ -31,9 +31,13 @@ std::vector<RankShare> shares(RunConfig config)
     config.checkpoint.every = 1;
     resolve_and_validate(config);
     std::vector<RankShare> ranks;
-    compile_ranks(config, {}, [](const Mesh&, i64) { return true; }, [&](i64, Compiled& compiled) {
-        ranks.push_back({compiled.at, saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of), compiled.memory.snapshot});
-    });
+    compile_ranks(
+        config, {}, [](const Mesh&, i64) { return true; },
+        [&](i64, Compiled& compiled) {
+            ranks.push_back({compiled.at,
+                             saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of),
+                             compiled.memory.snapshot});
+        });
     return ranks;
 }
 
@@ -77,7 +81,8 @@ TEST_CASE("what all data ranks hold is divided over them to within a row")
     for (const i64 zero : {0, 1})
         for (const i64 data : {2, 3, 4, 6})
             for (const i64 tensor : {1, 2}) {
-                const std::vector<RankShare> ranks = shares(config_of({data, 1, tensor, zero, ScheduleKind::one_f_one_b, true, 1}, 0));
+                const std::vector<RankShare> ranks =
+                    shares(config_of({data, 1, tensor, zero, ScheduleKind::one_f_one_b, true, 1}, 0));
                 for (i64 t = 0; t < tensor; ++t) {
                     Bytes least = std::numeric_limits<Bytes>::max(), most = 0, row = 0;
                     for (const RankShare& rank : ranks)
@@ -87,7 +92,8 @@ TEST_CASE("what all data ranks hold is divided over them to within a row")
                             for (const SavedValue& value : rank.values)
                                 row = std::max(row, value.row_bytes);
                         }
-                    INFO("zero " << zero << ", data " << data << ", tensor " << t << " of " << tensor << ": " << least << " to " << most << ", row " << row);
+                    INFO("zero " << zero << ", data " << data << ", tensor " << t << " of " << tensor << ": "
+                                 << least << " to " << most << ", row " << row);
                     // ZeRO's own parts of the moments differ by up to a row a tensor.
                     CHECK(most - least <= (zero == 0 ? 2 * row : most / 4));
                     CHECK(least > 0);
@@ -97,7 +103,8 @@ TEST_CASE("what all data ranks hold is divided over them to within a row")
 
 TEST_CASE("a tied embedding, which the first and the last stage hold, is written by both")
 {
-    const std::vector<RankShare> ranks = shares(config_of({1, 3, 1, 0, ScheduleKind::one_f_one_b, true, 1}, 2)); // llama, tied
+    const std::vector<RankShare> ranks =
+        shares(config_of({1, 3, 1, 0, ScheduleKind::one_f_one_b, true, 1}, 2)); // llama, tied
     std::vector<Bytes> written;
     for (const RankShare& rank : ranks) {
         Bytes bytes = 0;

@@ -1,4 +1,5 @@
-// A signal at any moment from the first printed line on, to any rank: status 75, a checkpoint if a step was near, and the run goes on.
+// A signal at any moment from the first printed line on, to any rank: status 75, a checkpoint if a step was
+// near, and the run goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -21,12 +22,17 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
     write_text(folder / "text.txt", some_text(3000));
     write_text(folder / "long.txt", some_text(20000));
     for (const auto& [text, store] : {std::pair{"text.txt", "train.h5"}, std::pair{"long.txt", "valid.h5"}})
-        REQUIRE(run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store}, folder.path()).status == 0);
+        REQUIRE(
+            run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store}, folder.path())
+                .status == 0);
     // It loads, steps, evaluates and saves about as long as each other.
-    write_text(folder / "run.toml",
-               "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\n"
-               "[train]\nsteps = 1000000\nglobal_batch = 4\nmicro_batch = 1\nlr = 1e-3\neval_every = 15\neval_batches = 30\n"
-               "[parallel]\ndata = 2\nthreads = 1\n[checkpoint]\ndir = \"ck\"\nevery = 10\n[log]\ndir = \"log\"\n");
+    write_text(
+        folder / "run.toml",
+        "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\nvalid = "
+        "\"valid.h5\"\n"
+        "[train]\nsteps = 1000000\nglobal_batch = 4\nmicro_batch = 1\nlr = 1e-3\neval_every = "
+        "15\neval_batches = 30\n"
+        "[parallel]\ndata = 2\nthreads = 1\n[checkpoint]\ndir = \"ck\"\nevery = 10\n[log]\ndir = \"log\"\n");
     std::mt19937_64 random(soak::seed());
     const auto draw = [&](double most) { return std::uniform_real_distribution(0.0, most)(random); };
     const soak::Budget budget;
@@ -39,17 +45,21 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
         const int signal = draw(1) < 0.5 ? SIGUSR1 : SIGTERM;
         INFO("round " << round << ", signal " << signal << " after " << wait << " s, seed " << soak::seed());
         const auto before = list_checkpoints(folder / "ck");
-        const Outcome outcome = run_ranks_and({{2, {"train", "run.toml"}}}, folder.path(), "trivium ", [&](int launcher) {
-            std::this_thread::sleep_for(std::chrono::duration<double>(wait));
-            const std::vector<int> ranks = processes_below(launcher, "trivium");
-            REQUIRE(ranks.size() == 2);
-            kill(ranks[static_cast<std::size_t>(draw(1.999))], signal);
-        });
+        const Outcome outcome =
+            run_ranks_and({{2, {"train", "run.toml"}}}, folder.path(), "trivium ", [&](int launcher) {
+                std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+                const std::vector<int> ranks = processes_below(launcher, "trivium");
+                REQUIRE(ranks.size() == 2);
+                kill(ranks[static_cast<std::size_t>(draw(1.999))], signal);
+            });
         INFO(outcome.err);
         REQUIRE(outcome.status == 75);
         ++stopped;
         const std::size_t noticed = outcome.err.find(" noticed in ");
-        const std::string phase = noticed == std::string::npos ? "at once" : outcome.err.substr(noticed + 12, outcome.err.find(':', noticed) - noticed - 12);
+        const std::string phase =
+            noticed == std::string::npos
+                ? "at once"
+                : outcome.err.substr(noticed + 12, outcome.err.find(':', noticed) - noticed - 12);
         ++phases[phase.substr(0, phase.find_first_of("0123456789"))];
         const auto after = list_checkpoints(folder / "ck");
         if (outcome.err.find(" before the first step, in ") != std::string::npos) { // nothing to save yet
@@ -59,7 +69,8 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
         }
         REQUIRE_FALSE(after.empty());
         if (!before.empty()) {
-            CHECK(outcome.err.find("resuming from ck/" + before.front()) != std::string::npos); // what the launch before has left
+            CHECK(outcome.err.find("resuming from ck/" + before.front()) !=
+                  std::string::npos); // what the launch before has left
             CHECK(checkpoint_step(after.front()) >= checkpoint_step(before.front()));
         }
         CHECK(run_program({"checkpoint", "verify", "ck/" + after.front()}, folder.path()).status == 0);
@@ -72,5 +83,6 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
     std::string list;
     for (const auto& [phase, count] : phases)
         list += str(", ", count, " ", phase);
-    WARN(stopped - early << " of " << stopped << " signals ended in a checkpoint, " << early << " before anything could be lost" << list);
+    WARN(stopped - early << " of " << stopped << " signals ended in a checkpoint, " << early
+                         << " before anything could be lost" << list);
 }

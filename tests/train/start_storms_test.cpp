@@ -1,5 +1,5 @@
-// A rank that freezes at a random moment of a launch, before there is a watchdog or as it begins or ends: the run ends by itself, within a minute or so, with
-// status 75 and the rank's name, and the next launch goes on.
+// A rank that freezes at a random moment of a launch, before there is a watchdog or as it begins or ends: the
+// run ends by itself, within a minute or so, with status 75 and the rank's name, and the next launch goes on.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/metrics/launches.hpp"
@@ -18,16 +18,21 @@ using namespace trivium;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-/// A run on three ranks, whose limits are those of a test; the usual ones are tests/ranks/launch_watch_test's.
+/// A run on three ranks, whose limits are those of a test; the usual ones are
+/// tests/ranks/launch_watch_test's.
 struct Run {
     Folder folder;
     Run()
     {
         write_text(folder / "text.txt", some_text(3000));
-        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder.path()).status == 0);
-        write_text(folder / "run.toml", "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\n"
-                                        "[train]\nsteps = 1000000\nglobal_batch = 6\nmicro_batch = 1\n[parallel]\ndata = 3\nthreads = 1\n"
-                                        "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\nevery = 1000\n[job]\nwatchdog = 5\n");
+        REQUIRE(run_program({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
+                            folder.path())
+                    .status == 0);
+        write_text(
+            folder / "run.toml",
+            "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\n"
+            "[train]\nsteps = 1000000\nglobal_batch = 6\nmicro_batch = 1\n[parallel]\ndata = 3\nthreads = 1\n"
+            "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\nevery = 1000\n[job]\nwatchdog = 5\n");
         setenv("TRIVIUM_STATUS_FILE", (folder / "status").c_str(), 1);
         setenv("TRIVIUM_START_LIMIT", "8", 1);
     }
@@ -55,22 +60,25 @@ TEST_CASE("a rank that freezes in the first second of a launch does not hang it"
     for (int round = 0; round < 2 || budget.left(); ++round) {
         const double wait = draw(round % 2 == 0 ? 0.5 : 1.0);
         const int victims = draw(1) < 0.75 ? 1 : 2;
-        INFO("round " << round << ", " << victims << " rank(s) stopped " << wait << " s after the first was seen, seed " << soak::seed());
+        INFO("round " << round << ", " << victims << " rank(s) stopped " << wait
+                      << " s after the first was seen, seed " << soak::seed());
         std::remove((folder / "status").c_str());
         const auto begin = Clock::now();
         std::vector<int> stopped;
         std::vector<int> ranks;
-        const Outcome outcome = run_ranks_and({{3, {"train", "run.toml"}}}, folder.path(), "", [&](int launcher) {
-            const auto at = Clock::now();
-            while (processes_below(launcher, "trivium").empty() && since(at) < 30)
-                std::this_thread::sleep_for(std::chrono::milliseconds(1));
-            std::this_thread::sleep_for(std::chrono::duration<double>(wait));
-            ranks = processes_below(launcher, "trivium");
-            for (int i = 0; i < victims && !ranks.empty(); ++i) {
-                stopped.push_back(ranks[static_cast<std::size_t>(draw(static_cast<double>(ranks.size()) - 1e-6))]);
-                kill(stopped.back(), SIGSTOP);
-            }
-        });
+        const Outcome outcome =
+            run_ranks_and({{3, {"train", "run.toml"}}}, folder.path(), "", [&](int launcher) {
+                const auto at = Clock::now();
+                while (processes_below(launcher, "trivium").empty() && since(at) < 30)
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+                ranks = processes_below(launcher, "trivium");
+                for (int i = 0; i < victims && !ranks.empty(); ++i) {
+                    stopped.push_back(
+                        ranks[static_cast<std::size_t>(draw(static_cast<double>(ranks.size()) - 1e-6))]);
+                    kill(stopped.back(), SIGSTOP);
+                }
+            });
         INFO(outcome.err);
         REQUIRE_FALSE(stopped.empty());
         CHECK(since(begin) < 90);
@@ -86,7 +94,10 @@ TEST_CASE("a rank that freezes in the first second of a launch does not hang it"
             ++before;
         }
         const auto end = Clock::now();
-        const auto is_left = [](int process) { return kill(process, 0) == 0 && read_text(str("/proc/", process, "/stat")).find(") Z ") == std::string::npos; };
+        const auto is_left = [](int process) {
+            return kill(process, 0) == 0 &&
+                   read_text(str("/proc/", process, "/stat")).find(") Z ") == std::string::npos;
+        };
         while (std::any_of(ranks.begin(), ranks.end(), is_left) && since(end) < 30)
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
         CHECK(std::none_of(ranks.begin(), ranks.end(), is_left)); // the one that was stopped, too
@@ -105,15 +116,19 @@ TEST_CASE("a rank that freezes as its run ends does not hang the others")
         INFO("round " << round << ", stopped after " << wait << " s, seed " << soak::seed());
         std::remove((run.folder / "status").c_str());
         const auto begin = Clock::now();
-        const Outcome outcome = run_ranks_and({{3, {"train", "run.toml", "train.stop_after=1"}}}, run.folder.path(), "\nmetrics ", [&](int launcher) {
-            std::this_thread::sleep_for(std::chrono::duration<double>(wait));
-            if (const auto ranks = processes_below(launcher, "trivium"); !ranks.empty())
-                kill(ranks[static_cast<std::size_t>(draw(static_cast<double>(ranks.size()) - 1e-6))], SIGSTOP);
-        });
+        const Outcome outcome = run_ranks_and(
+            {{3, {"train", "run.toml", "train.stop_after=1"}}}, run.folder.path(), "\nmetrics ",
+            [&](int launcher) {
+                std::this_thread::sleep_for(std::chrono::duration<double>(wait));
+                if (const auto ranks = processes_below(launcher, "trivium"); !ranks.empty())
+                    kill(ranks[static_cast<std::size_t>(draw(static_cast<double>(ranks.size()) - 1e-6))],
+                         SIGSTOP);
+            });
         INFO(outcome.err);
         CHECK(since(begin) < 90);
         const std::string status = read_text(run.folder / "status");
         CHECK((status == "0\n" || status == "75\n")); // 75: the ranks had not yet agreed on the end
-        CHECK(run_program({"train", "run.toml", "parallel.data=1", "train.stop_after=1"}, run.folder.path()).status == 0);
+        CHECK(run_program({"train", "run.toml", "parallel.data=1", "train.stop_after=1"}, run.folder.path())
+                  .status == 0);
     }
 }

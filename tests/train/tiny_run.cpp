@@ -26,18 +26,20 @@ void start()
 
 std::string Layout::text() const
 {
-    return str("data ", data, " x pipeline ", pipeline, " x tensor ", tensor, ", zero ", zero, ", ", name_of(schedule), sequence ? ", sequence" : "",
-               ", microbatches of ", micro_batch);
+    return str("data ", data, " x pipeline ", pipeline, " x tensor ", tensor, ", zero ", zero, ", ",
+               name_of(schedule), sequence ? ", sequence" : "", ", microbatches of ", micro_batch);
 }
 
 const std::vector<Layout>& layouts()
 {
     constexpr auto gpipe = ScheduleKind::gpipe, alternating = ScheduleKind::one_f_one_b;
     static const std::vector<Layout> all{
-        {1, 1, 1, 0, alternating, true, 12}, {2, 1, 1, 0, alternating, true, 3}, {1, 1, 2, 0, alternating, true, 4},
-        {3, 1, 1, 1, alternating, true, 2},  {1, 3, 1, 0, alternating, true, 1}, {1, 2, 2, 0, gpipe, false, 6},
-        {1, 1, 5, 0, alternating, true, 12}, {1, 5, 1, 0, gpipe, true, 2},       {3, 2, 1, 1, gpipe, true, 2},
-        {2, 1, 3, 1, alternating, true, 6},  {2, 2, 2, 1, alternating, true, 2}, {4, 1, 2, 1, gpipe, false, 3}};
+        {1, 1, 1, 0, alternating, true, 12}, {2, 1, 1, 0, alternating, true, 3},
+        {1, 1, 2, 0, alternating, true, 4},  {3, 1, 1, 1, alternating, true, 2},
+        {1, 3, 1, 0, alternating, true, 1},  {1, 2, 2, 0, gpipe, false, 6},
+        {1, 1, 5, 0, alternating, true, 12}, {1, 5, 1, 0, gpipe, true, 2},
+        {3, 2, 1, 1, gpipe, true, 2},        {2, 1, 3, 1, alternating, true, 6},
+        {2, 2, 2, 1, alternating, true, 2},  {4, 1, 2, 1, gpipe, false, 3}};
     return all;
 }
 
@@ -51,13 +53,15 @@ Ground::Ground(std::string folder) : folder_(std::move(folder))
     unsigned random = 1;
     for (i32& id : ids) {
         random = random * 1664525u + 1013904223u;
-        id = static_cast<i32>((random >> 16) % 97 * ((random >> 8) % 3)); // some words are frequent, some never occur
+        id = static_cast<i32>((random >> 16) % 97 *
+                              ((random >> 8) % 3)); // some words are frequent, some never occur
     }
     store.add(ids, static_cast<Bytes>(ids.size()));
     store.finish();
 }
 
-RunConfig Ground::config(const Model& model, Precision precision, const Layout& layout, const std::string& name) const
+RunConfig Ground::config(const Model& model, Precision precision, const Layout& layout,
+                         const std::string& name) const
 {
     RunConfig c;
     c.model.family = model.family;
@@ -108,8 +112,8 @@ std::vector<double> train(const RunConfig& config, i64 from)
 
 RunConfig standing_still(RunConfig config)
 {
-    // Gradients of the factor 0, which the moments take up with the factor 1 - beta, and no step along them. In f32 this
-    // beta is 1, and all that is left is x = 1 x + 0.
+    // Gradients of the factor 0, which the moments take up with the factor 1 - beta, and no step along them.
+    // In f32 this beta is 1, and all that is left is x = 1 x + 0.
     config.train.beta1 = config.train.beta2 = 1 - 0x1p-53;
     config.train.grad_clip = 1e-300;
     config.train.lr = config.train.min_lr = 0;

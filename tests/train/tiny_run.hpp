@@ -21,8 +21,8 @@ struct Layout {
     std::string text() const;
 };
 
-/// 1 to 8 ranks: every axis alone and with others, both stages of ZeRO, both schedules. Five heads, seven blocks, 13
-/// feed-forward columns and 261 words do not divide over most of them.
+/// 1 to 8 ranks: every axis alone and with others, both stages of ZeRO, both schedules. Five heads, seven
+/// blocks, 13 feed-forward columns and 261 words do not divide over most of them.
 const std::vector<Layout>& layouts();
 
 /// One of four models: both families, tied embeddings and not.
@@ -37,17 +37,20 @@ class Ground {
 public:
     explicit Ground(std::string folder);
     /// Of eight steps of twelve sequences, into FOLDER/NAME and FOLDER/NAME-log.
-    RunConfig config(const Model& model, Precision precision, const Layout& layout, const std::string& name) const;
+    RunConfig config(const Model& model, Precision precision, const Layout& layout,
+                     const std::string& name) const;
     std::string path(const std::string& name) const { return folder_ + "/" + name; }
 
 private:
     std::string folder_;
 };
 
-/// Trains on threads; returns the losses that metrics.jsonl then has from step `from` on. Throws what the Trainer throws.
+/// Trains on threads; returns the losses that metrics.jsonl then has from step `from` on. Throws what the
+/// Trainer throws.
 std::vector<double> train(const RunConfig& config, i64 from = 1);
 
-/// A step that changes no parameter and no moment, and is counted: what the run saves after it is what it restored.
+/// A step that changes no parameter and no moment, and is counted: what the run saves after it is what it
+/// restored.
 RunConfig standing_still(RunConfig config);
 
 /// What a checkpoint holds: each tensor's bytes, by name.

@@ -21,16 +21,21 @@ struct Run {
     explicit Run(const std::string& extra = "")
     {
         write_text(folder / "text.txt", some_text(4000));
-        const Outcome made = trivium_in({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5", "--valid",
-                                              "valid.h5", "--valid-fraction", "0.1"});
+        const Outcome made = trivium_in({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output",
+                                         "train.h5", "--valid", "valid.h5", "--valid-fraction", "0.1"});
         INFO(made.err);
         REQUIRE(made.status == 0);
         write_text(folder / "run.toml",
-                   "[model]\npreset = \"toy\"\nlayers = 2\nseq = 32\n[data]\ntrain = \"train.h5\"\nvalid = \"valid.h5\"\n"
+                   "[model]\npreset = \"toy\"\nlayers = 2\nseq = 32\n[data]\ntrain = \"train.h5\"\nvalid = "
+                   "\"valid.h5\"\n"
                    "[train]\nsteps = 8\nglobal_batch = 4\nlr = 3e-3\nwarmup = 2\n[parallel]\nthreads = 1\n"
-                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n" + extra);
+                   "[checkpoint]\ndir = \"ck\"\n[log]\ndir = \"log\"\n" +
+                       extra);
     }
-    Outcome trivium_in(const std::vector<std::string>& arguments) const { return ::run_program(arguments, folder.path()); }
+    Outcome trivium_in(const std::vector<std::string>& arguments) const
+    {
+        return ::run_program(arguments, folder.path());
+    }
     Outcome train(std::vector<std::string> overrides = {}) const
     {
         std::vector<std::string> arguments{"train", "run.toml"};
@@ -120,7 +125,9 @@ TEST_CASE("accumulating over microbatches changes rounding only")
     const Run run;
     std::vector<std::vector<double>> all;
     for (const char* micro : {"4", "2", "1"}) {
-        REQUIRE(run.train({std::string("train.micro_batch=") + micro, std::string("checkpoint.dir=ck") + micro, std::string("log.dir=log") + micro}).status == 0);
+        REQUIRE(run.train({std::string("train.micro_batch=") + micro,
+                           std::string("checkpoint.dir=ck") + micro, std::string("log.dir=log") + micro})
+                    .status == 0);
         all.push_back(losses(run.folder / (std::string("log") + micro)));
     }
     for (std::size_t i = 0; i < all[0].size(); ++i) {
@@ -148,11 +155,14 @@ TEST_CASE("two runs do not share a folder")
 {
     const Run run;
     std::string second;
-    const Outcome first = run_and_signal({"train", "run.toml", "train.steps=100000"}, run.folder.path(), "step      3/", SIGTERM, [&] {
-        const Folder elsewhere;
-        second = run_program({"train", run.folder / "run.toml", "data.train=" + (run.folder / "train.h5"), "data.valid=",
-                              "checkpoint.dir=" + (run.folder / "ck")}, elsewhere.path()).err;
-    });
+    const Outcome first = run_and_signal(
+        {"train", "run.toml", "train.steps=100000"}, run.folder.path(), "step      3/", SIGTERM, [&] {
+            const Folder elsewhere;
+            second = run_program({"train", run.folder / "run.toml", "data.train=" + (run.folder / "train.h5"),
+                                  "data.valid=", "checkpoint.dir=" + (run.folder / "ck")},
+                                 elsewhere.path())
+                         .err;
+        });
     CHECK(first.status == 75);
     CHECK(second.find("in use by another run") != std::string::npos);
 }
@@ -189,23 +199,29 @@ TEST_CASE("training lowers the loss, eval agrees with the trainer, generate goes
     const auto records = read_metrics(run.folder / "log/metrics.jsonl");
     REQUIRE(records.size() == 40);
     CHECK(records.back().value("loss") < records.front().value("loss") - 1);
-    for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "step_seconds", "mfu", "memory_bytes"})
+    for (const char* name : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_second", "step_seconds",
+                             "mfu", "memory_bytes"})
         CHECK((std::string(name) == "step" || records.front().has(name)));
     const Outcome eval = run.trivium_in({"eval", "run.toml", "--json"});
     REQUIRE(eval.status == 0);
-    CHECK(nlohmann::json::parse(eval.out)["loss"].get<double>() == Approx(records.back().value("valid_loss")).epsilon(1e-9));
-    const Outcome text = run.trivium_in({"generate", "run.toml", "--prompt", "the light of", "--tokens", "20", "--temperature", "0", "--json"});
+    CHECK(nlohmann::json::parse(eval.out)["loss"].get<double>() ==
+          Approx(records.back().value("valid_loss")).epsilon(1e-9));
+    const Outcome text = run.trivium_in({"generate", "run.toml", "--prompt", "the light of", "--tokens", "20",
+                                         "--temperature", "0", "--json"});
     INFO(text.err);
     REQUIRE(text.status == 0);
     const auto json = nlohmann::json::parse(text.out);
     CHECK(json["tokens"].size() == 20);
-    CHECK(run.trivium_in({"generate", "run.toml", "--prompt", "the light of", "--tokens", "20", "--temperature", "0", "--json"}).out == text.out);
+    CHECK(run.trivium_in({"generate", "run.toml", "--prompt", "the light of", "--tokens", "20",
+                          "--temperature", "0", "--json"})
+              .out == text.out);
 }
 
 TEST_CASE("a signal saves and asks to be started again")
 {
     const Run run;
-    const Outcome stopped = run_and_signal({"train", "run.toml", "train.steps=100000", "train.warmup=0"}, run.folder.path(), "step      5/", SIGUSR1);
+    const Outcome stopped = run_and_signal({"train", "run.toml", "train.steps=100000", "train.warmup=0"},
+                                           run.folder.path(), "step      5/", SIGUSR1);
     INFO(stopped.err);
     CHECK(stopped.status == 75);
     CHECK(stopped.err.find("saved ck/step-") != std::string::npos);
@@ -236,7 +252,8 @@ TEST_CASE("init_from takes the weights and starts the optimizer afresh")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=4", "checkpoint.dir=base", "log.dir=l1"}).status == 0);
-    const Outcome tuned = run.train({"train.steps=1", "train.lr=0", "train.init_from=base", "checkpoint.dir=tuned", "log.dir=l2"});
+    const Outcome tuned = run.train(
+        {"train.steps=1", "train.lr=0", "train.init_from=base", "checkpoint.dir=tuned", "log.dir=l2"});
     INFO(tuned.err);
     REQUIRE(tuned.status == 0);
     const CheckpointReader base = CheckpointReader::open(run.folder / "base/step-00000004");
@@ -253,14 +270,18 @@ TEST_CASE("a file or USR2 asks for a checkpoint, and the run goes on")
         const Run run;
         std::filesystem::create_directories(run.folder / "ck");
         write_text(run.folder / "ck/save-now", "");
-        const std::vector<std::string> saves = {"checkpoint.keep=0", background ? "checkpoint.every=1000" : "checkpoint.every=0"};
+        const std::vector<std::string> saves = {"checkpoint.keep=0",
+                                                background ? "checkpoint.every=1000" : "checkpoint.every=0"};
         const Outcome asked = run.train(saves);
         CHECK(asked.status == 0);
         CHECK(asked.err.find("saved ck/step-00000001") != std::string::npos);
-        CHECK(list_checkpoints(run.folder / "ck") == std::vector<std::string>{"step-00000008", "step-00000001"});
+        CHECK(list_checkpoints(run.folder / "ck") ==
+              std::vector<std::string>{"step-00000008", "step-00000001"});
         CHECK_FALSE(std::filesystem::exists(run.folder / "ck/save-now"));
 
-        const Outcome signalled = run_and_signal({"train", "run.toml", "checkpoint.dir=ck2", "train.steps=400", saves[0], saves[1]}, run.folder.path(), "step   3/400", SIGUSR2);
+        const Outcome signalled =
+            run_and_signal({"train", "run.toml", "checkpoint.dir=ck2", "train.steps=400", saves[0], saves[1]},
+                           run.folder.path(), "step   3/400", SIGUSR2);
         CHECK(signalled.status == 0);
         const std::vector<std::string> kept = list_checkpoints(run.folder / "ck2");
         REQUIRE(kept.size() == 2);
@@ -273,12 +294,19 @@ TEST_CASE("a file or USR2 asks for a checkpoint, and the run goes on")
 TEST_CASE("saves beside training and in its way write the same bytes, and at least two stay")
 {
     const Run run;
-    REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=false", "checkpoint.dir=sync"}).status == 0);
-    REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=true", "checkpoint.dir=async"}).status == 0);
+    REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=false",
+                       "checkpoint.dir=sync"})
+                .status == 0);
+    REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=true",
+                       "checkpoint.dir=async"})
+                .status == 0);
     for (const char* dir : {"sync", "async"})
-        CHECK(list_checkpoints(run.folder / dir) == std::vector<std::string>{"step-00000008", "step-00000006"});
-    for (const char* file : {"/step-00000006/shard-00000.h5", "/step-00000008/shard-00000.h5", "/step-00000008/index.h5"})
-        CHECK(read_text(run.folder / (std::string("sync") + file)) == read_text(run.folder / (std::string("async") + file)));
+        CHECK(list_checkpoints(run.folder / dir) ==
+              std::vector<std::string>{"step-00000008", "step-00000006"});
+    for (const char* file :
+         {"/step-00000006/shard-00000.h5", "/step-00000008/shard-00000.h5", "/step-00000008/index.h5"})
+        CHECK(read_text(run.folder / (std::string("sync") + file)) ==
+              read_text(run.folder / (std::string("async") + file)));
     const RunState state = CheckpointReader::open(run.folder / "sync/step-00000008").state();
     CHECK(state.machine == "generic CPU core");
     CHECK(state.cost_table.size() == 16);
@@ -330,10 +358,12 @@ TEST_CASE("no run goes on from parameters that are not finite")
         const Outcome outcome = run.train(overrides);
         INFO(outcome.err);
         CHECK(outcome.status == 2);
-        CHECK(outcome.err.find("'param/final_norm.weight' has 1 value that is not finite") != std::string::npos);
+        CHECK(outcome.err.find("'param/final_norm.weight' has 1 value that is not finite") !=
+              std::string::npos);
     };
     refuses({"checkpoint.resume=ck/step-00000004", "train.steps=6"});
-    refuses({"train.init_from=ck/step-00000004", "checkpoint.dir=other", "log.dir=other-log", "train.steps=6"});
+    refuses(
+        {"train.init_from=ck/step-00000004", "checkpoint.dir=other", "log.dir=other-log", "train.steps=6"});
     CHECK(run.trivium_in({"eval", "run.toml", "--checkpoint", "ck/step-00000004"}).status == 2);
     const Outcome resumed = run.train({"train.steps=6"});
     INFO(resumed.err);

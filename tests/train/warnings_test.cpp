@@ -37,7 +37,8 @@ TEST_CASE("settings without effect are warned of on stderr, by plan and explain 
             for (const std::string& word : c.said)
                 CHECK(has(outcome.err, word));
         }
-    const Outcome silent = run_program({"plan", "/dev/null", "model.preset=toy", "train.warmup=10", "train.min_lr=1e-5"}, folder.path());
+    const Outcome silent = run_program(
+        {"plan", "/dev/null", "model.preset=toy", "train.warmup=10", "train.min_lr=1e-5"}, folder.path());
     CHECK(silent.err.empty());
 }
 
@@ -45,10 +46,17 @@ TEST_CASE("what is not built is refused on any grid, and the reference page says
 {
     const Folder folder;
     const std::string page = read_text(std::string(TRIVIUM_SOURCE) + "/docs/config.md");
-    for (const auto& [key, value] : {std::pair{"zero", "2"}, {"zero", "3"}, {"recompute", "full"}, {"recompute", "selective"}, {"chunks", "2"}}) {
+    for (const auto& [key, value] : {std::pair{"zero", "2"},
+                                     {"zero", "3"},
+                                     {"recompute", "full"},
+                                     {"recompute", "selective"},
+                                     {"chunks", "2"}}) {
         for (const char* command : {"plan", "explain"})
             for (const char* data : {"1", "2"}) {
-                const Outcome outcome = run_program({command, "/dev/null", "model.preset=toy", std::string("parallel.data=") + data, std::string("parallel.") + key + "=" + value}, folder.path());
+                const Outcome outcome = run_program({command, "/dev/null", "model.preset=toy",
+                                                     std::string("parallel.data=") + data,
+                                                     std::string("parallel.") + key + "=" + value},
+                                                    folder.path());
                 INFO(command << " " << key << " " << value << " data " << data << ": " << outcome.err);
                 CHECK(outcome.status == 2);
                 CHECK(has(outcome.err, std::string("parallel.") + key));

@@ -1,9 +1,10 @@
 #pragma once
 // Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
 //
-// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole sectors of memory: its threads are
-// lanes of rows, each adds up every lanes-th row, and the lanes are added in a tree. One team does not share a column
-// with another, so that no scratch is needed and the order is fixed; the tiles are narrow so that there are many.
+// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole sectors of memory: its threads
+// are lanes of rows, each adds up every lanes-th row, and the lanes are added in a tree. One team does not
+// share a column with another, so that no scratch is needed and the order is fixed; the tiles are narrow so
+// that there are many.
 #include "kernels/device/row_parallel.hpp"
 
 namespace trivium::kernels {
@@ -30,7 +31,8 @@ struct ColumnTile {
     template <std::size_t... k>
     KOKKOS_FUNCTION void run(const Team& team, i64 tile, std::index_sequence<k...>) const
     {
-        const int lanes = team.size() / across, lane = team.rank() / across, at = team.rank() % across * width;
+        const int lanes = team.size() / across, lane = team.rank() / across,
+                  at = team.rank() % across * width;
         const i64 first = tile * across * width, column = first + at;
         A total[width] = {};
         if (column < columns)
@@ -58,7 +60,7 @@ struct ColumnTile {
         each_pack<ahead>(rows, lane, lanes, [&](i64 r, int slot, bool ready) {
             if (!ready)
                 return (arrays.load(slot, r * columns), ...);
-TRV_UNROLL
+            TRV_UNROLL
             for (int j = 0; j < width; ++j)
                 total[j] += f(r, arrays.get(slot, j)...);
         });
@@ -68,18 +70,21 @@ TRV_UNROLL
 } // namespace detail
 
 template <class A, class F, class Store, class... In>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store, const In*... in)
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store,
+                 const In*... in)
 {
     constexpr int width = pack_width<In...>(), threads = Team::most;
     constexpr i64 enough = 96; // tiles, so that most multiprocessors have one
     if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...)) {
         const int across = columns / width / 4 >= enough ? 4 : 2;
         launch_teams(exec, label, ceil_div(columns, across * width), threads,
-                     detail::ColumnTile<A, width, F, Store, In...>{f, store, {{in..., nullptr}}, rows, columns, across});
+                     detail::ColumnTile<A, width, F, Store, In...>{
+                         f, store, {{in..., nullptr}}, rows, columns, across});
     } else {
         const int across = columns / 32 >= enough ? 32 : 16;
-        launch_teams(exec, label, ceil_div(columns, across), threads,
-                     detail::ColumnTile<A, 1, F, Store, In...>{f, store, {{in..., nullptr}}, rows, columns, across});
+        launch_teams(
+            exec, label, ceil_div(columns, across), threads,
+            detail::ColumnTile<A, 1, F, Store, In...>{f, store, {{in..., nullptr}}, rows, columns, across});
     }
 }
 

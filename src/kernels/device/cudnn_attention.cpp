@@ -30,7 +30,8 @@ using Attributes = fe::graph::Tensor_attributes;
 void check(bool good, const char* call, const std::string& reason)
 {
     if (!good)
-        throw IoError({"cuDNN", str(call, " failed"), reason, "configure with -DTRIVIUM_CUDNN=OFF to do without cuDNN"});
+        throw IoError({"cuDNN", str(call, " failed"), reason,
+                       "configure with -DTRIVIUM_CUDNN=OFF to do without cuDNN"});
 }
 
 void check(cudnnStatus_t status, const char* call)
@@ -41,7 +42,17 @@ void check(cudnnStatus_t status, const char* call)
 void check(fe::error_t error, const char* call) { check(error.is_good(), call, error.get_message()); }
 
 /// The tensors of a graph by number.
-enum Tensor : std::int64_t { tensor_q = 1, tensor_k, tensor_v, tensor_o, tensor_lse, tensor_dout, tensor_dq, tensor_dk, tensor_dv };
+enum Tensor : std::int64_t {
+    tensor_q = 1,
+    tensor_k,
+    tensor_v,
+    tensor_o,
+    tensor_lse,
+    tensor_dout,
+    tensor_dq,
+    tensor_dk,
+    tensor_dv
+};
 
 bool of_keys(Tensor t) { return t == tensor_k || t == tensor_v || t == tensor_dk || t == tensor_dv; }
 
@@ -69,8 +80,9 @@ struct Plan {
     Bytes workspace = 0;
 };
 
-/// Writes the graph of a part. To cuDNN a tensor is [batch, heads, length, head_dim] with strides, and query head h goes
-/// with kv head h / q_per_kv: ours, as they lie. Its mask keeps the keys t <= i; its statistics are natural logarithms.
+/// Writes the graph of a part. To cuDNN a tensor is [batch, heads, length, head_dim] with strides, and query
+/// head h goes with kv head h / q_per_kv: ours, as they lie. Its mask keeps the keys t <= i; its statistics
+/// are natural logarithms.
 class GraphOf {
 public:
     GraphOf(const AttentionShape& shape, const Part& part) : shape_(shape), part_(part)
@@ -95,8 +107,8 @@ public:
 
     std::unique_ptr<fe::graph::Graph> backward()
     {
-        const auto [dq, dk, dv] = graph_->sdpa_backward(in(tensor_q), in(tensor_k), in(tensor_v), in(tensor_o),
-                                                        in(tensor_dout), in(tensor_lse),
+        const auto [dq, dk, dv] = graph_->sdpa_backward(in(tensor_q), in(tensor_k), in(tensor_v),
+                                                        in(tensor_o), in(tensor_dout), in(tensor_lse),
                                                         fe::graph::SDPA_backward_attributes()
                                                             .set_name("attention_grad")
                                                             .set_deterministic_algorithm(true)
@@ -161,7 +173,8 @@ public:
     {
         const Key key{s.batch, s.q_len, s.kv_heads, s.q_per_kv, s.head_dim, s.scale, backward, scratch};
         const auto found = plans_.find(key);
-        return found != plans_.end() ? found->second : plans_.emplace(key, choose(s, backward, scratch)).first->second;
+        return found != plans_.end() ? found->second
+                                     : plans_.emplace(key, choose(s, backward, scratch)).first->second;
     }
 
 private:
@@ -187,9 +200,9 @@ private:
         Plan plan{part, backward ? graph_of.backward() : graph_of.forward()};
         fe::error_t error = plan.graph->build(handle_, {fe::HeurMode_t::A});
         if (error.is_bad()) {
-            log_debug(str("cuDNN has no ", backward ? "attention_grad" : "attention", " of b ", part.batch, ", s ",
-                          shape.q_len, ", g ", part.kv_heads, ", r ", shape.q_per_kv, ", e ", shape.head_dim, ": ",
-                          error.get_message()));
+            log_debug(str("cuDNN has no ", backward ? "attention_grad" : "attention", " of b ", part.batch,
+                          ", s ", shape.q_len, ", g ", part.kv_heads, ", r ", shape.q_per_kv, ", e ",
+                          shape.head_dim, ": ", error.get_message()));
             return {};
         }
         check(plan.graph->get_workspace_size(plan.workspace), "get_workspace_size");
@@ -212,7 +225,8 @@ Plans& plans()
 using Addresses = std::vector<std::pair<Tensor, const void*>>;
 
 /// Runs the plan on one part of the batch after the other.
-bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Addresses& tensors, Scratch scratch)
+bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Addresses& tensors,
+         Scratch scratch)
 {
     static std::mutex one_at_a_time; // a handle has one stream
     const std::lock_guard lock(one_at_a_time);
@@ -231,7 +245,8 @@ bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Add
                                                  : 2 * (groups * length + g) * per_key * shape.head_dim;
                 at[t] = const_cast<char*>(static_cast<const char*>(address)) + skip;
             }
-            check(plan.graph->execute(device.handle(), at, scratch.data), backward ? "attention_grad" : "attention");
+            check(plan.graph->execute(device.handle(), at, scratch.data),
+                  backward ? "attention_grad" : "attention");
         }
     return true;
 }
@@ -239,8 +254,9 @@ bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Add
 /// Lengths in whole blocks of 128: for others some versions of cuDNN read the lengths from the host.
 bool applies(const AttentionShape& s)
 {
-    return s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && s.q_len == s.kv_len && s.kv_len > 0 &&
-           s.kv_len % 128 == 0 && s.batch > 0 && s.kv_heads > 0 && s.q_per_kv > 0 && s.scale >= 0;
+    return s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && s.q_len == s.kv_len &&
+           s.kv_len > 0 && s.kv_len % 128 == 0 && s.batch > 0 && s.kv_heads > 0 && s.q_per_kv > 0 &&
+           s.scale >= 0;
 }
 
 } // namespace
@@ -250,7 +266,11 @@ bool cudnn_attention(const Exec& exec, const AttentionShape& shape, const bf16* 
 {
     return applies(shape) && aligned(q_bsgre, k_btge, v_btge, o_bsgre, lse_bgrs, scratch.data) &&
            run(exec, shape, false,
-               {{tensor_q, q_bsgre}, {tensor_k, k_btge}, {tensor_v, v_btge}, {tensor_o, o_bsgre}, {tensor_lse, lse_bgrs}},
+               {{tensor_q, q_bsgre},
+                {tensor_k, k_btge},
+                {tensor_v, v_btge},
+                {tensor_o, o_bsgre},
+                {tensor_lse, lse_bgrs}},
                scratch);
 }
 
@@ -258,12 +278,18 @@ bool cudnn_attention_grad(const Exec& exec, const AttentionShape& shape, const A
                           Scratch scratch)
 {
     return applies(shape) &&
-           aligned(args.dout_bsgre, args.q_bsgre, args.k_btge, args.v_btge, args.o_bsgre, args.lse_bgrs, args.dq_bsgre,
-                   args.dk_btge, args.dv_btge, scratch.data) &&
+           aligned(args.dout_bsgre, args.q_bsgre, args.k_btge, args.v_btge, args.o_bsgre, args.lse_bgrs,
+                   args.dq_bsgre, args.dk_btge, args.dv_btge, scratch.data) &&
            run(exec, shape, true,
-               {{tensor_q, args.q_bsgre}, {tensor_k, args.k_btge}, {tensor_v, args.v_btge}, {tensor_o, args.o_bsgre},
-                {tensor_lse, args.lse_bgrs}, {tensor_dout, args.dout_bsgre}, {tensor_dq, args.dq_bsgre},
-                {tensor_dk, args.dk_btge}, {tensor_dv, args.dv_btge}},
+               {{tensor_q, args.q_bsgre},
+                {tensor_k, args.k_btge},
+                {tensor_v, args.v_btge},
+                {tensor_o, args.o_bsgre},
+                {tensor_lse, args.lse_bgrs},
+                {tensor_dout, args.dout_bsgre},
+                {tensor_dq, args.dq_bsgre},
+                {tensor_dk, args.dk_btge},
+                {tensor_dv, args.dv_btge}},
                scratch);
 }
 

@@ -15,12 +15,16 @@ namespace {
 constexpr int threads = 256;
 constexpr int most_blocks = 1056; // 8 for each multiprocessor of an H100
 
-int blocks_for(i64 items) { return static_cast<int>(std::clamp<i64>(ceil_div(items, threads), 1, most_blocks)); }
+int blocks_for(i64 items)
+{
+    return static_cast<int>(std::clamp<i64>(ceil_div(items, threads), 1, most_blocks));
+}
 
 /// Magnitudes order as their bits do, NaN on top; whole numbers have one maximum in whatever order.
 __global__ void find_top(i64 n, const bf16* x, Fp8Found* found)
 {
-    const i64 first = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x, stride = static_cast<i64>(gridDim.x) * blockDim.x;
+    const i64 first = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x,
+              stride = static_cast<i64>(gridDim.x) * blockDim.x;
     const i64 packs = n / 8;
     const auto* packed = reinterpret_cast<const uint4*>(x);
     std::uint32_t two = 0; // maxima of the even and of the odd places
@@ -60,18 +64,20 @@ __device__ uint2 bytes_of(uint4 pack, float scale, __nv_fp8_interpretation_t kin
     return {pair(pack.x) | pair(pack.y) << 16, pair(pack.z) | pair(pack.w) << 16};
 }
 
-__global__ void write_bytes(Fp8 format, __nv_fp8_interpretation_t kind, i64 packs, const uint4* x, uint2* y, Fp8Found* found)
+__global__ void write_bytes(Fp8 format, __nv_fp8_interpretation_t kind, i64 packs, const uint4* x, uint2* y,
+                            Fp8Found* found)
 {
     const float scale = scale_of(format, found).scale;
-    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs; i += static_cast<i64>(gridDim.x) * blockDim.x)
+    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < packs;
+         i += static_cast<i64>(gridDim.x) * blockDim.x)
         y[i] = bytes_of(x[i], scale, kind);
 }
 
 constexpr int tile = 64, pitch = tile + 4;
 
 /// A block turns 64 x 64 numbers in shared memory.
-__global__ void write_turned(Fp8 format, __nv_fp8_interpretation_t kind, i64 rows, i64 columns, const bf16* x_rc,
-                             std::uint8_t* y_cr, Fp8Found* found)
+__global__ void write_turned(Fp8 format, __nv_fp8_interpretation_t kind, i64 rows, i64 columns,
+                             const bf16* x_rc, std::uint8_t* y_cr, Fp8Found* found)
 {
     __shared__ alignas(16) std::uint8_t turned[tile * pitch]; // [column][row]
     const float scale = scale_of(format, found).scale;
@@ -80,22 +86,26 @@ __global__ void write_turned(Fp8 format, __nv_fp8_interpretation_t kind, i64 row
         const int row = item / (tile / 8), column = item % (tile / 8) * 8;
         if (row_0 + row >= rows || column_0 + column >= columns)
             continue;
-        const uint2 bytes = bytes_of(*reinterpret_cast<const uint4*>(x_rc + (row_0 + row) * columns + column_0 + column), scale, kind);
+        const uint2 bytes = bytes_of(
+            *reinterpret_cast<const uint4*>(x_rc + (row_0 + row) * columns + column_0 + column), scale, kind);
         for (int j = 0; j < 8; ++j)
-            turned[(column + j) * pitch + row] = static_cast<std::uint8_t>((j < 4 ? bytes.x : bytes.y) >> (j % 4 * 8));
+            turned[(column + j) * pitch + row] =
+                static_cast<std::uint8_t>((j < 4 ? bytes.x : bytes.y) >> (j % 4 * 8));
     }
     __syncthreads();
     const int column = threadIdx.x / 4, row = threadIdx.x % 4 * 16;
     if (column_0 + column < columns && row_0 + row < rows) {
         const auto* words = reinterpret_cast<const std::uint32_t*>(turned + column * pitch + row);
-        *reinterpret_cast<uint4*>(y_cr + (column_0 + column) * rows + row_0 + row) = {words[0], words[1], words[2], words[3]};
+        *reinterpret_cast<uint4*>(y_cr + (column_0 + column) * rows + row_0 + row) = {words[0], words[1],
+                                                                                      words[2], words[3]};
     }
 }
 
 __global__ void round_through(Fp8 format, i64 n, const bf16* x, bf16* y, Fp8Found* found)
 {
     const Scale by = scale_of(format, found);
-    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += static_cast<i64>(gridDim.x) * blockDim.x)
+    for (i64 i = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+         i += static_cast<i64>(gridDim.x) * blockDim.x)
         y[i] = bf16(fp8_decode(fp8_encode(x[i] * by.scale, format), format) * by.back);
 }
 
@@ -108,8 +118,8 @@ void find(cudaStream_t stream, i64 n, const bf16* x, Fp8Found* found)
 
 } // namespace
 
-void fp8_bytes(cudaStream_t stream, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed, std::uint8_t* y,
-               Fp8Found* found)
+void fp8_bytes(cudaStream_t stream, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed,
+               std::uint8_t* y, Fp8Found* found)
 {
     TRV_CHECK(rows % 16 == 0 && columns % 16 == 0, rows, " x ", columns, " numbers as bytes of FP8");
     const __nv_fp8_interpretation_t kind = format == Fp8::e4m3 ? __NV_E4M3 : __NV_E5M2;
@@ -118,11 +128,11 @@ void fp8_bytes(cudaStream_t stream, Fp8 format, i64 rows, i64 columns, const bf1
     if (transposed) {
         const i64 across = ceil_div(columns, tile), down = ceil_div(rows, tile);
         TRV_CHECK(down < 65536, "a tensor of ", rows, " rows");
-        write_turned<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), threads, 0, stream>>>(format, kind, rows, columns,
-                                                                                                             x_rc, y, found);
+        write_turned<<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), threads, 0,
+                       stream>>>(format, kind, rows, columns, x_rc, y, found);
     } else {
-        write_bytes<<<blocks_for(packs), threads, 0, stream>>>(format, kind, packs, reinterpret_cast<const uint4*>(x_rc),
-                                                               reinterpret_cast<uint2*>(y), found);
+        write_bytes<<<blocks_for(packs), threads, 0, stream>>>(
+            format, kind, packs, reinterpret_cast<const uint4*>(x_rc), reinterpret_cast<uint2*>(y), found);
     }
     check_cuda(cudaGetLastError(), "write_bytes");
 }

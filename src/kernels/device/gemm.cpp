@@ -22,7 +22,8 @@ void check(cublasStatus_t status, const char* call)
         throw InternalError(__FILE__, __LINE__, str(call, ": ", cublasLtGetStatusString(status)));
 }
 
-/// One per process, kept to its end: making one is slow, and the driver may be gone before static objects are.
+/// One per process, kept to its end: making one is slow, and the driver may be gone before static objects
+/// are.
 cublasLtHandle_t handle()
 {
     static const cublasLtHandle_t made = [] {
@@ -59,13 +60,15 @@ using Preference = Described<cublasLtMatmulPreference_t, cublasLtMatmulPreferenc
 template <class Value>
 void set(const Layout& layout, cublasLtMatrixLayoutAttribute_t attribute, const Value& value)
 {
-    check(cublasLtMatrixLayoutSetAttribute(layout.made, attribute, &value, sizeof(value)), "cublasLtMatrixLayoutSetAttribute");
+    check(cublasLtMatrixLayoutSetAttribute(layout.made, attribute, &value, sizeof(value)),
+          "cublasLtMatrixLayoutSetAttribute");
 }
 
 template <class Value>
 void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const Value& value)
 {
-    check(cublasLtMatmulDescSetAttribute(operation.made, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+    check(cublasLtMatmulDescSetAttribute(operation.made, attribute, &value, sizeof(value)),
+          "cublasLtMatmulDescSetAttribute");
 }
 
 template <class Value>
@@ -93,11 +96,13 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// `stored` rows of `width` numbers, row-major: to cuBLASLt, which counts columns first, columns of that length.
+/// `stored` rows of `width` numbers, row-major: to cuBLASLt, which counts columns first, columns of that
+/// length.
 void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 batch, i64 stride)
 {
     layout.drop();
-    check(cublasLtMatrixLayoutCreate(&layout.made, type, static_cast<u64>(width), static_cast<u64>(stored), width),
+    check(cublasLtMatrixLayoutCreate(&layout.made, type, static_cast<u64>(width), static_cast<u64>(stored),
+                                     width),
           "cublasLtMatrixLayoutCreate");
     if (batch > 1) {
         set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
@@ -120,18 +125,19 @@ bool fits_library(const ProductShape& shape)
 
 // Row-major C = op(A) op(B) is, with columns first, C' = op(B)' op(A)': the library's A is our b.
 //
-// In FP8 both operands are written as bytes first, [m, k] and [n, k], the one layout that Hopper multiplies; where an extent
-// is no multiple of 16 they are rounded numbers of bf16 instead, which give the same products.
+// In FP8 both operands are written as bytes first, [m, k] and [n, k], the one layout that Hopper multiplies;
+// where an extent is no multiple of 16 they are rounded numbers of bf16 instead, which give the same
+// products.
 struct Product::Impl {
     ProductShape shape;
     Layout a, b, c;
     Operation operation;
     cublasLtMatmulAlgo_t algorithm{};
     Bytes scratch = 0;
-    Bytes workspace = 0;     ///< of scratch, the library's: the last of it
+    Bytes workspace = 0;      ///< of scratch, the library's: the last of it
     Bytes in_a = 0, in_b = 0; ///< of scratch, behind what is found of both: the operands in FP8
-    bool as_bytes = false;   ///< those are bytes
-    bool by_library = false; ///< the epilogue; else kernels follow the product
+    bool as_bytes = false;    ///< those are bytes
+    bool by_library = false;  ///< the epilogue; else kernels follow the product
 
     bool empty() const { return shape.m * shape.n * shape.batch == 0; }
     bool fp8() const { return shape.fp8_a != Fp8::none; }
@@ -142,8 +148,8 @@ struct Product::Impl {
         if (as_bytes && make_as(most_scratch))
             return;
         as_bytes = false;
-        TRV_CHECK(make_as(most_scratch), "cuBLASLt has no product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " for ",
-                  most_scratch, " B of scratch");
+        TRV_CHECK(make_as(most_scratch), "cuBLASLt has no product of m ", shape.m, ", n ", shape.n, ", k ",
+                  shape.k, " for ", most_scratch, " B of scratch");
     }
 
     /// With operands as they are, or in FP8 as `as_bytes` says; false where the library has no such product.
@@ -152,7 +158,8 @@ struct Product::Impl {
         const Bytes element = as_bytes ? 1 : size_of(shape.in);
         in_a = fp8() ? round_up(shape.m * shape.k * element, alignment) : 0;
         in_b = fp8() ? round_up(shape.k * shape.n * element, alignment) : 0;
-        const Bytes operands = fp8() ? fp8_scratch + in_a + in_b : 0, rest = std::max<Bytes>(0, most_scratch - operands);
+        const Bytes operands = fp8() ? fp8_scratch + in_a + in_b : 0,
+                    rest = std::max<Bytes>(0, most_scratch - operands);
         describe_all();
         if (shape.epilogue != Epilogue::none && fits_library(shape)) {
             follow_with(shape.epilogue);
@@ -168,10 +175,10 @@ struct Product::Impl {
     void describe_all()
     {
         const bool turn_a = shape.transpose_a && !as_bytes, turn_b = shape.transpose_b || as_bytes;
-        describe(a, as_bytes ? type_of(shape.fp8_a) : type_of(shape.in), turn_a ? shape.k : shape.m, turn_a ? shape.m : shape.k, shape.batch,
-                 shape.stride_a);
-        describe(b, as_bytes ? type_of(shape.fp8_b) : type_of(shape.in), turn_b ? shape.n : shape.k, turn_b ? shape.k : shape.n, shape.batch,
-                 shape.stride_b);
+        describe(a, as_bytes ? type_of(shape.fp8_a) : type_of(shape.in), turn_a ? shape.k : shape.m,
+                 turn_a ? shape.m : shape.k, shape.batch, shape.stride_a);
+        describe(b, as_bytes ? type_of(shape.fp8_b) : type_of(shape.in), turn_b ? shape.n : shape.k,
+                 turn_b ? shape.k : shape.n, shape.batch, shape.stride_b);
         describe(c, type_of(shape.out), shape.m, shape.n, shape.batch, shape.stride_c);
         // Sums of f32 are made in f32 as it is: no TF32.
         const bool wide = shape.in == DType::f64;
@@ -217,22 +224,24 @@ struct Product::Impl {
         Preference preference;
         check(cublasLtMatmulPreferenceCreate(&preference.made), "cublasLtMatmulPreferenceCreate");
         set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_scratch));
-        for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                                     CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+        for (const auto attribute :
+             {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+              CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
             set(preference, attribute, alignment);
         // Where the sum over k is split, its parts are added in f32, in one order.
         set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
         std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
         int count = 0;
-        const cublasStatus_t status =
-            cublasLtMatmulAlgoGetHeuristic(handle(), operation.made, b.made, a.made, c.made, c.made, preference.made,
-                                           static_cast<int>(found.size()), found.data(), &count);
+        const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+            handle(), operation.made, b.made, a.made, c.made, c.made, preference.made,
+            static_cast<int>(found.size()), found.data(), &count);
         if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
             return false;
         check(status, "cublasLtMatmulAlgoGetHeuristic");
         const auto fits = [&](const cublasLtMatmulHeuristicResult_t& result) {
-            return result.state == CUBLAS_STATUS_SUCCESS && static_cast<Bytes>(result.workspaceSize) <= most_scratch;
+            return result.state == CUBLAS_STATUS_SUCCESS &&
+                   static_cast<Bytes>(result.workspaceSize) <= most_scratch;
         };
         const auto first = std::find_if(found.begin(), found.begin() + count, fits);
         if (first == found.begin() + count)
@@ -252,9 +261,10 @@ struct Product::Impl {
         if (as_bytes) {
             const cudaStream_t stream = stream_of(exec);
             const bool ta = shape.transpose_a, tb = shape.transpose_b;
-            fp8_bytes(stream, shape.fp8_a, ta ? shape.k : shape.m, ta ? shape.m : shape.k, x_a, ta, static_cast<std::uint8_t*>(to_a), found);
-            fp8_bytes(stream, shape.fp8_b, tb ? shape.n : shape.k, tb ? shape.k : shape.n, x_b, !tb, static_cast<std::uint8_t*>(to_b),
-                      found + 1);
+            fp8_bytes(stream, shape.fp8_a, ta ? shape.k : shape.m, ta ? shape.m : shape.k, x_a, ta,
+                      static_cast<std::uint8_t*>(to_a), found);
+            fp8_bytes(stream, shape.fp8_b, tb ? shape.n : shape.k, tb ? shape.k : shape.n, x_b, !tb,
+                      static_cast<std::uint8_t*>(to_b), found + 1);
             scale_by(&found[0].back, &found[1].back);
         } else {
             fp8_round(exec, shape.fp8_a, shape.m * shape.k, x_a, static_cast<bf16*>(to_a), lent);
@@ -264,16 +274,18 @@ struct Product::Impl {
         from_b = to_b;
     }
 
-    void multiply(cudaStream_t stream, const void* from_a, const void* from_b, void* to, bool overwrite, Scratch lent) const
+    void multiply(cudaStream_t stream, const void* from_a, const void* from_b, void* to, bool overwrite,
+                  Scratch lent) const
     {
         const bool wide = shape.in == DType::f64;
         const double one = 1, zero = 0;
         const float one_f = 1, zero_f = 0;
         const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
         const void* beta = overwrite ? (wide ? static_cast<const void*>(&zero) : &zero_f) : alpha;
-        check(cublasLtMatmul(handle(), operation.made, alpha, from_b, b.made, from_a, a.made, beta, to, c.made, to, c.made,
-                             &algorithm, static_cast<char*>(lent.data) + (scratch - workspace), static_cast<std::size_t>(workspace),
-                             stream),
+        check(cublasLtMatmul(handle(), operation.made, alpha, from_b, b.made, from_a, a.made, beta, to,
+                             c.made, to, c.made, &algorithm,
+                             static_cast<char*>(lent.data) + (scratch - workspace),
+                             static_cast<std::size_t>(workspace), stream),
               "cublasLtMatmul");
     }
 };
@@ -300,19 +312,22 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     const Impl& p = *impl_;
     const ProductShape& shape = p.shape;
     TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "an epilogue of a product that is added");
-    TRV_CHECK(scratch.size >= p.scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " needs ", p.scratch,
-              " B of scratch and got ", scratch.size);
+    TRV_CHECK(scratch.size >= p.scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
+              " needs ", p.scratch, " B of scratch and got ", scratch.size);
     if (p.empty())
         return;
-    for (const void* address : {a, b, static_cast<const void*>(c), beside.bias_n, static_cast<const void*>(beside.pre_mn),
-                                static_cast<const void*>(p.scratch > 0 ? scratch.data : nullptr)})
-        TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % alignment == 0, "an address that is not aligned to ", alignment, " bytes");
+    for (const void* address :
+         {a, b, static_cast<const void*>(c), beside.bias_n, static_cast<const void*>(beside.pre_mn),
+          static_cast<const void*>(p.scratch > 0 ? scratch.data : nullptr)})
+        TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % alignment == 0,
+                  "an address that is not aligned to ", alignment, " bytes");
     const cudaStream_t stream = stream_of(exec);
     void* const target = p.by_library ? c : product_target(shape, c, beside);
     if (shape.k == 0) {
         for (i64 i = 0; overwrite && i < shape.batch; ++i)
-            check_cuda(cudaMemsetAsync(static_cast<char*>(target) + i * shape.stride_c * size_of(shape.out), 0,
-                                       static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)), stream),
+            check_cuda(cudaMemsetAsync(static_cast<char*>(target) + i * shape.stride_c * size_of(shape.out),
+                                       0, static_cast<std::size_t>(shape.m * shape.n * size_of(shape.out)),
+                                       stream),
                        "cudaMemsetAsync");
     } else {
         if (p.fp8())
@@ -325,6 +340,9 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
         finish_product(exec, shape, c, beside);
 }
 
-Bytes product_scratch(const ProductShape& shape, int threads) { return Product(shape, threads).scratch_bytes(); }
+Bytes product_scratch(const ProductShape& shape, int threads)
+{
+    return Product(shape, threads).scratch_bytes();
+}
 
 } // namespace trivium::kernels

@@ -12,15 +12,19 @@ inline namespace on_teams {
 /// `width` elements of T in registers. \pre what is loaded from or stored to is aligned to the pack
 template <class T, int width>
 struct Pack {
-    using Words = PackWords<width * static_cast<int>(sizeof(T))>;
+    using Words = PackWords<width* static_cast<int>(sizeof(T))>;
     T at[width];
 
     KOKKOS_FUNCTION static Pack of(const Words& words) { return __builtin_bit_cast(Pack, words); }
-    KOKKOS_FUNCTION static Pack load(const T* from) { return of(load_words<static_cast<int>(sizeof(Words))>(from)); }
+    KOKKOS_FUNCTION static Pack load(const T* from)
+    {
+        return of(load_words<static_cast<int>(sizeof(Words))>(from));
+    }
     KOKKOS_FUNCTION void store(T* to) const { store_words(to, __builtin_bit_cast(Words, *this)); }
 };
 
-/// How many elements a pack has where arrays of these types are read and written side by side: 16 bytes of the largest.
+/// How many elements a pack has where arrays of these types are read and written side by side: 16 bytes of
+/// the largest.
 template <class... T>
 KOKKOS_FUNCTION constexpr int pack_width()
 {

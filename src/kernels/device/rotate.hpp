@@ -21,13 +21,14 @@ KOKKOS_FUNCTION void rotate_packs(const Team& team, int heads, int half, const T
         const i64 low = static_cast<i64>(head) * 2 * half + i;
         const auto a = Pack<T, width>::load(x_he + low), b = Pack<T, width>::load(x_he + low + half);
         Pack<A, turns> turn[2 * width / turns];
-TRV_UNROLL
+        TRV_UNROLL
         for (int t = 0; t < 2 * width / turns; ++t)
             turn[t] = Pack<A, turns>::load(turn_i2 + 2 * i + t * turns);
         Pack<T, width> first, second;
-TRV_UNROLL
+        TRV_UNROLL
         for (int j = 0; j < width; ++j) {
-            const A c = turn[2 * j / turns].at[2 * j % turns], s = sign * turn[(2 * j + 1) / turns].at[(2 * j + 1) % turns];
+            const A c = turn[2 * j / turns].at[2 * j % turns],
+                    s = sign * turn[(2 * j + 1) / turns].at[(2 * j + 1) % turns];
             first.at[j] = T(A(a.at[j]) * c - A(b.at[j]) * s);
             second.at[j] = T(A(b.at[j]) * c + A(a.at[j]) * s);
         }
@@ -38,17 +39,20 @@ TRV_UNROLL
 
 } // namespace detail
 
-/// y_he = x_he with the pairs (i, i + half) of each head turned by turn_i2 = (cos, sin), sin times `sign`. y may be x.
+/// y_he = x_he with the pairs (i, i + half) of each head turned by turn_i2 = (cos, sin), sin times `sign`. y
+/// may be x.
 template <class T>
-KOKKOS_FUNCTION void rotate(const Row& row, i64 heads, i64 half, const T* x_he, const Acc<T>* turn_i2, Acc<T> sign,
-                            T* y_he)
+KOKKOS_FUNCTION void rotate(const Row& row, i64 heads, i64 half, const T* x_he, const Acc<T>* turn_i2,
+                            Acc<T> sign, T* y_he)
 {
     constexpr int width = pack_width<T>();
     const auto aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; };
     if (half % width == 0 && aligned(x_he) && aligned(y_he) && aligned(turn_i2))
-        detail::rotate_packs<width>(row.team(), static_cast<int>(heads), static_cast<int>(half), x_he, turn_i2, sign, y_he);
+        detail::rotate_packs<width>(row.team(), static_cast<int>(heads), static_cast<int>(half), x_he,
+                                    turn_i2, sign, y_he);
     else
-        detail::rotate_packs<1>(row.team(), static_cast<int>(heads), static_cast<int>(half), x_he, turn_i2, sign, y_he);
+        detail::rotate_packs<1>(row.team(), static_cast<int>(heads), static_cast<int>(half), x_he, turn_i2,
+                                sign, y_he);
 }
 
 } // namespace on_teams

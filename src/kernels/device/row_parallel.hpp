@@ -1,9 +1,11 @@
 #pragma once
-// How kernels run on a device: a team per row or per span of elements. The same names as host/row_parallel.hpp.
+// How kernels run on a device: a team per row or per span of elements. The same names as
+// host/row_parallel.hpp.
 //
-// Kernels here wait for memory. So arrays are moved in packs of 16 bytes, neighbouring threads take neighbouring packs,
-// and a thread has several packs on their way before it uses the first. What a row needs twice it reads twice: the
-// rows that a multiprocessor works on at a time fit in its first cache, for which row_threads() sees.
+// Kernels here wait for memory. So arrays are moved in packs of 16 bytes, neighbouring threads take
+// neighbouring packs, and a thread has several packs on their way before it uses the first. What a row needs
+// twice it reads twice: the rows that a multiprocessor works on at a time fit in its first cache, for which
+// row_threads() sees.
 //
 // The order of every sum is a function of the sizes alone.
 #include "base/check.hpp"
@@ -26,7 +28,10 @@ struct Input {
     const T* from;
     Words words[ahead]; ///< as they came: elements taken apart would fill more registers
 
-    KOKKOS_FUNCTION void load(int slot, i64 i) { words[slot] = load_words<static_cast<int>(sizeof(Words))>(from + i); }
+    KOKKOS_FUNCTION void load(int slot, i64 i)
+    {
+        words[slot] = load_words<static_cast<int>(sizeof(Words))>(from + i);
+    }
     KOKKOS_FUNCTION Loaded<T> get(int slot, int j) const
     {
         return static_cast<Loaded<T>>(Pack<T, width>::of(words[slot]).at[j]);
@@ -35,23 +40,20 @@ struct Input {
 };
 
 /// How many packs of each of so many arrays a thread keeps on their way.
-KOKKOS_FUNCTION constexpr int packs_ahead(std::size_t arrays)
-{
-    return arrays <= 2 ? 4 : 2;
-}
+KOKKOS_FUNCTION constexpr int packs_ahead(std::size_t arrays) { return arrays <= 2 ? 4 : 2; }
 
-/// Calls pack(i, slot, ready), ready for all slots and then not for all slots, where thread `self` of `count` has a
-/// pack at i: once to load, once to use it.
+/// Calls pack(i, slot, ready), ready for all slots and then not for all slots, where thread `self` of `count`
+/// has a pack at i: once to load, once to use it.
 template <int ahead, class F>
 KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
 {
     TRV_ROLLED
     for (i64 base = self; base < packs; base += static_cast<i64>(ahead) * count) {
-TRV_UNROLL
+        TRV_UNROLL
         for (int u = 0; u < ahead; ++u)
             if (base + static_cast<i64>(u) * count < packs)
                 pack(base + static_cast<i64>(u) * count, u, false);
-TRV_UNROLL
+        TRV_UNROLL
         for (int u = 0; u < ahead; ++u)
             if (base + static_cast<i64>(u) * count < packs)
                 pack(base + static_cast<i64>(u) * count, u, true);
@@ -99,12 +101,13 @@ public:
         constexpr int width = pack_width<T>(), ahead = 4;
         const Split parts = split<width>(n, from, to);
         Pack<T, width> packs[ahead];
-        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(), [&](i64 p, [[maybe_unused]] int slot, bool ready) {
-            if (ready)
-                packs[slot].store(to + parts.head + p * width);
-            else
-                packs[slot] = Pack<T, width>::load(from + parts.head + p * width);
-        });
+        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(),
+                                 [&](i64 p, [[maybe_unused]] int slot, bool ready) {
+                                     if (ready)
+                                         packs[slot].store(to + parts.head + p * width);
+                                     else
+                                         packs[slot] = Pack<T, width>::load(from + parts.head + p * width);
+                                 });
         detail::each_single(n, width, parts, team_.rank(), team_.size(), [&](i64 i) { to[i] = from[i]; });
     }
 
@@ -123,7 +126,8 @@ public:
     {
         constexpr int width = pack_width<First, In...>(), ahead = detail::packs_ahead(1 + sizeof...(In));
         const Split parts = split<width>(n, first, in...);
-        return joined_sum(sum_part<A, width, ahead>(n, parts, f, detail::Input<First, width, ahead>{first, {}},
+        return joined_sum(sum_part<A, width, ahead>(n, parts, f,
+                                                    detail::Input<First, width, ahead>{first, {}},
                                                     detail::Input<In, width, ahead>{in, {}}...));
     }
 
@@ -191,15 +195,17 @@ private:
     KOKKOS_FUNCTION A sum_part(i64 n, const Split& parts, F f, In... in) const
     {
         A part[ahead] = {};
-        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(), [&](i64 p, [[maybe_unused]] int slot, bool ready) {
-            if (!ready)
-                return (in.load(slot, parts.head + p * width), ...);
-TRV_UNROLL
-            for (int j = 0; j < width; ++j)
-                part[slot] += f(in.get(slot, j)...);
-        });
-        detail::each_single(n, width, parts, team_.rank(), team_.size(), [&](i64 i) { part[0] += f(in.one(i)...); });
-TRV_UNROLL
+        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(),
+                                 [&](i64 p, [[maybe_unused]] int slot, bool ready) {
+                                     if (!ready)
+                                         return (in.load(slot, parts.head + p * width), ...);
+                                     TRV_UNROLL
+                                     for (int j = 0; j < width; ++j)
+                                         part[slot] += f(in.get(slot, j)...);
+                                 });
+        detail::each_single(n, width, parts, team_.rank(), team_.size(),
+                            [&](i64 i) { part[0] += f(in.one(i)...); });
+        TRV_UNROLL
         for (int u = 1; u < ahead; ++u)
             part[0] += part[u];
         return part[0];
@@ -217,27 +223,29 @@ TRV_UNROLL
     }
 
     template <int width, int ahead, class F, class T, int outputs, class... In>
-    KOKKOS_FUNCTION void map_part(i64 n, const Split& parts, F f, const Targets<T, outputs>& to, In... in) const
+    KOKKOS_FUNCTION void map_part(i64 n, const Split& parts, F f, const Targets<T, outputs>& to,
+                                  In... in) const
     {
-        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(), [&](i64 p, [[maybe_unused]] int slot, bool ready) {
-            const i64 i = parts.head + p * width;
-            if (!ready)
-                return (in.load(slot, i), ...);
-            Pack<T, width> out[outputs];
-TRV_UNROLL
-            for (int j = 0; j < width; ++j) {
-                const auto values = f(in.get(slot, j)...);
-TRV_UNROLL
-                for (int k = 0; k < outputs; ++k)
-                    out[k].at[j] = static_cast<T>(value_of(values, k));
-            }
-TRV_UNROLL
-            for (int k = 0; k < outputs; ++k)
-                out[k].store(to.of[k] + i);
-        });
+        detail::each_pack<ahead>(parts.packs, team_.rank(), team_.size(),
+                                 [&](i64 p, [[maybe_unused]] int slot, bool ready) {
+                                     const i64 i = parts.head + p * width;
+                                     if (!ready)
+                                         return (in.load(slot, i), ...);
+                                     Pack<T, width> out[outputs];
+                                     TRV_UNROLL
+                                     for (int j = 0; j < width; ++j) {
+                                         const auto values = f(in.get(slot, j)...);
+                                         TRV_UNROLL
+                                         for (int k = 0; k < outputs; ++k)
+                                             out[k].at[j] = static_cast<T>(value_of(values, k));
+                                     }
+                                     TRV_UNROLL
+                                     for (int k = 0; k < outputs; ++k)
+                                         out[k].store(to.of[k] + i);
+                                 });
         detail::each_single(n, width, parts, team_.rank(), team_.size(), [&](i64 i) {
             const auto values = f(in.one(i)...);
-TRV_UNROLL
+            TRV_UNROLL
             for (int k = 0; k < outputs; ++k)
                 to.of[k][i] = static_cast<T>(value_of(values, k));
         });
@@ -247,7 +255,8 @@ TRV_UNROLL
     mutable int turn_ = 0;
 };
 
-/// Threads for a row of `width` elements of `size` bytes: two packs each, so that few rows are open at a time.
+/// Threads for a row of `width` elements of `size` bytes: two packs each, so that few rows are open at a
+/// time.
 inline int row_threads(i64 width, std::size_t size)
 {
     const i64 packs = width * static_cast<i64>(size) / 16;
@@ -260,20 +269,21 @@ inline int row_threads(i64 width, std::size_t size)
 template <class T, class F>
 void for_rows(const Exec& exec, const char* label, i64 rows, i64 width, F f)
 {
-    launch_teams(exec, label, rows, row_threads(width, sizeof(T)), KOKKOS_LAMBDA(const Team& team, i64 r) {
-        f(Row(team), r);
-    });
+    launch_teams(
+        exec, label, rows, row_threads(width, sizeof(T)),
+        KOKKOS_LAMBDA(const Team& team, i64 r) { f(Row(team), r); });
 }
 
 template <class F>
 void for_each_index(const Exec& exec, const char* label, i64 n, F f)
 {
     constexpr int threads = 256;
-    launch_teams(exec, label, ceil_div(n, threads), threads, KOKKOS_LAMBDA(const Team& team, i64 block) {
-        const i64 i = block * threads + team.rank();
-        if (i < n)
-            f(i);
-    });
+    launch_teams(
+        exec, label, ceil_div(n, threads), threads, KOKKOS_LAMBDA(const Team& team, i64 block) {
+            const i64 i = block * threads + team.rank();
+            if (i < n)
+                f(i);
+        });
 }
 
 namespace detail {
@@ -305,7 +315,8 @@ struct MapSpan {
     template <std::size_t... k>
     KOKKOS_FUNCTION void run(const Team& team, i64 begin, std::index_sequence<k...>) const
     {
-        Row(team).map(n - begin < span ? n - begin : span, f, to + begin, (in.template get<k, In>() + begin)...);
+        Row(team).map(n - begin < span ? n - begin : span, f, to + begin,
+                      (in.template get<k, In>() + begin)...);
     }
 };
 
@@ -321,20 +332,18 @@ void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in
                  detail::MapSpan<F, To, In...>{f, to, {{in..., nullptr}}, n, span});
 }
 
-inline i64 task_workers(int, i64 tasks)
-{
-    return std::max<i64>(1, std::min<i64>(264, tasks));
-}
+inline i64 task_workers(int, i64 tasks) { return std::max<i64>(1, std::min<i64>(264, tasks)); }
 
 template <class F>
 void for_tasks(const Exec& exec, const char* label, i64 tasks, i64 workers, F f)
 {
-    launch_teams(exec, label, workers, Team::at_tasks, KOKKOS_LAMBDA(const Team& team, i64 worker) {
-        const Row row(team);
-        TRV_ROLLED
-        for (i64 task = worker; task < tasks; task += workers)
-            f(row, task, worker);
-    });
+    launch_teams(
+        exec, label, workers, Team::at_tasks, KOKKOS_LAMBDA(const Team& team, i64 worker) {
+            const Row row(team);
+            TRV_ROLLED
+            for (i64 task = worker; task < tasks; task += workers)
+                f(row, task, worker);
+        });
 }
 
 } // namespace on_teams

@@ -1,10 +1,10 @@
 #pragma once
 // Rows added to the rows of a table. The same function as host/scatter_rows.hpp.
 //
-// A team takes one position of the list of tokens and a stretch of columns. Where the token stands further up in the
-// list, another team has it; else this team finds all places of the token and adds what stands there. So each sum has
-// one owner and one order, with neither sorting nor scratch. Reading the list again for every word is cheap: it stays
-// in the cache, and frequent words find themselves further up at once.
+// A team takes one position of the list of tokens and a stretch of columns. Where the token stands further up
+// in the list, another team has it; else this team finds all places of the token and adds what stands there.
+// So each sum has one owner and one order, with neither sorting nor scratch. Reading the list again for every
+// word is cheap: it stays in the cache, and frequent words find themselves further up at once.
 #include "kernels/embedding.hpp"
 #include "row_parallel.hpp"
 
@@ -16,9 +16,11 @@ namespace detail {
 template <class T, int width>
 struct ScatterRows {
     using A = Acc<T>;
-    static constexpr int threads = Team::most, lanes = 128, groups = threads / lanes; ///< a group per row that is read
-    static constexpr int tile = lanes * width;                                       ///< columns of a team
-    static constexpr int looks = 8, round = looks * threads, words = round / 32;     ///< positions looked at together
+    static constexpr int threads = Team::most, lanes = 128,
+                         groups = threads / lanes; ///< a group per row that is read
+    static constexpr int tile = lanes * width;     ///< columns of a team
+    static constexpr int looks = 8, round = looks * threads,
+                         words = round / 32; ///< positions looked at together
     static constexpr int ahead = 4;
     struct Votes;
     struct Places;
@@ -46,7 +48,7 @@ struct ScatterRows {
             each_pack<ahead>(column < dim ? n : 0, group, groups, [&](i64 k, int slot, bool ready) {
                 if (!ready)
                     return in.load(slot, places[k] * dim);
-TRV_UNROLL
+                TRV_UNROLL
                 for (int j = 0; j < width; ++j)
                     sum[j] += in.get(slot, j);
             });
@@ -70,7 +72,7 @@ TRV_UNROLL
         TRV_ROLLED
         for (i64 last = end - 1 - team.rank(), done = 0; done < end; done += round, last -= round) {
             bool here = false;
-TRV_UNROLL
+            TRV_UNROLL
             for (int look = 0; look < looks; ++look)
                 if (last - look * threads >= 0)
                     here |= token_c[last - look * threads] == token;
@@ -80,13 +82,14 @@ TRV_UNROLL
         return false;
     }
 
-    /// All: lists where `token` stands in the round that begins at `begin`, in order and relative to it. Their number.
+    /// All: lists where `token` stands in the round that begins at `begin`, in order and relative to it.
+    /// Their number.
     KOKKOS_FUNCTION int list_places(const Team& team, std::int32_t token, i64 begin) const
     {
         auto* const votes = team.template shared<Votes, std::uint32_t, words>();
         auto* const places = team.template shared<Places, std::uint16_t, round>();
         bool here[looks], some = false;
-TRV_UNROLL
+        TRV_UNROLL
         for (int look = 0; look < looks; ++look) {
             const i64 i = begin + look * threads + team.rank();
             here[look] = i < count && token_c[i] == token;
@@ -94,7 +97,7 @@ TRV_UNROLL
         }
         if (!team.any(some)) // which also lets everyone finish with the last round's list
             return 0;
-TRV_UNROLL
+        TRV_UNROLL
         for (int look = 0; look < looks; ++look) {
             const std::uint32_t vote = team.votes(here[look]);
             if (team.rank() % Team::warp == 0)
@@ -117,19 +120,20 @@ TRV_UNROLL
 };
 
 template <int width, class T>
-void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const T* x_cd, const std::int32_t* token_c,
-                           Acc<T>* table_vd)
+void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const T* x_cd,
+                           const std::int32_t* token_c, Acc<T>* table_vd)
 {
     using Kernel = ScatterRows<T, width>;
     const i64 tiles = ceil_div(shape.dim, Kernel::tile);
-    launch_teams(exec, "scatter_rows", shape.count * tiles, Kernel::threads,
-                 Kernel{x_cd, token_c, table_vd, shape.count, shape.rows, shape.dim, shape.row_offset, tiles});
+    launch_teams(
+        exec, "scatter_rows", shape.count * tiles, Kernel::threads,
+        Kernel{x_cd, token_c, table_vd, shape.count, shape.rows, shape.dim, shape.row_offset, tiles});
 }
 
 } // namespace detail
 
-/// table_vd[token_c[i] - row_offset] += the sum of such x_cd[i], in an order of i that is fixed, where the token is in
-/// the table.
+/// table_vd[token_c[i] - row_offset] += the sum of such x_cd[i], in an order of i that is fixed, where the
+/// token is in the table.
 template <class T>
 void scatter_rows(const Exec& exec, const EmbeddingShape& shape, const T* x_cd, const std::int32_t* token_c,
                   Acc<T>* table_vd)

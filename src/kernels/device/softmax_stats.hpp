@@ -18,14 +18,14 @@ struct RunningSoftmax {
     KOKKOS_FUNCTION void add(Get get)
     {
         A next = top;
-TRV_UNROLL
+        TRV_UNROLL
         for (int j = 0; j < n; ++j)
             next = get(j) > next ? get(j) : next;
         const A drop = shift(next);
         if (next > top) // seldom, once a row is under way
             total *= fast_exp(top - drop);
         top = next;
-TRV_UNROLL
+        TRV_UNROLL
         for (int j = 0; j < n; ++j)
             total += fast_exp(get(j) - drop);
     }
@@ -47,7 +47,8 @@ KOKKOS_FUNCTION Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
         else
             in.load(slot, parts.head + p * width);
     });
-    detail::each_single(n, width, parts, self, count, [&](i64 i) { mine.template add<1>([&](int) { return in.one(i); }); });
+    detail::each_single(n, width, parts, self, count,
+                        [&](i64 i) { mine.template add<1>([&](int) { return in.one(i); }); });
     const A top = row.joined_max(mine.top), drop = RunningSoftmax<A>::shift(top);
     return drop + logarithm(row.joined_sum(mine.total * fast_exp(mine.top - drop)));
 }

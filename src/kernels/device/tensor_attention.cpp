@@ -45,8 +45,9 @@ __global__ void __launch_bounds__(Form::threads, Form::blocks) query_gradient_ke
 template <class Kernel>
 bool allow_shared(Kernel kernel, u32 bytes)
 {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-               "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
+    check_cuda(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute(MaxDynamicSharedMemorySize)");
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                     cudaSharedmemCarveoutMaxShared),
                "cudaFuncSetAttribute(PreferredSharedMemoryCarveout)");
@@ -59,7 +60,8 @@ void run_forward(cudaStream_t stream, const ForwardCall& call)
     using Form = ForwardForm<Dim>;
     static const bool allowed = allow_shared(forward_kernel<Form>, Form::shared_bytes);
     if (allowed)
-        forward_kernel<Form><<<call.shape.groups * call.row_blocks, Form::threads, Form::shared_bytes, stream>>>(call);
+        forward_kernel<Form>
+            <<<call.shape.groups * call.row_blocks, Form::threads, Form::shared_bytes, stream>>>(call);
     check_cuda(cudaGetLastError(), "attention");
 }
 
@@ -75,13 +77,14 @@ void run_backward(cudaStream_t stream, BackwardCall call)
     call.key_blocks = static_cast<u32>(ceil_div(call.shape.kv_len, KeyForm::rows));
     if (allowed && call.shape.rows > 0) {
         statistics_kernel<Dim>
-            <<<groups * (call.shape.padded_rows / statistics_block), statistics_threads, 0, stream>>>(call);
+            <<<groups*(call.shape.padded_rows / statistics_block), statistics_threads, 0, stream>>>(call);
         check_cuda(cudaGetLastError(), "attention_grad, statistics");
         query_gradient_kernel<QueryForm>
             <<<groups * call.row_blocks, QueryForm::threads, QueryForm::shared_bytes, stream>>>(call);
         check_cuda(cudaGetLastError(), "attention_grad, queries");
     }
-    key_gradient_kernel<KeyForm><<<groups * call.key_blocks, KeyForm::threads, KeyForm::shared_bytes, stream>>>(call);
+    key_gradient_kernel<KeyForm>
+        <<<groups * call.key_blocks, KeyForm::threads, KeyForm::shared_bytes, stream>>>(call);
     check_cuda(cudaGetLastError(), "attention_grad, keys");
 }
 
@@ -121,8 +124,9 @@ bool tensor_attention(const Exec& exec, const AttentionShape& shape, const bf16*
 
 Bytes tensor_attention_grad_scratch(const AttentionShape& shape)
 {
-    return applies(shape) ? shape.batch * shape.kv_heads * round_up(shape.q_len * shape.q_per_kv, statistics_rows) * 8
-                          : 0;
+    return applies(shape)
+               ? shape.batch * shape.kv_heads * round_up(shape.q_len * shape.q_per_kv, statistics_rows) * 8
+               : 0;
 }
 
 bool tensor_attention_grad(const Exec& exec, const AttentionShape& shape, const AttentionGrad<bf16>& args,
@@ -132,7 +136,8 @@ bool tensor_attention_grad(const Exec& exec, const AttentionShape& shape, const 
                                     args.dq_bsgre, args.dk_btge, args.dv_btge, scratch.data))
         return false;
     const Bytes needed = tensor_attention_grad_scratch(shape);
-    TRV_CHECK(scratch.size >= needed, "attention_grad needs ", needed, " B of scratch and got ", scratch.size);
+    TRV_CHECK(scratch.size >= needed, "attention_grad needs ", needed, " B of scratch and got ",
+              scratch.size);
     const BackwardCall call{TensorShape(shape), args, static_cast<float*>(scratch.data), 0, 0};
     if (call.shape.kv_len == 0 || call.shape.groups == 0)
         return true;

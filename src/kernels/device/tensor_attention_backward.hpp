@@ -1,8 +1,8 @@
 #pragma once
-// Internal: the gradient of attention on tensor cores, in three kernels that need no atomics, so that it is the same
-// bits in every run: statistics of the rows; dk and dv, a block for some keys going over the rows that see them; dq,
-// a block for some rows going over the keys that they see. FlashAttention-2 (Dao 2023) does the last two at once, with
-// atomics on dq; doing without costs two products more (7 instead of 5).
+// Internal: the gradient of attention on tensor cores, in three kernels that need no atomics, so that it is
+// the same bits in every run: statistics of the rows; dk and dv, a block for some keys going over the rows
+// that see them; dq, a block for some rows going over the keys that they see. FlashAttention-2 (Dao 2023)
+// does the last two at once, with atomics on dq; doing without costs two products more (7 instead of 5).
 #include "tensor_attention_forward.hpp"
 
 namespace trivium::kernels {
@@ -32,24 +32,30 @@ struct KeyGradientBlocks : BlockForm<Dim, M, Warps, Step> {
     static constexpr int blocks = Base::threads > 128 ? 1 : 2;
     static constexpr u32 statistics_bytes = Base::step * 8;
     static constexpr u32 stage_bytes = 2 * Base::step_bytes + statistics_bytes;
-    static constexpr u32 shared_bytes = 2 * Base::rows_bytes + 2 * stage_bytes; ///< k, v; q, dout, statistics twice
+    static constexpr u32 shared_bytes =
+        2 * Base::rows_bytes + 2 * stage_bytes; ///< k, v; q, dout, statistics twice
 };
 template <int Dim>
-struct KeyGradientForm : KeyGradientBlocks<Dim, 1, 8, 64> {};
+struct KeyGradientForm : KeyGradientBlocks<Dim, 1, 8, 64> {
+};
 template <>
-struct KeyGradientForm<64> : KeyGradientBlocks<64, 2, 4, 32> {};
+struct KeyGradientForm<64> : KeyGradientBlocks<64, 2, 4, 32> {
+};
 template <>
-struct KeyGradientForm<32> : KeyGradientBlocks<32, 2, 4, 32> {};
+struct KeyGradientForm<32> : KeyGradientBlocks<32, 2, 4, 32> {
+};
 
 /// dq takes m dim / 2 registers a thread, scores and their gradients m step: 192 here.
 template <int Dim, int Step>
 struct QueryGradientBlocks : BlockForm<Dim, 2, 4, Step> {
     using Base = BlockForm<Dim, 2, 4, Step>;
     static constexpr int blocks = 2;
-    static constexpr u32 shared_bytes = 2 * Base::rows_bytes + 4 * Base::step_bytes; ///< q, dout; k and v twice
+    static constexpr u32 shared_bytes =
+        2 * Base::rows_bytes + 4 * Base::step_bytes; ///< q, dout; k and v twice
 };
 template <int Dim>
-struct QueryGradientForm : QueryGradientBlocks<Dim, Dim <= 64 ? 64 : 32> {};
+struct QueryGradientForm : QueryGradientBlocks<Dim, Dim <= 64 ? 64 : 32> {
+};
 
 /// Statistics of statistics_block rows. Those past the end have probability 0: lse = +inf.
 template <int Dim, class Block>
@@ -62,10 +68,12 @@ TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
     if (row < shape.rows)
         for (u32 chunk = part; chunk < Dim / 8; chunk += 8) {
             const u64 from = shape.queries_of(group) + shape.query_at(row) + chunk * 8;
-            const Words dout = block.load(call.args.dout_bsgre + from), o = block.load(call.args.o_bsgre + from);
+            const Words dout = block.load(call.args.dout_bsgre + from),
+                        o = block.load(call.args.o_bsgre + from);
             TRV_UNROLL
             for (int i = 0; i < 4; ++i) // a bf16 is the upper half of an f32
-                delta += __builtin_bit_cast(float, dout.word[i] << 16) * __builtin_bit_cast(float, o.word[i] << 16) +
+                delta += __builtin_bit_cast(float, dout.word[i] << 16) *
+                             __builtin_bit_cast(float, o.word[i] << 16) +
                          __builtin_bit_cast(float, dout.word[i] & 0xffff0000u) *
                              __builtin_bit_cast(float, o.word[i] & 0xffff0000u);
         }
@@ -73,14 +81,16 @@ TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
         delta += block.shuffle_xor(delta, mask);
     if (part == 0) {
         float* const to = call.statistics + call.statistics_at(group, row);
-        block.store(to, row < shape.rows ? block.load_float(call.args.lse_bgrs + shape.lse_at(group, row)) * log2_e
-                                         : INFINITY);
+        block.store(to, row < shape.rows
+                            ? block.load_float(call.args.lse_bgrs + shape.lse_at(group, row)) * log2_e
+                            : INFINITY);
         block.store(to + 1, delta);
     }
 }
 
-/// One block: dk and dv of Form::rows keys. Scores are [key, query], so that the probabilities are at once the left
-/// operand of dv += p^T dout, and their gradients that of dk += ds^T q. The first keys, which most rows see, come first.
+/// One block: dk and dv of Form::rows keys. Scores are [key, query], so that the probabilities are at once
+/// the left operand of dv += p^T dout, and their gradients that of dk += ds^T q. The first keys, which most
+/// rows see, come first.
 template <class Form, class Block>
 TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
 {
@@ -97,7 +107,8 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     const auto key = [&](u32 t) { return shape.key_at(t); };
     const auto load_rows = [&](u32 row) {
         const u32 stage = stages + row / step % 2 * Form::stage_bytes;
-        load_tiles<Form, step>(block, stage, row, shape.rows, query, args.q_bsgre + queries, args.dout_bsgre + queries);
+        load_tiles<Form, step>(block, stage, row, shape.rows, query, args.q_bsgre + queries,
+                               args.dout_bsgre + queries);
         if (block.thread() < Form::statistics_bytes / 16)
             block.copy_async(stage + 2 * Form::step_bytes + block.thread() * 16,
                              call.statistics + call.statistics_at(group, row) + block.thread() * 4);
@@ -110,7 +121,8 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
     dk.clear();
     dv.clear();
     if (begin < shape.rows) {
-        load_tiles<Form, Form::rows>(block, k_tile, key0, shape.kv_len, key, args.k_btge + keys, args.v_btge + keys);
+        load_tiles<Form, Form::rows>(block, k_tile, key0, shape.kv_len, key, args.k_btge + keys,
+                                     args.v_btge + keys);
         load_rows(begin);
         block.commit();
     }
@@ -122,7 +134,8 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
             load_rows(row + step);
         block.commit();
         const u32 q_tile = stages + row / step % 2 * Form::stage_bytes, dout_tile = q_tile + Form::step_bytes;
-        const u32 statistics = dout_tile + Form::step_bytes + lane % 4 * 16; // two rows: lse, delta, lse, delta
+        const u32 statistics =
+            dout_tile + Form::step_bytes + lane % 4 * 16; // two rows: lse, delta, lse, delta
 
         Piece<Form::m, step / 8> p, ds;
         product_of_rows(block, k, Pieces<dim>::right(q_tile, lane), p);
@@ -131,16 +144,16 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
             TRV_UNROLL
             for (u32 i = 0; i < Form::m; ++i)
                 TRV_UNROLL
-                for (u32 half = 0; half < 2; ++half) {
-                    const int from = static_cast<int>((warp_key + 16 * i + 8 * half + lane / 4) * per) -
-                                     static_cast<int>(row + lane % 4 * 2);
+            for (u32 half = 0; half < 2; ++half) {
+                const int from = static_cast<int>((warp_key + 16 * i + 8 * half + lane / 4) * per) -
+                                 static_cast<int>(row + lane % 4 * 2);
+                TRV_UNROLL
+                for (int j = 0; j < step / 8; ++j)
                     TRV_UNROLL
-                    for (int j = 0; j < step / 8; ++j)
-                        TRV_UNROLL
-                        for (int e = 0; e < 2; ++e)
-                            if (8 * j + e < from)
-                                p.c[i][j][2 * half + e] = -INFINITY;
-                }
+                for (int e = 0; e < 2; ++e)
+                    if (8 * j + e < from)
+                        p.c[i][j][2 * half + e] = -INFINITY;
+            }
         }
         TRV_UNROLL
         for (u32 j = 0; j < step / 8; ++j) {
@@ -148,12 +161,12 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
             TRV_UNROLL
             for (int i = 0; i < Form::m; ++i)
                 TRV_UNROLL
-                for (int e = 0; e < 4; ++e) {
-                    const float lse = __builtin_bit_cast(float, rows.word[e % 2 * 2]);
-                    const float delta = __builtin_bit_cast(float, rows.word[e % 2 * 2 + 1]);
-                    p.c[i][j][e] = block.exp2(fmaf(p.c[i][j][e], shape.scale * log2_e, -lse));
-                    ds.c[i][j][e] = p.c[i][j][e] * (ds.c[i][j][e] - delta);
-                }
+            for (int e = 0; e < 4; ++e) {
+                const float lse = __builtin_bit_cast(float, rows.word[e % 2 * 2]);
+                const float delta = __builtin_bit_cast(float, rows.word[e % 2 * 2 + 1]);
+                p.c[i][j][e] = block.exp2(fmaf(p.c[i][j][e], shape.scale * log2_e, -lse));
+                ds.c[i][j][e] = p.c[i][j][e] * (ds.c[i][j][e] - delta);
+            }
         }
         add_product(block, p, Pieces<dim>::down(dout_tile, lane), dv);
         add_product(block, ds, Pieces<dim>::down(q_tile, lane), dk);
@@ -196,12 +209,12 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
     TRV_UNROLL
     for (u32 i = 0; i < Form::m; ++i)
         TRV_UNROLL
-        for (u32 half = 0; half < 2; ++half) {
-            const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
-            const float* from = call.statistics + call.statistics_at(group, row);
-            lse[i][half] = row < shape.rows ? block.load_float(from) : INFINITY;
-            delta[i][half] = row < shape.rows ? block.load_float(from + 1) : 0;
-        }
+    for (u32 half = 0; half < 2; ++half) {
+        const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
+        const float* from = call.statistics + call.statistics_at(group, row);
+        lse[i][half] = row < shape.rows ? block.load_float(from) : INFINITY;
+        delta[i][half] = row < shape.rows ? block.load_float(from + 1) : 0;
+    }
 
     const auto q = Pieces<dim>::down(q_tile + own, lane), dout = Pieces<dim>::down(dout_tile + own, lane);
     Piece<Form::m, dim / 8> dq;
@@ -221,11 +234,11 @@ TRV_DEVICE void query_gradient(Block& block, const BackwardCall& call)
         TRV_UNROLL
         for (int i = 0; i < Form::m; ++i)
             TRV_UNROLL
-            for (int j = 0; j < step / 8; ++j)
-                TRV_UNROLL
-                for (int e = 0; e < 4; ++e)
-                    ds.c[i][j][e] = block.exp2(fmaf(ds.c[i][j][e], shape.scale * log2_e, -lse[i][e / 2])) *
-                                    (dp.c[i][j][e] - delta[i][e / 2]);
+        for (int j = 0; j < step / 8; ++j)
+            TRV_UNROLL
+        for (int e = 0; e < 4; ++e)
+            ds.c[i][j][e] = block.exp2(fmaf(ds.c[i][j][e], shape.scale * log2_e, -lse[i][e / 2])) *
+                            (dp.c[i][j][e] - delta[i][e / 2]);
         add_product(block, ds, Pieces<dim>::down(k_tile, lane), dq);
     }
     dq.scale(shape.scale);

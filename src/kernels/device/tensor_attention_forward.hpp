@@ -15,73 +15,75 @@ struct ForwardCall {
     TRV_HOST_DEVICE u32 first() const { return start ? static_cast<u32>(*start) : 0; }
 };
 
-/// 128 rows by 64 keys: with 32 rows a warp a fragment of K or V serves two products, so that shared memory (128 B a
-/// clock) keeps up with the tensor cores; o takes `dim` registers, the scores 64. Two blocks share a multiprocessor,
-/// so that the one multiplies while the other takes exponentials.
+/// 128 rows by 64 keys: with 32 rows a warp a fragment of K or V serves two products, so that shared memory
+/// (128 B a clock) keeps up with the tensor cores; o takes `dim` registers, the scores 64. Two blocks share a
+/// multiprocessor, so that the one multiplies while the other takes exponentials.
 template <int Dim>
 struct ForwardForm : BlockForm<Dim, 2, 4, 64> {
     using Base = BlockForm<Dim, 2, 4, 64>;
-    static constexpr int blocks = 2;                                             ///< that share a multiprocessor
+    static constexpr int blocks = 2; ///< that share a multiprocessor
     static constexpr u32 shared_bytes = Base::rows_bytes + 4 * Base::step_bytes; ///< q, and k and v twice
 };
 
-/// Scores of keys that a row may not see become -inf: key first + s is hidden from the rows before s * q_per_kv.
-/// The scores' first row and key are those of the warp and the tile.
+/// Scores of keys that a row may not see become -inf: key first + s is hidden from the rows before s *
+/// q_per_kv. The scores' first row and key are those of the warp and the tile.
 template <int M, int N>
-TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32 key, u32 lane, Piece<M, N>& score)
+TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32 key, u32 lane,
+                          Piece<M, N>& score)
 {
     const int per = static_cast<int>(shape.q_per_kv.divisor), row = static_cast<int>(warp_row + lane / 4);
     const int s = static_cast<int>(key + lane % 4 * 2) - static_cast<int>(first);
     TRV_UNROLL
     for (int j = 0; j < N; ++j)
         TRV_UNROLL
-        for (int e = 0; e < 2; ++e) {
-            const int begin = (s + 8 * j + e) * per - row; // of the rows that see the key, in this lane
+    for (int e = 0; e < 2; ++e) {
+        const int begin = (s + 8 * j + e) * per - row; // of the rows that see the key, in this lane
+        TRV_UNROLL
+        for (int i = 0; i < M; ++i)
             TRV_UNROLL
-            for (int i = 0; i < M; ++i)
-                TRV_UNROLL
-                for (int half = 0; half < 2; ++half)
-                    if (16 * i + 8 * half < begin)
-                        score.c[i][j][2 * half + e] = -INFINITY;
-        }
+        for (int half = 0; half < 2; ++half)
+            if (16 * i + 8 * half < begin)
+                score.c[i][j][2 * half + e] = -INFINITY;
+    }
 }
 
-/// Scores become exp(scale (score - top)); `unit` is scale * log2 e. The total of a row is spread over 4 lanes.
+/// Scores become exp(scale (score - top)); `unit` is scale * log2 e. The total of a row is spread over 4
+/// lanes.
 template <int M, int N, int D, class Block>
-TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, float (&top)[M][2], float (&total)[M][2],
-                                Piece<M, D>& o)
+TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, float (&top)[M][2],
+                                float (&total)[M][2], Piece<M, D>& o)
 {
     TRV_UNROLL
     for (int i = 0; i < M; ++i)
         TRV_UNROLL
-        for (int half = 0; half < 2; ++half) {
-            float now = top[i][half];
+    for (int half = 0; half < 2; ++half) {
+        float now = top[i][half];
+        TRV_UNROLL
+        for (int j = 0; j < N; ++j)
+            now = fmaxf(now, fmaxf(score.c[i][j][2 * half], score.c[i][j][2 * half + 1]));
+        now = fmaxf(now, block.shuffle_xor(now, 1));
+        now = fmaxf(now, block.shuffle_xor(now, 2));
+        const float shrink = block.exp2((top[i][half] - now) * unit), origin = now * unit;
+        top[i][half] = now;
+        float sum = 0;
+        TRV_UNROLL
+        for (int j = 0; j < N; ++j)
             TRV_UNROLL
-            for (int j = 0; j < N; ++j)
-                now = fmaxf(now, fmaxf(score.c[i][j][2 * half], score.c[i][j][2 * half + 1]));
-            now = fmaxf(now, block.shuffle_xor(now, 1));
-            now = fmaxf(now, block.shuffle_xor(now, 2));
-            const float shrink = block.exp2((top[i][half] - now) * unit), origin = now * unit;
-            top[i][half] = now;
-            float sum = 0;
-            TRV_UNROLL
-            for (int j = 0; j < N; ++j)
-                TRV_UNROLL
-                for (int e = 2 * half; e < 2 * half + 2; ++e) {
-                    score.c[i][j][e] = block.exp2(fmaf(score.c[i][j][e], unit, -origin));
-                    sum += score.c[i][j][e];
-                }
-            total[i][half] = total[i][half] * shrink + sum;
-            TRV_UNROLL
-            for (int j = 0; j < D; ++j)
-                TRV_UNROLL
-                for (int e = 2 * half; e < 2 * half + 2; ++e)
-                    o.c[i][j][e] *= shrink;
+        for (int e = 2 * half; e < 2 * half + 2; ++e) {
+            score.c[i][j][e] = block.exp2(fmaf(score.c[i][j][e], unit, -origin));
+            sum += score.c[i][j][e];
         }
+        total[i][half] = total[i][half] * shrink + sum;
+        TRV_UNROLL
+        for (int j = 0; j < D; ++j)
+            TRV_UNROLL
+        for (int e = 2 * half; e < 2 * half + 2; ++e)
+            o.c[i][j][e] *= shrink;
+    }
 }
 
-/// One block: Form::rows queries of a group. The last queries, which see most keys, come first; the blocks of a group
-/// follow each other, so that its keys stay in the L2 cache.
+/// One block: Form::rows queries of a group. The last queries, which see most keys, come first; the blocks of
+/// a group follow each other, so that its keys stay in the L2 cache.
 template <class Form, class Block>
 TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
 {
@@ -95,8 +97,10 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     const u32 own_tile = q_tile + warp * Form::warp_rows * dim * 2;
 
     // Every row sees the keys before `all`, some row those before `seen`.
-    const u32 first = call.first(), last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
-    const u32 all = first + shape.q_per_kv.quotient(row0) + 1, seen = first + shape.q_per_kv.quotient(last_row) + 1;
+    const u32 first = call.first(),
+              last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
+    const u32 all = first + shape.q_per_kv.quotient(row0) + 1,
+              seen = first + shape.q_per_kv.quotient(last_row) + 1;
 
     const u64 queries = shape.queries_of(group), keys = shape.keys_of(group);
     const auto query = [&](u32 row) { return shape.query_at(row); };
@@ -117,12 +121,13 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     TRV_UNROLL
     for (int i = 0; i < Form::m; ++i)
         TRV_UNROLL
-        for (int half = 0; half < 2; ++half) {
-            top[i][half] = -INFINITY;
-            total[i][half] = 0;
-        }
+    for (int half = 0; half < 2; ++half) {
+        top[i][half] = -INFINITY;
+        total[i][half] = 0;
+    }
 
-    for (u32 t = 0; t < seen; t += step) { // from key 0 on, which all see: the top is finite from the first tile
+    for (u32 t = 0; t < seen;
+         t += step) { // from key 0 on, which all see: the top is finite from the first tile
         block.wait();
         block.sync();
         if (t + step < seen)
@@ -140,19 +145,19 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     TRV_UNROLL
     for (u32 i = 0; i < Form::m; ++i)
         TRV_UNROLL
-        for (u32 half = 0; half < 2; ++half) {
-            float sum = total[i][half];
-            sum += block.shuffle_xor(sum, 1);
-            sum += block.shuffle_xor(sum, 2);
-            TRV_UNROLL
-            for (int j = 0; j < dim / 8; ++j) {
-                o.c[i][j][2 * half] *= 1 / sum;
-                o.c[i][j][2 * half + 1] *= 1 / sum;
-            }
-            const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
-            if (lane % 4 == 0 && row < shape.rows)
-                block.store(call.lse_bgrs + shape.lse_at(group, row), shape.scale * top[i][half] + ::logf(sum));
+    for (u32 half = 0; half < 2; ++half) {
+        float sum = total[i][half];
+        sum += block.shuffle_xor(sum, 1);
+        sum += block.shuffle_xor(sum, 2);
+        TRV_UNROLL
+        for (int j = 0; j < dim / 8; ++j) {
+            o.c[i][j][2 * half] *= 1 / sum;
+            o.c[i][j][2 * half + 1] *= 1 / sum;
         }
+        const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
+        if (lane % 4 == 0 && row < shape.rows)
+            block.store(call.lse_bgrs + shape.lse_at(group, row), shape.scale * top[i][half] + ::logf(sum));
+    }
     store_rows<dim>(block, own_tile, o, call.o_bsgre + queries, warp_row, shape.rows, query);
 }
 

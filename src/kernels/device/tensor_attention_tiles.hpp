@@ -1,12 +1,14 @@
 #pragma once
 // Internal: tiles of attention on tensor cores, in shared memory and in registers.
 //
-// The queries of a (batch, kv head), its "group", are one list of rows, row i being query i / q_per_kv of the head
-// i % q_per_kv: a block takes the same keys for all heads of the group, and grouped queries need no code of their own.
+// The queries of a (batch, kv head), its "group", are one list of rows, row i being query i / q_per_kv of the
+// head i % q_per_kv: a block takes the same keys for all heads of the group, and grouped queries need no code
+// of their own.
 //
-// A tile [rows, dim] of bf16 lies in shared memory row by row, in chunks of 16 B whose places in a row are permuted,
-// so that the 8 rows of a matrix of ldmatrix lie in different banks. Products are of 16 x 8 pieces (mma.m16n8k16): lane
-// l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of the rows l / 4 and l / 4 + 8 of each, c[0], c[1] and c[2], c[3].
+// A tile [rows, dim] of bf16 lies in shared memory row by row, in chunks of 16 B whose places in a row are
+// permuted, so that the 8 rows of a matrix of ldmatrix lie in different banks. Products are of 16 x 8 pieces
+// (mma.m16n8k16): lane l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of the rows l / 4 and l / 4 + 8 of
+// each, c[0], c[1] and c[2], c[3].
 #include "kernels/attention.hpp"
 #include "tensor_block.hpp"
 
@@ -40,8 +42,10 @@ inline bool fits_tensor_attention(const AttentionShape& shape)
     constexpr i64 most = i64{1} << 30;
     return shape.batch * shape.kv_heads < most && shape.q_len * shape.q_per_kv < most &&
            (shape.kv_len + 1024) * shape.q_per_kv < most &&
-           std::max(shape.q_len, shape.kv_len) * shape.kv_heads * shape.q_per_kv * shape.head_dim < 4 * most &&
-           shape.batch * shape.kv_heads * ceil_div(std::max(shape.q_len * shape.q_per_kv, shape.kv_len), 32) < most;
+           std::max(shape.q_len, shape.kv_len) * shape.kv_heads * shape.q_per_kv * shape.head_dim <
+               4 * most &&
+           shape.batch * shape.kv_heads * ceil_div(std::max(shape.q_len * shape.q_per_kv, shape.kv_len), 32) <
+               most;
 }
 
 /// What the kernels know of the shape. \pre fits_tensor_attention(shape)
@@ -53,7 +57,8 @@ struct TensorShape {
           padded_rows(static_cast<u32>(round_up(rows, statistics_rows))),
           q_per_kv(static_cast<u32>(shape.q_per_kv)), dim(static_cast<u32>(shape.head_dim)),
           q_stride(kv_heads * q_per_kv.divisor * dim), k_stride(kv_heads * dim),
-          scale(static_cast<float>(shape.scale != 0 ? shape.scale : 1 / std::sqrt(static_cast<double>(shape.head_dim))))
+          scale(static_cast<float>(shape.scale != 0 ? shape.scale
+                                                    : 1 / std::sqrt(static_cast<double>(shape.head_dim))))
     {
     }
 
@@ -122,9 +127,15 @@ public:
     /// In the order of registers of A: down, then right. Transposed, B where the tile is [k, n].
     static TRV_DEVICE Pieces down(u32 tile, u32 lane) { return {tile, lane & 15, lane >> 4}; }
     /// Right, then down: B where the tile is [n, k].
-    static TRV_DEVICE Pieces right(u32 tile, u32 lane) { return {tile, (lane & 7) + (lane >> 4) * 8, lane >> 3 & 1}; }
+    static TRV_DEVICE Pieces right(u32 tile, u32 lane)
+    {
+        return {tile, (lane & 7) + (lane >> 4) * 8, lane >> 3 & 1};
+    }
 
-    TRV_DEVICE u32 at(u32 down, u32 right) const { return row_ + down * (16 * Dim * 2) + ((right * 32) ^ turn_); }
+    TRV_DEVICE u32 at(u32 down, u32 right) const
+    {
+        return row_ + down * (16 * Dim * 2) + ((right * 32) ^ turn_);
+    }
 
 private:
     TRV_DEVICE Pieces(u32 tile, u32 row, u32 half)
@@ -144,10 +155,10 @@ struct Piece {
         TRV_UNROLL
         for (int i = 0; i < M; ++i)
             TRV_UNROLL
-            for (int j = 0; j < N; ++j)
-                TRV_UNROLL
-                for (int e = 0; e < 4; ++e)
-                    c[i][j][e] = 0;
+        for (int j = 0; j < N; ++j)
+            TRV_UNROLL
+        for (int e = 0; e < 4; ++e)
+            c[i][j][e] = 0;
     }
 
     TRV_DEVICE void scale(float factor)
@@ -155,10 +166,10 @@ struct Piece {
         TRV_UNROLL
         for (int i = 0; i < M; ++i)
             TRV_UNROLL
-            for (int j = 0; j < N; ++j)
-                TRV_UNROLL
-                for (int e = 0; e < 4; ++e)
-                    c[i][j][e] *= factor;
+        for (int j = 0; j < N; ++j)
+            TRV_UNROLL
+        for (int e = 0; e < 4; ++e)
+            c[i][j][e] *= factor;
     }
 };
 
@@ -196,10 +207,10 @@ TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim
         TRV_UNROLL
         for (u32 i = 0; i < M; ++i)
             TRV_UNROLL
-            for (u32 e = 0; e < 4; ++e) {
-                const float* pair = &a.c[i][2 * k + e / 2][e % 2 * 2];
-                left[i][e] = block.pack(pair[0], pair[1]);
-            }
+        for (u32 e = 0; e < 4; ++e) {
+            const float* pair = &a.c[i][2 * k + e / 2][e % 2 * 2];
+            left[i][e] = block.pack(pair[0], pair[1]);
+        }
         TRV_UNROLL
         for (u32 j = 0; j < Dim / 16; ++j) {
             u32 right[4];
@@ -213,8 +224,8 @@ TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim
     }
 }
 
-/// Begins to copy rows [first, first + Rows) of each tensor into tiles that follow each other, zeros from row `end` on.
-/// Row i lies at from + at(i).
+/// Begins to copy rows [first, first + Rows) of each tensor into tiles that follow each other, zeros from row
+/// `end` on. Row i lies at from + at(i).
 template <class Form, int Rows, class Block, class At, class... Tensors>
 TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Tensors... from)
 {
@@ -230,9 +241,11 @@ TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Te
     }
 }
 
-/// A warp's rows, through its own part `tile` of shared memory: rows [first, ...) below `end` to to + at(row).
+/// A warp's rows, through its own part `tile` of shared memory: rows [first, ...) below `end` to to +
+/// at(row).
 template <int Dim, int M, class Block, class At>
-TRV_DEVICE void store_rows(Block& block, u32 tile, const Piece<M, Dim / 8>& c, bf16* to, u32 first, u32 end, At at)
+TRV_DEVICE void store_rows(Block& block, u32 tile, const Piece<M, Dim / 8>& c, bf16* to, u32 first, u32 end,
+                           At at)
 {
     constexpr u32 chunks = Dim / 8;
     const u32 lane = block.thread() % 32;
@@ -240,16 +253,17 @@ TRV_DEVICE void store_rows(Block& block, u32 tile, const Piece<M, Dim / 8>& c, b
     TRV_UNROLL
     for (u32 i = 0; i < M; ++i)
         TRV_UNROLL
-        for (u32 j = 0; j < chunks; ++j)
-            TRV_UNROLL
-            for (u32 half = 0; half < 2; ++half)
-                block.store_shared(tile + chunk_at<Dim>(16 * i + 8 * half + lane / 4, j) + lane % 4 * 4,
-                                   block.pack(c.c[i][j][2 * half], c.c[i][j][2 * half + 1]));
+    for (u32 j = 0; j < chunks; ++j)
+        TRV_UNROLL
+    for (u32 half = 0; half < 2; ++half)
+        block.store_shared(tile + chunk_at<Dim>(16 * i + 8 * half + lane / 4, j) + lane % 4 * 4,
+                           block.pack(c.c[i][j][2 * half], c.c[i][j][2 * half + 1]));
     block.sync_warp();
     for (u32 i = lane; i < 16 * M * chunks; i += 32) {
         const u32 row = i / chunks, chunk = i % chunks;
         if (first + row < end)
-            block.store(to + at(first + row) + chunk * 8, block.load_shared(tile + chunk_at<Dim>(row, chunk)));
+            block.store(to + at(first + row) + chunk * 8,
+                        block.load_shared(tile + chunk_at<Dim>(row, chunk)));
     }
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // Internal: what a kernel for tensor cores is written over.
 //
-// Such a kernel is a function template over a Block, its view of a block of threads. On a device that is CudaBlock
-// (mma.hpp); tests/kernels/emulator has one that runs the same source on a CPU. A Block b has:
+// Such a kernel is a function template over a Block, its view of a block of threads. On a device that is
+// CudaBlock (mma.hpp); tests/kernels/emulator has one that runs the same source on a CPU. A Block b has:
 //
 //   b.thread(), b.index()             the thread in the block, the block in the grid
 //   b.sync(), b.sync_warp()           barriers, which order accesses to shared memory
@@ -15,8 +15,8 @@
 //   b.multiply(c, a, b0, b1)          c[16, 8] += a[16, 16] b[16, 8]: mma.m16n8k16, bf16 into f32
 //   b.shuffle_xor(value, mask), b.exp2(x), b.pack(low, high)
 //
-// Addresses in shared memory are bytes from its start, which is aligned to 128. What warps do together (barriers of a
-// warp, shuffles, matrices) all 32 lanes do.
+// Addresses in shared memory are bytes from its start, which is aligned to 128. What warps do together
+// (barriers of a warp, shuffles, matrices) all 32 lanes do.
 #include "base/units.hpp"
 
 #ifdef __CUDACC__

@@ -10,8 +10,8 @@ inline constexpr i64 tile_lanes = 1;
 
 /// c[m, n] (+)= a · b where a(i, p) = a[i*am + p*ak], b is [k, n] with rows ldb apart, c with rows ldc.
 template <class A>
-KOKKOS_FUNCTION void tile_product(const Row& row, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb,
-                                  A* c, i64 ldc, bool accumulate)
+KOKKOS_FUNCTION void tile_product(const Row& row, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, const A* b,
+                                  i64 ldb, A* c, i64 ldc, bool accumulate)
 {
     row.sync();
     row.each(m * n, [=](i64 at) {

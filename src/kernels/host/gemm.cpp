@@ -1,4 +1,5 @@
-// Products on the host: oneDNN for f32 and bf16, tiled_product for double and where the processor is too old for bf16.
+// Products on the host: oneDNN for f32 and bf16, tiled_product for double and where the processor is too old
+// for bf16.
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"
@@ -7,8 +8,8 @@
 
 #include <array>
 #include <cstring>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
 
 namespace trivium::kernels {
 
@@ -21,7 +22,8 @@ auto checked(const char* what, F f)
     try {
         return f();
     } catch (const dnnl::error& error) {
-        throw InternalError(__FILE__, __LINE__, str("oneDNN: ", what, ": ", error.what(), " (status ", error.status, ")"));
+        throw InternalError(__FILE__, __LINE__,
+                            str("oneDNN: ", what, ": ", error.what(), " (status ", error.status, ")"));
     }
 }
 
@@ -69,7 +71,8 @@ dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 colum
 }
 
 /// Threads that leave the order of sums alone. Where A is transposed, k long and n in few blocks of 64,
-/// oneDNN splits the sum over k among threads beyond the blocks of n, and the result changes with their number.
+/// oneDNN splits the sum over k among threads beyond the blocks of n, and the result changes with their
+/// number.
 int stable_threads(const ProductShape& shape, int threads)
 {
     if (!shape.transpose_a || shape.k <= 1024)
@@ -143,10 +146,11 @@ struct Product::Impl {
             const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {
                 return dnnl::memory(desc, engine(), const_cast<void*>(data));
             };
-            primitive[overwrite].execute(stream, {{DNNL_ARG_SRC, memory(a, from_a)},
-                                                  {DNNL_ARG_WEIGHTS, memory(b, from_b)},
-                                                  {DNNL_ARG_DST, memory(c, to)},
-                                                  {DNNL_ARG_SCRATCHPAD, memory(scratchpad_desc[overwrite], lent.data)}});
+            primitive[overwrite].execute(
+                stream, {{DNNL_ARG_SRC, memory(a, from_a)},
+                         {DNNL_ARG_WEIGHTS, memory(b, from_b)},
+                         {DNNL_ARG_DST, memory(c, to)},
+                         {DNNL_ARG_SCRATCHPAD, memory(scratchpad_desc[overwrite], lent.data)}});
             stream.wait();
         });
     }
@@ -178,28 +182,23 @@ Product::Product(Product&&) noexcept = default;
 Product& Product::operator=(Product&&) noexcept = default;
 Product::~Product() = default;
 
-Bytes Product::scratch_bytes() const
-{
-    return impl_->scratch;
-}
+Bytes Product::scratch_bytes() const { return impl_->scratch; }
 
-const ProductShape& Product::shape() const
-{
-    return impl_->asked;
-}
+const ProductShape& Product::shape() const { return impl_->asked; }
 
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
                   const EpilogueOperands& beside) const
 {
     const ProductShape& shape = impl_->shape;
     TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "an epilogue of a product that is added");
-    TRV_CHECK(scratch.size >= impl_->scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k, " needs ",
-              impl_->scratch, " B of scratch and got ", scratch.size);
+    TRV_CHECK(scratch.size >= impl_->scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
+              " needs ", impl_->scratch, " B of scratch and got ", scratch.size);
     if (impl_->empty())
         return;
     if (impl_->rounded_a > 0) {
         char* const at = static_cast<char*>(scratch.data);
-        auto *rounded_a = reinterpret_cast<bf16*>(at), *rounded_b = reinterpret_cast<bf16*>(at + impl_->rounded_a);
+        auto *rounded_a = reinterpret_cast<bf16*>(at),
+             *rounded_b = reinterpret_cast<bf16*>(at + impl_->rounded_a);
         fp8_round(exec, shape.fp8_a, shape.m * shape.k, static_cast<const bf16*>(a), rounded_a, {});
         fp8_round(exec, shape.fp8_b, shape.k * shape.n, static_cast<const bf16*>(b), rounded_b, {});
         a = rounded_a;

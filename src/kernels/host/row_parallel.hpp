@@ -35,8 +35,8 @@ public:
             f(i);
     }
 
-    /// to[i] = f(in[i]...) for i in [0, n), where f takes Loaded<In>... and gives a number, or Values for Targets.
-    /// Each target may be one of the inputs.
+    /// to[i] = f(in[i]...) for i in [0, n), where f takes Loaded<In>... and gives a number, or Values for
+    /// Targets. Each target may be one of the inputs.
     template <class F, class To, class... In>
     void map(i64 n, F f, To to, const In*... in) const
     {
@@ -71,7 +71,9 @@ public:
     template <class A, class F, class First, class... In>
     A sum(i64 n, F f, const First* first, const In*... in) const
     {
-        return sum<A>(n, [=](i64 i) { return f(static_cast<Loaded<First>>(first[i]), static_cast<Loaded<In>>(in[i])...); });
+        return sum<A>(n, [=](i64 i) {
+            return f(static_cast<Loaded<First>>(first[i]), static_cast<Loaded<In>>(in[i])...);
+        });
     }
 
     /// Sum of a few f(i), here one after the other.
@@ -147,8 +149,9 @@ private:
     bool on_;
 };
 
-/// Calls f in code of its own. Inlined into loops, the compiler makes several versions of a body (peeled, unrolled,
-/// one per thread count), which it may contract and reassociate differently: bits would hang on the partition.
+/// Calls f in code of its own. Inlined into loops, the compiler makes several versions of a body (peeled,
+/// unrolled, one per thread count), which it may contract and reassociate differently: bits would hang on the
+/// partition.
 template <class F, class... Args>
 [[gnu::noinline]] void call_apart(const F& f, Args... args)
 {
@@ -169,7 +172,8 @@ void for_parts(const Exec& exec, i64 n, i64 grain, F f)
 #pragma omp parallel num_threads(threads)
     {
         const i64 count = omp_get_num_threads(), self = omp_get_thread_num();
-        const i64 begin = grains * self / count * grain, end = std::min(grains * (self + 1) / count * grain, n);
+        const i64 begin = grains * self / count * grain,
+                  end = std::min(grains * (self + 1) / count * grain, n);
         if (begin < end)
             f(begin, end);
     }
@@ -209,9 +213,11 @@ void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in
     for_parts(exec, n, 1024, [&](i64 begin, i64 end) { call_apart(part, begin, end); });
 }
 
-/// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, then the sum of those.
+/// store(c, sum over r of f(r, in[r, c]...)) for c in [0, columns): sums of 64 rows each, then the sum of
+/// those.
 template <class A, class F, class Store, class... In>
-void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store, const In*... in)
+void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f, Store store,
+                 const In*... in)
 {
     constexpr i64 width = 128, depth = 64;
     const Region region(label);
@@ -235,10 +241,7 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
 }
 
 /// Workers that for_tasks uses: each has scratch of its own.
-inline i64 task_workers(int threads, i64 tasks)
-{
-    return std::max<i64>(1, std::min<i64>(threads, tasks));
-}
+inline i64 task_workers(int threads, i64 tasks) { return std::max<i64>(1, std::min<i64>(threads, tasks)); }
 
 /// f(row, task, worker) for task in [0, tasks), handed out as workers get free; worker < workers.
 template <class F>
@@ -250,7 +253,7 @@ void for_tasks(const Exec&, const char* label, i64 tasks, i64 workers, F f)
             call_apart(f, Row(), task, i64{0});
         return;
     }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast<int>(workers))
+#pragma omp parallel for schedule(dynamic, 1) num_threads(static_cast <int>(workers))
     for (i64 task = 0; task < tasks; ++task)
         call_apart(f, Row(), task, static_cast<i64>(omp_get_thread_num()));
 }

@@ -21,7 +21,8 @@ void scatter_rows(const Exec& exec, const EmbeddingShape& shape, const T* x_cd, 
             if (v < 0 || v >= rows)
                 continue;
             Acc<T>* to = table_vd + v * dim + begin;
-            row.map(n, [](Acc<T> sum, Acc<T> more) { return sum + more; }, to, to, x_cd + c * dim + begin);
+            row.map(
+                n, [](Acc<T> sum, Acc<T> more) { return sum + more; }, to, to, x_cd + c * dim + begin);
         }
     });
 }

@@ -23,7 +23,8 @@ Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
         // Where all is -inf so far, shift by 0: exp(-inf) is 0, exp(-inf + inf) would be NaN.
         shift = next == lowest ? A(0) : next;
         const A drop = shift;
-        total = total * fast_exp(top - shift) + row.sum<A>(count, [=](i64 i) { return fast_exp(A(x[i]) - drop); });
+        total = total * fast_exp(top - shift) +
+                row.sum<A>(count, [=](i64 i) { return fast_exp(A(x[i]) - drop); });
         top = next;
     }
     return shift + logarithm(total);

@@ -20,7 +20,8 @@ struct Vector {
 
 /// c[R, V*lanes] (+)= a · b, with a(r, p) = a[r*am + p*ak] spread over a register, b and c in registers.
 template <class A, int R, int V>
-inline void micro_product(i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c, i64 ldc, bool accumulate)
+inline void micro_product(i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c, i64 ldc,
+                          bool accumulate)
 {
     using Vec = typename Vector<A>::type;
     using Mem = typename Vector<A>::unaligned;
@@ -54,7 +55,8 @@ inline void micro_product(i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb
 
 /// All m rows of one strip of V registers.
 template <class A, int V>
-void strip_product(i64 m, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c, i64 ldc, bool accumulate)
+void strip_product(i64 m, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c, i64 ldc,
+                   bool accumulate)
 {
     constexpr int rows = 6;
     i64 r = 0;
@@ -77,8 +79,8 @@ void strip_product(i64 m, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb
 /// c[m, n] (+)= a · b where a(i, p) = a[i*am + p*ak], b is [k, n] with rows ldb apart, c with rows ldc.
 /// Columns up to the next multiple of tile_lanes are computed too: b is readable and c writable there.
 template <class A>
-void tile_product(const Row&, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c, i64 ldc,
-                  bool accumulate)
+void tile_product(const Row&, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c,
+                  i64 ldc, bool accumulate)
 {
     constexpr i64 lanes = tile_lanes<A>;
     const i64 vectors = ceil_div(n, lanes);

@@ -6,21 +6,23 @@ namespace trivium::kernels {
 
 namespace {
 
-// B is packed in strips that stay in the first-level cache (32 KiB of f64), a tile of C in the second (96 KiB). What is no
-// number of the sums' type, A is packed as well.
+// B is packed in strips that stay in the first-level cache (32 KiB of f64), a tile of C in the second (96
+// KiB). What is no number of the sums' type, A is packed as well.
 constexpr i64 tile_rows = 96, tile_columns = 128, depth = 128, strip = 32;
 
 template <class In>
-constexpr i64 packed_a = std::is_same_v<In, Acc<In>> ? 0 : tile_rows * depth;
+constexpr i64 packed_a = std::is_same_v<In, Acc<In>> ? 0 : tile_rows* depth;
 template <class In>
-constexpr Bytes worker_bytes = ((tile_rows + depth) * tile_columns + packed_a<In>) * static_cast<Bytes>(sizeof(Acc<In>));
+constexpr Bytes worker_bytes = ((tile_rows + depth) * tile_columns +
+                                packed_a<In>)*static_cast<Bytes>(sizeof(Acc<In>));
 
 i64 tiles_of(const ProductShape& shape)
 {
     return shape.batch * ceil_div(shape.m, tile_rows) * ceil_div(shape.n, tile_columns);
 }
 
-/// to[j / strip, p, j % strip] = from[p*bk + j*bn], read along the direction in which `from` is dense, padded with 0.
+/// to[j / strip, p, j % strip] = from[p*bk + j*bn], read along the direction in which `from` is dense, padded
+/// with 0.
 template <class In>
 void pack(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
 {
@@ -41,58 +43,66 @@ void pack(const In* from, i64 bk, i64 bn, i64 kt, i64 nt, Acc<In>* to)
 }
 
 template <class In, class Out>
-void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In* b, Out* c, bool overwrite, Scratch scratch)
+void multiply(const Exec& exec, const ProductShape& shape, const In* a, const In* b, Out* c, bool overwrite,
+              Scratch scratch)
 {
     const i64 m = shape.m, n = shape.n, k = shape.k, tasks = tiles_of(shape);
     const i64 am = shape.transpose_a ? 1 : k, ak = shape.transpose_a ? m : 1;
     const i64 bk = shape.transpose_b ? 1 : n, bn = shape.transpose_b ? k : 1;
     const i64 rows = ceil_div(m, tile_rows), columns = ceil_div(n, tile_columns);
-    for_tasks(exec, "tiled_product", tasks, task_workers(exec.threads, tasks), [=](const Row& row, i64 task, i64 worker) {
-        auto* const b_kn = reinterpret_cast<Acc<In>*>(static_cast<char*>(scratch.data) + worker * worker_bytes<In>);
-        auto* const c_mn = b_kn + depth * tile_columns;
-        const i64 i0 = task % rows * tile_rows, j0 = task / rows % columns * tile_columns, batch = task / rows / columns;
-        const i64 mt = std::min(tile_rows, m - i0), nt = std::min(tile_columns, n - j0);
-        const In* a_tile = a + batch * shape.stride_a + i0 * am;
-        const In* b_tile = b + batch * shape.stride_b + j0 * bn;
-        for (i64 k0 = 0; k0 < k; k0 += depth) {
-            const i64 kt = std::min(depth, k - k0);
-            pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
-            const auto add = [&](const Acc<In>* left, i64 lm, i64 lk) {
-                for (i64 j = 0; j < nt; j += strip)
-                    tile_product(row, mt, std::min(strip, nt - j), kt, left, lm, lk, b_kn + j * depth, strip, c_mn + j, tile_columns, k0 > 0);
-            };
-            if constexpr (packed_a<In> == 0) {
-                add(a_tile + k0 * ak, am, ak);
-            } else {
-                auto* const a_mk = c_mn + tile_rows * tile_columns;
-                for (i64 i = 0; i < mt; ++i)
-                    for (i64 p = 0; p < kt; ++p)
-                        a_mk[i * depth + p] = a_tile[i * am + (k0 + p) * ak];
-                add(a_mk, depth, 1);
-            }
-        }
-        for (i64 i = 0; i < mt; ++i) {
-            Out* to = c + batch * shape.stride_c + (i0 + i) * n + j0;
-            const Acc<In>* from = c_mn + i * tile_columns;
-            row.each(nt, [=](i64 j) { to[j] = Out(overwrite ? from[j] : to[j] + from[j]); });
-        }
-    });
+    for_tasks(exec, "tiled_product", tasks, task_workers(exec.threads, tasks),
+              [=](const Row& row, i64 task, i64 worker) {
+                  auto* const b_kn = reinterpret_cast<Acc<In>*>(static_cast<char*>(scratch.data) +
+                                                                worker * worker_bytes<In>);
+                  auto* const c_mn = b_kn + depth * tile_columns;
+                  const i64 i0 = task % rows * tile_rows, j0 = task / rows % columns * tile_columns,
+                            batch = task / rows / columns;
+                  const i64 mt = std::min(tile_rows, m - i0), nt = std::min(tile_columns, n - j0);
+                  const In* a_tile = a + batch * shape.stride_a + i0 * am;
+                  const In* b_tile = b + batch * shape.stride_b + j0 * bn;
+                  for (i64 k0 = 0; k0 < k; k0 += depth) {
+                      const i64 kt = std::min(depth, k - k0);
+                      pack(b_tile + k0 * bk, bk, bn, kt, nt, b_kn);
+                      const auto add = [&](const Acc<In>* left, i64 lm, i64 lk) {
+                          for (i64 j = 0; j < nt; j += strip)
+                              tile_product(row, mt, std::min(strip, nt - j), kt, left, lm, lk,
+                                           b_kn + j * depth, strip, c_mn + j, tile_columns, k0 > 0);
+                      };
+                      if constexpr (packed_a<In> == 0) {
+                          add(a_tile + k0 * ak, am, ak);
+                      } else {
+                          auto* const a_mk = c_mn + tile_rows * tile_columns;
+                          for (i64 i = 0; i < mt; ++i)
+                              for (i64 p = 0; p < kt; ++p)
+                                  a_mk[i * depth + p] = a_tile[i * am + (k0 + p) * ak];
+                          add(a_mk, depth, 1);
+                      }
+                  }
+                  for (i64 i = 0; i < mt; ++i) {
+                      Out* to = c + batch * shape.stride_c + (i0 + i) * n + j0;
+                      const Acc<In>* from = c_mn + i * tile_columns;
+                      row.each(nt, [=](i64 j) { to[j] = Out(overwrite ? from[j] : to[j] + from[j]); });
+                  }
+              });
 }
 
 } // namespace
 
 Bytes tiled_product_scratch(const ProductShape& shape, int threads)
 {
-    return task_workers(threads, tiles_of(shape)) * (shape.in == DType::f64 ? worker_bytes<double> : shape.in == DType::f32 ? worker_bytes<float> : worker_bytes<bf16>);
+    return task_workers(threads, tiles_of(shape)) * (shape.in == DType::f64   ? worker_bytes<double>
+                                                     : shape.in == DType::f32 ? worker_bytes<float>
+                                                                              : worker_bytes<bf16>);
 }
 
-void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c, bool overwrite,
-                   Scratch scratch)
+void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
+                   bool overwrite, Scratch scratch)
 {
     const auto as = [&](auto in, auto out) {
         using In = decltype(in);
         using Out = decltype(out);
-        multiply(exec, shape, static_cast<const In*>(a), static_cast<const In*>(b), static_cast<Out*>(c), overwrite, scratch);
+        multiply(exec, shape, static_cast<const In*>(a), static_cast<const In*>(b), static_cast<Out*>(c),
+                 overwrite, scratch);
     };
     if (shape.in == DType::f64)
         as(double{}, double{});

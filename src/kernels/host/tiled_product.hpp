@@ -7,7 +7,7 @@ namespace trivium::kernels {
 Bytes tiled_product_scratch(const ProductShape& shape, int threads);
 /// a, b and c of the shape's types. Sums of bf16 are made in f32 and rounded once.
 /// \pre scratch.size >= tiled_product_scratch(shape, exec.threads)
-void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c, bool overwrite,
-                   Scratch scratch);
+void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
+                   bool overwrite, Scratch scratch);
 
 } // namespace trivium::kernels

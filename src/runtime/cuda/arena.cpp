@@ -29,11 +29,15 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
 {
     const Bytes available = available_memory();
     void* memory = nullptr;
-    if (const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(mapped_)); status != cudaSuccess) {
+    if (const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(mapped_));
+        status != cudaSuccess) {
         cudaGetLastError(); // else the next check would find it
-        throw IoError({"arena", str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),
-                       cudaGetErrorString(status),
-                       "take a device with more memory, more ranks, or lower train.micro_batch; `trivium plan` shows the need"});
+        throw IoError(
+            {"arena",
+             str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),
+             cudaGetErrorString(status),
+             "take a device with more memory, more ranks, or lower train.micro_batch; `trivium plan` shows "
+             "the need"});
     }
     data_ = static_cast<std::byte*>(memory);
     if constexpr (contracts_on)
@@ -64,7 +68,8 @@ Bytes Arena::high_water() const
     return 0;
 }
 
-HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes) : in_arena_(arena.at(offset)), bytes_(bytes)
+HostWindow::HostWindow(const Arena& arena, Bytes offset, Bytes bytes)
+    : in_arena_(arena.at(offset)), bytes_(bytes)
 {
     TRV_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= arena.size(), "a window outside the arena");
 }

@@ -23,7 +23,10 @@ private:
     std::function<void(void*)> enqueue_;
 };
 
-Link link_of(bool sends, int own, int peer, int channel) { return sends ? Link{own, peer, channel} : Link{peer, own, channel}; }
+Link link_of(bool sends, int own, int peer, int channel)
+{
+    return sends ? Link{own, peer, channel} : Link{peer, own, channel};
+}
 
 } // namespace
 
@@ -36,9 +39,11 @@ void open_links(const Graph& graph, const Grid& grid)
             continue;
         std::vector<Link> links;
         for (const Op& op : graph.ops)
-            if ((op.kind == OpKind::send || op.kind == OpKind::recv) && text_attr(op.attrs, "axis") == axis.name) {
+            if ((op.kind == OpKind::send || op.kind == OpKind::recv) &&
+                text_attr(op.attrs, "axis") == axis.name) {
                 const bool sends = op.kind == OpKind::send;
-                links.push_back(link_of(sends, grid.along(axis.name).rank(), static_cast<int>(int_attr(op.attrs, sends ? "to" : "from")),
+                links.push_back(link_of(sends, grid.along(axis.name).rank(),
+                                        static_cast<int>(int_attr(op.attrs, sends ? "to" : "from")),
                                         static_cast<int>(int_attr(op.attrs, "channel"))));
             }
         grid.devices().open_links(axis.name, std::move(links));
@@ -55,13 +60,17 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
 {
     const std::string& axis = text_attr(b.op->attrs, "axis");
     if (is_collective(*b.op)) {
-        auto collective = std::make_shared<DeviceCollective>(grid.devices().along(axis), collective_shape(b), exchange_scratch(b), deterministic);
+        auto collective = std::make_shared<DeviceCollective>(grid.devices().along(axis), collective_shape(b),
+                                                             exchange_scratch(b), deterministic);
         return std::make_unique<StreamMove>([collective](void* stream) { collective->enqueue(stream); });
     }
     const Message m = message_of(b);
-    DeviceComm& link = grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.channel));
+    DeviceComm& link =
+        grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.channel));
     if (m.sends)
-        return std::make_unique<StreamMove>([&link, m](void* stream) { link.send(1, {m.piece.data, m.piece.bytes}, stream); });
+        return std::make_unique<StreamMove>([&link, m](void* stream) {
+            link.send(1, {m.piece.data, m.piece.bytes}, stream);
+        });
     return std::make_unique<StreamMove>([&link, m](void* stream) { link.receive(0, m.piece, stream); });
 }
 

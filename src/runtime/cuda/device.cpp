@@ -45,7 +45,8 @@ Computing::Computing(int threads, Grid* grid)
         const int devices = kernels::usable_devices(&reason);
         if (devices == 0)
             throw UserError({"device", "this build computes on NVIDIA GPUs and finds none here", reason,
-                             "run it on a node with a GPU and its driver, or use a build of the preset 'default', which computes on CPUs"});
+                             "run it on a node with a GPU and its driver, or use a build of the preset "
+                             "'default', which computes on CPUs"});
         const Device device(grid ? device_index(*grid, devices) : 0);
         device_ = device.name();
         address_ = device.address();
@@ -74,8 +75,10 @@ struct Stream::Impl {
         explicit Owned(StreamPriority priority)
         {
             int least = 0, greatest = 0; // a greater priority is a smaller number
-            check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
-            check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority == StreamPriority::high ? greatest : least),
+            check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                       "cudaDeviceGetStreamPriorityRange");
+            check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                                    priority == StreamPriority::high ? greatest : least),
                        "cudaStreamCreate");
         }
         Owned(const Owned&) = delete;

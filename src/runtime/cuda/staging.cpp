@@ -13,8 +13,9 @@ namespace {
 
 constexpr Bytes half = staging_bytes / 2;
 
-/// Two halves of pinned memory, each with the event of its last copy: while one is copied by the device, the host fills
-/// or empties the other. Kept to the end of the process: the driver may be gone before static objects are.
+/// Two halves of pinned memory, each with the event of its last copy: while one is copied by the device, the
+/// host fills or empties the other. Kept to the end of the process: the driver may be gone before static
+/// objects are.
 struct Staging {
     std::byte* memory[2] = {};
     cudaEvent_t over[2] = {};
@@ -23,7 +24,8 @@ struct Staging {
     Staging()
     {
         void* pinned = nullptr;
-        check_cuda(cudaHostAlloc(&pinned, static_cast<std::size_t>(staging_bytes), cudaHostAllocDefault), "cudaHostAlloc");
+        check_cuda(cudaHostAlloc(&pinned, static_cast<std::size_t>(staging_bytes), cudaHostAllocDefault),
+                   "cudaHostAlloc");
         check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
         for (int i = 0; i < 2; ++i) {
             memory[i] = static_cast<std::byte*>(pinned) + i * half;
@@ -46,7 +48,9 @@ void copy_to_host(std::byte* to, const std::byte* on_device, Bytes bytes)
     Staging& s = staging();
     const auto size_at = [&](Bytes at) { return static_cast<std::size_t>(std::min(half, bytes - at)); };
     const auto begin = [&](Bytes at, int i) {
-        check_cuda(cudaMemcpyAsync(s.memory[i], on_device + at, size_at(at), cudaMemcpyDeviceToHost, s.stream), "cudaMemcpyAsync");
+        check_cuda(
+            cudaMemcpyAsync(s.memory[i], on_device + at, size_at(at), cudaMemcpyDeviceToHost, s.stream),
+            "cudaMemcpyAsync");
         check_cuda(cudaEventRecord(s.over[i], s.stream), "cudaEventRecord");
     };
     if (bytes > 0)
@@ -66,7 +70,8 @@ void copy_to_device(std::byte* on_device, const std::byte* from, Bytes bytes)
         const auto size = static_cast<std::size_t>(std::min(half, bytes - at));
         check_cuda(cudaEventSynchronize(s.over[i]), "cudaEventSynchronize"); // of the copy before the last
         std::memcpy(s.memory[i], from + at, size);
-        check_cuda(cudaMemcpyAsync(on_device + at, s.memory[i], size, cudaMemcpyHostToDevice, s.stream), "cudaMemcpyAsync");
+        check_cuda(cudaMemcpyAsync(on_device + at, s.memory[i], size, cudaMemcpyHostToDevice, s.stream),
+                   "cudaMemcpyAsync");
         check_cuda(cudaEventRecord(s.over[i], s.stream), "cudaEventRecord");
     }
     check_cuda(cudaStreamSynchronize(s.stream), "cudaStreamSynchronize");

@@ -1,6 +1,7 @@
 #pragma once
-// Copies between a device and any memory of the host, through pinned memory: at the full speed of the bus, which copies
-// from pageable memory do not reach. Not for steps, whose feeds and fetches have pinned places of their own.
+// Copies between a device and any memory of the host, through pinned memory: at the full speed of the bus,
+// which copies from pageable memory do not reach. Not for steps, whose feeds and fetches have pinned places
+// of their own.
 #include "base/units.hpp"
 
 #include <cstddef>

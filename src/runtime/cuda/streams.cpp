@@ -17,7 +17,8 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-/// The stream of queue 0 of all Streams. Kept to the end of the process: the driver may be gone before static objects are.
+/// The stream of queue 0 of all Streams. Kept to the end of the process: the driver may be gone before static
+/// objects are.
 const Stream& compute_stream()
 {
     static const Stream& made = *new Stream(current_device());
@@ -29,7 +30,8 @@ public:
     explicit CudaStreams(const StreamsConfig& config) : check_(config.check)
     {
         const Device device = current_device();
-        for (int queue = 1; queue < config.queues; ++queue) // what moves data is small, and others wait for it
+        for (int queue = 1; queue < config.queues;
+             ++queue) // what moves data is small, and others wait for it
             beside_.push_back(std::make_unique<Stream>(device, StreamPriority::high));
         for (int queue = 0; queue < config.queues; ++queue)
             execs_.push_back(stream(queue).exec());
@@ -60,15 +62,26 @@ public:
         check_cuda(cudaPeekAtLastError(), "a kernel's launch");
     }
 
-    void launch(int queue, Communication& move) override { move.start(execs_[static_cast<std::size_t>(queue)]); }
+    void launch(int queue, Communication& move) override
+    {
+        move.start(execs_[static_cast<std::size_t>(queue)]);
+    }
 
     void copy(int queue, void* to, const void* from, Bytes bytes) override
     {
-        check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, native(stream(queue))), "cudaMemcpyAsync");
+        check_cuda(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                                   native(stream(queue))),
+                   "cudaMemcpyAsync");
     }
 
-    void record(int queue, int event) override { check_cuda(cudaEventRecord(at(events_, event), native(stream(queue))), "cudaEventRecord"); }
-    void wait(int queue, int event) override { check_cuda(cudaStreamWaitEvent(native(stream(queue)), at(events_, event)), "cudaStreamWaitEvent"); }
+    void record(int queue, int event) override
+    {
+        check_cuda(cudaEventRecord(at(events_, event), native(stream(queue))), "cudaEventRecord");
+    }
+    void wait(int queue, int event) override
+    {
+        check_cuda(cudaStreamWaitEvent(native(stream(queue)), at(events_, event)), "cudaStreamWaitEvent");
+    }
     void synchronise(int event) override
     {
         // Not cudaEventSynchronize: where a peer is lost the work never ends, and nobody would say so.
@@ -93,27 +106,34 @@ public:
         cudaGetLastError();
         return status != cudaErrorNotReady;
     }
-    void stamp(int queue, int stamp) override { check_cuda(cudaEventRecord(at(stamps_, stamp), native(stream(queue))), "cudaEventRecord"); }
+    void stamp(int queue, int stamp) override
+    {
+        check_cuda(cudaEventRecord(at(stamps_, stamp), native(stream(queue))), "cudaEventRecord");
+    }
 
     Seconds seconds(int stamp) override
     {
         check_cuda(cudaEventSynchronize(at(stamps_, stamp)), "the device's work");
         float milliseconds = 0; // after the first stamp, so that the few digits of a float do
-        check_cuda(cudaEventElapsedTime(&milliseconds, stamps_.front(), at(stamps_, stamp)), "cudaEventElapsedTime");
+        check_cuda(cudaEventElapsedTime(&milliseconds, stamps_.front(), at(stamps_, stamp)),
+                   "cudaEventElapsedTime");
         return static_cast<Seconds>(milliseconds) / 1000;
     }
 
     std::byte* host_memory(Bytes bytes) override
     {
         void* memory = nullptr;
-        check_cuda(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<Bytes>(bytes, 256)), cudaHostAllocDefault), "cudaHostAlloc");
+        check_cuda(cudaHostAlloc(&memory, static_cast<std::size_t>(std::max<Bytes>(bytes, 256)),
+                                 cudaHostAllocDefault),
+                   "cudaHostAlloc");
         pinned_.push_back(memory);
         return static_cast<std::byte*>(memory);
     }
 
     void begin_capture() override
     {
-        check_cuda(cudaStreamBeginCapture(native(stream(0)), cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+        check_cuda(cudaStreamBeginCapture(native(stream(0)), cudaStreamCaptureModeThreadLocal),
+                   "cudaStreamBeginCapture");
     }
 
     void end_capture(int graph) override
@@ -130,12 +150,19 @@ public:
 
     void replay(int graph) override
     {
-        check_cuda(cudaGraphLaunch(graphs_[static_cast<std::size_t>(graph)], native(stream(0))), "cudaGraphLaunch");
+        check_cuda(cudaGraphLaunch(graphs_[static_cast<std::size_t>(graph)], native(stream(0))),
+                   "cudaGraphLaunch");
     }
 
 private:
-    const Stream& stream(int queue) const { return queue == 0 ? compute_stream() : *beside_[static_cast<std::size_t>(queue - 1)]; }
-    static cudaEvent_t at(const std::vector<cudaEvent_t>& events, int event) { return events[static_cast<std::size_t>(event)]; }
+    const Stream& stream(int queue) const
+    {
+        return queue == 0 ? compute_stream() : *beside_[static_cast<std::size_t>(queue - 1)];
+    }
+    static cudaEvent_t at(const std::vector<cudaEvent_t>& events, int event)
+    {
+        return events[static_cast<std::size_t>(event)];
+    }
 
     std::function<void()> check_;
     std::vector<std::unique_ptr<Stream>> beside_;
@@ -147,6 +174,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<Streams> make_device_streams(const StreamsConfig& config) { return std::make_unique<CudaStreams>(config); }
+std::unique_ptr<Streams> make_device_streams(const StreamsConfig& config)
+{
+    return std::make_unique<CudaStreams>(config);
+}
 
 } // namespace trivium

@@ -23,7 +23,8 @@ Device current_device() { return Device(0); }
 Computing::Computing(int threads, Grid*)
 {
     const Bytes stack = Bytes{8} << 20;
-    require_address_space(threads * stack + room_for_libraries, counted(threads, "thread") + " and libraries"); // OpenMP would end the process
+    require_address_space(threads * stack + room_for_libraries,
+                          counted(threads, "thread") + " and libraries"); // OpenMP would end the process
     runtime_ = std::make_unique<kernels::Runtime>(threads);
 }
 Computing::~Computing() = default;

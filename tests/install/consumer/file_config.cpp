@@ -3,5 +3,7 @@
 
 trivium::ModelConfig small_model()
 {
-    return trivium::parse_config("[model]\npreset = \"toy\"\nvocab = 300\n", "consumer.toml", {"model.layers=3"}).model;
+    return trivium::parse_config("[model]\npreset = \"toy\"\nvocab = 300\n", "consumer.toml",
+                                 {"model.layers=3"})
+        .model;
 }

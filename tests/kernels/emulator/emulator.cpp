@@ -10,10 +10,12 @@
 #include <ucontext.h>
 
 // The address sanitizer wants to know of stacks that change; there only where it is linked in.
-extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size) __attribute__((weak));
+extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size)
+    __attribute__((weak));
 extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, std::size_t* size)
     __attribute__((weak));
-extern "C" void __asan_unpoison_memory_region(const volatile void* start, std::size_t size) __attribute__((weak));
+extern "C" void __asan_unpoison_memory_region(const volatile void* start, std::size_t size)
+    __attribute__((weak));
 
 namespace trivium::emulator {
 
@@ -43,7 +45,7 @@ void switch_fiber(Fiber& from, Fiber& to)
 struct Shadow {
     bool written = false;
     u32 writer = 0, write_time = 0, write_warp_time = 0;
-    u32 read_time = none, read_warps = 0; // those of one time
+    u32 read_time = none, read_warps = 0;  // those of one time
     u32 reader = none, read_warp_time = 0; // the last; of several in its warp since a barrier, `none`
     u32 copier = none;                     // whose copy into it is under way
 };
@@ -102,8 +104,8 @@ public:
             fiber.context.uc_stack.ss_size = fiber.size;
             fiber.context.uc_link = nullptr;
             const auto self = reinterpret_cast<std::uintptr_t>(this);
-            makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Machine::enter), 3, static_cast<u32>(self),
-                        static_cast<u32>(self >> 32), t);
+            makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Machine::enter), 3,
+                        static_cast<u32>(self), static_cast<u32>(self >> 32), t);
         }
         current_ = launch_.backwards ? static_cast<u32>(fibers_.size()) - 1 : 0;
         switch_fiber(main_, fibers_[current_]);
@@ -206,13 +208,14 @@ public:
         for (u32 i = at / 4; i < (at + size) / 4; ++i) {
             Shadow& word = shadow_[i];
             if (word.copier != none)
-                fail("writes shared byte ", 4 * i, " while the copy of thread ", word.copier, " is under way");
+                fail("writes shared byte ", 4 * i, " while the copy of thread ", word.copier,
+                     " is under way");
             if (word.written)
                 check_after_write(word, i, thread);
             const u32 own = 1u << thread / lanes;
             if (word.read_time == time_ &&
-                ((word.read_warps & ~own) ||
-                 ((word.read_warps & own) && word.reader != thread && word.read_warp_time == warp_time_[thread / lanes])))
+                ((word.read_warps & ~own) || ((word.read_warps & own) && word.reader != thread &&
+                                              word.read_warp_time == warp_time_[thread / lanes])))
                 fail("writes shared byte ", 4 * i, ", which others read since the last barrier");
             word.written = true;
             word.writer = thread;
@@ -345,11 +348,12 @@ private:
     }
     void check_after_write(const Shadow& word, u32 i, u32 thread)
     {
-        const bool ordered = word.writer == thread || word.write_time < time_ ||
-                             (word.writer / lanes == thread / lanes && word.write_warp_time < warp_time_[thread / lanes]);
+        const bool ordered =
+            word.writer == thread || word.write_time < time_ ||
+            (word.writer / lanes == thread / lanes && word.write_warp_time < warp_time_[thread / lanes]);
         if (!ordered)
             fail("thread ", thread, " uses shared byte ", 4 * i, ", which thread ", word.writer,
-                     " wrote since the last barrier");
+                 " wrote since the last barrier");
     }
 
     const Launch& launch_;
@@ -405,8 +409,8 @@ u32 half_of(const char* row, u32 column)
     return bits;
 }
 
-/// PTX ISA, ldmatrix: lane 8 m + r gives the address of row r of matrix m; lane l gets of each matrix the elements
-/// 2 (l % 4) and the next of row l / 4, with .trans of column l / 4.
+/// PTX ISA, ldmatrix: lane 8 m + r gives the address of row r of matrix m; lane l gets of each matrix the
+/// elements 2 (l % 4) and the next of row l / 4, with .trans of column l / 4.
 void load_four(Machine& machine, const char* what, u32 (&to)[4], u32 at, bool transposed)
 {
     Matrices part{at, to};

@@ -1,10 +1,13 @@
 #pragma once
-// A block of threads of a GPU on a CPU, for kernels written over the Block of src/kernels/device/tensor_block.hpp.
+// A block of threads of a GPU on a CPU, for kernels written over the Block of
+// src/kernels/device/tensor_block.hpp.
 //
-// Threads are fibers. What a warp does together waits for all 32 lanes and is then done as the PTX ISA documents it.
-// What a device would forgive by luck is an error here, a std::runtime_error that says what and where:
+// Threads are fibers. What a warp does together waits for all 32 lanes and is then done as the PTX ISA
+// documents it. What a device would forgive by luck is an error here, a std::runtime_error that says what and
+// where:
 //   - reading shared memory that nothing has written, or any memory out of bounds;
-//   - a copy that is read, or overwritten, before its thread has waited for it (copies happen as late as they may);
+//   - a copy that is read, or overwritten, before its thread has waited for it (copies happen as late as they
+//   may);
 //   - accesses of two threads to the same word, one of them a write, that no barrier orders;
 //   - lanes of a warp that part, threads that miss a barrier, addresses that are not aligned;
 //   - two writes to the same element of device memory.

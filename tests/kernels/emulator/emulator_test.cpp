@@ -64,7 +64,8 @@ TEST_CASE("an emulated warp multiplies matrices from shared memory")
             block.wait();
             block.sync_warp();
             u32 left[4], right[4];
-            // Down, then right, as the registers of A are numbered; B as [k, n] likewise, as [n, k] right, then down.
+            // Down, then right, as the registers of A are numbered; B as [k, n] likewise, as [n, k] right,
+            // then down.
             block.load_matrices(left, lane % 16 * 32 + lane / 16 * 16);
             if (transposed)
                 block.load_transposed(right, 512 + lane % 16 * 32 + lane / 16 * 16);
@@ -164,8 +165,9 @@ TEST_CASE("copies that nobody waited for are found")
     CHECK(copy([](Block& block) { block.commit(), block.wait(); }) == "");
     CHECK(says(copy([](Block& block) { block.commit(); }), "is under way"));
     CHECK(says(copy([](Block& block) { block.wait(); }), "is under way")); // not in a group
-    CHECK(says(error_of(launch, [&](Block& block) { block.copy_async(block.thread() * 16, from.data(), true); }),
-               "ends before its copies"));
+    CHECK(says(
+        error_of(launch, [&](Block& block) { block.copy_async(block.thread() * 16, from.data(), true); }),
+        "ends before its copies"));
     CHECK(says(error_of(launch,
                         [&](Block& block) {
                             block.store_shared(block.thread() * 16, 0);
@@ -189,7 +191,8 @@ TEST_CASE("memory that is not there, or not written, or written twice, is found"
     CHECK(says(error([&](Block& block) { block.load(from.data() + 8); }), "reads device memory"));
     CHECK(says(error([&](Block& block) { block.store(from.data(), {}); }), "writes device memory"));
     CHECK(says(error([&](Block& block) { block.store(&to[block.thread() % 32], 0); }), "twice"));
-    CHECK(error([&](Block& block) { block.thread() < 32 ? block.store(&to[block.thread()], 0) : void(); }) == "");
+    CHECK(error([&](Block& block) { block.thread() < 32 ? block.store(&to[block.thread()], 0) : void(); }) ==
+          "");
 }
 
 TEST_CASE("threads that part are found")
@@ -207,7 +210,8 @@ TEST_CASE("threads that part are found")
                                 block.sync_warp();
                         }),
                "sync_warp"));
-    CHECK(says(error_of(launch, [](Block& block) { block.thread() < 7 ? block.sync_warp() : block.sync(); }), "at "));
+    CHECK(says(error_of(launch, [](Block& block) { block.thread() < 7 ? block.sync_warp() : block.sync(); }),
+               "at "));
     CHECK(says(error_of(launch,
                         [](Block& block) {
                             if (block.thread() < 32)

@@ -9,10 +9,7 @@
 
 namespace trivium::kernels {
 
-inline void start_runtime()
-{
-    static const Runtime runtime(1);
-}
+inline void start_runtime() { static const Runtime runtime(1); }
 
 /// Whether kernels run on a device, where sizes of training cost little.
 inline constexpr bool on_device = false;
@@ -20,7 +17,8 @@ inline constexpr bool on_device = false;
 template <class T>
 using Lent = T*;
 
-/// x from element `offset` on, for the kernels that a statement calls. What they write is in x when it is over.
+/// x from element `offset` on, for the kernels that a statement calls. What they write is in x when it is
+/// over.
 template <class T>
 T* lend(std::vector<T>& x, i64 offset = 0)
 {

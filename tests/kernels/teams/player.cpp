@@ -4,7 +4,8 @@
 #include <cstdlib>
 
 // The address sanitizer wants to know of stacks that change; there only where it is linked in.
-extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size) __attribute__((weak));
+extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size)
+    __attribute__((weak));
 extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, std::size_t* size)
     __attribute__((weak));
 

@@ -14,12 +14,13 @@ public:
 
     static Player& get();
 
-    /// f(rank) for rank in [0, threads), in turns. `order` chooses who goes first. Ends the program where threads
-    /// wait for one that has finished or waits elsewhere.
+    /// f(rank) for rank in [0, threads), in turns. `order` chooses who goes first. Ends the program where
+    /// threads wait for one that has finished or waits elsewhere.
     template <class F>
     void play(int threads, int order, const F& f)
     {
-        play(threads, order, [](const void* call, int rank) { (*static_cast<const F*>(call))(rank); }, &f);
+        play(
+            threads, order, [](const void* call, int rank) { (*static_cast<const F*>(call))(rank); }, &f);
     }
     void wait_for_team() { wait(team_); }
     void wait_for_warp(int rank) { wait(warps_[rank / warp]); }

@@ -1,6 +1,6 @@
 #pragma once
-// A team on a host, for tests: the names of src/kernels/device/cuda/team.hpp, threads that take turns. Which turn
-// comes first hangs on Exec::threads, so that a result which needs a missing barrier differs with it.
+// A team on a host, for tests: the names of src/kernels/device/cuda/team.hpp, threads that take turns. Which
+// turn comes first hangs on Exec::threads, so that a result which needs a missing barrier differs with it.
 #include "base/check.hpp"
 #include "kernels/exec.hpp"
 #include "player.hpp"
@@ -80,8 +80,8 @@ template <class F>
 void launch_teams(const Exec& exec, const char* label, i64 teams, int threads, const F& f)
 {
     static_assert(sizeof(F) < 3840, "the arguments of a launch");
-    TRV_CHECK(threads >= Team::warp && threads <= Team::most && (threads & (threads - 1)) == 0, label, ": ", threads,
-              " threads");
+    TRV_CHECK(threads >= Team::warp && threads <= Team::most && (threads & (threads - 1)) == 0, label, ": ",
+              threads, " threads");
     for (i64 index = 0; index < teams; ++index)
         Player::get().play(threads, exec.threads, [&](int rank) { f(Team(rank, threads), index); });
 }

@@ -1,10 +1,10 @@
 #pragma once
-// A team on a GPU: the threads of one block. tests/kernels/teams/team.hpp has the same names for a host that plays the
-// threads one after the other.
+// A team on a GPU: the threads of one block. tests/kernels/teams/team.hpp has the same names for a host that
+// plays the threads one after the other.
 //
-// The launch is CUDA's own, on the stream of Kokkos' execution space. With each launch of a TeamPolicy Kokkos 4.7
-// allocates its scratch, also where there is none, which no stream that is being captured into a graph may do; and
-// functors of more than 512 bytes it sends by a copy that the host waits for.
+// The launch is CUDA's own, on the stream of Kokkos' execution space. With each launch of a TeamPolicy
+// Kokkos 4.7 allocates its scratch, also where there is none, which no stream that is being captured into a
+// graph may do; and functors of more than 512 bytes it sends by a copy that the host waits for.
 #include "base/check.hpp"
 #include "kernels/device/cuda_check.hpp"
 #include "kernels/device/stream.hpp"
@@ -15,7 +15,8 @@
 
 #ifdef __CUDA_ARCH__
 #define TRV_UNROLL _Pragma("unroll")
-#define TRV_ROLLED _Pragma("unroll 1") // else a loop with a stride begins with a division for how often it runs
+#define TRV_ROLLED                                                                                           \
+    _Pragma("unroll 1") // else a loop with a stride begins with a division for how often it runs
 #else
 #define TRV_UNROLL
 #define TRV_ROLLED
@@ -24,7 +25,8 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// One thread's view of its team; there is none on the host. What says "all" is called by all threads of the team.
+/// One thread's view of its team; there is none on the host. What says "all" is called by all threads of the
+/// team.
 class Team {
 public:
     static constexpr int most = 512; ///< threads; their number is a power of two, at least `warp`
@@ -87,8 +89,8 @@ __global__ void __launch_bounds__(Team::most, 2) run_team(const __grid_constant_
 
 inline namespace on_teams {
 
-/// f(team, index) for index in [0, teams), each by a team of `threads` threads. What f captures travels as an argument
-/// of the launch: less than 4 KB.
+/// f(team, index) for index in [0, teams), each by a team of `threads` threads. What f captures travels as an
+/// argument of the launch: less than 4 KB.
 template <class F>
 void launch_teams(const Exec& exec, const char* label, i64 teams, int threads, const F& f)
 {

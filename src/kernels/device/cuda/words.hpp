@@ -1,6 +1,6 @@
 #pragma once
-// Memory to registers and back, one instruction each. (From the stores of single elements the compiler makes no wide
-// ones.) tests/kernels/teams/words.hpp has the same names.
+// Memory to registers and back, one instruction each. (From the stores of single elements the compiler makes
+// no wide ones.) tests/kernels/teams/words.hpp has the same names.
 #include "base/units.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -29,7 +29,8 @@ KOKKOS_FUNCTION PackWords<bytes> load_words([[maybe_unused]] const void* from)
 
 KOKKOS_FUNCTION inline void store_words([[maybe_unused]] void* to, [[maybe_unused]] const PackWords<16>& from)
 {
-    KOKKOS_IF_ON_DEVICE((__stwb(static_cast<uint4*>(to), make_uint4(from.word[0], from.word[1], from.word[2], from.word[3]));))
+    KOKKOS_IF_ON_DEVICE((
+        __stwb(static_cast<uint4*>(to), make_uint4(from.word[0], from.word[1], from.word[2], from.word[3]));))
 }
 KOKKOS_FUNCTION inline void store_words([[maybe_unused]] void* to, [[maybe_unused]] const PackWords<8>& from)
 {
