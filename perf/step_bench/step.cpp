@@ -10,11 +10,9 @@
 #include "cli/commands.hpp"
 #include "io/files/config_file.hpp"
 #include "mpi/session.hpp"
-#include "passes/optimizer.hpp"
 #include "peak.hpp"
 #include "plan/cost.hpp"
-#include "runtime/executor.hpp"
-#include "runtime/initialise.hpp"
+#include "train/engine.hpp"
 #include "train/this_machine.hpp"
 #include "where.hpp"
 
@@ -47,20 +45,14 @@ struct Setup {
     int threads = 1;
 };
 
-Feed random_tokens(const RunConfig& config)
+Batch random_tokens(const RunConfig& config)
 {
-    return [&config, random = RandomStream(1, "tokens"), drawn = u64{0}](const Value& value, i64,
-                                                                         void* destination) mutable {
-        if (value.role == Role::hyper) {
-            const double hyper[hyper_count] = {1e-4, 0.9, 0.95, 1e-8, 0.1, 0.05};
-            std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
-            return;
+    return [random = RandomStream(1, "tokens"), vocab = static_cast<u64>(config.model.vocab)](
+               BatchInput input, i64 sequence, std::span<std::int32_t> row) {
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            const u64 bits = random.bits_at(static_cast<u64>(sequence) * row.size() + i);
+            row[i] = static_cast<std::int32_t>((input == BatchInput::tokens ? bits : bits >> 32) % vocab);
         }
-        auto* to = static_cast<std::int32_t*>(destination);
-        for (i64 i = 0; i < value.type.elements(); ++i)
-            to[i] = static_cast<std::int32_t>(
-                value.name == "positions" ? i % value.type.shape[1]
-                                          : random.bits_at(drawn++) % static_cast<u64>(config.model.vocab));
     };
 }
 
@@ -70,22 +62,23 @@ struct Measured {
     std::map<std::string, Spent> kinds;
     double loss = 0; ///< of the last step
     Bytes used = 0;
+    DeviceMemory memory;
     Seconds median() const { return seconds[seconds.size() / 2]; }
 };
 
 /// On a device the times are taken without, and the parts with, a measurement of each Step.
-Measured run_steps(const Setup& s, const Program& program, Arena& arena, const Options& options)
+Measured run_steps(const Setup& s, const Compiled& compiled, const Options& options)
 {
     Measured measured;
-    Feed feed = random_tokens(s.config);
-    ExecutorConfig config;
-    config.threads = s.threads;
-    config.overlap = s.config.parallel.overlap;
-    config.deterministic = s.config.parallel.deterministic;
+    const Batch batch = random_tokens(s.config);
+    const Hyper hyper = hyper_of(s.config.train, 1e-4, 2);
+    ExecutorConfig config = executor_config(s.config, s.threads);
     const auto run = [&](bool trace, bool graphs, int steps) {
         config.trace = trace;
         config.graphs = graphs;
-        Executor executor(program.graph, program.schedule, arena, config, &s.grid);
+        Engine engine(compiled, config, &s.grid);
+        engine.initialise(1);
+        const Executor& executor = engine.executor(train_program);
         std::vector<Seconds> seconds;
         const int warm =
             graphs ? 2 : 1; // the first one meets cold pages, or loads kernels; the second captures them
@@ -93,20 +86,23 @@ Measured run_steps(const Setup& s, const Program& program, Arena& arena, const O
         for (int step = -warm; step <= steps; ++step) {
             // A device is still at the update when a step returns: from decision to decision it has done all
             // of one.
-            executor.run_until_decision(feed);
-            const double decided = now();
-            if (step > 0 || (step == 0 && !computes_on_device()))
-                seconds.push_back(decided - begin);
-            begin = decided;
-            executor.run_after_decision();
+            const StepResult result = engine.step(batch, hyper, [&](const StepResult&) {
+                const double decided = now();
+                if (step > 0 || (step == 0 && !computes_on_device()))
+                    seconds.push_back(decided - begin);
+                begin = decided;
+                return true;
+            });
+            measured.loss = result.loss.mean();
             if (trace &&
                 (seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {
-                measured.kinds = by_kind(program, executor.timeline(), options.shapes);
-                measured.parts = parts_of(program, executor.timeline(), executor.exposed());
+                measured.kinds = by_kind(engine.program(train_program), executor.timeline(), options.shapes);
+                measured.parts =
+                    parts_of(engine.program(train_program), executor.timeline(), executor.exposed());
             }
         }
-        measured.loss = executor.fetched("totals", total_loss) / executor.fetched("totals", total_tokens);
-        measured.used = executor.used();
+        measured.used = engine.used();
+        measured.memory = s.computing.memory(); // while the arena is there
         return seconds;
     };
     if (computes_on_device()) {
@@ -139,12 +135,8 @@ void measure(const Setup& s, const Options& options)
     compile.machine = s.machine;
     compile.rank = s.grid.world().rank();
     const Compiled compiled = compile_training(config, compile);
-    const Program& program = compiled.programs[train_program];
-    Arena arena(compiled.memory.arena);
-    initialise(program.graph, program.schedule, arena, 1,
-               device ? static_cast<int>(std::thread::hardware_concurrency()) : s.threads);
-    const Measured m = run_steps(s, program, arena, options);
-    const DeviceMemory after = s.computing.memory();
+    const Measured m = run_steps(s, compiled, options);
+    const DeviceMemory& after = m.memory;
     if (!device) // the machine may have slowed or sped up meanwhile
         if (const Peak again = measure_peak(type, s.threads, options.peak_seconds);
             again.flops_per_second > peak.flops_per_second)
@@ -288,7 +280,9 @@ int run(int argc, char* argv[], Session& session)
             config.model.layers = std::min(config.model.layers, static_cast<i64>(layers));
     if (session.rank() == 0 && !options.json)
         describe(config);
-    for (const int threads : machine.is_device ? std::vector{1} : options.threads)
+    for (const int threads : machine.is_device
+                                 ? std::vector{static_cast<int>(std::thread::hardware_concurrency())}
+                                 : options.threads)
         measure({config, machine, computing, grid, threads}, options);
     return 0;
 }

@@ -137,7 +137,8 @@ bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, s
             if (ground.config.hooks.compiled)
                 ground.config.hooks.compiled(config, compiled);
             const TinyOutcome& one_rank = answers.of(c.config);
-            own = to_text(word_of(train_tiny(*group, ground.facts, config, compiled), one_rank, c.config));
+            own = to_text(
+                word_of(train_tiny(*group, ground.facts, config, std::move(compiled)), one_rank, c.config));
         } catch (const InternalError& error) {
             throw InternalError(__FILE__, __LINE__, str("in the training '", c.text(), "': ", error.what()));
         }

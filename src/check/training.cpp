@@ -2,12 +2,11 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
-#include "passes/optimizer.hpp"
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "runtime/dtypes.hpp"
-#include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
+#include "train/engine.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,49 +27,22 @@ std::vector<double> read(const Program& program, const Arena& arena, const Value
     });
 }
 
-/// Larger ones than a run begins with: attention that looks somewhere, and gradients of a good size. Norms'
-/// weights around 1.
-void spread_parameters(const Program& program, Arena& arena, std::uint64_t seed)
+/// The sequences of a step.
+Batch batch_of(const RunConfig& config, int step)
 {
-    constexpr double spread = 0.1;
-    for (const ValueId id : program.graph.with_role(Role::parameter)) {
-        const Value& v = program.graph[id];
-        const double centre = v.name.find("norm.weight") != std::string::npos ? 1 : 0;
-        const RandomStream stream(seed, "check " + v.name);
-        HostWindow window(arena, kept_buffer(program.schedule, v.name).offset, v.type.bytes());
-        with_type(v.type.dtype, [&](auto t) {
-            auto* to = reinterpret_cast<decltype(t)*>(window.data());
-            for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
-                for (i64 i = 0; i < count; ++i)
-                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(
-                        centre + spread * stream.normal_at(static_cast<u64>(global + i))));
-            });
-        });
-        window.push();
-    }
-}
-
-/// Rows of a microbatch, whose first one over all data ranks is row `first` of the step's batch.
-void feed_rows(const Graph& graph, const Value& value, const RunConfig& config, int step, i64 first,
-               void* destination)
-{
-    const Box box = box_of(graph, graph.find(value.name));
-    const i64 seq = config.model.seq;
-    const RandomStream stream(static_cast<u64>(config.train.seed), str("check batch ", step));
-    auto* to = static_cast<std::int32_t*>(destination);
-    for (i64 row = 0; row < box.shape[0]; ++row, to += seq) {
-        const i64 begin = (first + box.offset[0] + row) * seq;
-        for (i64 s = 0; s < seq; ++s) {
-            const u64 bits = stream.bits_at(static_cast<u64>(begin + s));
-            const bool ignored = begin + s > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
-            to[s] = value.name == "positions" ? static_cast<std::int32_t>(s)
-                    : value.name == "tokens"
-                        ? static_cast<std::int32_t>(bits % static_cast<u64>(config.model.vocab))
-                    : ignored
-                        ? -1
-                        : static_cast<std::int32_t>((bits >> 32) % static_cast<u64>(config.model.vocab));
+    return [stream = RandomStream(static_cast<u64>(config.train.seed), str("check batch ", step)),
+            vocab = static_cast<u64>(config.model.vocab)](BatchInput input, i64 sequence,
+                                                          std::span<std::int32_t> row) {
+        const i64 begin = sequence * static_cast<i64>(row.size());
+        for (std::size_t s = 0; s < row.size(); ++s) {
+            const i64 place = begin + static_cast<i64>(s);
+            const u64 bits = stream.bits_at(static_cast<u64>(place));
+            const bool ignored = place > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
+            row[s] = input == BatchInput::tokens ? static_cast<std::int32_t>(bits % vocab)
+                     : ignored                   ? -1
+                                                 : static_cast<std::int32_t>((bits >> 32) % vocab);
         }
-    }
+    };
 }
 
 double relative(double got, double want)
@@ -92,47 +64,31 @@ Compiled compile_tiny(const RunConfig& config, int rank)
     return compile_training(config, options);
 }
 
-TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, const Compiled& compiled)
+TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, Compiled compiled)
 {
-    const Program& program = compiled.programs[train_program];
-    Arena arena(compiled.memory.arena);
-    Grid grid(ranks, program.graph.mesh, facts.node);
+    Grid grid(ranks, compiled.programs[train_program].graph.mesh, facts.node);
     if (ranks.size() > 1)
         open_devices(grid); // where the build has any
-    ExecutorConfig execution;
-    execution.threads = facts.threads;
-    execution.red_zone = contracts_on ? 256 : 0;
-    execution.overlap = config.parallel.overlap;
-    execution.deterministic = config.parallel.deterministic;
-    Executor executor(program.graph, program.schedule, arena, execution, &grid);
+    Engine engine(std::move(compiled), executor_config(config, facts.threads), &grid);
+    const Program& program = engine.program(train_program);
     const auto seed = static_cast<std::uint64_t>(config.train.seed);
-    initialise(program.graph, program.schedule, arena, seed, 1);
-    spread_parameters(program, arena, seed);
+    engine.initialise(seed);
+    draw_parameters(program, engine.arena(), seed, "check", 0.1);
 
     TinyOutcome outcome;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
         outcome.parameters.push_back(
-            {v.name, whole_shape(v), box_of(program.graph, id), read(program, arena, v), {}});
+            {v.name, whole_shape(v), box_of(program.graph, id), read(program, engine.arena(), v), {}});
     }
-    const TrainConfig& t = config.train;
-    const i64 batch = micro_batch(config) * config.parallel.data;
     for (int step = 1; step <= tiny_steps; ++step) {
-        const double hyper[hyper_count] = {
-            t.lr, t.beta1, t.beta2, t.eps, 1 - std::pow(t.beta1, step), 1 - std::pow(t.beta2, step)};
-        executor.run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
-            if (value.role == Role::hyper)
-                std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
-            else
-                feed_rows(program.graph, value, config, step, microbatch * batch, destination);
-        });
-        outcome.losses.push_back(executor.fetched("totals", total_loss) /
-                                 executor.fetched("totals", total_tokens));
-        outcome.norms.push_back(executor.fetched("global_norm", 0));
-        executor.run_after_decision();
+        const StepResult result =
+            engine.step(batch_of(config, step), hyper_of(config.train, config.train.lr, step));
+        outcome.losses.push_back(result.loss.mean());
+        outcome.norms.push_back(result.norm);
     }
     for (HeldPart& part : outcome.parameters)
-        part.last = read(program, arena, program.graph[program.graph.find(part.name)]);
+        part.last = read(program, engine.arena(), program.graph[program.graph.find(part.name)]);
     return outcome;
 }
 

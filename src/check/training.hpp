@@ -27,8 +27,7 @@ Compiled compile_tiny(const RunConfig& config, int rank);
 /// All ranks of `ranks` call it with the config of one case, whose grid has as many, and what they compiled
 /// of it. Numbers of parameters follow from (seed, name, global index), the tokens of a step from (seed,
 /// step, global index): the same on any grid. Throws what an executor throws.
-TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config,
-                       const Compiled& compiled);
+TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, Compiled compiled);
 
 /// Largest differences from one rank that rounding explains, by precision of computation and of reduction.
 /// Losses and norms as the project's own tests have them; parameters in units of the steps' learning rates.

@@ -10,11 +10,11 @@
 #include "cli/machine_file.hpp"
 #include "compile/threads.hpp"
 #include "io/files/files.hpp"
+#include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
 #include "runtime/device.hpp"
 #include "train/node_memory.hpp"
 #include "train/this_machine.hpp"
-#include "train/watchdog.hpp"
 
 #include <cerrno>
 #include <cstdio>

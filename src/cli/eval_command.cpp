@@ -3,7 +3,6 @@
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
-#include "runtime/initialise.hpp"
 #include "train/evaluator.hpp"
 #include "train/inputs.hpp"
 #include "train/state.hpp"
@@ -23,7 +22,7 @@ struct EvalArguments {
     i64 batches = 0;
 };
 
-int evaluate(const EvalArguments& a)
+int run_eval(const EvalArguments& a)
 {
     const RunConfig config = load_config(a.config);
     const std::string path = !a.data.empty()              ? a.data
@@ -32,7 +31,7 @@ int evaluate(const EvalArguments& a)
     if (path.empty())
         throw UserError(
             {"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
-    const TokenStore store = TokenStore::open(path);
+    TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
@@ -42,19 +41,17 @@ int evaluate(const EvalArguments& a)
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
     require_tokenizer(config.data, store);
+    if (window_count(store.size(), config.model.seq) == 0)
+        throw UserError(
+            {path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
     verify_at_start(store);
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
-    const Compiled compiled = compile_evaluation(config, {machine_of(computing), {}, 0});
-    const Program& program = compiled.programs[0];
-    Arena arena(compiled.memory.arena);
-    initialise(program.graph, program.schedule, arena, 0, threads, Role::constant);
-    restore_parameters(checkpoint, program, arena);
-    Evaluator evaluator(program, arena, {threads, false, contracts_on ? Bytes{256} : Bytes{0}});
-    const Evaluation e = evaluator.run(store, a.batches * config.train.global_batch);
-    if (e.tokens == 0)
-        throw UserError(
-            {path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
+    Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});
+    engine.initialise(0, Role::constant);
+    restore_parameters(checkpoint, engine.program(only_program), engine.arena());
+    const Batches data(std::move(store), config.model.seq);
+    const Evaluation e = evaluate(engine, data, a.batches * config.train.global_batch, {}, only_program);
     if (a.config.json)
         fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()},
                                                   {"step", checkpoint.state().step},
@@ -62,7 +59,7 @@ int evaluate(const EvalArguments& a)
                                                   {"tokens", e.tokens},
                                                   {"loss", e.loss},
                                                   {"perplexity", std::exp(e.loss)},
-                                                  {"arena_bytes", compiled.memory.arena}}
+                                                  {"arena_bytes", engine.planned()}}
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("{} at step {} on {}: loss {:.6f}, perplexity {:.3f} over {} tokens\n", checkpoint.path(),
@@ -81,7 +78,7 @@ void add_eval_command(Command& program)
         .option("--data", arguments->data, "token store (default: data.valid)")
         .option("--batches", arguments->batches,
                 "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});
-    command.action([=] { return on_first_rank([&] { return evaluate(*arguments); }); });
+    command.action([=] { return on_first_rank([&] { return run_eval(*arguments); }); });
 }
 
 } // namespace trivium

@@ -5,7 +5,6 @@
 #include "cli/config_arguments.hpp"
 #include "compile/threads.hpp"
 #include "io/tokens/tokenizer.hpp"
-#include "runtime/initialise.hpp"
 #include "train/generator.hpp"
 #include "train/inputs.hpp"
 #include "train/sampler.hpp"
@@ -72,14 +71,12 @@ int generate(const GenerateArguments& a)
     GenerationShape shape;
     shape.prefill = std::min<i64>(64, wanted);
     shape.capacity = round_up(wanted, shape.prefill);
-    const Compiled compiled = compile_generation(config, shape, {machine_of(computing), {}, 0});
-    Arena arena(compiled.memory.arena);
-    const Program& program = compiled.programs[prefill_program];
-    initialise(program.graph, program.schedule, arena, 0, threads, Role::constant);
-    initialise(program.graph, program.schedule, arena, 0, threads, Role::state);
-    restore_parameters(checkpoint, program, arena);
+    Engine engine(compile_generation(config, shape, {machine_of(computing), {}, 0}), {.threads = threads});
+    engine.initialise(0, Role::constant);
+    engine.initialise(0, Role::state);
+    restore_parameters(checkpoint, engine.program(prefill_program), engine.arena());
 
-    Generator generator(compiled, arena, {threads, false, contracts_on ? Bytes{256} : Bytes{0}});
+    Generator generator(engine);
     Sampler sampler(a.sampler);
     if (!a.config.json)
         fmt::print("{}", a.prompt);
@@ -107,7 +104,7 @@ int generate(const GenerateArguments& a)
                                                   {"text", text},
                                                   {"tokens", sampled},
                                                   {"checkpoint", checkpoint.path()},
-                                                  {"arena_bytes", compiled.memory.arena}}
+                                                  {"arena_bytes", engine.planned()}}
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("\n");

@@ -4,7 +4,7 @@
 #include "cli/commands.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/values.hpp"
-#include "train/folder_lock.hpp"
+#include "lifecycle/folder_lock.hpp"
 
 #include <fmt/format.h>
 

@@ -10,14 +10,14 @@
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
+#include "lifecycle/launcher.hpp"
+#include "lifecycle/signals.hpp"
+#include "lifecycle/start_guard.hpp"
+#include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
 #include "train/agreement.hpp"
-#include "train/launcher.hpp"
 #include "train/node_memory.hpp"
-#include "train/signals.hpp"
-#include "train/start_guard.hpp"
 #include "train/trainer.hpp"
-#include "train/watchdog.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -69,7 +69,7 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuar
     };
     try {
         trainer.emplace(std::move(config), build, world, RunLinks{launches, signals, &guard});
-        const int status = trainer->run(signals);
+        const int status = trainer->run();
         end(status, trainer->ending());
         return leave_status(status); // here, as ranks that are idle have nothing to say
     } catch (const Error& error) {

@@ -40,6 +40,7 @@ struct CompileConfig {
 
 enum : std::size_t { train_program = 0, eval_program = 1 };
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
+enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
 /// Programs `train` and `eval`. \pre resolved and validated
 /// Throws UserError where the model does not fit the grid.

@@ -234,6 +234,7 @@ std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule)
 MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config)
 {
     MemoryPlan plan;
+    plan.red_zone = config.red_zone;
     Bytes end = 0, highest = 0;
     std::map<std::string, std::pair<Bytes, Bytes>> kept; // by name: offset, bytes
     for (Schedule* schedule : schedules)

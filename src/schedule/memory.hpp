@@ -13,6 +13,7 @@ struct MemoryConfig {
 
 /// What an arena holds. Run-lifetime buffers of the same name are one, whichever Schedule they stand in.
 struct MemoryPlan {
+    Bytes red_zone = 0;                    ///< behind every buffer, as the config of the plan had it
     Bytes arena = 0;                       ///< bytes of the whole arena: the end of the highest buffer
     Bytes kept = 0;                        ///< of that, run-lifetime buffers (the arena's head)
     Bytes transient = 0;                   ///< arena - kept

@@ -1,28 +1,28 @@
 #include "train/batches.hpp"
 
+#include "base/check.hpp"
+
 #include <algorithm>
-#include <numeric>
 
 namespace trivium {
 
-void fill_row(const Value& value, i64 row, const TokenStore& store, i64 window, void* destination)
+Batches::Batches(TokenStore store, i64 seq, std::optional<u64> seed)
+    : store_(std::move(store)), seq_(seq), samples_(window_count(store_.size(), seq))
 {
-    const i64 seq = value.type.shape[1];
-    std::int32_t* to = static_cast<std::int32_t*>(destination) + row * seq;
-    if (value.name == "positions")
-        std::iota(to, to + seq, 0);
-    else if (window < 0)
-        std::fill(to, to + seq, value.name == "targets" ? -1 : 0);
-    else
-        store.read(window * seq + (value.name == "targets" ? 1 : 0), seq, to);
+    TRV_EXPECT(samples_ > 0, store_.path(), " has no sample");
+    if (seed)
+        order_.emplace(samples_, *seed);
 }
 
-std::map<std::string, Box> input_boxes(const Graph& graph)
+Batch Batches::at(i64 first, i64 end) const
 {
-    std::map<std::string, Box> boxes;
-    for (const ValueId id : graph.with_role(Role::input))
-        boxes[graph[id].name] = box_of(graph, id);
-    return boxes;
+    return [this, first, end](BatchInput input, i64 sequence, std::span<std::int32_t> row) {
+        const i64 sample = first + sequence, shift = input == BatchInput::targets ? 1 : 0;
+        if (sample >= end)
+            std::fill(row.begin(), row.end(), input == BatchInput::targets ? -1 : 0);
+        else
+            store_.read((order_ ? order_->at(sample) : sample) * seq_ + shift, seq_, row.data());
+    };
 }
 
 } // namespace trivium

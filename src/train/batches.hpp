@@ -1,18 +1,32 @@
 #pragma once
-// Token windows for the inputs of a program: tokens, targets, positions.
+// The sequences of a token store, as batches.
+#include "io/tokens/sample_order.hpp"
 #include "io/tokens/token_store.hpp"
-#include "ir/graph.hpp"
+#include "train/engine.hpp"
 
-#include <map>
-#include <string>
+#include <limits>
 
 namespace trivium {
 
-/// Which rows of each input a rank is fed, by name.
-std::map<std::string, Box> input_boxes(const Graph& graph);
+/// The windows of model.seq tokens of a store, in an order of their own.
+class Batches {
+public:
+    /// In the order of the store; with `seed` in the order of SampleOrder, epoch after epoch.
+    /// \pre the store has at least one window
+    Batches(TokenStore store, i64 seq, std::optional<u64> seed = {});
 
-/// Writes one window of `store` into row `row` of a value's buffer: tokens, targets or positions, by its
-/// name. A window of -1 is padding: its targets are ignored.
-void fill_row(const Value& value, i64 row, const TokenStore& store, i64 window, void* destination);
+    const TokenStore& store() const { return store_; }
+    /// Sequences of one epoch.
+    i64 samples() const { return samples_; }
+
+    /// The batch whose row 0 is sample `first`. Rows from sample `end` on are padding: their targets do not
+    /// count. Valid while this lives. Throws as TokenStore::read().
+    Batch at(i64 first, i64 end = std::numeric_limits<i64>::max()) const;
+
+private:
+    TokenStore store_;
+    i64 seq_, samples_;
+    std::optional<SampleOrder> order_;
+};
 
 } // namespace trivium

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "io/files/config_file.hpp"
+#include "train/learning_rate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -65,15 +66,6 @@ std::string effect_of(const std::string& key, const RunConfig& before, const Run
 }
 
 } // namespace
-
-double learning_rate(const TrainConfig& c, i64 step)
-{
-    if (step <= c.warmup)
-        return c.lr * static_cast<double>(step) / static_cast<double>(c.warmup);
-    const double span = static_cast<double>(std::max<i64>(1, c.steps - c.warmup));
-    const double done = std::min(1.0, static_cast<double>(step - c.warmup) / span);
-    return c.min_lr + 0.5 * (c.lr - c.min_lr) * (1 + std::cos(std::numbers::pi * done));
-}
 
 std::vector<std::string> changes_since(const RunState& state, const RunConfig& now, const std::string& data,
                                        const std::string& valid)

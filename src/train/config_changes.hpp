@@ -10,7 +10,4 @@ namespace trivium {
 std::vector<std::string> changes_since(const RunState& before, const RunConfig& now, const std::string& data,
                                        const std::string& valid);
 
-/// Learning rate of step `step` (from 1 on): linear warm-up, then half a cosine down to min_lr.
-double learning_rate(const TrainConfig& config, i64 step);
-
 } // namespace trivium

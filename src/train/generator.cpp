@@ -6,13 +6,9 @@
 
 namespace trivium {
 
-Generator::Generator(const Compiled& compiled, Arena& arena, const ExecutorConfig& config)
-    : compiled_(compiled), prefill_(compiled.programs[prefill_program].graph,
-                                    compiled.programs[prefill_program].schedule, arena, config),
-      decode_(compiled.programs[decode_program].graph, compiled.programs[decode_program].schedule, arena,
-              config)
+Generator::Generator(Engine& engine) : engine_(engine)
 {
-    const Graph& graph = compiled.programs[prefill_program].graph;
+    const Graph& graph = engine.program(prefill_program).graph;
     chunk_ = graph[graph.find("tokens")].type.shape[1];
     capacity_ = graph[graph.with_role(Role::state)[0]].type.shape[1];
     const ValueId table = graph.find("positions.weight");
@@ -20,8 +16,9 @@ Generator::Generator(const Compiled& compiled, Arena& arena, const ExecutorConfi
     logits_.resize(static_cast<std::size_t>(graph[graph.outputs[0]].type.elements()));
 }
 
-void Generator::run(Executor& executor, const Program& program, std::span<const std::int32_t> tokens)
+void Generator::run(std::size_t program, std::span<const std::int32_t> tokens)
 {
+    Executor& executor = engine_.executor(program);
     executor.run_until_decision([&](const Value& value, i64, void* destination) {
         auto* to = static_cast<std::int32_t*>(destination);
         const i64 count = value.type.elements(), given = static_cast<i64>(tokens.size());
@@ -38,9 +35,9 @@ void Generator::run(Executor& executor, const Program& program, std::span<const 
                                     : 0;
     });
     length_ += static_cast<i64>(tokens.size());
+    const Graph& graph = engine_.program(program).graph;
     for (std::size_t i = 0; i < logits_.size(); ++i)
-        logits_[i] = static_cast<float>(
-            executor.fetched(program.graph[program.graph.outputs[0]].name, static_cast<i64>(i)));
+        logits_[i] = static_cast<float>(executor.fetched(graph[graph.outputs[0]].name, static_cast<i64>(i)));
 }
 
 std::span<const float> Generator::append(std::span<const std::int32_t> tokens)
@@ -51,10 +48,10 @@ std::span<const float> Generator::append(std::span<const std::int32_t> tokens)
         // A padded chunk must fit in the cache too.
         if (tokens.size() > 1 && length_ + chunk_ <= capacity_) {
             const auto part = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(chunk_)));
-            run(prefill_, compiled_.programs[prefill_program], part);
+            run(prefill_program, part);
             tokens = tokens.subspan(part.size());
         } else {
-            run(decode_, compiled_.programs[decode_program], tokens.first(1));
+            run(decode_program, tokens.first(1));
             tokens = tokens.subspan(1);
         }
     }

@@ -1,7 +1,6 @@
 #pragma once
 // Runs the prefill and decode programs around one KV cache.
-#include "compile/compile.hpp"
-#include "runtime/executor.hpp"
+#include "train/engine.hpp"
 
 #include <span>
 
@@ -10,8 +9,8 @@ namespace trivium {
 /// One sequence (batch 1) with its cache.
 class Generator {
 public:
-    /// \pre the arena holds the parameters
-    Generator(const Compiled& compiled, Arena& arena, const ExecutorConfig& config);
+    /// Of the programs `prefill` and `decode`. \pre the engine's arena holds the parameters
+    explicit Generator(Engine& engine);
 
     /// Forgets the sequence.
     void reset() { length_ = 0; }
@@ -21,14 +20,11 @@ public:
 
     i64 length() const { return length_; }
     i64 capacity() const { return capacity_; }
-    /// Bytes of the arena that were used.
-    Bytes used() const { return std::max(prefill_.used(), decode_.used()); }
 
 private:
-    void run(Executor& executor, const Program& program, std::span<const std::int32_t> tokens);
+    void run(std::size_t program, std::span<const std::int32_t> tokens);
 
-    const Compiled& compiled_;
-    Executor prefill_, decode_;
+    Engine& engine_;
     i64 chunk_ = 0, capacity_ = 0, length_ = 0;
     i64 positions_ = 0; ///< that the model knows
     std::vector<float> logits_;

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "lifecycle/disk_space.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -10,16 +11,44 @@
 
 namespace trivium {
 
+i64 kept_checkpoints(const CheckpointConfig& config)
+{
+    return config.keep == 0 ? 0 : std::max(config.keep, i64{2});
+}
+
+Bytes bytes_to_write(const std::vector<SavedTensor>& tensors)
+{
+    Bytes bytes = 0;
+    for (const SavedTensor& tensor : tensors)
+        bytes += tensor.written();
+    return bytes;
+}
+
+void require_space(Comm& world, const RunConfig& config, i64 step, const std::vector<SavedTensor>& tensors)
+{
+    SavesToCome saves;
+    for (const u64 bytes : gather_numbers(world, static_cast<u64>(bytes_to_write(tensors))))
+        saves.bytes += static_cast<Bytes>(bytes);
+    const CheckpointConfig& c = config.checkpoint;
+    const i64 steps = config.train.steps - step;
+    saves.count = steps <= 0 ? 0 : c.every > 0 ? ceil_div(steps, c.every) : 1;
+    saves.keep = kept_checkpoints(c);
+    succeed_together(world, [&] {
+        if (world.rank() != 0)
+            return;
+        saves.kept_before = static_cast<i64>(list_checkpoints(c.dir).size());
+        if (const std::string warning = judge_space(c.dir, free_space(c.dir), saves); !warning.empty())
+            log_warning(warning);
+    });
+}
+
 Saver::Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors)
     : world_(world), config_(config), tensors_(tensors)
 {
     std::vector<TensorPiece> pieces;
     succeed_together(world_, [&] {
-        Bytes bytes = 0;
-        for (const SavedTensor& tensor : tensors_)
-            bytes += tensor.written();
         if (config_.snapshot)
-            snapshot_.resize(static_cast<std::size_t>(bytes));
+            snapshot_.resize(static_cast<std::size_t>(bytes_to_write(tensors_)));
         Bytes at = 0;
         for (SavedTensor& tensor : tensors_) {
             pieces.push_back(tensor.written_piece(config_.snapshot ? snapshot_.data() + at : nullptr));

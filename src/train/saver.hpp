@@ -24,6 +24,16 @@ struct SaverConfig {
         before_publishing{}; ///< on rank 0, in the background too: what has to be on the disk first
 };
 
+/// How many checkpoints stay; 0: all. Never one alone, as the newest may turn out to be bad.
+i64 kept_checkpoints(const CheckpointConfig& config);
+
+/// What this rank writes in a save.
+Bytes bytes_to_write(const std::vector<SavedTensor>& tensors);
+
+/// Throws IoError, on all ranks, where the disk has no room for a save; rank 0 warns where it has too little
+/// for those to come from `step` on. All ranks of `world` call it.
+void require_space(Comm& world, const RunConfig& config, i64 step, const std::vector<SavedTensor>& tensors);
+
 class Saver {
 public:
     /// Bits of flags().

@@ -3,12 +3,15 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
+#include "base/log.hpp"
+#include "compile/describe.hpp"
 #include "compile/threads.hpp"
-#include "io/files/files.hpp"
+#include "io/files/config_file.hpp"
+#include "io/files/hash.hpp"
 #include "kernels/runtime.hpp"
-#include "passes/optimizer.hpp"
 #include "plan/cost.hpp"
 #include "train/agreement.hpp"
+#include "train/learning_rate.hpp"
 #include "train/loss_spikes.hpp"
 #include "train/node_memory.hpp"
 #include "train/this_machine.hpp"
@@ -16,8 +19,6 @@
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
-#include <memory>
-#include <numbers>
 #include <unistd.h>
 
 namespace trivium {
@@ -28,69 +29,94 @@ namespace {
 constexpr u64 time_is_up = u64{1} << 38, demand = u64{1} << 39;
 constexpr u64 stop_bits = demand - 1;
 
+/// "the job's time limit, signal USR1".
+std::string describe_stop(u64 requests)
+{
+    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
+    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
+        if ((requests >> number & 1) != 0)
+            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
+    return text;
+}
+
 } // namespace
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links)
-    : config_(std::move(config)), build_(build), world_(world),
+    : config_(std::move(config)), world_(world), signals_(links.signals), first_rank_(world.rank() == 0),
       grid_(world, mesh_of(config_.parallel), node_name()),
       threads_(thread_count(config_.parallel, kernels::thread_limit(), ranks_on_same_cores(grid_))),
       computing_(threads_, &grid_), machine_(machine_of(computing_))
 {
     succeed_together(world_, [&] {
-        open_data();
-        if (is_chief())
-            begin_launch(links);
+        data_.emplace(open_training_data(config_, grid_));
+        if (first_rank_)
+            folders_ = begin_launch(config_, job_, grid_, links);
     });
-    if (agree(world_, is_chief() && config_.checkpoint.resume == "auto") != 0)
+    if (agree(world_, first_rank_ && config_.checkpoint.resume == "auto") != 0)
         config_.checkpoint.resume = "auto";
-    require_same_data(world_, config_.data.train, *train_);
-    if (valid_)
-        require_same_data(world_, config_.data.valid, *valid_);
+    require_same_data(world_, config_.data.train, data_->train.store());
+    if (data_->valid)
+        require_same_data(world_, config_.data.valid, data_->valid->store());
     require_shared_folder(world_, config_.checkpoint.dir);
+    engine_.emplace(compile_for_this_rank(), executor_config(config_, threads_), &grid_);
+    report_.emplace(config_, *engine_, RunPlace{grid_, computing_, machine_, threads_});
+    saved_ = saved_tensors(engine_->compiled(), engine_->arena());
+    Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
+    state_ = std::move(restored.state);
+    saved_step_ = restored.checkpoint.empty() ? -1 : state_.step;
+    const CheckpointConfig& c = config_.checkpoint;
+    const bool snapshot = saves_from_snapshot(config_, machine_);
+    saver_.emplace(
+        world_,
+        SaverConfig{c.dir, kept_checkpoints(c), snapshot, snapshot && c.async, [this] { metrics_->sync(); }},
+        saved_);
+    require_space(world_, config_, state_.step, saved_); // what a killed save has left is gone by now
+    if (links.guard)
+        links.guard->release();
+    agree(world_, 0); // no rank may still end the run when rank 0 moves checkpoints
+    describe_run(build);
+    succeed_together(world_, [&] {
+        if (!first_rank_)
+            return;
+        supersede_checkpoints(c.dir, state_.step); // only now: a start that fails moves nothing away
+        note_restored(*links.launches, config_, job_, state_.step);
+        claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
+        metrics_.emplace(config_.log.dir, state_.step);
+        deadline_.emplace(job_, config_.log.dir, bytes_to_write(saved_) * grid_.local_ranks());
+    });
+    report_->announce(data_->train, state_.step);
+}
+
+Compiled Trainer::compile_for_this_rank()
+{
     require_least_memory(grid_, computing_.address(), config_);
     Activity::of_process().enter("the compilation");
+    Compiled compiled;
     succeed_together(world_, [&] {
         CompileConfig options;
         options.machine = machine_;
         options.rank = world_.rank();
-        compiled_ = compile_training(config_, options);
+        compiled = compile_training(config_, options);
     });
     require_free_memory(grid_, computing_.address(),
-                        compiled_.memory.arena + (machine_.is_device ? 0 : compiled_.memory.snapshot));
+                        compiled.memory.arena + (machine_.is_device ? 0 : compiled.memory.snapshot));
     Activity::of_process().enter("the allocation");
-    succeed_together(world_, [&] { arena_.emplace(compiled_.memory.arena); });
-    ExecutorConfig executor;
-    executor.threads = threads_;
-    executor.red_zone = contracts_on ? 256 : 0;
-    executor.trace = !config_.log.trace.empty();
-    executor.overlap = config_.parallel.overlap;
-    executor.graphs = config_.parallel.graphs;
-    executor.deterministic = config_.parallel.deterministic;
-    // Not together: making one takes the other ranks along on devices, and one that fails must not wait for
-    // them first.
-    const Program& train = compiled_.programs[train_program];
-    executor_.emplace(train.graph, train.schedule, *arena_, executor, &grid_);
-    inputs_ = input_boxes(train.graph);
-    if (valid_)
-        evaluator_.emplace(compiled_.programs[eval_program], *arena_, executor, &grid_);
-    flops_ = compiled_.flops;
-    restore_or_initialise(links.guard);
-    succeed_together(world_, [&] {
-        if (!is_chief())
-            return;
-        note_restored(*links.launches);
-        claim_metrics(config_.checkpoint.dir, config_.log.dir, resumed_, state_.step);
-        metrics_.emplace(config_.log.dir, state_.step);
-        time_ = std::make_unique<JobTime>(job_);
-        if (job_.end || !job_.id.empty()) {
-            visit_metrics(config_.log.dir, [&](const MetricsRecord& record) {
-                if (record.has("checkpoint_seconds"))
-                    longest_save_ = record.value("checkpoint_seconds"); // the newest
-            });
-            if (job_.end)
-                most_lead_ = job_.left() / 2;
-        }
-    });
+    return compiled;
+}
+
+void Trainer::describe_run(const std::string& build)
+{
+    state_.seed = config_.train.seed;
+    state_.config = to_toml(config_);
+    state_.build = build;
+    state_.job = job_.id;
+    state_.tokenizer = data_->train.store().fingerprint();
+    state_.data = data_->train.store().content();
+    state_.valid = data_->valid ? data_->valid->store().content() : "";
+    state_.grid = describe_grid(config_.parallel);
+    state_.ranks = world_.size();
+    state_.machine = machine_.name;
+    state_.cost_table = hex(hash_bytes(to_text(machine_)));
 }
 
 std::string Trainer::why_skipped(double loss, double norm)
@@ -113,120 +139,99 @@ std::string Trainer::why_skipped(double loss, double norm)
     return "";
 }
 
-Trainer::StepResult Trainer::train_step()
+void Trainer::train_step(MetricsRecord& record)
 {
     const Seconds begin = now();
     Activity::of_process().enter(str("step ", state_.step + 1));
     const TrainConfig& t = config_.train;
-    const i64 batch =
-        micro_batch(config_) * config_.parallel.data; // rows of a microbatch over all data ranks
-    const auto updates = static_cast<double>(state_.updates + 1);
-    const double hyper[hyper_count] = {
-        learning_rate(t, state_.step + 1), t.beta1, t.beta2, t.eps, 1 - std::pow(t.beta1, updates),
-        1 - std::pow(t.beta2, updates)};
-    executor_->run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
-        if (value.role == Role::hyper)
-            std::copy(hyper, hyper + hyper_count, static_cast<double*>(destination));
-        else {
-            const Box& box = inputs_.at(value.name);
-            for (i64 row = 0; row < box.shape[0]; ++row)
-                fill_row(value, row, *train_,
-                         order_->at(state_.samples + microbatch * batch + box.offset[0] + row), destination);
-        }
-    });
-    StepResult result;
-    const double tokens = executor_->fetched("totals", total_tokens);
-    result.loss = executor_->fetched("totals", total_loss) / tokens;
-    result.norm = executor_->fetched("global_norm", 0);
-    result.tokens = static_cast<i64>(tokens);
-    result.skipped = why_skipped(result.loss, result.norm);
-    saver_->wait_for_snapshot();
-    const bool updates_now = result.skipped.empty();
-    if (updates_now)
-        executor_->run_after_decision();
+    std::string skipped;
+    const StepResult result = engine_->step(
+        data_->train.at(state_.samples), hyper_of(t, learning_rate(t, state_.step + 1), state_.updates + 1),
+        [&](const StepResult& r) {
+            skipped = why_skipped(r.loss.mean(), r.norm);
+            saver_->wait_for_snapshot();
+            return skipped.empty();
+        });
     state_.step += 1;
-    state_.updates += updates_now ? 1 : 0;
-    state_.skipped_in_row = updates_now ? 0 : state_.skipped_in_row + 1;
+    state_.updates += result.updated ? 1 : 0;
+    state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
     state_.samples += t.global_batch;
-    state_.tokens += result.tokens;
-    result.seconds = now() - begin;
-    return result;
+    state_.tokens += static_cast<i64>(result.loss.tokens);
+    const Seconds seconds = now() - begin;
+    if (deadline_)
+        deadline_->step_took(seconds);
+    record = report_->step(state_, result, seconds, skipped);
+}
+
+void Trainer::require_learning()
+{
+    const TrainConfig& t = config_.train;
+    if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped)
+        succeed_together(world_, [&] {
+            throw IoError({str("step ", state_.step),
+                           str("is the ", state_.skipped_in_row, "th in a row that was skipped"),
+                           "the run no longer learns",
+                           "resume from an earlier checkpoint (checkpoint.resume = its path) with a lower "
+                           "train.lr; train.max_skipped limits how many steps in a row may be skipped"});
+        });
 }
 
 bool Trainer::evaluation_is_due() const
 {
     const TrainConfig& t = config_.train;
-    return valid_ && state_.step > 0 &&
+    return data_->valid && state_.step > 0 &&
            (state_.step == t.steps || (t.eval_every > 0 && state_.step % t.eval_every == 0));
 }
 
-u64 Trainer::evaluate(MetricsRecord& record, const RunSignals& signals)
+u64 Trainer::evaluate(MetricsRecord& record)
 {
     Activity::of_process().enter(str("the evaluation after step ", state_.step));
     u64 stop = 0;
-    const Evaluation e =
-        evaluator_->run(*valid_, config_.train.eval_batches * config_.train.global_batch, [&] {
-            stop = agree(world_, stop_requests(signals));
-            return stop != 0;
-        });
-    if (stop != 0) {
+    const Evaluation e = trivium::evaluate(*engine_, *data_->valid,
+                                           config_.train.eval_batches * config_.train.global_batch, [&] {
+                                               stop = agree(world_, stop_requests());
+                                               return stop != 0;
+                                           });
+    if (stop != 0)
         log_info(str("evaluation after step ", state_.step, " given up: ", describe_stop(stop),
                      "; the next launch makes up for it"));
-        return stop;
-    }
-    if (last_valid_loss_ < 0) // the first one in this launch
-        note_memory();
-    last_valid_loss_ = e.loss;
-    record.set("valid_loss", e.loss);
-    log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", state_.step,
-                         e.loss, std::exp(e.loss), format_count(e.tokens)));
-    return 0;
-}
-
-bool Trainer::owes_evaluation()
-{
-    std::optional<MetricsRecord> record;
-    if (is_chief() && evaluation_is_due())
-        record = metrics_->last();
-    return agree(world_, record && record->step == state_.step && !record->has("valid_loss")) != 0;
-}
-
-u64 Trainer::catch_up_on_evaluation(const RunSignals& signals)
-{
-    MetricsRecord record = is_chief() ? metrics_->last().value() : MetricsRecord{};
-    const u64 stop = evaluate(record, signals);
-    if (stop == 0 && is_chief())
-        metrics_->replace_last(record);
+    else
+        report_->evaluation(state_.step, e, record);
     return stop;
 }
 
-u64 Trainer::stop_requests(const RunSignals& signals) const
+bool Trainer::make_up_for_evaluation(u64& stop)
 {
-    const bool late = is_chief() && time_->is_over(lead());
-    return (signals.stop() ? u64{1} << signals.stop() : 0) | (late ? time_is_up : 0);
+    std::optional<MetricsRecord> record;
+    if (first_rank_ && evaluation_is_due())
+        record = metrics_->last();
+    if (agree(world_, record && record->step == state_.step && !record->has("valid_loss")) == 0)
+        return true;
+    if (stop != 0)
+        return false;
+    MetricsRecord line = record.value_or(MetricsRecord{});
+    stop = evaluate(line);
+    if (stop == 0 && first_rank_)
+        metrics_->replace_last(line);
+    return stop == 0;
 }
 
-std::string Trainer::describe_stop(u64 requests) const
+u64 Trainer::stop_requests()
 {
-    std::string text = (requests & time_is_up) != 0 ? "the job's time limit" : "";
-    for (int number = 1; number < std::countr_zero(time_is_up); ++number)
-        if ((requests >> number & 1) != 0)
-            text += str(text.empty() ? "" : ", ", "signal ", name_of_signal(number));
-    return text;
+    const bool late = deadline_ && deadline_->is_over();
+    return (signals_.stop() ? u64{1} << signals_.stop() : 0) | (late ? time_is_up : 0);
 }
 
-Seconds Trainer::lead() const
+bool Trainer::take_demand() const
 {
-    const Seconds margin = 10;
-    const double slow_disk = 200e6; // bytes a second, before a save was measured
-    Bytes bytes = 0;
-    for (const SavedTensor& tensor : saved_)
-        bytes += tensor.written();
-    const Seconds save =
-        longest_save_ > 0 ? longest_save_ : static_cast<double>(bytes) * grid_.local_ranks() / slow_disk;
-    const Seconds lead = margin + 2 * (save + step_times_.usual()); // one of each may just have begun
-    return std::min(lead,
-                    saves_seen_ > 0 ? lead : most_lead_); // a guess must not take the whole of a short job
+    const bool by_signal = signals_.take_demand();
+    return (first_rank_ && ::unlink((config_.checkpoint.dir + "/save-now").c_str()) == 0) || by_signal;
+}
+
+bool Trainer::saves_after_this_step(i64 last) const
+{
+    const i64 every = config_.checkpoint.every;
+    return state_.step == last || (every > 0 && state_.step % every == 0);
 }
 
 void Trainer::save()
@@ -234,84 +239,73 @@ void Trainer::save()
     if (saved_step_ == state_.step)
         return;
     Activity::of_process().enter(str("the save of step ", state_.step));
-    paused_at_save_ = paused_;
+    if (deadline_)
+        deadline_->save_begins();
     saver_->start(state_);
     saved_step_ = state_.step;
 }
 
-bool Trainer::take_demand() const
+void Trainer::note_save(MetricsRecord& record)
 {
-    return is_chief() && ::unlink((config_.checkpoint.dir + "/save-now").c_str()) == 0;
+    const Saver::Times times = saver_->take_times();
+    if (times.whole == 0)
+        return;
+    record.set("checkpoint_seconds", times.whole);
+    record.set("checkpoint_stall_seconds", times.stall);
+    if (deadline_)
+        deadline_->save_took(times.whole);
 }
 
-int Trainer::run(const RunSignals& signals)
+int Trainer::run()
 {
-    announce();
     const TrainConfig& t = config_.train;
     if (state_.step >= t.steps)
-        log_info(
-            str("the run is complete: ", state_.step, " of ", t.steps, " steps; raise train.steps to go on"));
-    const i64 last = t.stop_after > 0 ? std::min(t.steps, state_.step + t.stop_after) : t.steps;
-    u64 stop = agree(world_, stop_requests(signals)); // any rank's request stops all
-    bool evaluated = !owes_evaluation();
-    if (!evaluated && stop == 0) {
-        stop = catch_up_on_evaluation(signals);
-        evaluated = stop == 0;
-    }
-    while (stop == 0 && state_.step < last) {
-        const StepResult result = train_step();
-        if (state_.step == first_step_ + 1)
-            note_memory();
+        log_info(str("the run is complete: ", state_.step, " of ", t.steps,
+                     " steps; raise train.steps to train longer"));
+    const i64 first = state_.step,
+              last = t.stop_after > 0 ? std::min(t.steps, first + t.stop_after) : t.steps;
+    u64 requests = agree(world_, stop_requests()); // any rank's request stops all
+    bool evaluated = make_up_for_evaluation(requests);
+    while (requests == 0 && state_.step < last) {
         MetricsRecord record;
-        report(result, record);
-        const bool demanded = signals.take_demand() || take_demand();
-        const u64 agreed = agree(world_, stop_requests(signals) | (demanded ? demand : 0) | saver_->flags());
-        stop = agreed & stop_bits;
+        train_step(record);
+        if (state_.step == first + 1)
+            report_->note_memory();
+        const u64 agreed = agree(world_, stop_requests() | (take_demand() ? demand : 0) | saver_->flags());
+        requests = agreed & stop_bits;
         saver_->advance(agreed);
         evaluated = !evaluation_is_due();
-        if (!evaluated && stop == 0) {
-            stop = evaluate(record, signals);
-            evaluated = stop == 0;
+        if (!evaluated && requests == 0) {
+            requests = evaluate(record);
+            evaluated = requests == 0;
         }
-        if (const Saver::Times times = saver_->take_times();
-            times.whole > 0) { // of the save before: this step's line is written before its own
-            record.set("checkpoint_seconds", times.whole);
-            record.set("checkpoint_stall_seconds", times.stall);
-            const Seconds whole =
-                std::max(0.0, times.whole - (paused_ - paused_at_save_)); // suspended, a job saves nothing
-            longest_save_ = saves_seen_++ > 0 ? std::max(longest_save_, whole) : whole;
-        }
+        note_save(record); // of the save before: this step's line is written before its own
         // The line first: a crash in between leaves one line too many, which the next launch moves aside.
-        if (is_chief())
+        if (first_rank_)
             metrics_->write(record);
-        if (t.max_skipped > 0 && state_.skipped_in_row >= t.max_skipped)
-            succeed_together(world_, [&] {
-                throw IoError({str("step ", state_.step),
-                               str("is the ", state_.skipped_in_row, "th in a row that was skipped"),
-                               "the run learns nothing any more",
-                               "go on from an earlier checkpoint (checkpoint.resume = its path) with a lower "
-                               "train.lr; train.max_skipped sets how many are let pass"});
-            });
-        if (stop != 0 || (agreed & demand) != 0 || state_.step == last ||
-            (config_.checkpoint.every > 0 && state_.step % config_.checkpoint.every == 0))
+        require_learning();
+        if (requests != 0 || (agreed & demand) != 0 || saves_after_this_step(last))
             save();
     }
-    if (stop != 0 && (state_.step < t.steps || !evaluated)) {
-        save(); // where the request came before the first step
-        saver_->finish();
-        ending_ = describe_stop(stop);
-        if ((stop & time_is_up) == 0 && is_chief() && job_.end && job_.left() < most_lead_)
-            ending_ += ", late in the job's time";
-        log_info(
-            str("stopped on ", describe_stop(stop), " after step ", state_.step, "; start again to go on"));
-        return 75;
-    }
+    if (requests != 0 && (state_.step < t.steps || !evaluated))
+        return stop(requests);
     Activity::of_process().enter("the end");
     saver_->finish();
-    write_trace();
-    summarise();
+    report_->summarise(state_, first_rank_ ? metrics_->path() : "");
     ending_ = state_.step < t.steps ? "train.stop_after" : "done";
     return 0;
+}
+
+int Trainer::stop(u64 requests)
+{
+    save(); // where the request came before the first step
+    saver_->finish();
+    ending_ = describe_stop(requests);
+    if ((requests & time_is_up) == 0 && deadline_ && deadline_->is_late())
+        ending_ += ", late in the job's time";
+    log_info(str("stopped on ", describe_stop(requests), " after step ", state_.step,
+                 "; start the run again to resume it"));
+    return 75;
 }
 
 } // namespace trivium

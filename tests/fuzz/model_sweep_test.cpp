@@ -37,8 +37,8 @@ TEST_CASE("random models agree with the reference")
                      << model.dim << " ffn " << model.ffn << " vocab " << model.vocab << " seq " << model.seq
                      << " tied " << model.tied << " rows " << rows << " in " << microbatches);
         runs::Run run(runs::config_of(model, Precision::f64, rows, microbatches), draw(2));
-        runs::randomise(run.program(), *run.arena, random());
-        const runs::Batch batch = runs::random_batch(model, rows, random());
+        run.randomise(random());
+        const runs::TokenBatch batch = runs::random_batch(model, rows, random());
         run.differentiate(batch);
         const reference::Result expected =
             reference::run(model, run.parameters(), batch.tokens, batch.targets);

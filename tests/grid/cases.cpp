@@ -126,7 +126,7 @@ const Outcome& alone_outcome(const Case& c)
         return at->second;
     at->second = train_on_threads(one);
     if (c.precision == Precision::f64) {
-        const runs::Batch first = runs::random_batch(c.model, c.rows, 3);
+        const runs::TokenBatch first = runs::random_batch(c.model, c.rows, 3);
         const reference::Result expected =
             reference::run(c.model, at->second.initial, first.tokens, first.targets);
         const double difference = largest_difference(at->second.gradients, expected.gradients);

@@ -5,6 +5,7 @@
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
 #include "runtime/dtypes.hpp"
+#include "runtime/initialise.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -95,26 +96,6 @@ private:
     std::string parts_;
 };
 
-/// Random numbers by global index: norms' weights around 1, the others around 0.
-void randomise(const Program& program, Arena& arena, double spread)
-{
-    for (const ValueId id : program.graph.with_role(Role::parameter)) {
-        const Value& v = program.graph[id];
-        const double centre = v.name.find("norm.weight") != std::string::npos ? 1 : 0;
-        const RandomStream stream(7, "test " + v.name);
-        HostWindow window(arena, kept_buffer(program.schedule, v.name).offset, v.type.bytes());
-        with_type(v.type.dtype, [&](auto t) {
-            auto* to = reinterpret_cast<decltype(t)*>(window.data());
-            for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
-                for (i64 i = 0; i < count; ++i)
-                    to[local + i] = decltype(t)(static_cast<kernels::Acc<decltype(t)>>(
-                        centre + spread * stream.normal_at(static_cast<u64>(global + i))));
-            });
-        });
-        window.push();
-    }
-}
-
 /// The gradient that the update of `parameter` will read, and where it lies.
 std::pair<ValueId, Bytes> gradient_of(const Program& program, const std::string& parameter)
 {
@@ -171,27 +152,11 @@ void lay_out_again(const RunConfig& config, Compiled& compiled)
     const ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline,
                                   program.microbatches, runs::small_machine().machine.scratch};
     program.schedule = build_schedule(program.graph, schedule);
+    compiled.programs.resize(1); // `eval` was laid out beside the graph of before
     compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
 }
 
 namespace {
-
-/// Sequences [first, first + the rows of a microbatch over all data ranks) of the batch, where the value is
-/// of tokens.
-void feed_tokens(const Graph& graph, const Value& value, const runs::Batch& batch, i64 first,
-                 void* destination)
-{
-    const Box box = box_of(graph, graph.find(value.name));
-    auto* to = static_cast<std::int32_t*>(destination);
-    const i64 seq = box.shape[1];
-    for (i64 row = 0; row < box.shape[0]; ++row, to += seq)
-        if (value.name == "positions")
-            std::iota(to, to + seq, 0);
-        else
-            std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() +
-                            (first + box.offset[0] + row) * seq,
-                        seq, to);
-}
 
 reference::Tensors collect(Comm& world, const Program& program, const Arena& arena, Role role)
 {
@@ -229,65 +194,50 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     }
     const std::unique_ptr<Comm> meddled = meddle.comm ? meddle.comm(ranks, program) : nullptr;
     Comm& world = meddled ? *meddled : ranks;
-    Arena arena(compiled.memory.arena);
     Grid grid(world, program.graph.mesh, "node");
     if (world.size() > 1)
         open_devices(grid); // where the build has any
-    ExecutorConfig execution;
-    execution.red_zone = contracts_on ? 256 : 0;
-    execution.overlap = config.parallel.overlap;
-    execution.graphs = meddle.graphs;
-    Executor executor(program.graph, program.schedule, arena, execution, &grid, meddle.streams);
-    initialise(program.graph, program.schedule, arena, 1, 1);
-    randomise(program, arena, c.spread);
+    Engine engine(std::move(compiled), {.overlap = config.parallel.overlap, .graphs = meddle.graphs}, &grid,
+                  meddle.streams);
+    const Program& train = engine.program(train_program);
+    engine.initialise(1);
+    draw_parameters(train, engine.arena(), 7, "test", c.spread);
 
-    const i64 batch =
-        config.train.micro_batch * config.parallel.data; // rows of a microbatch over all data ranks
-    runs::Batch data;
+    runs::TokenBatch data;
     Outcome outcome;
-    outcome.initial = collect(ranks, program, arena, Role::parameter);
+    outcome.initial = collect(ranks, train, engine.arena(), Role::parameter);
     for (int step = 0; step < c.steps; ++step) {
         data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
         const double t = step + 1;
-        const double hyper[hyper_count] = {
-            c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
-        executor.run_until_decision([&](const Value& value, i64 microbatch, void* destination) {
-            if (value.role == Role::hyper)
-                std::memcpy(destination, hyper, sizeof hyper);
-            else
-                feed_tokens(program.graph, value, data, microbatch * batch, destination);
+        const Hyper hyper = {c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
+        const StepResult result = engine.step(runs::rows_of(data), hyper, [&](const StepResult&) {
+            if (step == 0)
+                outcome.gradients = collect_gradients(ranks, train, engine.arena());
+            return true;
         });
-        outcome.losses.push_back(executor.fetched("totals", total_loss) /
-                                 executor.fetched("totals", total_tokens));
-        outcome.norms.push_back(executor.fetched("global_norm", 0));
-        if (step == 0)
-            outcome.gradients = collect_gradients(ranks, program, arena);
-        executor.run_after_decision();
+        outcome.losses.push_back(result.loss.mean());
+        outcome.norms.push_back(result.norm);
     }
     if (meddle.settle)
         meddle.settle();
-    outcome.parameters = collect(ranks, program, arena, Role::parameter);
-    outcome.moments = collect(ranks, program, arena, Role::state);
+    outcome.parameters = collect(ranks, train, engine.arena(), Role::parameter);
+    outcome.moments = collect(ranks, train, engine.arena(), Role::state);
     if (meddle)
         return outcome;
 
-    const Program& evaluation = compiled.programs[eval_program];
-    Executor evaluator(evaluation.graph, evaluation.schedule, arena, execution, &grid, meddle.streams);
-    double loss = 0, tokens = 0;
-    for (i64 first = 0; first < c.rows; first += batch) {
-        evaluator.run_until_decision([&](const Value& value, i64, void* destination) {
-            feed_tokens(evaluation.graph, value, data, first, destination);
-        });
-        loss += evaluator.fetched("totals", total_loss);
-        tokens += evaluator.fetched("totals", total_tokens);
+    LossSum loss;
+    for (i64 first = 0; first < c.rows; first += engine.evaluation_rows()) {
+        const LossSum batch = engine.evaluate(runs::rows_of(data, first));
+        loss.sum += batch.sum;
+        loss.tokens += batch.tokens;
     }
-    outcome.evaluation = loss / tokens;
-    TRV_CHECK(std::max(executor.used(), evaluator.used()) == compiled.memory.arena, "rank ", world.rank(),
-              " used ", executor.used(), " and ", evaluator.used(), " bytes, planned are ",
-              compiled.memory.arena);
+    outcome.evaluation = loss.mean();
+    const Bytes used = std::max(engine.executor(train_program).used(), engine.executor(eval_program).used());
+    TRV_CHECK(used == engine.planned(), "rank ", world.rank(), " used ", used, " bytes, planned are ",
+              engine.planned());
     if constexpr (contracts_on)
-        TRV_CHECK(arena.high_water() == compiled.memory.arena, "rank ", world.rank(), " touched ",
-                  arena.high_water(), " bytes, planned are ", compiled.memory.arena);
+        TRV_CHECK(engine.used() == engine.planned(), "rank ", world.rank(), " touched ", engine.used(),
+                  " bytes, planned are ", engine.planned());
     return outcome;
 }
 

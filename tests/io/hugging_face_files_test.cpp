@@ -121,7 +121,8 @@ TEST_CASE("a checkpoint keeps the files of an import, and refuses those that are
         put(folder / name, text);
     put(folder / "README.md", "not kept");
     CHECK(read_imported_files(folder.path()) == state.imported);
-    const Manifest manifest{.state = state};
+    Manifest manifest;
+    manifest.state = state;
     CHECK(parse_manifest(print_manifest(manifest), "test") == manifest);
 
     const auto message = [&] {

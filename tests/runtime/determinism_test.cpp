@@ -32,7 +32,7 @@ std::vector<Model> models()
 }
 
 constexpr i64 rows = 4;
-const std::vector<double> hyper{1e-2, 0.9, 0.95, 1e-8, 0.1, 0.05};
+const Hyper hyper{1e-2, 0.9, 0.95, 1e-8, 0.1, 0.05};
 
 struct Trace {
     std::vector<double> numbers; ///< loss, norm and clip factor of each step
@@ -45,8 +45,8 @@ Trace train(const RunConfig& config, const Model& model, int threads, int steps)
     Trace trace;
     for (int step = 0; step < steps; ++step) {
         run.differentiate(random_batch(model, rows, static_cast<std::uint64_t>(step)), hyper);
-        trace.numbers.insert(trace.numbers.end(), {run.loss_sum(), run.train->fetched("global_norm", 0),
-                                                   run.train->fetched("global_norm", 1)});
+        trace.numbers.insert(trace.numbers.end(),
+                             {run.loss_sum(), run.fetched("global_norm", 0), run.fetched("global_norm", 1)});
         run.update();
     }
     trace.kept = run.kept_bytes();
@@ -85,7 +85,7 @@ TEST_CASE("ops in one or one after the other: the same bits")
             const RunConfig config = config_of(model, precision, rows, 2);
             Run one(config), apart(config, 1, 1, {"fuse", "fuse-eval"});
             CHECK(one.program().graph.ops.size() < apart.program().graph.ops.size());
-            CHECK(one.compiled.memory.arena <= apart.compiled.memory.arena);
+            CHECK(one.engine->planned() <= apart.engine->planned());
             for (int step = 0; step < 2; ++step)
                 for (Run* run : {&one, &apart}) {
                     run->differentiate(random_batch(model, rows, static_cast<std::uint64_t>(step)), hyper);
@@ -100,7 +100,7 @@ TEST_CASE("ops in one or one after the other: the same bits")
 TEST_CASE("1, 2 and 4 microbatches agree")
 {
     for (const Model& model : models()) {
-        const Batch batch = random_batch(model, rows, 11);
+        const TokenBatch batch = random_batch(model, rows, 11);
         Run whole(config_of(model, Precision::f32, rows, 1));
         whole.differentiate(batch);
         const reference::Tensors want = whole.gradients();
@@ -115,8 +115,7 @@ TEST_CASE("1, 2 and 4 microbatches agree")
             run.differentiate(batch);
             CHECK(run.tokens() == whole.tokens());
             CHECK(run.loss_sum() == Approx(whole.loss_sum()).epsilon(1e-5));
-            CHECK(run.train->fetched("global_norm") ==
-                  Approx(whole.train->fetched("global_norm")).epsilon(1e-5));
+            CHECK(run.fetched("global_norm") == Approx(whole.fetched("global_norm")).epsilon(1e-5));
             for (const auto& [name, gradient] : run.gradients()) {
                 INFO(name);
                 if (name.find("attn.k.bias") != std::string::npos) // 0 in exact arithmetic
@@ -136,7 +135,7 @@ TEST_CASE("a step that is not finite shows it before the decision, and changes n
 {
     for (const Model& model : models())
         for (const Precision precision : {Precision::f32, Precision::bf16}) {
-            const Batch batch = random_batch(model, rows, 21);
+            const TokenBatch batch = random_batch(model, rows, 21);
             for (const char* victim : {"embed.weight", "layers.0.ffn.up.weight", "final_norm.weight"}) {
                 INFO(victim);
                 Run run(config_of(model, precision, rows, 2));
@@ -155,8 +154,7 @@ TEST_CASE("a step that is not finite shows it before the decision, and changes n
                     run.write(victim, values);
                     const std::vector<std::byte> before = run.kept_bytes();
                     run.differentiate(batch, hyper);
-                    CHECK_FALSE(
-                        (std::isfinite(run.loss_sum()) && std::isfinite(run.train->fetched("global_norm"))));
+                    CHECK_FALSE((std::isfinite(run.loss_sum()) && std::isfinite(run.fetched("global_norm"))));
                     CHECK(run.kept_bytes() == before);
                     values[at] = whole;
                 }

@@ -38,10 +38,10 @@ TEST_CASE("FP8: gradients near those of bf16, and not the same; products outside
 {
     for (const bool llama : {true, false}) {
         const Model model = model_of(llama);
-        const Batch batch = random_batch(model, 4, 3);
+        const TokenBatch batch = random_batch(model, 4, 3);
         Run plain(config(model, false)), fp8(config(model, true));
         for (Run* run : {&plain, &fp8}) // weights with which attention looks at all
-            randomise(run->program(), *run->arena, 7, 0.1);
+            run->randomise(7, 0.1);
         plain.differentiate(batch);
         fp8.differentiate(batch);
         CHECK(fp8.loss_sum() != plain.loss_sum());
@@ -70,13 +70,13 @@ TEST_CASE("FP8: gradients near those of bf16, and not the same; products outside
 TEST_CASE("FP8: a small model learns as it does in bf16")
 {
     const Model model = model_of(true);
-    const Batch batch = random_batch(model, 4, 5);
+    const TokenBatch batch = random_batch(model, 4, 5);
     Run plain(config(model, false)), fp8(config(model, true));
     double first = 0, last = 0;
     for (int step = 0; step < 15; ++step) {
         for (Run* run : {&plain, &fp8}) {
             if (step == 0)
-                randomise(run->program(), *run->arena, 7, 0.1);
+                run->randomise(7, 0.1);
             run->differentiate(
                 batch, {1e-2, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, step + 1), 1 - std::pow(0.95, step + 1)});
             run->update();

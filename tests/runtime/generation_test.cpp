@@ -34,10 +34,8 @@ Model model_of(bool llama)
 
 struct Setup {
     Model model;
-    Compiled compiled;
-    std::unique_ptr<Arena> arena;
-    ExecutorConfig executor;
-    Batch batch;
+    std::unique_ptr<Engine> engine;
+    TokenBatch batch;
 
     Setup(bool llama, Precision precision) : model(model_of(llama))
     {
@@ -45,12 +43,9 @@ struct Setup {
         RunConfig config = config_of(model, precision, 1);
         if (llama)
             config.model.seq = 5; // rotary positions go beyond what it was trained on
-        compiled = compile_generation(config, {1, chunk, capacity}, small_machine());
-        arena = std::make_unique<Arena>(compiled.memory.arena);
-        const Program& program = compiled.programs[prefill_program];
-        initialise(program.graph, program.schedule, *arena, 1, 1);
-        randomise(program, *arena, 17);
-        executor.red_zone = contracts_on ? 256 : 0;
+        engine = std::make_unique<Engine>(compile_generation(config, {1, chunk, capacity}, small_machine()));
+        engine->initialise(1);
+        draw_parameters(engine->program(prefill_program), engine->arena(), 17, "test", 0.4);
         batch = random_batch(model, 1, 3);
     }
 
@@ -59,8 +54,8 @@ struct Setup {
     {
         const reference::Ids none(batch.tokens.size(), -1);
         const Vector logits =
-            reference::run(model, read_parameters(compiled.programs[prefill_program], *arena), batch.tokens,
-                           none)
+            reference::run(model, read_parameters(engine->program(prefill_program), engine->arena()),
+                           batch.tokens, none)
                 .logits;
         return Vector(logits.begin() + (count - 1) * model.vocab, logits.begin() + count * model.vocab);
     }
@@ -69,7 +64,7 @@ struct Setup {
 void compare_generator(bool llama, Precision precision, double tolerance)
 {
     Setup setup(llama, precision);
-    Generator generator(setup.compiled, *setup.arena, setup.executor);
+    Generator generator(*setup.engine);
     // Pieces: within a chunk, exactly one, several, several and a rest, single tokens, up to a full cache.
     for (const std::vector<i64>& pieces :
          std::vector<std::vector<i64>>{{3, 1, 1, 9, 1, 3}, {4, 4, 8, 2}, {11, 1, 6}, {1, 1, 16}, {18}}) {
@@ -88,9 +83,9 @@ void compare_generator(bool llama, Precision precision, double tolerance)
     }
     CHECK_THROWS_AS(generator.append(std::span(setup.batch.tokens).first(1)),
                     InternalError); // the cache is full
-    CHECK(generator.used() == setup.compiled.memory.arena);
-    if constexpr (contracts_on)
-        CHECK(setup.arena->high_water() == setup.compiled.memory.arena);
+    CHECK(setup.engine->used() == setup.engine->planned());
+    CHECK(std::max(setup.engine->executor(prefill_program).used(),
+                   setup.engine->executor(decode_program).used()) == setup.engine->planned());
 }
 
 } // namespace
@@ -108,13 +103,9 @@ TEST_CASE("prefill and decode programs agree with the whole sequence in f64")
 {
     for (const bool llama : {true, false}) {
         Setup setup(llama, Precision::f64);
-        const Program &prefill = setup.compiled.programs[prefill_program],
-                      &decode = setup.compiled.programs[decode_program];
-        Executor many(prefill.graph, prefill.schedule, *setup.arena, setup.executor);
-        Executor one(decode.graph, decode.schedule, *setup.arena, setup.executor);
         i64 length = 0;
         for (const i64 given : {chunk, chunk, chunk - 1, i64{1}, i64{1}}) { // the third chunk is padded
-            Executor& executor = given == 1 ? one : many;
+            Executor& executor = setup.engine->executor(given == 1 ? decode_program : prefill_program);
             executor.run_until_decision([&](const Value& value, i64, void* destination) {
                 auto* to = static_cast<std::int32_t*>(destination);
                 for (i64 i = 0; i < value.type.elements(); ++i)

@@ -58,10 +58,18 @@ RunConfig config_of(const reference::Model& m, Precision precision, i64 rows, i6
     return c;
 }
 
-Batch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed)
+Batch rows_of(const TokenBatch& batch, i64 first)
+{
+    return [&batch, first](BatchInput input, i64 sequence, std::span<std::int32_t> row) {
+        const reference::Ids& ids = input == BatchInput::tokens ? batch.tokens : batch.targets;
+        std::copy_n(ids.begin() + (first + sequence) * static_cast<i64>(row.size()), row.size(), row.begin());
+    };
+}
+
+TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed)
 {
     const RandomStream stream(seed, "batch");
-    Batch batch;
+    TokenBatch batch;
     for (i64 i = 0; i < rows * model.seq; ++i) {
         const std::uint64_t bits = stream.bits_at(static_cast<u64>(i));
         batch.tokens.push_back(static_cast<std::int32_t>(bits % static_cast<u64>(model.vocab)));
@@ -144,60 +152,20 @@ reference::Tensors read_parameters(const Program& program, const Arena& arena)
     return all;
 }
 
-void randomise(const Program& program, Arena& arena, std::uint64_t seed, double spread)
-{
-    for (const ValueId id : program.graph.with_role(Role::parameter)) {
-        const Value& v = program.graph[id];
-        const bool norm = v.name.find("norm.weight") != std::string::npos;
-        const RandomStream stream(seed, "test " + v.name);
-        Vector values;
-        for (i64 i = 0; i < v.type.elements(); ++i)
-            values.push_back((norm ? 1 : 0) + spread * stream.normal_at(static_cast<u64>(i)));
-        write(program, arena, v.name, values);
-    }
-}
-
 Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed, std::vector<std::string> skip)
     : config(run_config)
 {
     start_runtime();
     CompileConfig options = small_machine();
     options.runner.skip = std::move(skip);
-    compiled = compile_training(config, options);
-    arena = std::make_unique<Arena>(compiled.memory.arena);
-    ExecutorConfig executor;
-    executor.threads = threads;
-    executor.red_zone = contracts_on ? 256 : 0;
-    train = std::make_unique<Executor>(program().graph, program().schedule, *arena, executor);
-    const Program& e = compiled.programs[eval_program];
-    eval = std::make_unique<Executor>(e.graph, e.schedule, *arena, executor);
-    initialise(program().graph, program().schedule, *arena, seed, 1);
-    randomise(program(), *arena, seed);
+    engine = std::make_unique<Engine>(compile_training(config, options), ExecutorConfig{.threads = threads});
+    engine->initialise(seed);
+    randomise(seed);
 }
 
-Feed Run::feed_of(const Batch& batch, std::vector<double> hyper) const
+void Run::differentiate(const TokenBatch& batch, const Hyper& hyper)
 {
-    return [&batch, hyper, rows = micro_batch(config)](const Value& value, i64 microbatch,
-                                                       void* destination) {
-        if (value.role == Role::hyper) {
-            std::memcpy(destination, hyper.data(), hyper.size() * sizeof(double));
-            return;
-        }
-        const i64 seq = value.type.shape[1];
-        auto* to = static_cast<std::int32_t*>(destination);
-        for (i64 row = 0; row < rows; ++row, to += seq) {
-            const i64 from = (microbatch * rows + row) * seq;
-            if (value.name == "positions")
-                std::iota(to, to + seq, 0);
-            else
-                std::copy_n((value.name == "tokens" ? batch.tokens : batch.targets).begin() + from, seq, to);
-        }
-    };
-}
-
-void Run::differentiate(const Batch& batch, const std::vector<double>& hyper)
-{
-    train->run_until_decision(feed_of(batch, hyper));
+    engine->step(rows_of(batch), hyper, [](const StepResult&) { return false; });
 }
 
 reference::Tensors Run::gradients() const
@@ -205,7 +173,7 @@ reference::Tensors Run::gradients() const
     reference::Tensors all;
     for (const ValueId id : program().graph.with_role(Role::parameter)) {
         const std::string& name = program().graph[id].name;
-        all[name] = read_gradient(program(), *arena, name);
+        all[name] = read_gradient(program(), engine->arena(), name);
     }
     return all;
 }
@@ -215,24 +183,25 @@ std::vector<std::byte> Run::kept_bytes() const
     std::vector<std::byte> bytes;
     for (const Buffer& b : program().schedule.buffers)
         if (b.lifetime == Lifetime::run) {
-            HostWindow window(*arena, b.offset, b.bytes);
+            HostWindow window(engine->arena(), b.offset, b.bytes);
             window.pull();
             bytes.insert(bytes.end(), window.data(), window.data() + b.bytes);
         }
     return bytes;
 }
 
-void Run::require_planned_is_used(const Batch& batch)
+void Run::require_planned_is_used(const TokenBatch& batch)
 {
     differentiate(batch);
     update();
-    eval->run_until_decision(feed_of(batch, {}));
-    REQUIRE(std::max(train->used(), eval->used()) == compiled.memory.arena);
-    REQUIRE(arena->size() == compiled.memory.arena);
+    engine->evaluate(rows_of(batch));
+    REQUIRE(std::max(engine->executor(train_program).used(), engine->executor(eval_program).used()) ==
+            engine->planned());
+    REQUIRE(engine->arena().size() == engine->planned());
     // A dead buffer is poisoned as a whole, scratch included, so the pattern of an untouched arena ends where
     // the plan does.
     if constexpr (contracts_on)
-        REQUIRE(arena->high_water() == compiled.memory.arena);
+        REQUIRE(engine->arena().high_water() == engine->planned());
 }
 
 double magnitude(const Vector& values)

@@ -1,11 +1,8 @@
 #pragma once
 // A small model, compiled and laid out as `train` does it, with its arena open to the tests.
-#include "compile/compile.hpp"
 #include "kernels/runtime.hpp"
-#include "passes/optimizer.hpp"
 #include "reference_model.hpp"
-#include "runtime/executor.hpp"
-#include "runtime/initialise.hpp"
+#include "train/engine.hpp"
 
 #include <memory>
 
@@ -22,10 +19,12 @@ CompileConfig small_machine();
 RunConfig config_of(const reference::Model& model, Precision precision, i64 rows, i64 microbatches = 1);
 
 /// Tokens and targets for `rows` sequences; about one target in seven is ignored, never all.
-struct Batch {
+struct TokenBatch {
     reference::Ids tokens, targets;
 };
-Batch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
+/// Its rows from `first` on.
+Batch rows_of(const TokenBatch& batch, i64 first = 0);
+TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
 
 /// Content of a buffer of the arena as doubles. \pre `name` is a value of the program that owns a buffer
 reference::Vector read(const Program& program, const Arena& arena, std::string_view name);
@@ -34,9 +33,6 @@ void write(const Program& program, Arena& arena, std::string_view name, const re
 reference::Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter);
 /// All parameters of a program.
 reference::Tensors read_parameters(const Program& program, const Arena& arena);
-/// Random parameters: normal times `spread`, norms' weights around 1, the others around 0.
-void randomise(const Program& program, Arena& arena, std::uint64_t seed, double spread = 0.4);
-
 /// The training and evaluation programs of a config in one arena.
 class Run {
 public:
@@ -44,34 +40,39 @@ public:
     explicit Run(const RunConfig& config, int threads = 1, std::uint64_t seed = 1,
                  std::vector<std::string> skip = {});
 
-    const Program& program() const { return compiled.programs[train_program]; }
+    const Program& program() const { return engine->program(train_program); }
+    void randomise(std::uint64_t seed, double spread = 0.4)
+    {
+        draw_parameters(program(), engine->arena(), seed, "test", spread);
+    }
     /// Runs the Steps before the decision.
-    void differentiate(const Batch& batch,
-                       const std::vector<double>& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
-    void update() { train->run_after_decision(); }
-    double loss_sum() const { return train->fetched("totals", total_loss); }
-    double tokens() const { return train->fetched("totals", total_tokens); }
+    void differentiate(const TokenBatch& batch, const Hyper& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
+    void update() { engine->executor(train_program).run_after_decision(); }
+    double fetched(std::string_view name, i64 element = 0) const
+    {
+        return engine->executor(train_program).fetched(name, element);
+    }
+    double loss_sum() const { return fetched("totals", total_loss); }
+    double tokens() const { return fetched("totals", total_tokens); }
     /// Of the sum of losses, by parameter name; valid until update(). \pre differentiate()
     reference::Tensors gradients() const;
-    reference::Tensors parameters() const { return read_parameters(program(), *arena); }
-    reference::Vector read(std::string_view name) const { return runs::read(program(), *arena, name); }
+    reference::Tensors parameters() const { return read_parameters(program(), engine->arena()); }
+    reference::Vector read(std::string_view name) const
+    {
+        return runs::read(program(), engine->arena(), name);
+    }
     void write(std::string_view name, const reference::Vector& values)
     {
-        runs::write(program(), *arena, name, values);
+        runs::write(program(), engine->arena(), name, values);
     }
     /// Every byte of run-lifetime buffers, one after the other.
     std::vector<std::byte> kept_bytes() const;
     /// Requires that, all programs having run, what they used is what was planned. Destroys what a step left
     /// behind.
-    void require_planned_is_used(const Batch& batch);
+    void require_planned_is_used(const TokenBatch& batch);
 
     RunConfig config;
-    Compiled compiled;
-    std::unique_ptr<Arena> arena;
-    std::unique_ptr<Executor> train, eval;
-
-private:
-    Feed feed_of(const Batch& batch, std::vector<double> hyper) const;
+    std::unique_ptr<Engine> engine;
 };
 
 /// Largest magnitude in a tensor; infinite where an element is not finite.

@@ -84,9 +84,9 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
     INFO(c.name);
     Run run(config_of(c.model, precision, c.rows, c.microbatches));
     if (precision == Precision::bf16)
-        randomise(run.program(), *run.arena, 2,
-                  0.15); // scores stay small: bf16 loses what a steep softmax needs
-    const Batch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
+        run.randomise(2,
+                      0.15); // scores stay small: bf16 loses what a steep softmax needs
+    const TokenBatch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
     run.differentiate(first); // a step before: what it left must not leak into the next
     run.differentiate(batch);
     const reference::Result want = reference::run(c.model, run.parameters(), batch.tokens, batch.targets);
@@ -135,7 +135,7 @@ TEST_CASE("the reference itself agrees with finite differences")
         c.model.seq = 3;
         c.model.layers = 1;
         Run run(config_of(c.model, Precision::f64, 1));
-        const Batch batch = random_batch(c.model, 1, 7);
+        const TokenBatch batch = random_batch(c.model, 1, 7);
         reference::Tensors parameters = run.parameters();
         const reference::Result at = reference::run(c.model, parameters, batch.tokens, batch.targets);
         for (auto& [name, values] : parameters)

@@ -20,7 +20,7 @@ struct PlainAdamw {
     int step = 0;
     double norm = 0;
 
-    std::vector<double> next_hyper() const
+    Hyper next_hyper() const
     {
         return {lr, beta1, beta2, eps, 1 - std::pow(beta1, step + 1), 1 - std::pow(beta2, step + 1)};
     }
@@ -71,11 +71,11 @@ void compare(bool llama, double clip, double decay)
     plain.decay = decay;
     Tensors parameters = run.parameters();
     for (int step = 0; step < 3; ++step) {
-        const Batch batch = random_batch(model, 4, static_cast<std::uint64_t>(step));
+        const TokenBatch batch = random_batch(model, 4, static_cast<std::uint64_t>(step));
         run.differentiate(batch, plain.next_hyper());
         // Its own gradients, so that only the update is in question; model_gradient compares those.
         plain.update(parameters, run.gradients(), run.tokens());
-        CHECK(run.train->fetched("global_norm", 0) == Approx(plain.norm).epsilon(1e-12));
+        CHECK(run.fetched("global_norm", 0) == Approx(plain.norm).epsilon(1e-12));
         run.update();
         for (const auto& [name, values] : parameters) {
             INFO("step " << step << ", " << name);

@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "harness.hpp"
 #include "ir/verify.hpp"
+#include "runtime/initialise.hpp"
 
 #include <cstring>
 
@@ -21,7 +22,7 @@ SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(
     plan = plan_memory({&program.schedule}, memory);
     arena = std::make_unique<Arena>(plan.arena);
     initialise(program.graph, program.schedule, *arena, 1, 1);
-    randomise(program, *arena, 3);
+    draw_parameters(program, *arena, 3, "test", 0.4);
     ExecutorConfig config;
     config.red_zone = memory.red_zone;
     executor = std::make_unique<Executor>(program.graph, program.schedule, *arena, config);

@@ -109,8 +109,8 @@ TEST_CASE("after the first step, no step takes more than 64 KiB at once from the
                 model.seq = 70;
                 model.layers = 2;
                 Run run(config_of(model, precision, 4, 2), threads);
-                const Batch batch = random_batch(model, 4, 1);
-                const std::vector<double> hyper{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.05};
+                const TokenBatch batch = random_batch(model, 4, 1);
+                const Hyper hyper{1e-3, 0.9, 0.95, 1e-8, 0.1, 0.05};
                 run.differentiate(batch, hyper);
                 run.update();
                 largest = 0;

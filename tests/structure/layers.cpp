@@ -42,7 +42,8 @@ const Rooms& designed_rooms()
         {"io_tokens", {"io/tokens", {"base", "io_files", "mpi"}}},
         {"io_checkpoint", {"io/checkpoint", {"base", "ir", "io_files", "mpi"}}},
         {"io_hugging_face", {"io/hugging_face", {"base", "config", "io_checkpoint", "io_tokens"}}},
-        {"train", {"src/train", {"compile", "runtime", "io_tokens", "io_checkpoint", "io_metrics"}}},
+        {"lifecycle", {"src/lifecycle", {"io_checkpoint", "io_metrics"}}},
+        {"train", {"src/train", {"compile", "runtime", "io_tokens", "lifecycle"}}},
         {"check", {"src/check", {"train"}}},
         {"cli", {"src/cli", {"check", "io_report", "io_hugging_face"}}},
     };

@@ -1,6 +1,6 @@
 // Who is to blame, from what ranks say of themselves.
 #include "catch.hpp"
-#include "train/hang.hpp"
+#include "lifecycle/hang.hpp"
 
 using namespace trivium;
 

@@ -1,8 +1,8 @@
 // When a run stops for its job's time: pure decisions, and what Slurm's commands do to them.
 #include "catch.hpp"
+#include "lifecycle/job_time.hpp"
+#include "lifecycle/launcher.hpp"
 #include "program.hpp"
-#include "train/job_time.hpp"
-#include "train/launcher.hpp"
 
 #include <chrono>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "life_cycle_run.hpp"
-#include "train/folder_lock.hpp"
+#include "lifecycle/folder_lock.hpp"
 #include "train/loss_spikes.hpp"
 
 #include <chrono>
@@ -190,7 +190,7 @@ TEST_CASE("where a job was told to begin counts until it has saved")
     const Outcome again = run.train({"checkpoint.resume=" + resume, "train.stop_after=1"});
     INFO(again.err);
     CHECK(again.status == 0);
-    CHECK(again.err.find("was put back after it had saved") != std::string::npos);
+    CHECK(again.err.find("was requeued after it had saved") != std::string::npos);
     CHECK(run.launches().back().from == from + 1);
     CHECK(run.metrics().size() == static_cast<std::size_t>(from + 2));
 }

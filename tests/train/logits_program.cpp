@@ -5,7 +5,6 @@
 #include "cli/config_arguments.hpp"
 #include "io/files/files.hpp"
 #include "runtime/device.hpp"
-#include "runtime/initialise.hpp"
 #include "train/generator.hpp"
 #include "train/inputs.hpp"
 #include "train/state.hpp"
@@ -27,13 +26,11 @@ void write_logits(const std::string& config_file, const std::string& path, const
     GenerationShape shape;
     shape.prefill = 16;
     shape.capacity = round_up(static_cast<i64>(ids.size()), shape.prefill);
-    const Compiled compiled = compile_generation(config, shape, {machine_called("cpu"), {}, 0});
-    Arena arena(compiled.memory.arena);
-    const Program& program = compiled.programs[prefill_program];
+    Engine engine(compile_generation(config, shape, {machine_called("cpu"), {}, 0}));
     for (const Role role : {Role::constant, Role::state})
-        initialise(program.graph, program.schedule, arena, 0, 1, role);
-    restore_parameters(checkpoint, program, arena);
-    Generator generator(compiled, arena, {1, false, 0});
+        engine.initialise(0, role);
+    restore_parameters(checkpoint, engine.program(prefill_program), engine.arena());
+    Generator generator(engine);
     FileWriter file(output);
     for (const std::int32_t& id : ids) {
         const std::span<const float> logits = generator.append({&id, 1});

@@ -5,10 +5,10 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/metrics/launches.hpp"
 #include "io/metrics/metrics.hpp"
+#include "lifecycle/disk_space.hpp"
+#include "lifecycle/folder_lock.hpp"
 #include "program.hpp"
 #include "train/collapse.hpp"
-#include "train/disk_space.hpp"
-#include "train/folder_lock.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -100,7 +100,7 @@ std::vector<double> train(const RunConfig& config, i64 from)
     const RunSignals signals;
     run_on_threads(static_cast<int>(rank_count(resolved.parallel)), [&](Comm& world) {
         std::optional<LaunchLog> launches;
-        const int status = Trainer(resolved, "test", world, {launches, signals}).run(signals);
+        const int status = Trainer(resolved, "test", world, {launches, signals}).run();
         TRV_CHECK(status == 0, "a run ended with ", status);
     });
     std::vector<double> losses;

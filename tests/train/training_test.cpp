@@ -3,6 +3,7 @@
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/metrics/metrics.hpp"
 #include "program.hpp"
+#include "train/learning_rate.hpp"
 #include "train/trainer.hpp"
 
 #include <cmath>

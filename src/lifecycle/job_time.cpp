@@ -1,4 +1,4 @@
-#include "train/job_time.hpp"
+#include "lifecycle/job_time.hpp"
 
 #include "base/check.hpp"
 #include "base/clock.hpp"

@@ -1,4 +1,4 @@
-#include "train/watchdog.hpp"
+#include "lifecycle/watchdog.hpp"
 
 #include "base/activity.hpp"
 #include "base/check.hpp"
@@ -6,7 +6,7 @@
 #include "base/log.hpp"
 #include "io/files/files.hpp"
 #include "io/metrics/launches.hpp"
-#include "train/launcher.hpp"
+#include "lifecycle/launcher.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "train/run_folders.hpp"
+#include "lifecycle/run_folders.hpp"
 
 #include "base/check.hpp"
 #include "base/log.hpp"

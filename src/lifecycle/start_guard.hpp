@@ -1,7 +1,7 @@
 #pragma once
 // Ends a run that is asked to stop while it starts: nothing can be lost yet, and to compile, to allocate or
 // to read may take minutes.
-#include "train/signals.hpp"
+#include "lifecycle/signals.hpp"
 
 #include <condition_variable>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
 // The folders that a run keeps for itself: checkpoint.dir and log.dir. A file `.run` in each says whose they
 // are.
-#include "train/folder_lock.hpp"
+#include "lifecycle/folder_lock.hpp"
 
 #include <optional>
 

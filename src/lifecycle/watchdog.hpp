@@ -5,9 +5,9 @@
 // the second, the last rank, speaks only when rank 0 is silent. Where both are, the first rank that gets no
 // further itself does. Rank 0's passes on to it what other ranks were signalled, idle ones too, and says so
 // at once, wherever the run is.
+#include "lifecycle/hang.hpp"
+#include "lifecycle/signals.hpp"
 #include "mpi/side_channel.hpp"
-#include "train/hang.hpp"
-#include "train/signals.hpp"
 
 #include <atomic>
 #include <mutex>

@@ -1,7 +1,7 @@
 #pragma once
 // How much time a job has left: Slurm's word, asked anew from time to time, as limits are raised and lowered,
 // and suspended jobs get their time back.
-#include "train/job.hpp"
+#include "lifecycle/job.hpp"
 
 #include <atomic>
 #include <condition_variable>

@@ -1,4 +1,4 @@
-#include "train/job.hpp"
+#include "lifecycle/job.hpp"
 
 #include <charconv>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "train/launcher.hpp"
+#include "lifecycle/launcher.hpp"
 
 #include "base/check.hpp"
 

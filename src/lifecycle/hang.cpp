@@ -1,4 +1,4 @@
-#include "train/hang.hpp"
+#include "lifecycle/hang.hpp"
 
 #include "base/check.hpp"
 #include "mpi/patient_wait.hpp"

@@ -1,4 +1,4 @@
-#include "train/start_guard.hpp"
+#include "lifecycle/start_guard.hpp"
 
 #include "base/activity.hpp"
 #include "base/check.hpp"

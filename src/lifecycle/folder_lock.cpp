@@ -1,4 +1,4 @@
-#include "train/folder_lock.hpp"
+#include "lifecycle/folder_lock.hpp"
 
 #include "base/activity.hpp"
 #include "base/check.hpp"

@@ -1,4 +1,4 @@
-#include "train/disk_space.hpp"
+#include "lifecycle/disk_space.hpp"
 
 #include "base/check.hpp"
 

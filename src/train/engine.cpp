@@ -1,0 +1,147 @@
+#include "train/engine.hpp"
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+#include "runtime/dtypes.hpp"
+#include "runtime/initialise.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace trivium {
+
+namespace {
+
+/// Which part of each input this rank is fed, by name.
+std::map<std::string, Box> input_boxes(const Graph& graph)
+{
+    std::map<std::string, Box> boxes;
+    for (const ValueId id : graph.with_role(Role::input))
+        boxes[graph[id].name] = box_of(graph, id);
+    return boxes;
+}
+
+/// Sequences of a microbatch over all ranks.
+i64 rows_of(const Program& program) { return program.sharded[program.sharded.find("tokens")].type.shape[0]; }
+
+LossSum totals_of(const Executor& executor)
+{
+    return {executor.fetched("totals", total_loss), executor.fetched("totals", total_tokens)};
+}
+
+} // namespace
+
+Hyper hyper_of(const TrainConfig& t, double lr, i64 update)
+{
+    const auto n = static_cast<double>(update);
+    return {lr, t.beta1, t.beta2, t.eps, 1 - std::pow(t.beta1, n), 1 - std::pow(t.beta2, n)};
+}
+
+ExecutorConfig executor_config(const RunConfig& config, int threads)
+{
+    return {.threads = threads,
+            .trace = !config.log.trace.empty(),
+            .overlap = config.parallel.overlap,
+            .deterministic = config.parallel.deterministic,
+            .graphs = config.parallel.graphs};
+}
+
+Engine::Engine(Compiled compiled, ExecutorConfig config, const Grid* grid, const StreamsMaker& streams)
+    : compiled_(std::move(compiled)), threads_(config.threads)
+{
+    const auto allocate = [&] { arena_.emplace(compiled_.memory.arena); };
+    if (grid != nullptr)
+        succeed_together(grid->world(), allocate);
+    else
+        allocate();
+    config.red_zone = compiled_.memory.red_zone;
+    // Not together: on devices an executor is made by all ranks at once, and one that fails must not wait for
+    // the others.
+    for (const Program& program : compiled_.programs) {
+        executors_.emplace_back(program.graph, program.schedule, *arena_, config, grid, streams);
+        inputs_.push_back(input_boxes(program.graph));
+    }
+}
+
+void Engine::initialise(std::uint64_t seed, std::optional<Role> role)
+{
+    const Program& first = compiled_.programs.front();
+    if (role)
+        trivium::initialise(first.graph, first.schedule, *arena_, seed, threads_, *role);
+    else
+        trivium::initialise(first.graph, first.schedule, *arena_, seed, threads_);
+}
+
+void draw_parameters(const Program& program, Arena& arena, std::uint64_t seed, const std::string& label,
+                     double spread)
+{
+    for (const ValueId id : program.graph.with_role(Role::parameter)) {
+        const Value& v = program.graph[id];
+        const double centre = v.name.find("norm.weight") != std::string::npos ? 1 : 0;
+        const RandomStream stream(seed, label + " " + v.name);
+        HostWindow window(arena, kept_buffer(program.schedule, v.name).offset, v.type.bytes());
+        with_type(v.type.dtype, [&](auto t) {
+            using T = decltype(t);
+            auto* to = reinterpret_cast<T*>(window.data());
+            for_each_run(whole_shape(v), box_of(program.graph, id), [&](i64 global, i64 local, i64 count) {
+                for (i64 i = 0; i < count; ++i)
+                    to[local + i] = T(static_cast<kernels::Acc<T>>(
+                        centre + spread * stream.normal_at(static_cast<u64>(global + i))));
+            });
+        });
+        window.push();
+    }
+}
+
+Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper) const
+{
+    return [this, &batch, hyper, &boxes = inputs_[program], rows = rows_of(compiled_.programs[program])](
+               const Value& value, i64 microbatch, void* destination) {
+        if (value.role == Role::hyper) {
+            std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
+            return;
+        }
+        const Box& box = boxes.at(value.name);
+        const auto seq = static_cast<std::size_t>(value.type.shape[1]);
+        std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
+                                     static_cast<std::size_t>(box.shape[0]) * seq);
+        for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
+            if (value.name == "positions")
+                std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
+            else
+                batch(value.name == "targets" ? BatchInput::targets : BatchInput::tokens,
+                      microbatch * rows + box.offset[0] + row, left.first(seq));
+    };
+}
+
+StepResult Engine::step(const Batch& batch, const Hyper& hyper, const Accept& accept)
+{
+    Executor& executor = executors_[train_program];
+    executor.run_until_decision(feed(train_program, batch, &hyper));
+    StepResult result{totals_of(executor), executor.fetched("global_norm", 0)};
+    result.updated = !accept || accept(result);
+    if (result.updated)
+        executor.run_after_decision();
+    return result;
+}
+
+i64 Engine::evaluation_rows(std::size_t program) const { return rows_of(compiled_.programs[program]); }
+
+LossSum Engine::evaluate(const Batch& batch, std::size_t program)
+{
+    executors_[program].run_until_decision(feed(program, batch, nullptr));
+    return totals_of(executors_[program]);
+}
+
+Bytes Engine::used() const
+{
+    if constexpr (contracts_on) // what was really written to
+        return arena_->high_water();
+    Bytes used = 0;
+    for (const Executor& executor : executors_)
+        used = std::max(used, executor.used());
+    return used;
+}
+
+} // namespace trivium

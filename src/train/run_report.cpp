@@ -1,0 +1,201 @@
+#include "train/run_report.hpp"
+
+#include "base/check.hpp"
+#include "base/clock.hpp"
+#include "base/counted.hpp"
+#include "base/log.hpp"
+#include "compile/describe.hpp"
+#include "io/files/files.hpp"
+#include "runtime/trace.hpp"
+#include "train/grid_report.hpp"
+#include "train/learning_rate.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+namespace trivium {
+
+RunReport::RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place)
+    : config_(config), engine_(engine), place_(place), first_rank_(place.grid.world().rank() == 0)
+{
+}
+
+Flops RunReport::peak_flops() const
+{
+    const double each = config_.train.precision == Precision::bf16  ? place_.machine.flops_bf16
+                        : config_.train.precision == Precision::f64 ? place_.machine.flops_f64
+                                                                    : place_.machine.flops_f32;
+    return each * static_cast<double>(place_.machine.workers(place_.threads)) * place_.grid.world().size();
+}
+
+void RunReport::announce(const Batches& data, i64 first_step)
+{
+    first_step_ = first_step;
+    const Compiled& compiled = engine_.compiled();
+    const int ranks = place_.grid.world().size();
+    const std::vector<std::string> grid_lines = grid_report(place_.grid, config_, compiled);
+    if (!first_rank_)
+        return;
+    log_info("model    " + describe_model(config_));
+    log_info(fmt::format("data     {} tokens, {} samples; {} a step; {:.2f} epochs in {} steps",
+                         format_count(data.store().size()), format_count(data.samples()),
+                         config_.train.global_batch,
+                         static_cast<double>(config_.train.steps * config_.train.global_batch) /
+                             static_cast<double>(data.samples()),
+                         config_.train.steps));
+    for (const std::string& line : grid_lines)
+        log_info(line);
+    log_info(fmt::format("memory   arena {} ({} bytes){}: {} kept over the run, {} within a step{}",
+                         format_bytes(compiled.memory.arena), compiled.memory.arena,
+                         ranks > 1 ? " of rank 0" : "", format_bytes(compiled.memory.kept),
+                         format_bytes(compiled.memory.transient),
+                         compiled.memory.snapshot == 0
+                             ? ""
+                             : str("; ", format_bytes(compiled.memory.snapshot), " of snapshot beside it")));
+    const std::string each =
+        place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
+    log_info(fmt::format(
+        "compute  {} x {}, {} of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
+        counted(ranks, "rank"), each, counted(microbatch_count(config_), "microbatch", "microbatches"),
+        micro_batch(config_), format_si(compiled.flops), format_si(peak_flops()), place_.machine.name));
+}
+
+MetricsRecord RunReport::step(const RunState& state, const StepResult& result, Seconds seconds,
+                              const std::string& skipped)
+{
+    const Flops flops = engine_.compiled().flops;
+    const double loss = result.loss.mean();
+    MetricsRecord record;
+    const double tokens_per_second = result.loss.tokens / seconds;
+    const double mfu = flops / seconds / peak_flops();
+    const double lr = learning_rate(config_.train, state.step);
+    record.step = state.step;
+    record.set("loss", loss);
+    record.set("grad_norm", result.norm);
+    record.set("lr", lr);
+    record.set("tokens", static_cast<double>(state.tokens));
+    record.set("tokens_per_second", tokens_per_second);
+    record.set("step_seconds", seconds);
+    record.set("mfu", mfu);
+    record.set("memory_bytes", static_cast<double>(largest_used_));
+    record.set("planned_bytes", static_cast<double>(largest_planned_));
+    record.set("ranks", place_.grid.world().size());
+    record.set("time", unix_now());
+    if (const Seconds exposed = engine_.executor(train_program).exposed();
+        place_.grid.world().size() > 1 && exposed >= 0)
+        record.set("exposed_comm_seconds", exposed);
+    if (!skipped.empty()) {
+        record.set("skipped", 1);
+        log_warning(str("step ", state.step, " skipped: ", skipped, "; parameters stay as they are"));
+    }
+    if (const double uniform = std::log(static_cast<double>(config_.model.vocab));
+        collapse_.collapses(loss, result.norm))
+        log_warning(
+            fmt::format("the run has collapsed: for {} steps in a row the gradient norm is {:.3g} and the "
+                        "loss {:.4f}{}, so nothing is learned any more; resume from an earlier "
+                        "checkpoint (checkpoint.resume = its path) with a lower train.lr (now {:.3g}) or a "
+                        "longer train.warmup",
+                        CollapseWatch::steps_until_told, result.norm, loss,
+                        std::abs(loss - uniform) < 0.01 * uniform
+                            ? " = ln(model.vocab), that of a model to which all tokens are alike"
+                            : "",
+                        lr));
+    step_seconds_ = step_seconds_ == 0 ? seconds : 0.9 * step_seconds_ + 0.1 * seconds;
+    train_seconds_ += seconds;
+    last_loss_ = loss;
+    const int width = static_cast<int>(std::to_string(config_.train.steps).size());
+    const std::string line = fmt::format(
+        "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {:>7} tok/s  MFU {:4.1f} %  left {}",
+        state.step, width, config_.train.steps, loss, result.norm, lr, format_si(tokens_per_second),
+        100 * mfu, format_seconds(step_seconds_ * static_cast<double>(config_.train.steps - state.step)));
+    if (state.step % config_.log.every == 0 || state.step == config_.train.steps)
+        log_info(line);
+    else
+        log_progress(line);
+    return record;
+}
+
+void RunReport::evaluation(i64 step, const Evaluation& e, MetricsRecord& record)
+{
+    if (last_valid_loss_ < 0) // the first one in this launch
+        note_memory();
+    last_valid_loss_ = e.loss;
+    record.set("valid_loss", e.loss);
+    log_info(fmt::format("step {}  validation loss {:.4f}  perplexity {:.2f}  ({} tokens)", step, e.loss,
+                         std::exp(e.loss), format_count(e.tokens)));
+}
+
+void RunReport::note_memory()
+{
+    for (const u64 used : gather_numbers(place_.grid.world(), static_cast<u64>(engine_.used())))
+        largest_used_ = std::max(largest_used_, static_cast<Bytes>(used));
+    for (const u64 planned : gather_numbers(place_.grid.world(), static_cast<u64>(engine_.planned())))
+        largest_planned_ = std::max(largest_planned_, static_cast<Bytes>(planned));
+}
+
+void RunReport::write_trace() const
+{
+    const Program& train = engine_.program(train_program);
+    const Timeline& timeline = engine_.executor(train_program).timeline();
+    // On one node the ranks' clocks are the same one; elsewhere each begins at its own first Step.
+    const Seconds begin = timeline.spans.front().begin;
+    Seconds start = begin;
+    for (const std::string& theirs : gather_texts(place_.grid.world(), fmt::format("{:.9f}", begin)))
+        start = place_.grid.nodes() == 1 ? std::min(start, std::stod(theirs)) : start;
+    const std::vector<std::string> events =
+        gather_to_first(place_.grid.world(), trace_events(train.graph, train.schedule, timeline,
+                                                          place_.grid.world().rank(), start));
+    if (!first_rank_)
+        return;
+    write_file(config_.log.trace, trace_json(events));
+    log_info("trace    " + config_.log.trace +
+             " holds the last step; open it in Perfetto or chrome://tracing");
+}
+
+void RunReport::summarise(const RunState& state, const std::string& metrics_path) const
+{
+    Comm& world = place_.grid.world();
+    const i64 steps = state.step - first_step_;
+    if (steps > 0 && !config_.log.trace.empty())
+        write_trace();
+    std::string unlike; // ranks that did not use what was planned
+    const std::vector<std::string> memory = gather_to_first(
+        world, str(engine_.planned(), " bytes, ",
+                   engine_.used() == engine_.planned() ? "" : str("used ", engine_.used(), " bytes")));
+    if (!first_rank_)
+        return;
+    for (std::size_t rank = 1; rank < memory.size(); ++rank)
+        if (!memory[rank].ends_with(", "))
+            unlike += str("; rank ", rank, ": ", memory[rank]);
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    log_info("");
+    log_info(fmt::format("done     {} of {} steps ({} in this launch), {} tokens", state.step,
+                         config_.train.steps, steps, format_count(state.tokens)));
+    if (steps > 0) {
+        const double tokens = static_cast<double>(steps * config_.train.global_batch * config_.model.seq);
+        log_info(
+            fmt::format("loss     {:.4f}{}", last_loss_,
+                        last_valid_loss_ >= 0 ? fmt::format(", validation {:.4f}", last_valid_loss_) : ""));
+        log_info(fmt::format(
+            "speed    {} tokens/s, {} a step, MFU {:.1f} %", format_si(tokens / train_seconds_),
+            format_seconds(train_seconds_ / static_cast<double>(steps)),
+            100 * engine_.compiled().flops * static_cast<double>(steps) / train_seconds_ / peak_flops()));
+    }
+    log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", engine_.planned(),
+                         steps > 0 ? fmt::format("used {} bytes", engine_.used()) : "no step was run",
+                         steps == 0 || world.size() == 1 ? ""
+                         : unlike.empty()                ? str("; the others used what was planned too")
+                                                         : unlike,
+                         format_bytes(Bytes{usage.ru_maxrss} * 1024)));
+    if (const DeviceMemory device = place_.computing.memory(); device.total > 0)
+        log_info(fmt::format("device   {} bytes of its memory are taken: the arena, and {} of driver, "
+                             "libraries and others who use it; the plan states {}",
+                             device.total - device.free,
+                             format_bytes(device.total - device.free - engine_.planned()),
+                             format_bytes(engine_.compiled().memory.process)));
+    log_info("metrics  " + metrics_path);
+}
+
+} // namespace trivium

@@ -1,0 +1,56 @@
+#pragma once
+// What a training run prints, and the line of metrics of each step.
+#include "io/metrics/metrics.hpp"
+#include "mpi/grid.hpp"
+#include "runtime/device.hpp"
+#include "train/collapse.hpp"
+#include "train/evaluator.hpp"
+#include "train/state.hpp"
+
+namespace trivium {
+
+/// On what a run computes.
+struct RunPlace {
+    Grid& grid;
+    const Computing& computing;
+    const Machine& machine;
+    int threads = 1;
+};
+
+class RunReport {
+public:
+    /// All arguments outlive it.
+    RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
+
+    /// Model, data, grid, memory and compute, before the first step. All ranks call it.
+    void announce(const Batches& data, i64 first_step);
+
+    /// Logs the step that led to `state`, and returns its line of metrics. `skipped`: why its update was left
+    /// out; empty: it was not.
+    MetricsRecord step(const RunState& state, const StepResult& result, Seconds seconds,
+                       const std::string& skipped);
+    /// Adds an evaluation after `step` to the step's line. All ranks call it.
+    void evaluation(i64 step, const Evaluation& evaluation, MetricsRecord& record);
+    /// Learns the largest rank's bytes, used and planned. All ranks call it.
+    void note_memory();
+
+    /// After the last step: totals, speed, memory; the trace where log.trace asks for one. All ranks call it.
+    void summarise(const RunState& state, const std::string& metrics_path) const;
+
+private:
+    Flops peak_flops() const;
+    void write_trace() const;
+
+    const RunConfig& config_;
+    const Engine& engine_;
+    RunPlace place_;
+    bool first_rank_;
+    i64 first_step_ = 0;                           ///< of this launch
+    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as it is known
+    Seconds step_seconds_ = 0;                     ///< smoothed
+    Seconds train_seconds_ = 0;
+    double last_loss_ = 0, last_valid_loss_ = -1;
+    CollapseWatch collapse_;
+};
+
+} // namespace trivium

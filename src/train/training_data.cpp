@@ -1,0 +1,57 @@
+#include "train/training_data.hpp"
+
+#include "base/check.hpp"
+#include "base/log.hpp"
+#include "train/inputs.hpp"
+
+namespace trivium {
+
+namespace {
+
+TokenStore open_store(const char* key, const std::string& path, const RunConfig& config, const Grid& grid)
+{
+    TokenStore store = TokenStore::open(path);
+    if (store.vocab() > config.model.vocab)
+        throw UserError(
+            {path,
+             str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab),
+             "token ids would lie outside the model's tables",
+             str("set model.vocab to ", store.vocab(), " or more")});
+    if (window_count(store.size(), config.model.seq) == 0)
+        throw UserError(
+            {path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
+             str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
+    verify_at_start(store, grid.local_rank(), grid.local_ranks());
+    return store;
+}
+
+} // namespace
+
+TrainingData open_training_data(const RunConfig& config, const Grid& grid)
+{
+    if (config.data.train.empty())
+        throw UserError({"data.train", "is not given", "training needs a token store",
+                         "make one with `trivium data tokenize TEXT --output train.h5` and set data.train"});
+    const i64 seq = config.model.seq;
+    TrainingData data{
+        {open_store("data.train", config.data.train, config, grid), seq, static_cast<u64>(config.train.seed)},
+        {}};
+    const TokenStore& train = data.train.store();
+    require_tokenizer(config.data, train);
+    if (config.data.valid.empty())
+        return data;
+    data.valid.emplace(open_store("data.valid", config.data.valid, config, grid), seq);
+    const TokenStore& valid = data.valid->store();
+    if (valid.fingerprint() != train.fingerprint())
+        throw UserError({config.data.valid, "was made with another tokenizer than " + config.data.train,
+                         valid.fingerprint() + " and " + train.fingerprint(),
+                         "tokenize both with the same one"});
+    if (grid.world().rank() == 0 && valid.content() == train.content())
+        log_warning(str("data.valid (", config.data.valid, ") has the same tokens as data.train (",
+                        config.data.train,
+                        "): the validation loss will be that of the training text; `trivium data tokenize "
+                        "--valid` holds text out"));
+    return data;
+}
+
+} // namespace trivium
