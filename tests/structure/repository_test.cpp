@@ -71,7 +71,7 @@ TEST_CASE("files are short")
 {
     const std::vector<std::string> written{".hpp", ".cpp",   ".cu", ".h", ".in",
                                            ".txt", ".cmake", ".sh", ".py"};
-    none(too_long(sources({"src", "mpi", "io", "tests", "perf", "cmake", "jobs"}, written), 600));
+    none(too_long(sources({"src", "mpi", "io", "tests", "perf", "cmake", "jobs"}, written), 500));
 }
 
 TEST_CASE("back-ends are files, not conditionals of the preprocessor")
