@@ -1,5 +1,5 @@
 #pragma once
-// Whether the checkpoints of a run find room, known before its first step.
+// Checks before the first step that the checkpoints of a run fit on the disk.
 #include "base/units.hpp"
 
 #include <string>
@@ -7,19 +7,17 @@
 namespace trivium {
 
 struct SavesToCome {
-    Bytes bytes = 0;     ///< of one save, of all ranks
+    Bytes bytes = 0;     ///< of one save, over all ranks
     i64 count = 1;       ///< saves to come
-    i64 keep = 0;        ///< how many stay; 0: all
-    i64 kept_before = 0; ///< how many are there, and have their room
+    i64 keep = 0;        ///< how many are kept; 0: all
+    i64 kept_before = 0; ///< how many exist already
 };
 
-/// Bytes that this user may still write to the file system of `dir`, quotas aside; -1 where that is not
-/// known.
+/// Free bytes of the file system of `dir`, without regard to quotas; -1: unknown.
 Bytes free_space(const std::string& dir);
 
-/// IoError where `free` bytes (-1: not known) of the file system of `dir` are too few for one save; it is
-/// written before an older one is removed. Returns a warning where they are too few for those to come, else
-/// "".
+/// Throws IoError where `free` bytes (-1: unknown) are too few for one save, which is written before an older
+/// one is removed. Returns a warning where they are too few for all saves to come, else "".
 std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& saves);
 
 } // namespace trivium

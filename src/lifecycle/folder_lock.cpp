@@ -24,10 +24,10 @@ FolderLock::FolderLock(const std::string& folder, const LockPatience& patience, 
     bool held = is_held();
     if (held && patience.limit > 0)
         log_info(str(folder, " is in use; waiting up to ", format_seconds(patience.limit),
-                     " for the processes of the start before to end"));
+                     " for the processes of the previous launch to end"));
     while (held && now() - begin < patience.limit && !(patience.stopped && patience.stopped())) {
         std::this_thread::sleep_for(std::chrono::milliseconds(250));
-        Activity::of_process().advance(); // so that no watchdog ends it
+        Activity::of_process().advance(); // so that the watchdog does not end it
         held = is_held();
     }
     if (!held)

@@ -1,5 +1,5 @@
 #pragma once
-// One run a folder.
+// A lock that keeps a second run out of a folder.
 #include "base/units.hpp"
 
 #include <functional>
@@ -7,18 +7,18 @@
 
 namespace trivium {
 
-/// How long to wait for another process to let go.
+/// How long to wait for another process to release the lock.
 struct LockPatience {
     Seconds limit = 0;
-    std::function<bool()> stopped{}; ///< ends the wait before
+    std::function<bool()> stopped{}; ///< ends the wait early
 };
 
-/// Holds the lock of a folder while it lives; the system frees it with the process, however that ends. File
-/// systems that know no locks are let pass.
+/// Holds the lock of a folder while it exists; the system releases it when the process ends, however that
+/// happens. File systems without locks are accepted.
 class FolderLock {
 public:
-    /// Where another process holds it, throws UserError, which names `content` as what two runs would mix;
-    /// with patience, once that is over, an Error of exit status 75.
+    /// Where another process holds it, throws UserError; `content` names what two runs would mix up. With
+    /// patience, throws an Error of exit status 75 after the wait.
     explicit FolderLock(const std::string& folder, const LockPatience& patience = {},
                         const std::string& content = "checkpoints");
     FolderLock(const FolderLock&) = delete;

@@ -26,14 +26,14 @@ std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<Rank
 
 std::string activity_of(const RankNews& n) { return n.phase + (n.piece.empty() ? "" : ", " + n.piece); }
 
-std::string what_it_does(const RankNews& n, Seconds limit)
+std::string state_of(const RankNews& n, Seconds limit)
 {
     if (!n.heard)
-        return "never heard";
+        return "no heartbeat so far";
     if (n.silent > limit)
-        return "no sign of life; last in " + activity_of(n) +
+        return "no heartbeat; last in " + activity_of(n) +
                (n.waits.empty() ? "" : ", where it waited for " + n.waits);
-    return n.waits.empty() ? "at work in " + activity_of(n)
+    return n.waits.empty() ? "computes in " + activity_of(n)
                            : "waits for " + n.waits + " in " + activity_of(n);
 }
 
@@ -42,7 +42,7 @@ std::string line_of(const std::string& ranks, const std::string& what, Seconds t
     return fmt::format("{}: {}, for {:.0f} s", ranks, what, time);
 }
 
-/// Ranks that say the same share a line.
+/// Ranks in the same state share a line.
 std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds limit)
 {
     std::map<std::string, std::vector<int>> groups;
@@ -50,7 +50,7 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
         const RankNews& n = news[rank];
         if (n.left)
             continue;
-        const std::string what = what_it_does(n, limit);
+        const std::string what = state_of(n, limit);
         groups[what].push_back(static_cast<int>(rank));
     }
     std::vector<std::pair<int, std::string>> lines;
@@ -80,13 +80,13 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
 
 std::string describe_rank(int rank, const RankNews& n, Seconds limit)
 {
-    return line_of(str(print_ranks({rank}), " (", n.node, ")"), what_it_does(n, limit), n.stalled);
+    return line_of(str(print_ranks({rank}), " (", n.node, ")"), state_of(n, limit), n.stalled);
 }
 
 Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much_longer)
 {
     std::vector<int> silent, working, missed;
-    Seconds shortest = 1e30; // without progress, of those that are heard
+    Seconds shortest = 1e30; // without progress, among ranks with heartbeats
     for (std::size_t rank = 0; rank < news.size(); ++rank) {
         const RankNews& n = news[rank];
         if (n.left)
@@ -103,19 +103,19 @@ Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much
     }
     const bool known = shortest < 1e30, moves = known && shortest <= limit;
     Diagnosis d;
-    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after one that stopped
+    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after one that stops
         d.health = Health::deaf;
-        d.cause = str("the run gets on, but nothing is heard of ", print_ranks_of(missed, news),
-                      ", so a hang there would not be told; UDP must pass between the nodes");
+        d.cause = str("the run continues, but no heartbeat arrives from ", print_ranks_of(missed, news),
+                      ": a hang there would not be detected; allow UDP between the nodes");
     } else if (!moves && !silent.empty()) {
         d.health = Health::hung;
-        d.cause = str("no sign of life from ", print_ranks_of(silent, news));
+        d.cause = str("no heartbeat from ", print_ranks_of(silent, news));
     } else if (!moves && known) {
         d.health = working.empty() || shortest > much_longer * limit ? Health::hung : Health::slow;
         d.cause = working.empty()
-                      ? "all ranks wait, and nothing moves"
-                      : str(print_ranks_of(working, news), working.size() == 1 ? " works" : " work",
-                            " at one thing, and all others wait");
+                      ? "all ranks wait, and no data moves"
+                      : str(print_ranks_of(working, news), working.size() == 1 ? " computes" : " compute",
+                            " in one operation, and all other ranks wait");
     }
     if (d.health != Health::fine)
         d.ranks = describe(news, limit);

@@ -1,5 +1,5 @@
 #pragma once
-// What Slurm tells a run of the job that it is.
+// The Slurm job that a run belongs to.
 #include "base/units.hpp"
 
 #include <optional>
@@ -8,8 +8,8 @@
 namespace trivium {
 
 struct Job {
-    std::string id{};       ///< empty: no job
-    i64 restart = 0;        ///< how often it was put back into the queue and started again
+    std::string id{};       ///< empty: not in a job
+    i64 restart = 0;        ///< how often it was requeued
     std::optional<i64> end; ///< its time limit, seconds since 1970
 
     /// Until the limit; negative past it. \pre end

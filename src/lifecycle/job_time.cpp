@@ -23,9 +23,9 @@ namespace trivium {
 namespace {
 
 constexpr Seconds period = 60; ///< between two questions
-constexpr Seconds answer = 5;  ///< until one is given up
-constexpr Seconds fresh = 20;  ///< for so long it counts as asked just before
-constexpr Seconds ahead = 15;  ///< asked before it matters
+constexpr Seconds answer = 5;  ///< timeout of one
+constexpr Seconds fresh = 20;  ///< an answer is recent for this long
+constexpr Seconds ahead = 15;  ///< asked this long before it matters
 constexpr Seconds tick = 0.5;
 constexpr Seconds gap = 3; ///< this process was suspended
 constexpr std::size_t most_times = 64;
@@ -90,8 +90,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     ::close(pipe[0]);
     if (refused != 0)
         return std::nullopt;
-    // Its output is closed, or it has had its time: what lives still is killed. One that even then does not
-    // end is left alone.
+    // Its output is closed, or its time is over: it is killed. One that does not end even then is abandoned.
     int status = 0;
     for (const Seconds begin = now(); ::waitpid(child, &status, WNOHANG) == 0;) {
         if (!ended || now() - begin > 1)
@@ -136,9 +135,9 @@ JobTime::JobTime(const Job& job) : job_(job)
 {
     if (job_.id.empty())
         return;
-    wanted_ = true; // what the environment says was true when the job began
+    wanted_ = true; // the environment has the limit of the job's start
     wanted_since_ = looked_ = now();
-    // In an array, the number of the first member's job means all members.
+    // In an array, the id of the first member's job stands for all members.
     const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");
     if (array && member)
         job_.id = str(array, "_", member);
@@ -226,7 +225,7 @@ void JobTime::ask(std::unique_lock<std::mutex>& lock)
         job_.end = told.end;
         if (much)
             log_info(job_.end ? str("the job's time limit: ", format_seconds(job_.left()), " left")
-                              : "the job has no time limit any more");
+                              : "the job no longer has a time limit");
     }
     tried_ = now();
     wanted_ = false;

@@ -1,6 +1,6 @@
 #pragma once
-// How much time a job has left: Slurm's word, asked anew from time to time, as limits are raised and lowered,
-// and suspended jobs get their time back.
+// How much time a job has left, as Slurm reports it. Slurm is asked repeatedly, because limits are raised and
+// lowered, and a suspended job gets its time back.
 #include "lifecycle/job.hpp"
 
 #include <atomic>
@@ -12,33 +12,34 @@
 
 namespace trivium {
 
-/// What squeue's %e (SLURM_TIME_FORMAT=standard, this machine's time zone) says of a job's end.
+/// A job's end as squeue's %e prints it (SLURM_TIME_FORMAT=standard, in this machine's time zone).
 struct JobEnd {
-    bool known = false;       ///< it is a time, or says that there is none
+    bool known = false;       ///< it is a time, or there is no limit
     std::optional<i64> end{}; ///< seconds since 1970; none: no limit
 };
 JobEnd job_end_in(const std::string& text);
 
-/// What a command prints, where it ends with status 0 within `limit`; else it is killed, also where
-/// `given_up` becomes true. Any thread may call it.
+/// The output of a command that ends with status 0 within `limit`; otherwise, and when `given_up` becomes
+/// true, the command is killed. Any thread may call it.
 std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit,
                                      const std::atomic<bool>& given_up);
 
-/// Whether to stop for the end of the time.
+/// The input of judge().
 struct TimeLeft {
-    Seconds left = 0, lead = 0; ///< until the end, and what a stop takes
+    Seconds left = 0, lead = 0; ///< until the time limit, and the duration of a stop
     Seconds tried = 1e30;       ///< since Slurm was last asked, with an answer or without
-    Seconds waiting = -1;       ///< for the answer that is under way; -1: none is
+    Seconds waiting = -1;       ///< for a pending answer; -1: none is pending
 };
 enum class TimeVerdict { go_on, ask, stop };
-/// Nobody stops by an end that was not asked for just before, and nobody waits for an answer for long.
+/// Whether to stop for the time limit. A run stops only by a limit that was confirmed recently, and never
+/// waits long for an answer.
 TimeVerdict judge(const TimeLeft& time);
 
-/// The last durations of something that is done again and again.
+/// The recent durations of a repeated operation.
 class RecentTimes {
 public:
     void add(Seconds time);
-    /// That nine of ten do not exceed, of the last 64; of several, never the longest alone. 0: none yet.
+    /// The 90th percentile of the last 64; 0: none yet.
     Seconds usual() const;
 
 private:
@@ -46,8 +47,8 @@ private:
     std::size_t next_ = 0;
 };
 
-/// Of the job that this process is in, if it is in one: a thread asks Slurm once a minute, in a process of
-/// its own, which has 5 s. Where that fails, what was known stays.
+/// The time limit of the job that this process belongs to, if any: a thread runs squeue once a minute, with a
+/// timeout of 5 s. Where that fails, the last known limit holds.
 class JobTime {
 public:
     explicit JobTime(const Job& job);
@@ -55,10 +56,10 @@ public:
     JobTime& operator=(const JobTime&) = delete;
     ~JobTime();
 
-    /// Whether a stop that takes `lead` has to begin now. Never waits; the first time that it would be so, it
-    /// has Slurm asked first.
+    /// Whether a stop that takes `lead` has to begin now. Never waits; asks Slurm once more before the first
+    /// yes.
     bool is_over(Seconds lead);
-    /// How long this process was suspended, in all.
+    /// How long this process was suspended in total.
     Seconds paused() const;
 
 private:

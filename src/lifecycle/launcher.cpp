@@ -10,7 +10,7 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds enough = 10; // for what one saves on one machine
+constexpr Seconds enough = 10; // for a save on one machine
 
 } // namespace
 
@@ -35,19 +35,17 @@ std::string how_to_stop(const Launcher& l)
 {
     if (!l.is_mpirun || l.in_job || l.grace >= enough)
         return "";
-    return str("to stop with a checkpoint: kill -USR1 ",
-               l.process > 0 ? std::to_string(l.process) : "the number of mpirun",
-               "; at Ctrl-C, mpirun kills its ranks ", l.grace,
-               " s later, saved or not, unless OMPI_MCA_odls_base_sigkill_timeout=", enough,
-               " was set before it");
+    return str(
+        "to stop with a checkpoint: kill -USR1 ", l.process > 0 ? std::to_string(l.process) : "PID_OF_MPIRUN",
+        "; on Ctrl-C, mpirun kills its ranks after ", l.grace,
+        " s, saved or not, unless OMPI_MCA_odls_base_sigkill_timeout=", enough, " is set in its environment");
 }
 
 std::string what_follows_term(const Launcher& l)
 {
     if (!l.is_mpirun)
         return "";
-    return str("; mpirun, which is told to end, kills them ", l.grace,
-               " s after this signal, unless they have ended by then");
+    return str("; mpirun kills the ranks ", l.grace, " s after this signal unless they have ended");
 }
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// What the program that started the ranks does to them when it is told to end.
+// How the program that started the ranks ends them.
 #include "base/units.hpp"
 
 #include <string>
@@ -9,18 +9,17 @@ namespace trivium {
 /// Open MPI's mpirun (also orterun, prterun), where one started this process.
 struct Launcher {
     bool is_mpirun = false;
-    int process = 0;     ///< its number, where it runs on this node; else 0
+    int process = 0;     ///< its process id, where it runs on this node; else 0
     Seconds grace = 1;   ///< between the TERM that it sends its ranks and the KILL: odls_base_sigkill_timeout
-    bool in_job = false; ///< a batch system's, so that nobody types Ctrl-C
+    bool in_job = false; ///< of a batch system, where nobody types Ctrl-C
 };
 
 Launcher launcher_of_environment();
 
-/// What it takes for a checkpoint to be surer than by Ctrl-C, in one line; empty where there is nothing to
-/// say.
+/// One line on how to stop with a checkpoint more safely than by Ctrl-C; empty where Ctrl-C is safe.
 std::string how_to_stop(const Launcher& launcher);
-/// What follows a TERM that the launcher sent, for behind "saving and stopping"; empty where nothing is
-/// known.
+/// What the launcher does after the TERM that it sent, to follow "saving and stopping"; empty where that is
+/// unknown.
 std::string what_follows_term(const Launcher& launcher);
 
 } // namespace trivium

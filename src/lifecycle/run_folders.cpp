@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What a `.run` says: a run's id, and where its checkpoints are.
+/// Content of a `.run`: a run's id, and the folder of its checkpoints.
 struct RunMark {
     std::string id, checkpoints;
 };
@@ -47,7 +47,7 @@ bool are_same(const std::string& a, const std::string& b)
     return fs::equivalent(a, b, absent);
 }
 
-/// The id of the run whose checkpoints are in `folder`. A copy of a folder is another run's.
+/// The id of the run whose checkpoints are in `folder`. A copy of a folder belongs to another run.
 RunMark mark_of(const std::string& folder)
 {
     const std::string path = fs::canonical(folder).string();
@@ -100,11 +100,11 @@ void claim_metrics(const std::string& checkpoints, const std::string& logs, cons
 {
     const std::string file = logs + "/metrics";
     const bool is_new = !read_mark(checkpoints);
-    const bool shared = are_same(checkpoints, logs); // then one mark is for both
+    const bool shared = are_same(checkpoints, logs); // then both have one mark
     const std::optional<RunMark> before = shared ? std::nullopt : read_mark(logs);
     const RunMark own = mark_of(checkpoints);
     const bool has_lines = fs::exists(file + ".jsonl") && fs::file_size(file + ".jsonl") > 0;
-    // Lines without a mark are of an older program: this run's, where it goes on from a checkpoint of it.
+    // Lines without a mark belong to this run if it resumes from one of its checkpoints.
     const bool foreign = !shared && has_lines && (before ? before->id != own.id : is_new && resumed.empty());
     if (foreign) {
         std::string aside = kept_as(logs, before ? before->id : "unknown");

@@ -1,5 +1,5 @@
 #pragma once
-// Signals to a run: USR1, TERM, HUP and INT ask it to save and stop, USR2 to save and go on.
+// Signals to a run: USR1, TERM, HUP and INT make it save and stop, USR2 makes it save and continue.
 #include <atomic>
 #include <csignal>
 #include <string>
@@ -17,7 +17,7 @@ inline std::string name_of_signal(int number)
                                : std::to_string(number);
 }
 
-/// Catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless it is ignored (nohup), while it lives; a
+/// Catches SIGUSR1, SIGTERM, SIGINT, SIGUSR2, and SIGHUP unless it is ignored (nohup), while it exists; a
 /// second SIGINT ends the program at once.
 class RunSignals {
 public:
@@ -50,13 +50,13 @@ public:
             sigaction(numbers[i], &before_[i], nullptr);
     }
 
-    /// The signal to stop that came last, or 0.
+    /// The last signal to stop, or 0.
     int stop() const { return last(); }
-    /// Whether the parent process sent it: the launcher, as a rule.
+    /// Whether the parent process, usually the launcher, sent it.
     bool is_from_parent() const { return by_parent(); }
-    /// As if this process had got it.
+    /// Acts as if this process had received it.
     void raise(int number) const { last() = number; }
-    /// Whether a save was asked for since the last call.
+    /// Whether a save was requested since the last call.
     bool take_demand() const { return demanded().exchange(false); }
 
 private:

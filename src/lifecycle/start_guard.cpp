@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds poll_interval(50);
 constexpr std::chrono::milliseconds
-    patience(1500); // the watchdog tells rank 0 within half a second, and rank 0 speaks for all
+    patience(1500); // the watchdog forwards the signal to rank 0 within half a second, and rank 0 logs it
 constexpr int requeue = 75;
 
 } // namespace
@@ -60,7 +60,7 @@ void StartGuard::end_run(int signal)
     const std::string reason = str("signal ", name_of_signal(signal));
     const std::string line =
         str("stopped on ", reason, " before the first step, in ", Activity::of_process().read().phase,
-            ": there is nothing to save yet; start again to go on");
+            ": nothing to save yet; start the run again");
     if (rank_ == 0)
         log_info(line);
     else // whose log is quiet

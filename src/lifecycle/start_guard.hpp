@@ -1,6 +1,6 @@
 #pragma once
-// Ends a run that is asked to stop while it starts: nothing can be lost yet, and to compile, to allocate or
-// to read may take minutes.
+// Ends a run that receives a signal during its start: there is nothing to save yet, and compiling, allocating
+// or reading may take minutes.
 #include "lifecycle/signals.hpp"
 
 #include <condition_variable>
@@ -9,8 +9,8 @@
 
 namespace trivium {
 
-/// A thread on every rank. On a signal to stop it ends this process with status 75, rank 0 at once, the
-/// others where rank 0 has not ended them by then; the launcher, or the watchdog, ends the rest.
+/// A thread on every rank. On a signal to stop, rank 0 ends its process with status 75 at once, other ranks
+/// do so unless rank 0 has ended them first; the launcher or the watchdog ends the rest.
 class StartGuard {
 public:
     /// \pre `signals` outlives it
@@ -19,9 +19,9 @@ public:
     StartGuard& operator=(const StartGuard&) = delete;
     ~StartGuard() { release(); }
 
-    /// The launch is in log_dir/launches.jsonl: its end has to be there too.
+    /// log_dir/launches.jsonl has an entry for this launch, which must get an end.
     void launch_began(const std::string& log_dir);
-    /// From now on the run itself obeys signals. Returns once the thread has ended.
+    /// From now on the run itself handles signals. Returns once the thread has ended.
     void release();
 
 private:

@@ -22,12 +22,12 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds heartbeat_interval = 0.5; ///< between two signs of life
+constexpr Seconds heartbeat_interval = 0.5; ///< between two heartbeats
 constexpr Seconds listening = 0.1;          ///< at a time
 constexpr Seconds gap = 3; ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
-constexpr Seconds assurance = 3; ///< between two words of a monitor to all
-constexpr Seconds writing = 5;   ///< for what a hang leaves on the disk, which may be what hangs
-constexpr char news = 'n', farewell = 'f', end = 'e', here = 'h'; // what a message begins with
+constexpr Seconds assurance = 3; ///< between two heartbeats of a monitor to all ranks
+constexpr Seconds writing = 5;   ///< for the report of a hang on the disk, which may be what hangs
+constexpr char news = 'n', farewell = 'f', end = 'e', here = 'h'; // first byte of a message
 
 std::string own_node()
 {
@@ -48,17 +48,17 @@ Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
         if (ranks_ > 1)
             channel_.emplace(world);
     } catch (const IoError& error) {
-        log_warning(str("nobody can tell of a hang: ", error.what()));
+        log_warning(str("hangs will not be detected: ", error.what()));
     }
     const std::vector<std::string> nodes = gather_texts(world, node_);
     if (is_monitor())
         for (const std::string& node : nodes)
             heard_.emplace_back().news.node = node;
     progressed_ = now();
-    tell(); // at once: who was never heard is not said to be silent
+    tell(); // at once: a rank without any heartbeat is not reported as silent
     if (is_monitor())
         assure();
-    agree(world, 0); // from here on, each has spoken
+    agree(world, 0); // from here on, every rank has sent one
     thread_ = std::thread([this] { run(); });
 }
 
@@ -95,8 +95,7 @@ void Watchdog::run()
             progressed_ = time;
             if (monitored_ >= 0)
                 monitored_ = time;
-            for (Heard& each :
-                 heard_) { // what they said meanwhile may be lost, and they may have been stopped too
+            for (Heard& each : heard_) { // their heartbeats may be lost, and they may have been stopped too
                 each.at = time;
                 each.stalled = 0;
             }
@@ -121,7 +120,7 @@ void Watchdog::run()
     }
 }
 
-/// A monitor's word to all.
+/// A monitor's heartbeat to all ranks.
 void Watchdog::assure()
 {
     for (int rank = 1; rank < ranks_ - 1; ++rank)
@@ -150,7 +149,7 @@ void Watchdog::listen(Seconds limit)
 {
     const Seconds until = now() + limit;
     while (const auto message = channel_->receive(std::max(0.0, until - now()))) {
-        if (message->text.starts_with(end)) // a monitor has said why
+        if (message->text.starts_with(end)) // a monitor has reported why
             std::_Exit(config().status);
         if (message->text.starts_with(here))
             monitored_ = now();
@@ -176,13 +175,13 @@ void Watchdog::take(int from, const std::string& text)
     for (std::string* line : {&heard.news.node, &heard.news.phase, &heard.news.piece, &heard.news.waits})
         std::getline(in, *line);
     if (signal != 0 && !heard.signalled && rank_ == 0) {
-        signals_->raise(signal); // the rank that got it may be idle
+        signals_->raise(signal); // the rank that received it may be idle
         const bool first =
             std::none_of(heard_.begin(), heard_.end(), [](const Heard& each) { return each.signalled; });
         if (first)
             log_info(
                 str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "",
-                    " noticed in ", heard.news.phase, ": saving and stopping as soon as the ranks can",
+                    " noticed in ", heard.news.phase, ": saving and stopping as soon as all ranks can",
                     signal == SIGTERM && from_launcher ? what_follows_term(launcher_of_environment()) : ""));
     }
     heard.signalled = heard.signalled || signal != 0;
@@ -203,7 +202,7 @@ void Watchdog::judge()
         n.stalled = each.stalled + n.silent;
     }
     const Diagnosis d = diagnose(all, limit, config().much_longer);
-    if (rank_ != 0 && all.front().silent <= limit && !all.front().left) // it will speak
+    if (rank_ != 0 && all.front().silent <= limit && !all.front().left) // rank 0 reports
         return;
     if (d.health == Health::hung && ranks_ > 1)
         end_run(d);
@@ -217,8 +216,7 @@ void Watchdog::judge()
     slow_said_ = d.health == Health::slow ? d.cause : "";
 }
 
-/// Where both monitors are gone and nothing moves, the ranks take turns: the others end by the word of the
-/// first.
+/// Where both monitors are silent and nothing moves, the ranks take turns: the first one ends the others.
 void Watchdog::judge_monitors()
 {
     const Seconds limit = config().limit, time = now();
@@ -231,14 +229,14 @@ void Watchdog::judge_monitors()
     const Activity::Reading at = Activity::of_process().read();
     own.phase = at.phase, own.piece = at.piece, own.waits = at.waits;
     end_run({Health::hung,
-             str("no sign of life from ranks 0, ", ranks_ - 1, ", which watch over the others"),
+             str("no heartbeat from ranks 0 and ", ranks_ - 1, ", which monitor the others"),
              {describe_rank(rank_, own, limit)}});
 }
 
 void Watchdog::end_run(const Diagnosis& d)
 {
     const Config config = this->config();
-    // Apart, as the disk may be what hangs.
+    // In a thread of its own, as the disk may be what hangs.
     auto written = std::make_shared<std::promise<void>>();
     std::future<void> done = written->get_future();
     std::thread([config, d, written] {

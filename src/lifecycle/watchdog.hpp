@@ -1,10 +1,10 @@
 #pragma once
-// A watchdog on every rank: a thread that tells two monitors, twice a second and past all communicators, what
-// its rank is at. A monitor that finds the run hung says which ranks, in which operation, waiting for whom,
-// and ends the run; one of `train` with status 75, so that it is started again. The first monitor is rank 0;
-// the second, the last rank, speaks only when rank 0 is silent. Where both are, the first rank that gets no
-// further itself does. Rank 0's passes on to it what other ranks were signalled, idle ones too, and says so
-// at once, wherever the run is.
+// A watchdog on every rank: a thread that reports its rank's state to two monitors twice a second, over
+// datagrams outside of MPI. A monitor that detects a hang prints which ranks hang, in which operation, and
+// which ranks they wait for, and ends the run; `train` ends with status 75, so that the job is requeued. The
+// first monitor is rank 0. The second, the last rank, acts only when rank 0 is silent. Where both are silent,
+// the first other rank without progress acts. Rank 0's watchdog also forwards signals that other ranks, idle
+// ones included, have received, and logs them at once.
 #include "lifecycle/hang.hpp"
 #include "lifecycle/signals.hpp"
 #include "mpi/side_channel.hpp"
@@ -18,23 +18,25 @@ namespace trivium {
 class Watchdog {
 public:
     struct Config {
-        Seconds limit = 30;      ///< job.watchdog; 0: only signals are watched for
-        double much_longer = 20; ///< times the limit that a rank may work at one thing while all others wait
+        Seconds limit = 30; ///< job.watchdog; 0: only signals are watched for
+        double much_longer =
+            20; ///< times the limit that a rank may compute in one operation while all others wait
         std::string
-            log_dir{}; ///< where hang.txt takes the diagnosis too, and launches.jsonl the end; empty: nowhere
-        int status = 75; ///< that a hung run ends with
-        std::string remedy = "it ends with status 75 and goes on from its newest checkpoint when started "
-                             "again; where the same node is named again, leave that out";
+            log_dir{};   ///< also gets the diagnosis (hang.txt) and the end (launches.jsonl); empty: neither
+        int status = 75; ///< exit status of a hung run
+        std::string remedy =
+            "the run ends with status 75 and resumes from its newest checkpoint when it is started "
+            "again; if the same node is named repeatedly, exclude it";
     };
 
-    /// All ranks of `world` make one; `signals` outlives it, null: none are watched for. Where a rank gets no
-    /// socket, a warning says so.
+    /// All ranks of `world` make one. `signals` outlives it; null: signals are not watched. Warns where a
+    /// rank cannot open a socket.
     Watchdog(Comm& world, const RunSignals* signals, Config config);
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
-    ~Watchdog(); ///< tells the monitors that this rank has left
+    ~Watchdog(); ///< reports to the monitors that this rank is done
 
-    /// From now on.
+    /// Replaces the settings.
     void configure(Config config);
 
 private:
@@ -61,9 +63,10 @@ private:
     // The thread's own.
     u64 progress_ = 0;
     Seconds progressed_ = 0, told_ = 0;
-    Seconds monitored_ = -1,
-            assured_ =
-                0; ///< when a monitor was last heard (-1: not yet); when this one last said that it is there
+    Seconds
+        monitored_ = -1,
+        assured_ =
+            0; ///< when a monitor's last heartbeat arrived (-1: none yet); when this monitor last sent one
     struct Heard {
         Seconds at = 0, stalled = 0;
         bool at_all = false, left = false, signalled = false;

@@ -179,7 +179,7 @@ TEST_CASE("a rank that is stopped is named, and the check ends")
     INFO(outcome.err);
     CHECK(outcome.status != 0);
     CHECK(outcome.status == 1);
-    CHECK(has(outcome.err, "the run hangs: no sign of life from rank "));
+    CHECK(has(outcome.err, "the run hangs: no heartbeat from rank "));
     CHECK(has(outcome.err, " of the check"));
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
 }

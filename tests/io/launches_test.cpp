@@ -91,7 +91,7 @@ TEST_CASE("a job makes no progress when its last launches began at one step")
         l.end = "2026-11-22T00:10:00Z", l.status = status, l.reason = reason;
         return l;
     };
-    const Launch asked = ended(75, "signal USR1"), hung = ended(75, "hang: no sign of life from rank 1"),
+    const Launch asked = ended(75, "signal USR1"), hung = ended(75, "hang: no heartbeat from rank 1"),
                  died = launch("a", 5);
     CHECK_FALSE(makes_no_progress({asked, asked, asked, asked}, "a", 5, 3)); // pre-empted four times
     CHECK_FALSE(makes_no_progress({died, asked, hung, asked}, "a", 5, 3));

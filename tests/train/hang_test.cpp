@@ -33,9 +33,9 @@ TEST_CASE("a rank that is silent is to blame once the others stall")
                                   rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(31, 31, "")},
                                  30);
     CHECK(d.health == Health::hung);
-    CHECK(d.cause == "no sign of life from rank 2 (n1)");
+    CHECK(d.cause == "no heartbeat from rank 2 (n1)");
     REQUIRE(d.ranks.size() == 2);
-    CHECK(d.ranks[0] == "rank 2 (n1): no sign of life; last in step 7, matmul, for 31 s");
+    CHECK(d.ranks[0] == "rank 2 (n1): no heartbeat; last in step 7, matmul, for 31 s");
     CHECK(d.ranks[1] == "ranks 0, 1 (n1): waits for rank 2 in step 7, all_reduce over data of a, for 30 s");
 }
 
@@ -45,19 +45,19 @@ TEST_CASE("where datagrams do not pass, a run that gets on is left alone")
     unheard.heard = false;
     const Diagnosis d = diagnose({rank(0, 1, ""), unheard, unheard}, 30);
     CHECK(d.health == Health::deaf);
-    CHECK(d.cause.find("nothing is heard of ranks 1, 2 (n1)") != std::string::npos);
+    CHECK(d.cause.find("no heartbeat arrives from ranks 1, 2 (n1)") != std::string::npos);
     CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::deaf);
     CHECK(diagnose({rank(0, 29, "rank 1"), rank(31, 31, "")}, 30).health ==
           Health::fine); // as yet: it stopped, and they have only just been waiting for so long
     // It may be at long work, such as loading.
     const Diagnosis slow = diagnose({rank(0, 31, "rank 1"), unheard}, 30);
     CHECK(slow.health == Health::slow);
-    CHECK(slow.cause == "rank 1 (n1) works at one thing, and all others wait");
-    CHECK(slow.ranks.front() == "rank 1 (n1): never heard, for 31 s");
+    CHECK(slow.cause == "rank 1 (n1) computes in one operation, and all other ranks wait");
+    CHECK(slow.ranks.front() == "rank 1 (n1): no heartbeat so far, for 31 s");
     CHECK(diagnose({rank(0, 700, "rank 1"), unheard}, 30).health == Health::hung);
     // Others do not hide one that fell silent.
     CHECK(diagnose({rank(0, 31, "rank 1"), unheard, rank(32, 32, "")}, 30).cause ==
-          "no sign of life from rank 2 (n1)");
+          "no heartbeat from rank 2 (n1)");
 }
 
 TEST_CASE("one that has left is missed by nobody")
@@ -72,10 +72,10 @@ TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only
 {
     const Diagnosis knot = diagnose({rank(0, 31, "rank 1", "recv"), rank(0, 31, "rank 0", "recv")}, 30);
     CHECK(knot.health == Health::hung);
-    CHECK(knot.cause == "all ranks wait, and nothing moves");
+    CHECK(knot.cause == "all ranks wait, and no data moves");
     const std::vector<RankNews> slow{rank(0, 40, "rank 1"), rank(0, 40, "", "")};
     CHECK(diagnose(slow, 30).health == Health::slow);
-    CHECK(diagnose(slow, 30).cause == "rank 1 (n1) works at one thing, and all others wait");
+    CHECK(diagnose(slow, 30).cause == "rank 1 (n1) computes in one operation, and all other ranks wait");
     CHECK(diagnose({rank(0, 700, "rank 1"), rank(0, 700, "")}, 30).health == Health::hung);
     CHECK(diagnose({rank(0, 61, "rank 1"), rank(0, 61, "")}, 30).health == Health::slow);
     CHECK(diagnose({rank(0, 61, "rank 1"), rank(0, 61, "")}, 30, 2).health == Health::hung);

@@ -37,16 +37,16 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
     INFO(hung.err);
     CHECK(hung.status == 75);
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
-    CHECK(hung.err.find("the run hangs: no sign of life from rank ") != std::string::npos);
+    CHECK(hung.err.find("the run hangs: no heartbeat from rank ") != std::string::npos);
     const auto last_in = [&](const std::string& phase) {
-        return hung.err.find("no sign of life; last in " + phase) != std::string::npos;
+        return hung.err.find("no heartbeat; last in " + phase) != std::string::npos;
     };
     CHECK((last_in("step ") || last_in("the save of step "))); // one follows the other every few milliseconds
     CHECK(hung.err.find("waits for rank") != std::string::npos);
     CHECK(hung.err.find(" over ") != std::string::npos); // an operation and its axis
     CHECK((run.launches().back().status == 75 &&
-           run.launches().back().reason.find("hang: no sign of life") == 0));
-    CHECK(read_text(run.folder / "log/hang.txt").find("no sign of life") != std::string::npos);
+           run.launches().back().reason.find("hang: no heartbeat") == 0));
+    CHECK(read_text(run.folder / "log/hang.txt").find("no heartbeat") != std::string::npos);
     const auto gone = [&] { return kill(victim, 0) != 0; };
     for (int tries = 0; tries < 100 && !gone(); ++tries)
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -70,7 +70,7 @@ TEST_CASE("with both ranks stopped that watch over the others, one of these ends
         });
     INFO(hung.err);
     CHECK(hung.status == 75);
-    CHECK(hung.err.find("no sign of life from ranks 0, 2, which watch over the others") != std::string::npos);
+    CHECK(hung.err.find("no heartbeat from ranks 0 and 2, which monitor the others") != std::string::npos);
     CHECK(hung.err.find("waits for rank") != std::string::npos);
 }
 
@@ -85,7 +85,7 @@ TEST_CASE("a hang ends the run also where the disk does not answer")
                       " tok/s", [](int launcher) { signal_ranks(launcher, {1}, SIGSTOP); });
     INFO(hung.err);
     CHECK(hung.status == 75);
-    CHECK(hung.err.find("no sign of life from rank 1") != std::string::npos);
+    CHECK(hung.err.find("no heartbeat from rank 1") != std::string::npos);
 }
 
 TEST_CASE("a signal to a rank that is idle stops the run")

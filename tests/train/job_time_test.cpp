@@ -161,7 +161,7 @@ TEST_CASE("mpirun's ways are told where they matter")
     CHECK(how_to_stop(l).find("kill -USR1 4711") != std::string::npos);
     CHECK(how_to_stop(l).find("kills its ranks 1 s later") != std::string::npos);
     CHECK(how_to_stop(l).find("OMPI_MCA_odls_base_sigkill_timeout=10") != std::string::npos);
-    CHECK(what_follows_term(l).find("kills them 1 s after") != std::string::npos);
+    CHECK(what_follows_term(l).find("kills the ranks 1 s after") != std::string::npos);
     l.in_job = true;
     CHECK(how_to_stop(l).empty());
     l.in_job = false;
