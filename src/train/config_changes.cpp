@@ -32,24 +32,22 @@ bool is_one_of(const std::string& key, const std::vector<std::string>& keys)
 }
 
 const std::vector<std::string> of_schedule{"train.steps", "train.lr", "train.min_lr", "train.warmup"};
-/// Of these, the run learns the same.
+/// These do not affect what the run learns.
 const std::vector<std::string> without_effect{"train.micro_batch", "train.stop_after",
                                               "train.eval_every",  "train.eval_batches",
                                               "train.max_skipped", "train.spike_window"};
 
-/// What the learning rates of the steps after `step` have to do with each other; empty where they are the
-/// same.
+/// How the learning rates of the steps after `step` differ; empty where they do not.
 std::string effect_on_rate(const TrainConfig& before, const TrainConfig& now, i64 step)
 {
     const auto constant = [&](const TrainConfig& t) { return t.lr == t.min_lr && step >= t.warmup; };
     const double old_rate = learning_rate(before, step + 1), new_rate = learning_rate(now, step + 1);
     if (std::abs(old_rate - new_rate) > 1e-9 * std::max(old_rate, new_rate))
-        return fmt::format(
-            "the learning rate of step {} is {:.3g}, by the checkpoint's config it would be {:.3g}", step + 1,
-            new_rate, old_rate);
+        return fmt::format("the learning rate of step {} is {:.3g} instead of {:.3g}", step + 1, new_rate,
+                           old_rate);
     return constant(before) && constant(now)
                ? ""
-               : fmt::format("the learning rate goes on from {:.3g} on another schedule", new_rate);
+               : fmt::format("the learning rate continues from {:.3g} on a different schedule", new_rate);
 }
 
 /// Why a key other than those of the learning rate's schedule matters.
@@ -58,11 +56,11 @@ std::string effect_of(const std::string& key, const RunConfig& before, const Run
     if (key == "train.global_batch")
         return str("a step takes ", now.train.global_batch, " sequences instead of ",
                    before.train.global_batch, " from step ", step + 1,
-                   " on, and the learning rate that suits them may be another");
+                   " on, which may need a different learning rate");
     if (key == "model.seq")
-        return "samples are other stretches of the text in another order: some are seen again, some not at "
-               "all";
-    return str("it holds from step ", step + 1, " on");
+        return "samples are different windows of the text in a different order: some are repeated, some are "
+               "left out";
+    return str("this applies from step ", step + 1, " on");
 }
 
 } // namespace
@@ -99,19 +97,20 @@ std::vector<std::string> changes_since(const RunState& state, const RunConfig& n
         changes.push_back(
             state.data.empty()
                 ? str("data.train is ", now.data.train, ", the checkpoint's run had ", before.data.train,
-                      ": where its tokens are others, the order of samples changes from here on")
-                : str("data.train (", now.data.train, ") has other tokens (", data,
-                      ") than the data that the checkpoint's run was trained on (", before.data.train, ", ",
-                      state.data, "): samples are others, in another order, from here on"));
+                      ": if its tokens differ, the order of samples changes from here on")
+                : str("data.train (", now.data.train, ") differs from the data of the checkpoint's run (",
+                      before.data.train, "): it has ", data, ", that one has ", state.data,
+                      "; from here on samples and their order are different"));
     if (!state.valid.empty() && !valid.empty() && state.valid != valid)
-        changes.push_back(str("data.valid (", now.data.valid, ") has other tokens (", valid,
-                              ") than before (", state.valid,
-                              "): validation losses do not compare with earlier ones"));
+        changes.push_back(str("data.valid (", now.data.valid, ") has changed: it has ", valid,
+                              ", before it had ", state.valid,
+                              "; validation losses cannot be compared with earlier ones"));
     if (const std::string& source = now.train.init_from; !source.empty() && source != before.train.init_from)
-        changes.push_back(str("train.init_from = ", source,
-                              " is ignored, as the run resumes from its own checkpoint: for a new run from "
-                              "those weights set another checkpoint.dir, or "
-                              "checkpoint.resume = \"never\""));
+        changes.push_back(
+            str("train.init_from = ", source,
+                " is ignored because the run resumes from its own checkpoint; for a new run from "
+                "those weights, set another checkpoint.dir or "
+                "checkpoint.resume = \"never\""));
     return changes;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Steps whose loss stands out: an update from a broken batch can cost more than leaving it out.
+// Steps with a loss spike: an update from a broken batch can cost more than leaving it out.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace trivium {
 
-inline constexpr std::size_t least_losses = 8; ///< before that, nothing stands out
-inline constexpr int most_spikes = 8;          ///< in a row; then it is no spike but the level
+inline constexpr std::size_t least_losses = 8; ///< with fewer there is no spike
+inline constexpr int most_spikes = 8;          ///< in a row; after that it is not a spike but the new level
 
 /// Whether `loss` lies more than `z` standard deviations above the mean of the `recent` ones.
 inline bool is_spike(const std::vector<double>& recent, double loss, double z)

@@ -50,9 +50,9 @@ void RunReport::announce(const Batches& data, i64 first_step)
                          format_bytes(compiled.memory.arena), compiled.memory.arena,
                          ranks > 1 ? " of rank 0" : "", format_bytes(compiled.memory.kept),
                          format_bytes(compiled.memory.transient),
-                         compiled.memory.snapshot == 0
-                             ? ""
-                             : str("; ", format_bytes(compiled.memory.snapshot), " of snapshot beside it")));
+                         compiled.memory.snapshot == 0 ? ""
+                                                       : str("; ", format_bytes(compiled.memory.snapshot),
+                                                             " more for the snapshot of a save")));
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
     log_info(fmt::format(
@@ -87,20 +87,20 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
         record.set("exposed_comm_seconds", exposed);
     if (!skipped.empty()) {
         record.set("skipped", 1);
-        log_warning(str("step ", state.step, " skipped: ", skipped, "; parameters stay as they are"));
+        log_warning(str("step ", state.step, " skipped: ", skipped, "; parameters are unchanged"));
     }
     if (const double uniform = std::log(static_cast<double>(config_.model.vocab));
         collapse_.collapses(loss, result.norm))
-        log_warning(
-            fmt::format("the run has collapsed: for {} steps in a row the gradient norm is {:.3g} and the "
-                        "loss {:.4f}{}, so nothing is learned any more; resume from an earlier "
-                        "checkpoint (checkpoint.resume = its path) with a lower train.lr (now {:.3g}) or a "
-                        "longer train.warmup",
-                        CollapseWatch::steps_until_told, result.norm, loss,
-                        std::abs(loss - uniform) < 0.01 * uniform
-                            ? " = ln(model.vocab), that of a model to which all tokens are alike"
-                            : "",
-                        lr));
+        log_warning(fmt::format(
+            "the run has collapsed: for {} steps in a row the gradient norm is {:.3g} and the "
+            "loss {:.4f}{}, so it no longer learns; resume from an earlier "
+            "checkpoint (checkpoint.resume = its path) with a lower train.lr (now {:.3g}) or a "
+            "longer train.warmup",
+            CollapseWatch::steps_until_reported, result.norm, loss,
+            std::abs(loss - uniform) < 0.01 * uniform
+                ? " = ln(model.vocab), that of a model that gives every token the same probability"
+                : "",
+            lr));
     step_seconds_ = step_seconds_ == 0 ? seconds : 0.9 * step_seconds_ + 0.1 * seconds;
     train_seconds_ += seconds;
     last_loss_ = loss;
@@ -186,12 +186,12 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
     log_info(fmt::format("memory   arena planned {} bytes, {}{}; process peak {}", engine_.planned(),
                          steps > 0 ? fmt::format("used {} bytes", engine_.used()) : "no step was run",
                          steps == 0 || world.size() == 1 ? ""
-                         : unlike.empty()                ? str("; the others used what was planned too")
+                         : unlike.empty()                ? str("; all other ranks used what was planned")
                                                          : unlike,
                          format_bytes(Bytes{usage.ru_maxrss} * 1024)));
     if (const DeviceMemory device = place_.computing.memory(); device.total > 0)
-        log_info(fmt::format("device   {} bytes of its memory are taken: the arena, and {} of driver, "
-                             "libraries and others who use it; the plan states {}",
+        log_info(fmt::format("device   {} bytes of its memory are in use: the arena, and {} of driver, "
+                             "libraries and other processes; the plan states {}",
                              device.total - device.free,
                              format_bytes(device.total - device.free - engine_.planned()),
                              format_bytes(engine_.compiled().memory.process)));

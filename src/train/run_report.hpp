@@ -9,7 +9,7 @@
 
 namespace trivium {
 
-/// On what a run computes.
+/// The hardware that a run computes on.
 struct RunPlace {
     Grid& grid;
     const Computing& computing;
@@ -46,7 +46,7 @@ private:
     RunPlace place_;
     bool first_rank_;
     i64 first_step_ = 0;                           ///< of this launch
-    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as it is known
+    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as known
     Seconds step_seconds_ = 0;                     ///< smoothed
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;

@@ -5,10 +5,10 @@
 
 namespace trivium {
 
-std::int32_t Sampler::pick(std::span<const float> logits, i64 words)
+std::int32_t Sampler::pick(std::span<const float> logits, i64 vocab)
 {
     ranked_.clear();
-    for (i64 i = 0; i < std::min<i64>(words, static_cast<i64>(logits.size())); ++i)
+    for (i64 i = 0; i < std::min<i64>(vocab, static_cast<i64>(logits.size())); ++i)
         ranked_.emplace_back(logits[static_cast<std::size_t>(i)], static_cast<std::int32_t>(i));
     // Likeliest first; equal ones by id, so that the choice does not depend on the sort.
     std::sort(ranked_.begin(), ranked_.end(), [](const auto& a, const auto& b) {

@@ -9,9 +9,9 @@
 namespace trivium {
 
 struct SamplerConfig {
-    double temperature = 0.8; ///< 0: always the likeliest
-    i64 top_k = 0;            ///< keep the k likeliest; 0: all
-    double top_p = 0.95;      ///< keep the likeliest whose probabilities reach p; 1: all
+    double temperature = 0.8; ///< 0: always the most likely token
+    i64 top_k = 0;            ///< keep the k most likely tokens; 0: all
+    double top_p = 0.95;      ///< keep the most likely tokens whose probabilities add up to p; 1: all
     std::uint64_t seed = 0;
 };
 
@@ -20,8 +20,8 @@ class Sampler {
 public:
     explicit Sampler(const SamplerConfig& config) : config_(config), random_(config.seed, "generate") {}
 
-    /// The next token; `logits` of at least one word, of which only the first `words` may be picked.
-    std::int32_t pick(std::span<const float> logits, i64 words);
+    /// The next token, one of the first `vocab`. \pre logits.size() >= vocab >= 1
+    std::int32_t pick(std::span<const float> logits, i64 vocab);
 
 private:
     SamplerConfig config_;

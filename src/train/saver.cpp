@@ -105,7 +105,7 @@ void Saver::start(const RunState& state)
     }
     taken_promise_ = {};
     taken_ = taken_promise_.get_future();
-    if (!HostWindow::in_place()) { // a device is the step's; on the host a thread may read beside it
+    if (!HostWindow::in_place()) { // the step needs the device; on the host a thread may read concurrently
         succeed_together(world_, [&] { take_snapshot(); });
         taken_promise_.set_value();
     }
@@ -178,7 +178,7 @@ void Saver::end_on_first()
 void Saver::end_writing()
 {
     join();
-    phase_ = Phase::idle; // should it throw
+    phase_ = Phase::idle; // in case it throws
     writer_->collect();
     begin_on_first(Phase::publishing, [this] {
         if (config_.before_publishing)

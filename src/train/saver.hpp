@@ -1,10 +1,10 @@
 #pragma once
-// The checkpoints of a training run, written while it goes on.
+// Writes the checkpoints of a training run while it continues.
 //
 // A save copies what this rank writes into a snapshot, whose memory is planned, while the next step computes:
 // parameters and moments change only in a step's updates, and those wait for the copy. A thread then writes
-// the shard. It touches no communicator: that all ranks have written, or that one has failed, is agreed on
-// between steps, and rank 0's thread gives the checkpoint its name.
+// the shard. It uses no communicator: between steps the ranks agree whether all have written or one has
+// failed, and rank 0's thread gives the checkpoint its name.
 #include "train/state.hpp"
 
 #include <atomic>
@@ -17,14 +17,14 @@ namespace trivium {
 
 struct SaverConfig {
     std::string dir;
-    i64 keep = 2;            ///< least two, or 0: all
+    i64 keep = 2;            ///< at least 2, or 0: all
     bool snapshot = false;   ///< copy before writing
-    bool background = false; ///< and write while training goes on; all ranks alike
+    bool background = false; ///< write while training continues; the same on all ranks
     std::function<void()>
-        before_publishing{}; ///< on rank 0, in the background too: what has to be on the disk first
+        before_publishing{}; ///< on rank 0, also in the background: makes durable what has to be so first
 };
 
-/// How many checkpoints stay; 0: all. Never one alone, as the newest may turn out to be bad.
+/// How many checkpoints are kept; 0: all. At least two, as the newest may turn out to be damaged.
 i64 kept_checkpoints(const CheckpointConfig& config);
 
 /// What this rank writes in a save.
@@ -43,25 +43,25 @@ public:
     Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors);
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
-    ~Saver(); ///< waits for this rank's writing; a save that was not finished is none
+    ~Saver(); ///< waits for this rank's write; an unfinished save does not count
 
-    /// Begins to save, or saves, if not in the background. Waits for the save before. All ranks call it.
-    /// IoError on all.
+    /// Starts a save in the background, or saves. Waits for the previous save. All ranks call it. IoError on
+    /// all.
     void start(const RunState& state);
-    /// Before the arena's parameters and moments change.
+    /// To be called before the arena's parameters and moments change.
     void wait_for_snapshot();
-    /// What all ranks have to know between steps.
+    /// The state that all ranks have to agree on between steps.
     u64 flags() const;
-    /// Takes the save further; `agreed`: all ranks' flags. All ranks call it. Throws, on all, what went
-    /// wrong.
+    /// Continues the save; `agreed`: the flags of all ranks. All ranks call it. Throws the save's error, on
+    /// all.
     void advance(u64 agreed);
-    /// Waits until what was begun is a checkpoint, and the old ones are gone. All ranks call it. Errors as
+    /// Waits until the save is committed and old checkpoints are removed. All ranks call it. Errors as
     /// advance().
     void finish();
 
-    /// Of the last save that ended; 0 before, and after it was told.
+    /// Of the last save that ended; 0 before that, and after take_times().
     struct Times {
-        Seconds whole = 0; ///< from its begin until it was on the disk
+        Seconds whole = 0; ///< from its start until it was durable
         Seconds stall = 0; ///< for which training waited
     };
     Times take_times() { return std::exchange(times_, {}); }
@@ -74,7 +74,7 @@ private:
     void join();
     /// Rank 0's part of a phase, on its thread.
     void begin_on_first(Phase phase, std::function<void()> work);
-    /// Throws what it met, on all.
+    /// Throws its error, on all.
     void end_on_first();
     void end_writing();
     void end_publishing();
@@ -89,10 +89,11 @@ private:
     std::thread thread_;
     std::atomic<bool> done_{true}; ///< the thread's work
     std::promise<void> taken_promise_;
-    std::future<void> taken_;                     ///< the snapshot is
-    std::exception_ptr failure_;                  ///< of rank 0's work
-    std::string path_;                            ///< on rank 0, of what was published
-    Seconds begun_ = 0, stall_ = 0, entered_ = 0; ///< the save at hand, its waits, the call that waits now
+    std::future<void> taken_;    ///< the snapshot is
+    std::exception_ptr failure_; ///< of rank 0's work
+    std::string path_;           ///< on rank 0, of what was published
+    Seconds begun_ = 0, stall_ = 0,
+            entered_ = 0; ///< start of the current save, its waits, start of the current wait
     Times times_;
 };
 

@@ -194,7 +194,7 @@ u64 Trainer::evaluate(MetricsRecord& record)
                                            });
     if (stop != 0)
         log_info(str("evaluation after step ", state_.step, " given up: ", describe_stop(stop),
-                     "; the next launch makes up for it"));
+                     "; the next launch repeats it"));
     else
         report_->evaluation(state_.step, e, record);
     return stop;

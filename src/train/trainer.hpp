@@ -25,7 +25,7 @@ public:
 
 private:
     Compiled compile_for_this_rank();
-    /// What a checkpoint says of the run that saves it.
+    /// Fills what a checkpoint records about the run that saves it.
     void describe_run(const std::string& build);
     void train_step(MetricsRecord& record);
     /// Why a step's update is left out; empty where it is not. Takes note of the loss.
@@ -36,8 +36,8 @@ private:
     /// Evaluates the step of `record`. Returns why it was given up, as stop_requests() of all ranks; 0 where
     /// it was not.
     u64 evaluate(MetricsRecord& record);
-    /// Makes up for an evaluation that the launch before gave up, or did not begin. Returns false where it is
-    /// given up again, with the reason in `stop`.
+    /// Runs an evaluation that the previous launch gave up or did not begin. Returns false where it is given
+    /// up again, with the reason in `stop`.
     bool make_up_for_evaluation(u64& stop);
     /// Bits that say why this rank asks for a save and the end of this launch: signals, and on rank 0 the
     /// job's time.
@@ -45,7 +45,7 @@ private:
     bool saves_after_this_step(i64 last) const;
     void save();
     void note_save(MetricsRecord& record);
-    /// Whether a save is asked for: by a signal, or by the file `save-now`, which is removed.
+    /// Whether a save is requested: by a signal, or by the file `save-now`, which is removed.
     bool take_demand() const;
     int stop(u64 requests);
 
@@ -53,7 +53,7 @@ private:
     Job job_ = job_of_environment();
     Comm& world_;
     const RunSignals& signals_;
-    bool first_rank_; ///< logs, and writes what there is one of
+    bool first_rank_; ///< writes what a run writes once
     Grid grid_;
     int threads_;
     Computing computing_;
@@ -62,7 +62,7 @@ private:
     std::unique_ptr<RunFolders> folders_;
     std::optional<Engine> engine_;
     std::optional<RunReport> report_;
-    std::vector<SavedTensor> saved_;       ///< this rank's parts of what a checkpoint holds
+    std::vector<SavedTensor> saved_;       ///< this rank's shards of a checkpoint
     std::optional<MetricsWriter> metrics_; ///< before the saver, whose thread syncs it
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_; ///< on rank 0

@@ -417,7 +417,7 @@ TEST_CASE("a run that has no room to save is refused before its first step")
     CHECK_FALSE(has(none.err, "step 1/"));
     const Ended few = with_free("131072", {"train.stop_after=2"}); // for one of 60 KB, not for three
     CHECK(few.status == 0);
-    CHECK(has(few.err, "warning: the 3 checkpoints to come"));
+    CHECK(has(few.err, "warning: the next 3 checkpoints"));
     const Ended enough = with_free("1000000", {"train.stop_after=2"});
     CHECK(enough.status == 0);
     CHECK_FALSE(has(enough.err, "checkpoints to come"));

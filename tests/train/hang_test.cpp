@@ -39,7 +39,7 @@ TEST_CASE("a rank that is silent is to blame once the others stall")
     CHECK(d.ranks[1] == "ranks 0, 1 (n1): waits for rank 2 in step 7, all_reduce over data of a, for 30 s");
 }
 
-TEST_CASE("where datagrams do not pass, a run that gets on is left alone")
+TEST_CASE("where datagrams are blocked, a run with progress continues")
 {
     RankNews unheard = rank(31, 31, "", "");
     unheard.heard = false;

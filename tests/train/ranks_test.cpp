@@ -105,7 +105,7 @@ TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prin
     words.push_back("--json");
     const auto plan = nlohmann::json::parse(run_program(words, run.folder.path()).out);
     REQUIRE(plan["per_rank"].size() == 8);
-    CHECK(grid.err.find("the others used what was planned too") != std::string::npos);
+    CHECK(grid.err.find("all other ranks used what was planned") != std::string::npos);
     CHECK(run.metric("lb", "memory_bytes").back() == plan["arena_bytes"].get<double>());
     for (const auto& rank : plan["per_rank"])
         CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
