@@ -1,10 +1,10 @@
 # One folder is one room is one target.
 #
-#   trivium_room(NAME SOURCES a.cpp b.cpp DEPS base ir LIBS Some::lib [PRECOMPILED <header.hpp>])
+#   trivium_room(NAME SOURCES a.cpp b.cpp [RUNTIME_SOURCES c.cpp] DEPS base ir LIBS Some::lib [PRECOMPILED <header.hpp>])
 #
 # makes the static library trivium_NAME (alias Trivium::NAME) from the sources of the current folder.
 # DEPS are the rooms it may include, LIBS outside libraries its public headers need, PRIVATE_LIBS those
-# that only its sources need. PRECOMPILED is a large header that is compiled once for the sources that name it; builds with
+# that only its sources need. RUNTIME_SOURCES are left out where TRIVIUM_RUNTIME is off. PRECOMPILED is a large header that is compiled once for the sources that name it; builds with
 # CMAKE_DISABLE_PRECOMPILE_HEADERS (the preset planner) show that these name all that they use. The property
 # TRIVIUM_ROOM_DEPS is what tests/structure checks includes against.
 
@@ -48,9 +48,18 @@ function(trivium_sources_with out header)
   set(${out} "${with}" PARENT_SCOPE)
 endfunction()
 
+# Rooms that the preset planner compiles too, source by source; with TRIVIUM_BATCHES others need not do that again.
+set(TRIVIUM_PLANNER_ROOMS base config ir model passes schedule plan compile io_files io_metrics io_report cli)
+set(TRIVIUM_BATCH_SIZE 8)
+
 function(trivium_room name)
-  cmake_parse_arguments(ROOM "" "PRECOMPILED" "SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "PRECOMPILED" "SOURCES;RUNTIME_SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   set(target trivium_${name})
+  if(TRIVIUM_RUNTIME)
+    list(APPEND ROOM_SOURCES ${ROOM_RUNTIME_SOURCES})
+  elseif(NOT name IN_LIST TRIVIUM_PLANNER_ROOMS)
+    message(FATAL_ERROR "The room ${name} is built without TRIVIUM_RUNTIME: add it to TRIVIUM_PLANNER_ROOMS in cmake/TriviumRoom.cmake")
+  endif()
   add_library(${target} STATIC ${ROOM_SOURCES})
   add_library(Trivium::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
@@ -58,6 +67,10 @@ function(trivium_room name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/trivium>)
   target_link_libraries(${target} PUBLIC trivium_flags ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS})
+  if(TRIVIUM_BATCHES AND name IN_LIST TRIVIUM_PLANNER_ROOMS)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${TRIVIUM_BATCH_SIZE})
+    set_source_files_properties(${ROOM_RUNTIME_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   if(ROOM_PRECOMPILED)
     target_precompile_headers(${target} PRIVATE "${ROOM_PRECOMPILED}")
     trivium_sources_with(with "${ROOM_PRECOMPILED}" ${ROOM_SOURCES})
