@@ -5,7 +5,6 @@
 #include "passes/optimizer.hpp"
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
-#include "runtime/dtypes.hpp"
 #include "runtime/executor.hpp"
 #include "runtime/initialise.hpp"
 

@@ -432,9 +432,8 @@ const std::string& needed_text(const Graph& graph, const Op& op, std::string_vie
 DType named_dtype(const Graph& graph, const Op& op)
 {
     const std::string& name = needed_text(graph, op, "dtype");
-    for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32})
-        if (name == name_of(dtype))
-            return dtype;
+    if (const auto dtype = tensor_type_named(name))
+        return *dtype;
     throw UserError(
         {place_of(graph, op), str("there is no element type '", name, "'"), "", "use f64, f32, bf16 or i32"});
 }

@@ -150,13 +150,9 @@ public:
     {
         TensorType made;
         const std::string name = word();
-        bool found = false;
-        for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32})
-            if (name_of(dtype) == name) {
-                made.dtype = dtype;
-                found = true;
-            }
-        if (!found)
+        if (const auto dtype = tensor_type_named(name))
+            made.dtype = *dtype;
+        else
             fail(str("there is no element type '", name, "'"), "use f64, f32, bf16 or i32");
         want("[");
         while (!take("]")) {

@@ -8,7 +8,6 @@
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/rope.hpp"
-#include "runtime/dtypes.hpp"
 
 #include <sstream>
 

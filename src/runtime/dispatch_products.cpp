@@ -3,7 +3,6 @@
 #include "ir/product_form.hpp"
 #include "kernels/gemm.hpp"
 #include "runtime/dispatch.hpp"
-#include "runtime/dtypes.hpp"
 
 #include <array>
 #include <map>
@@ -80,8 +79,8 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.k = form.k;
         shape.transpose_a = form.trans_a;
         shape.transpose_b = form.trans_b;
-        shape.in = kernel_dtype(in);
-        shape.out = kernel_dtype(out);
+        shape.in = in;
+        shape.out = out;
         shape.batch = form.batch;
         shape.stride_a = form.m * form.k;
         shape.stride_b = form.k * form.n;

@@ -3,7 +3,6 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/device.hpp"
-#include "runtime/dtypes.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/streams.hpp"
 

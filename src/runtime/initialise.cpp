@@ -2,8 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "kernels/exec.hpp"
 #include "kernels/rope_table.hpp"
-#include "runtime/dtypes.hpp"
 
 namespace trivium {
 
