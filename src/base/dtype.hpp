@@ -12,6 +12,10 @@ namespace trivium {
 /// Tensors of a graph have one of the first four; files have others, too.
 enum class DType : std::uint8_t { f64, f32, bf16, i32, u8, u16, u32, i64, u64 };
 
+/// Formats of 8 bits to which the operands of a product may be rounded. e4m3 has 4 bits of exponent and is
+/// finite to 448; e5m2 has 5 and reaches 57344. Neither has infinities here.
+enum class Fp8 : std::uint8_t { none, e4m3, e5m2 };
+
 struct DTypeInfo {
     DType type;
     const char* name;

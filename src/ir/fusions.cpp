@@ -3,7 +3,6 @@
 #include "ir/product_form.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace trivium {
 
@@ -61,8 +60,7 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
 
 bool keeps_middle(const Fusion& fusion)
 {
-    return std::string_view(info(fusion.fused).dtypes).size() >
-           std::string_view(info(fusion.second).dtypes).size();
+    return info(fusion.fused).results.size() > info(fusion.second).results.size();
 }
 
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion)
@@ -75,12 +73,11 @@ Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion&
     op.results = second.results;
     if (keeps_middle(fusion))
         op.results.push_back(first.results[0]);
-    op.attrs.insert(op.attrs.end(), second.attrs.begin(), second.attrs.end());
-    std::erase_if(op.attrs, [](const auto& attr) { return attr.first == "rule"; });
-    if (!*info(fusion.fused).rule)
-        op.attrs.emplace_back("rule",
-                              joined_rule(rule_of(graph, first), rule_of(graph, second),
-                                          static_cast<std::size_t>(fusion.through), keeps_middle(fusion)));
+    op.attrs = merged(first.attrs, second.attrs);
+    op.attrs.rule.reset();
+    if (!info(fusion.fused).rule)
+        op.attrs.rule = joined_rule(rule_of(graph, first), rule_of(graph, second),
+                                    static_cast<std::size_t>(fusion.through), keeps_middle(fusion));
     return op;
 }
 

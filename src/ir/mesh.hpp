@@ -7,10 +7,16 @@
 // one before has left. Extents need not divide: the first ranks of an axis hold one more.
 #include "ir/type.hpp"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trivium {
+
+/// The axes of a run's mesh, and the joint axis, along which all ranks are one group.
+inline constexpr const char *data_axis = "data", *pipeline_axis = "pipeline", *tensor_axis = "tensor",
+                            *world_axis = "world";
 
 struct MeshAxis {
     std::string name;
@@ -50,14 +56,21 @@ struct DimSharding {
     bool operator==(const DimSharding&) const = default;
 };
 
+/// How partial values are combined.
+enum class Combine : std::uint8_t {
+    sum,
+    lse ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
+};
+std::string_view name_of(Combine combine);
+/// The combiner called `name`, or nothing.
+std::optional<Combine> combine_named(std::string_view name);
+
 /// An axis over which a value is still to be combined: every rank holds a part of each element.
 struct Partial {
     std::string axis;
-    std::string combine = "sum"; ///< or "lse": the logarithm of a sum of exponentials
+    Combine combine = Combine::sum;
     bool operator==(const Partial&) const = default;
 };
-/// Whether partial values can be combined so.
-inline bool is_combiner(std::string_view name) { return name == "sum" || name == "lse"; }
 
 /// How a tensor is cut. No `dims`: fully open, nothing is known yet.
 struct Sharding {

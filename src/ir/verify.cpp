@@ -1,8 +1,8 @@
 #include "ir/verify.hpp"
 
 #include "base/check.hpp"
-#include "ir/attributes.hpp"
 #include "ir/limits.hpp"
+#include "ir/op_table.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -112,11 +112,9 @@ private:
                  "shard each dimension, with - for none");
         std::unordered_set<std::string_view> used, summed;
         for (const Partial& p : v.sharding.partial) {
-            TRV_RULE(p.axis == "world" || g_.mesh.find(p.axis) >= 0, here,
+            TRV_RULE(p.axis == world_axis || g_.mesh.find(p.axis) >= 0, here,
                      str("is partial over '", p.axis, "', which is no axis of the mesh"),
                      "name an axis of the line `mesh`, or world");
-            TRV_RULE(is_combiner(p.combine), here, str("there is no combiner '", p.combine, "'"),
-                     "use sum or lse");
             TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"),
                      "use an axis once");
         }
@@ -124,14 +122,14 @@ private:
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {
                 TRV_RULE(g_.mesh.find(axis) >= 0, here,
-                         str("is cut over '", axis, "', which is no axis of the mesh"),
+                         str("is sharded over '", axis, "', which is no axis of the mesh"),
                          "name an axis of the line `mesh`");
-                TRV_RULE(used.insert(axis).second, here, str("is cut over '", axis, "' twice"),
+                TRV_RULE(used.insert(axis).second, here, str("is sharded over '", axis, "' twice"),
                          "use an axis once");
                 parts *= g_.mesh.size(axis);
             }
             TRV_RULE(level_ == Level::local || parts <= v.type.shape[d], here,
-                     str("dimension ", d, " of ", v.type.shape[d], " is cut into ", parts, " parts"),
+                     str("dimension ", d, " of ", v.type.shape[d], " is sharded into ", parts, " parts"),
                      "use a smaller axis, or another dimension");
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {

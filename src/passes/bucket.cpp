@@ -13,19 +13,17 @@ namespace trivium {
 
 namespace {
 
-using Class = std::tuple<OpKind, Region, std::string, std::string, DType>; ///< what a bucket's members share
+/// What the members of a bucket share.
+using Class = std::tuple<OpKind, Region, std::string, std::optional<Combine>, DType>;
 
 bool mergeable(const Op& op)
 {
-    return info(op).communicates && op.operands.size() == 1 && op.results.size() == 1 &&
-           op.region != Region::microbatch;
+    return info(op).bucket && op.operands.size() == 1 && op.region != Region::microbatch;
 }
 
 Class class_of(const Graph& graph, const Op& op)
 {
-    return {op.kind, op.region, text_attr(op.attrs, "axis"),
-            has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "",
-            graph[op.operands[0]].type.dtype};
+    return {op.kind, op.region, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
 }
 
 /// The buckets of one class.

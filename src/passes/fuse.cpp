@@ -59,8 +59,8 @@ private:
     static bool in_place(OpKind kind)
     {
         const OpInfo& row = info(kind);
-        const int last = static_cast<int>(std::char_traits<char>::length(row.dtypes)) - 1;
-        return std::any_of(row.aliases.begin(), row.aliases.end(),
+        const int last = static_cast<int>(row.results.size()) - 1;
+        return std::any_of(row.in_place.begin(), row.in_place.end(),
                            [&](const Alias& alias) { return alias.result == last; });
     }
 

@@ -4,15 +4,13 @@
 #include "kernels/gemm.hpp"
 #include "runtime/dispatch.hpp"
 
-#include <array>
 #include <map>
 #include <tuple>
 
 namespace trivium {
 
 struct Dispatch::Products {
-    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, kernels::Fp8,
-                           kernels::Fp8>;
+    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
 };
 
@@ -26,22 +24,6 @@ kernels::Epilogue epilogue_of(OpKind kind)
     case OpKind::matmul_gelu_grad: return kernels::Epilogue::gelu_grad;
     default: return kernels::Epilogue::none;
     }
-}
-
-/// The formats of operands 0 and 1: the attribute "fp8", e.g. "e4m3 e5m2".
-std::array<kernels::Fp8, 2> formats_of(const Op& op, const std::string& place)
-{
-    if (!has_attr(op.attrs, "fp8"))
-        return {kernels::Fp8::none, kernels::Fp8::none};
-    const std::string& text = text_attr(op.attrs, "fp8");
-    const auto format = [&](const std::string& name) {
-        if (name != "e4m3" && name != "e5m2")
-            throw UserError({place, str("does not know the formats '", text, "'"), "",
-                             "write {fp8=\"e4m3 e5m2\"}, a format for each factor"});
-        return name == "e4m3" ? kernels::Fp8::e4m3 : kernels::Fp8::e5m2;
-    };
-    const auto gap = text.find(' ');
-    return {format(text.substr(0, gap)), format(gap == std::string::npos ? "" : text.substr(gap + 1))};
 }
 
 kernels::EpilogueOperands beside(const Binding& b, kernels::Epilogue epilogue)
@@ -68,8 +50,8 @@ Call Dispatch::bind_product(const Binding& binding)
     const ProductForm form = product_form(rule_of(graph, op), place);
     const DType in = graph[op.operands[0]].type.dtype, out = graph[op.results[0]].type.dtype;
     const kernels::Epilogue epilogue = epilogue_of(op.kind);
-    const std::array<kernels::Fp8, 2> formats = formats_of(op, place);
-    const kernels::Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
+    const Fp8Formats formats = op.attrs.fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
+    const Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
     std::unique_ptr<kernels::Product>& product = products_->made[{
         form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue, fp8_a, fp8_b}];
     if (!product) {

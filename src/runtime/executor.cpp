@@ -32,8 +32,8 @@ std::string describe_step(const Graph& graph, const Schedule& schedule, std::siz
     else {
         const Op& op = graph[step.op];
         text = std::string(info(op).name);
-        if (has_attr(op.attrs, "axis"))
-            text += " over " + text_attr(op.attrs, "axis");
+        if (op.attrs.axis)
+            text += " over " + *op.attrs.axis;
         const std::vector<ValueId>& values = op.results.empty() ? op.operands : op.results;
         if (!values.empty())
             text += str(" of ", graph[values.front()].name,

@@ -170,7 +170,7 @@ private:
     }
 
     /// Collectives of the epilogue that wait only for the backward pass begin as soon as its last microbatch
-    /// is done with their operands, beside the rest of it.
+    /// is done with their operands, concurrently with the rest of it.
     void find_early()
     {
         early_.resize(graph_.ops.size());
@@ -236,11 +236,10 @@ private:
     /// ranks wait for each other.
     static std::string queue_name(const Op& op)
     {
-        const std::string& axis = text_attr(op.attrs, "axis");
-        for (const char* way : {"to", "from"})
-            if (has_attr(op.attrs, way))
-                return str(axis, " ", way, " ", int_attr(op.attrs, way), " #", int_attr(op.attrs, "channel"));
-        return axis;
+        const Attributes& a = op.attrs;
+        if (!a.channel)
+            return *a.axis;
+        return str(*a.axis, a.to ? " to " : " from ", a.to ? *a.to : *a.from, " #", *a.channel);
     }
 
     int queue_of(const Op& op) const
@@ -260,7 +259,7 @@ private:
             in += graph_[v].type.bytes();
         for (const ValueId v : op.results)
             out += graph_[v].type.bytes();
-        const i64 ranks = graph_.mesh.ranks_along(text_attr(op.attrs, "axis"));
+        const i64 ranks = graph_.mesh.ranks_along(*op.attrs.axis);
         const Bytes window = std::min<Bytes>(4096, round_up(std::max(in, out), 64) + 64);
         const Bytes least = 2 * ranks * window;
         return std::max(least,

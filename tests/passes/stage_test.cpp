@@ -23,7 +23,7 @@ Graph chain(const std::vector<i64>& widths)
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
         b.where.block = static_cast<int>(i);
         const ValueId w = b.value(str("w", i), {DType::f32, {widths[i], widths[i + 1]}}, Role::parameter);
-        x = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("m k, k n -> m n")}});
+        x = b.op1(OpKind::matmul, {x, w}, {.rule = "m k, k n -> m n"});
     }
     return g;
 }
@@ -108,17 +108,17 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
     const std::vector<int> stage_of{0, 0, 1, 2, 2};
     std::size_t products = 0;
     for (int stage = 0; stage < 3; ++stage) {
-        const Graph part = cut_stage(g, {stage_of, stage, "pipeline"});
+        const Graph part = extract_stage(g, {stage_of, stage, "pipeline"});
         verify(part, Level::sharded);
         int sends = 0, receives = 0;
         for (const Op& op : part.ops) {
-            sends += has_attr(op.attrs, "to");
-            receives += has_attr(op.attrs, "from");
+            sends += op.attrs.to.has_value();
+            receives += op.attrs.from.has_value();
             products += !info(op).communicates;
-            if (has_attr(op.attrs, "to"))
-                CHECK(int_attr(op.attrs, "to") == stage + 1);
-            if (has_attr(op.attrs, "from"))
-                CHECK(int_attr(op.attrs, "from") == stage - 1);
+            if (op.attrs.to.has_value())
+                CHECK(*op.attrs.to == stage + 1);
+            if (op.attrs.from.has_value())
+                CHECK(*op.attrs.from == stage - 1);
         }
         CHECK(sends == (stage < 2));
         CHECK(receives == (stage > 0));
