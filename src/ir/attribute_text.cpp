@@ -66,7 +66,7 @@ std::optional<std::vector<i64>> read(const AttrText& field, const std::vector<i6
     while (!rest.empty()) {
         const std::string_view one = rest.substr(0, rest.find(' '));
         const auto number = read_number<i64>(one);
-        const bool another = one.size() < rest.size(); // behind a space stands another number
+        const bool another = one.size() < rest.size(); // a number follows each space
         if (!number || (another && one.size() + 1 == rest.size()))
             return {};
         numbers.push_back(*number);
@@ -239,7 +239,7 @@ Init parse_init(const std::string& kind, const std::string& place, const std::ve
         return parse_members<FillInit>(place, fields);
     if (kind == RopeTableInit::name)
         return parse_members<RopeTableInit>(place, fields);
-    throw UserError({place, str("there is no first content '", kind, "'"), "",
+    throw UserError({place, str("there is no initialiser '", kind, "'"), "",
                      "use normal(std=…), fill(value=…) or rope_table(…)"});
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Attributes and first contents as text, and back.
+// Attributes and initial contents as text, and back.
 #include "ir/attributes.hpp"
 
 namespace trivium {
@@ -20,7 +20,7 @@ struct AttrText {
 };
 /// Throws UserError where a name is not known or given twice, or a text is not of its attribute's type.
 Attributes parse_attributes(const std::vector<AttrText>& fields);
-/// The first content `kind` with these members, each of which is needed. `place` is that of `kind`. Throws
+/// The initial content `kind` with these members, each of which is needed. `place` is that of `kind`. Throws
 /// UserError as above.
 Init parse_init(const std::string& kind, const std::string& place, const std::vector<AttrText>& fields);
 

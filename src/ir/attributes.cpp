@@ -138,8 +138,8 @@ private:
     void check_shapes_stay() const
     {
         if (rule_.operands != rule_.results)
-            throw UserError({place_of(g_, op_), "its results are shaped otherwise than its operands", "",
-                             "write a rule like \"x0 x1 -> x0 x1\""});
+            throw UserError({place_of(g_, op_), "the shapes of its results differ from those of its operands",
+                             "", "write a rule like \"x0 x1 -> x0 x1\""});
     }
 
     /// One number for each operand, from 0 and below its limit.

@@ -1,5 +1,5 @@
 #pragma once
-// Attributes of ops and first contents of values: typed members, listed once each for printing, parsing,
+// Attributes of ops and initial contents of values: typed members, listed once each for printing, parsing,
 // checking and merging.
 #include "base/dtype.hpp"
 #include "ir/factors.hpp"
@@ -110,8 +110,8 @@ private:
 /// The attributes of two ops in one: those of `first`, and those that only `second` has.
 Attributes merged(Attributes first, const Attributes& second);
 
-// How a value that is kept over the run gets its first content. Each lists its members as visit(name, member,
-// bound).
+// How a value that is kept over the run gets its initial content. Each lists its members as visit(name,
+// member, bound).
 
 enum class Bound { any, from_zero, above_zero };
 
@@ -159,7 +159,7 @@ using Init = std::variant<std::monostate, NormalInit, FillInit, RopeTableInit>;
 /// Throws UserError where `op` has an attribute that its row does not name, lacks one, or has one with a
 /// value that cannot be. `rule` is the op's.
 void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule);
-/// The same for the first content of `value`.
+/// The same for the initial content of `value`.
 void check_init(const Graph& graph, const Value& value);
 
 } // namespace trivium

@@ -209,6 +209,12 @@ ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
 
 Op Builder::merged(const std::vector<Op>& collectives) const
 {
+    const auto reads = [&](const Op& reader) {
+        return std::any_of(collectives.begin(), collectives.end(),
+                           [&](const Op& op) { return op.results[0] == reader.operands[0]; });
+    };
+    TRV_EXPECT(std::none_of(collectives.begin(), collectives.end(), reads),
+               "a member of a bucket reads another's result");
     Op all = collectives.front();
     all.operands.clear();
     all.results.clear();

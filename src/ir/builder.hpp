@@ -37,7 +37,7 @@ public:
     ValueId filled_like(ValueId x, double value); ///< x's shape, filled
     ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
     /// Adds `x` into the accumulator `into` and returns its next content. Where the op that computes `x` can
-    /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other is made.
+    /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other op is made.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
     /// x, sharded as `sharding` says. The pass `partition` replaces it by the communication that this takes.
     ValueId reshard_to(ValueId x, Sharding sharding, const std::string& name = "");
@@ -62,7 +62,7 @@ public:
     /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
     ValueId slice_of(ValueId x, std::size_t dim, Stretch part);
     /// One collective in place of several of one kind, axis and element type; results in their order.
-    /// \pre none of them needs another's result
+    /// \pre none of them reads another's result
     Op merged(const std::vector<Op>& collectives) const;
 
 private:

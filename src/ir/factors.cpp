@@ -55,7 +55,7 @@ Rule::Tensor parse_tensor(const std::string& text, const std::string& place, std
     return tensor;
 }
 
-/// Names are not empty, and what stands behind the bar stands before it, too.
+/// Names are not empty, and those after the bar are in an operand or result.
 void check_names(const Rule::Parts& rule, std::string_view text, const std::string& place)
 {
     std::set<std::string> names;
@@ -67,7 +67,7 @@ void check_names(const Rule::Parts& rule, std::string_view text, const std::stri
     for (const auto* listed : {&rule.replicated, &rule.indexed})
         for (const std::string& name : *listed)
             if (!names.count(name))
-                fail(place, str("'", name, "' stands behind the bar, and in no operand or result"), text);
+                fail(place, str("'", name, "' is listed after the bar, but in no operand or result"), text);
 }
 
 Rule::Parts parse(std::string_view text, const std::string& place)
@@ -158,7 +158,7 @@ public:
             if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
                 dims.begin() + static_cast<std::ptrdiff_t>(i))
                 refuse(str("'", rule.factors[static_cast<std::size_t>(dims[i])].name,
-                           "' stands twice in one operand or result"));
+                           "' appears twice in one operand or result"));
         return dims;
     }
 

@@ -5,7 +5,7 @@
 //
 //     "b s d, d f -> b s f"           a product: d is contracted
 //     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions; the factors
-//                                     behind the bar need replication (a rank must have all of d)
+//                                     after the bar need replication (a rank must have all of d)
 //     "v d, * -> * d | v?"            embedding: v is indexed, a rank may have a part and give zero for the
 //     rest
 //     "* v, * -> *:lse, * | v?"       how a result is combined over sharded factors: sum unless another is

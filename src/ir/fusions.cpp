@@ -1,5 +1,6 @@
 #include "ir/fusions.hpp"
 
+#include "base/check.hpp"
 #include "ir/product_form.hpp"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace trivium {
 
 namespace {
 
-/// One plain product whose result lies as the library writes it.
+/// One product without batch, whose result is in the order in which the library writes it.
 bool plain(const FactorRule& product)
 {
     const ProductForm form = product_form(product, "a product");
@@ -17,7 +18,7 @@ bool plain(const FactorRule& product)
 
 bool any_product(const FactorRule& first, const FactorRule&) { return plain(first); }
 
-/// The bias runs along the columns of the result, all of them.
+/// The bias has an element for each column of the result.
 bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 {
     const FactorList &out = second.results[0], &bias = second.operands[1];
@@ -48,7 +49,7 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
         return nullptr;
     for (const Fusion& row : table) {
         const auto through = static_cast<std::size_t>(row.through);
-        // The one that goes through is read once: the fused op has no second place for it.
+        // The value between the two is read once: the fused op has no second operand for it.
         if (row.first == first.kind && row.second == second.kind &&
             second.operands[through] == first.results[0] &&
             std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&
@@ -65,6 +66,7 @@ bool keeps_middle(const Fusion& fusion)
 
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion)
 {
+    TRV_EXPECT(find_fusion(graph, first, second) == &fusion, "another fusion's row");
     Op op = first;
     op.kind = fusion.fused;
     for (std::size_t i = 0; i < second.operands.size(); ++i)

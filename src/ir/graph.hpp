@@ -30,7 +30,7 @@ enum class Role {
     input,     ///< fed by the host for each microbatch (tokens, targets, positions)
     hyper,     ///< fed by the host for each step (learning rate, cache position)
     parameter, ///< trained; kept over the run
-    state,     ///< kept over the run beside a parameter (moments), or a KV cache
+    state,     ///< kept over the run: a parameter's moments, or a KV cache
     constant,  ///< computed once at the start
     carry,     ///< an accumulator over microbatches; starts at zero
 };
@@ -69,7 +69,7 @@ struct Op {
     bool accumulate = false; ///< the last operand is an accumulator: result 0 is its buffer, added into
     int line = 0;            ///< of the graph's file; 0: made by the program
     int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
-    std::string scope;       ///< where in the model it stands, e.g. "layers.3.attn"
+    std::string scope;       ///< its part of the model, e.g. "layers.3.attn"
 };
 
 /// `out` is the content of `in`'s buffer in the next iteration of its region.
@@ -101,13 +101,14 @@ struct Graph {
 /// file.
 std::string source_place(const Graph& graph, int line);
 
-/// What a local graph's given value holds of the tensor over all ranks; all of it in other graphs.
+/// The part of the tensor over all ranks that a given value of a local graph is; all of it in other graphs.
 Box box_of(const Graph& graph, ValueId value);
 /// The shape of that tensor.
 const Shape& whole_shape(const Value& value);
 /// Sorts the ops by region, keeping their order otherwise: for builders that go back and forth.
 void sort_regions(Graph& graph);
-/// Keeps the ops and values for which the flags say so, and renumbers. \pre no kept op needs a dropped value
+/// Keeps the flagged ops and values, and renumbers. Throws InternalError where a kept op needs a dropped
+/// value.
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values);
 
 } // namespace trivium

@@ -20,7 +20,7 @@ const T& needed(const Graph& graph, const Op& op, const char* name, const std::o
 /// Operands but for the accumulator.
 std::size_t plain_operands(const Op& op) { return op.operands.size() - (op.accumulate ? 1 : 0); }
 
-/// Where the rule is an attribute, the row says for how many operands.
+/// Where the rule is an attribute, the row has the number of operands.
 void check_operand_count(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
@@ -64,6 +64,9 @@ std::string place_of(const Graph& graph, const Op& op)
 
 FactorRule rule_of(const Graph& graph, const Op& op)
 {
+    TRV_EXPECT(std::all_of(op.operands.begin(), op.operands.end(),
+                           [&](ValueId v) { return v.index() < graph.values.size(); }),
+               "an operand that is not in the graph");
     const OpInfo& row = info(op);
     check_operand_count(graph, op);
     std::vector<Shape> shapes;

@@ -53,17 +53,18 @@ const char* scratch(const OpInfo& row)
 
 std::string op_reference()
 {
-    std::string text = "# Ops\n\nGenerated from `src/ir/ops.inc` (`trivium explain --reference ops`); a "
-                       "test keeps it so.\n\n"
-                       "The rule names a factor for each dimension of each operand and result "
-                       "(`src/ir/factors.hpp`): `*` is any\n"
-                       "number of dimensions, `.` a scalar; behind the bar stand the factors that need "
-                       "replication and, with `?`,\n"
-                       "those that are indexed. Attributes with `?` may be missing, behind `rule` stands of "
-                       "how many operands; sizes of factors that no operand has are attributes, too. \"In "
-                       "place\" says which result may (or must always) live in which operand's buffer.\n\n"
-                       "| op | rule | attributes | results | gradient | flops | in place | scratch "
-                       "|\n|---|---|---|---|---|---|---|---|\n";
+    std::string text =
+        "# Ops\n\nGenerated from `src/ir/ops.inc` (`trivium explain --reference ops`); a "
+        "test keeps it so.\n\n"
+        "The rule names a factor for each dimension of each operand and result "
+        "(`src/ir/factors.hpp`): `*` is any\n"
+        "number of dimensions, `.` a scalar; the factors after the bar need "
+        "replication or, with `?`,\n"
+        "are indexed. Attributes with `?` may be missing; the number after `rule` is that of the "
+        "operands; sizes of factors that no operand has are attributes, too. \"In "
+        "place\" says which result may (or always must) be in which operand's buffer.\n\n"
+        "| op | rule | attributes | results | gradient | flops | in place | scratch "
+        "|\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& name : op_names()) {
         const OpInfo& row = *find_op(name);
         std::string rule = row.rule ? to_text(*row.rule) : "the attribute `rule`";

@@ -11,7 +11,8 @@ namespace trivium {
 
 class Builder;
 
-/// Result `result` lives in operand `operand`'s buffer: always (`must`), or where the operand dies there.
+/// Result `result` is in operand `operand`'s buffer: always (`must`), or where nothing reads the operand
+/// later.
 struct Alias {
     int result = 0;
     int operand = 0;
@@ -68,7 +69,7 @@ struct OpInfo {
     bool accumulates = false;  ///< may add into an accumulator (Op::accumulate)
     bool variadic = false;     ///< the last operand's pattern repeats
     bool linear = false;       ///< of partial sums of its operands it makes a partial sum of its result
-    bool placement = false;    ///< the identity; its result's sharding says where and how data move
+    bool placement = false;    ///< the identity; the sharding of its result tells which data move
     bool contributes = false;  ///< may lack operands, which count as 0: over all ranks, one contributes each
     bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
     bool bucket = false;       ///< may have several operands of one element type, with a result for each
@@ -80,7 +81,7 @@ inline const OpInfo& info(const Op& op) { return info(op.kind); }
 const OpInfo* find_op(std::string_view name);
 std::vector<std::string> op_names();
 
-/// Where an op stands, for messages: "FILE.graph:12: layers.0.attn.matmul".
+/// The place of an op, for messages: "FILE.graph:12: layers.0.attn.matmul".
 std::string place_of(const Graph& graph, const Op& op);
 
 /// The op's factors. Throws UserError where the operands do not fit. \pre operands exist in `graph`
@@ -91,7 +92,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op);
 std::vector<Alias> aliases_of(const Op& op);
 /// The operand whose buffer result `result` must live in, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
-/// How long that result stays: as long as what it aliases, else as its region says.
+/// How long that result is kept: as long as the operand that it aliases, otherwise as its region determines.
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
 /// Model flops of one execution.
 Flops flops_of(const Graph& graph, const Op& op);

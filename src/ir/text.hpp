@@ -31,8 +31,8 @@ std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 
-/// Parses and leaves verification to `verify`. Names are ASCII; limits.hpp says how long a text may be.
-/// Throws UserError with file, line and column. Values and ops know the lines that they stand on.
+/// Parses; verify() checks the result. Names are ASCII; limits.hpp limits the length. Throws UserError with
+/// file, line and column. Values and ops keep their line numbers.
 Graph parse_graph(std::string_view text, const std::string& file);
 
 } // namespace trivium

@@ -265,7 +265,7 @@ private:
     {
         in_region_ ? inside(c) : outside(c);
         if (!c.done())
-            c.fail("the line goes on after its end", "remove the rest");
+            c.fail("there is text after the end of the statement", "remove it");
     }
 
     void inside(Cursor& c)
@@ -327,15 +327,15 @@ private:
     void place(Cursor& c)
     {
         if (!graph_.at.empty())
-            c.fail("the graph has a place already", "keep one line 'at'");
+            c.fail("the graph has coordinates already", "keep one line 'at'");
         for (const MeshAxis& axis : graph_.mesh.axes) {
             if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
-                c.fail(str("expected the place on the axis '", axis.name, "'"),
+                c.fail(str("expected the coordinate on axis '", axis.name, "'"),
                        "name each axis of the mesh, in its order");
             c.want("=");
             graph_.at.push_back(c.whole());
             if (graph_.at.back() < 0 || graph_.at.back() >= axis.size)
-                c.fail(str("there is no place ", graph_.at.back(), " on '", axis.name, "'"),
+                c.fail(str("coordinate ", graph_.at.back(), " is outside axis '", axis.name, "'"),
                        str("give 0 to ", axis.size - 1));
         }
     }

@@ -162,7 +162,7 @@ private:
     std::size_t forward_ops_;
     std::size_t first_own_ = 0; ///< values from here on were made for the gradient of the current op
     std::vector<bool> leaf_ok_, needs_;
-    std::vector<ValueId> parameter_;    ///< by value: the parameter it stands for
+    std::vector<ValueId> parameter_;    ///< by value: the parameter that it is a copy of
     std::vector<ValueId> gradients_;    ///< by value
     std::vector<Accumulators> carries_; ///< by parameter
 };

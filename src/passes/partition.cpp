@@ -218,7 +218,7 @@ private:
         return all;
     }
 
-    /// Orders the axes of each factor as some operand or result has them, else fastest first.
+    /// Orders the axes of each factor as some operand or result has them, otherwise fastest first.
     void order_axes(const Op& op, const FactorRule& rule, Assignment& assignment) const
     {
         for (std::size_t f = 0; f < assignment.size(); ++f) {
@@ -385,7 +385,7 @@ private:
         }
         out_.ops.push_back(std::move(local));
         if (op.accumulate &&
-            g_[op.operands.back()].role == Role::carry) // what else adds into it must be partial alike
+            g_[op.operands.back()].role == Role::carry) // other ops that add into it must be partial alike
             of(op.operands.back()).layout.partial = layouts[0].partial;
     }
 

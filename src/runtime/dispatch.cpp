@@ -210,7 +210,7 @@ Call bind_typed(const Binding& b)
             using To = decltype(to);
             return [n = a.n(0), x = a.in<T>(0), y = a.out<To>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
         });
-    case OpKind::reshard: // partition takes them away: only in a graph that was never partitioned
+    case OpKind::reshard: // only in a graph that was never partitioned
         return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
             if (x != y)
                 k::cast(e, n, x, y);
@@ -242,7 +242,7 @@ struct SquaresCall {
     k::Scratch scratch;
     Bytes used = 0;
 
-    /// Whether the scratch has room for one more, and does not lie where its result will.
+    /// Whether the scratch has room for one more and does not overlap its result.
     bool takes(const k::SquaresOf<R>& array) const
     {
         const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data),
@@ -308,7 +308,7 @@ Call bind_real(const Binding& b)
     }
 }
 
-/// Scalars lie wherever memory was planned for them; the places of those that another rank has are 0.
+/// The scalars are anywhere in the arena; the places of those that another rank has are 0.
 Call bind_stack(const Binding& b)
 {
     std::vector<k::StackPart> parts;

@@ -26,7 +26,7 @@ kernels::Epilogue epilogue_of(OpKind kind)
     }
 }
 
-kernels::EpilogueOperands beside(const Binding& b, kernels::Epilogue epilogue)
+kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue epilogue)
 {
     switch (epilogue) {
     case kernels::Epilogue::none: break;
@@ -72,13 +72,12 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.fp8_b = fp8_b;
         product = std::make_unique<kernels::Product>(shape, threads_, binding.scratch.size);
     }
-    TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " wants ", product->scratch_bytes(),
-              " bytes of scratch, the machine file allows ", binding.scratch.size);
+    TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " needs ", product->scratch_bytes(),
+              " bytes of scratch; the machine file allows ", binding.scratch.size);
     const void *a = binding.operands[form.swapped ? 1 : 0], *b = binding.operands[form.swapped ? 0 : 1];
     return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
-            scratch = binding.scratch, more = beside(binding, epilogue)](const kernels::Exec& exec) {
-        ready->run(exec, a, b, c, overwrite, scratch, more);
-    };
+            scratch = binding.scratch, more = epilogue_operands(binding, epilogue)](
+               const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch, more); };
 }
 
 } // namespace trivium

@@ -21,7 +21,7 @@ std::size_t output_index(const Graph& graph, std::string_view name)
 
 namespace {
 
-/// For a person who asks what hangs: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380,
+/// For the report of a hang: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380,
 /// microbatch 3".
 std::string describe_step(const Graph& graph, const Schedule& schedule, std::size_t index)
 {
@@ -106,7 +106,7 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
             binding.scratch = {address(step.scratch), schedule[step.scratch].bytes};
         binding.overwrite = !binding.op->accumulate || step.overwrite;
         if (info(*binding.op).communicates) {
-            TRV_CHECK(grid, "a step communicates, and there is no grid");
+            TRV_CHECK(grid, "a step communicates, but there is no grid");
             bound->moves[i] = bind_communication(binding, *grid, config.deterministic);
             continue;
         }

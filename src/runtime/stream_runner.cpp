@@ -43,7 +43,7 @@ public:
             if (schedule_.steps[step].kind == StepKind::feed)
                 feed(bound_.graph[schedule_.steps[step].value], schedule_.steps[step].microbatch, place);
         const NamedPieces names(bound_);
-        stands_at_ = nowhere;
+        position_ = nowhere;
         run(program_.until_decision, until_);
         measured_ = false;
         for (const auto& [step, place] : staged_)
@@ -161,9 +161,9 @@ private:
     void stands_at(std::size_t step)
     {
         Activity& activity = Activity::of_process();
-        if (step != stands_at_)
+        if (step != position_)
             activity.at(static_cast<i64>(step));
-        stands_at_ = step;
+        position_ = step;
         activity.waits_for(bound_.moves[step] ? "the device" : "");
     }
 
@@ -183,7 +183,7 @@ private:
         play(list, list.end_of_work, list.commands.size());
         ++part.runs;
     } catch (...) {
-        if (bound_.grid) // else what is freed on the way out waits for moves whose peers never come
+        if (bound_.grid) // otherwise freeing memory would wait for moves whose peers never arrive
             abandon_devices(*bound_.grid);
         throw;
     }
@@ -264,8 +264,8 @@ private:
     std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its place in the host's memory
     Part until_{0}, after_{1};
     static constexpr std::size_t nowhere = ~std::size_t{0};
-    bool replayed_ = false;           ///< the part at hand was
-    std::size_t stands_at_ = nowhere; ///< by tell_progress()
+    bool replayed_ = false;          ///< the present part was
+    std::size_t position_ = nowhere; ///< by tell_progress()
     bool measured_ = false;
 };
 

@@ -121,7 +121,7 @@ public:
     Schedule result() { return std::move(schedule_); }
 
 private:
-    /// What follows takes memory by Steps and queues.
+    /// The memory of what follows grows with Steps and queues.
     void check_size() const
     {
         constexpr i64 most_steps = i64{1} << 22, most_clocks = i64{1} << 27;
@@ -155,7 +155,7 @@ private:
                 ops_of(Region::microbatch, Phase::backward, task.microbatch);
             }
         }
-        // What the host decides by is fetched before the first change of a run-lifetime value.
+        // The values by which the host decides are fetched before a run-lifetime value changes.
         const std::size_t first_epilogue = region_begin(Region::epilogue);
         std::size_t update = first_epilogue;
         while (update < graph_.ops.size() && !changes_run_values(graph_.ops[update]))
@@ -232,8 +232,8 @@ private:
         }
     }
 
-    /// Collectives of one axis take turns; so do the messages of each channel to or from a peer, lest two
-    /// ranks wait for each other.
+    /// Collectives of one axis run one after another; so do the messages of each channel to or from a peer.
+    /// Otherwise two ranks could wait for each other.
     static std::string queue_name(const Op& op)
     {
         const Attributes& a = op.attrs;
@@ -413,7 +413,7 @@ private:
             uses(v, microbatch) = {made, {}};
     }
 
-    /// Collectives of one queue take turns, so that they share a buffer.
+    /// Collectives of one queue run one after another and share a buffer.
     BufferId exchange(int queue)
     {
         BufferId& id = exchange_[static_cast<std::size_t>(queue)];

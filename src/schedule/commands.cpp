@@ -53,7 +53,7 @@ private:
         return next;
     }
 
-    /// Waits that nothing else implies, by the step that waits.
+    /// Waits that others do not imply, by the step that waits.
     std::vector<std::vector<std::size_t>> needed_waits(std::size_t begin, std::size_t end)
     {
         std::vector<Clock> now(queues_, Clock(queues_, 0)); // of each queue
@@ -138,7 +138,7 @@ private:
     const Joins& joins_;
     std::size_t queues_;
     std::vector<std::size_t> last_of_;  ///< of a Step: the last one of its launch
-    std::vector<int> event_of_;         ///< of the last Step of a launch; -1: nobody waits for it
+    std::vector<int> event_of_;         ///< of the last Step of a launch; -1: no command waits for it
     std::vector<std::size_t> position_; ///< of a Step's launch, in its queue and part
     DeviceProgram program_;
 };

@@ -87,7 +87,7 @@ std::size_t end_of(const Interval& interval)
     return end;
 }
 
-/// The smallest gap that fits among the stretches `taken` (sorted by offset), else the end.
+/// The smallest gap that fits between the ranges `taken` (sorted by offset), otherwise the end.
 Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
 {
     Bytes best = -1, best_gap = 0, at = 0;

@@ -2,7 +2,9 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
+#include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/propagate.hpp"
 #include "passes/stage.hpp"
 
 #include <algorithm>
@@ -124,4 +126,25 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
         CHECK(receives == (stage > 0));
     }
     CHECK(products == g.ops.size());
+}
+
+TEST_CASE("what a stage contributes keeps its place")
+{
+    const Graph g = propagate(parse_graph("graph g\nmesh pipeline=2\n"
+                                          "parameter %p : f64[2]\nparameter %q : f64[2]\n"
+                                          "carry %a.before : f64[]\ncarry %b.before : f64[]\n"
+                                          "microbatch {\n"
+                                          "  @ forward block 0\n"
+                                          "  %a = sum(%p) += %a.before : f64[]\n"
+                                          "  @ forward block 1\n"
+                                          "  %b = sum(%q) += %b.before : f64[]\n"
+                                          "}\nepilogue {\n"
+                                          "  @ update block 0\n"
+                                          "  %s = stack(%a, %b) {n=2, at=\"1 0\"} : f64[2]\n"
+                                          "}\ncarried %a.before -> %a\ncarried %b.before -> %b\noutput %s\n",
+                                          "g"));
+    for (const int stage : {0, 1}) {
+        const Graph local = extract_stage(g, {{0, 1}, stage});
+        CHECK(local.ops.back().attrs.at == std::vector<i64>{1 - stage});
+    }
 }
