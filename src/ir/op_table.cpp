@@ -53,7 +53,7 @@ Bytes block_sums(const FactorRule& rule, Bytes)
     return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
 }
 
-/// dV, dP, dQ, dK: the model's share; recomputing Q K' is the kernel's own business.
+/// dV, dP, dQ, dK: the model's share; recomputing Q K' is not counted.
 Flops causal_attention_grad(const FactorRule& rule) { return 2 * causal_attention(rule); }
 
 const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }

@@ -30,7 +30,7 @@ public:
 
     int number() const { return number_; }
 
-    /// Refuses one more of what there may be `most` of.
+    /// Refuses to add one where there are `most` already.
     void limit(std::size_t have, std::size_t most, const char* what) const
     {
         if (have >= most)
@@ -238,7 +238,7 @@ public:
     }
 
 private:
-    /// A text of a size that can be read, and nothing binary.
+    /// Refuses a text that is too long, or binary.
     void check_text() const
     {
         if (text_.size() > max_text_bytes)

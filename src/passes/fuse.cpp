@@ -28,7 +28,7 @@ public:
             if (ops.empty() || !join(ops.back(), op))
                 ops.push_back(std::move(op));
         g_.ops = std::move(ops);
-        // An op that went away leaves a value without producer.
+        // A removed op leaves a value without producer.
         std::vector<bool> kept(g_.values.size(), false);
         for (std::size_t i = 0; i < kept.size(); ++i)
             kept[i] = g_.values[i].role != Role::computed;
@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    /// `first` does what both did, where it can.
+    /// Replaces `first` by one op that does both, where a fusion fits.
     bool join(Op& first, const Op& second)
     {
         if (first.region != second.region || first.phase != second.phase)
@@ -55,7 +55,7 @@ private:
         return true;
     }
 
-    /// Whether the last result may live in an operand's buffer, so that it costs nothing.
+    /// Whether the last result may be in an operand's buffer, so that it costs nothing.
     static bool in_place(OpKind kind)
     {
         const OpInfo& row = info(kind);

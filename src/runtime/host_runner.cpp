@@ -169,7 +169,7 @@ private:
         bound_.moves[i]->start(exec_);
         under_way_.push_back(i);
         if (!config_.overlap &&
-            !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
+            !schedule_.steps[i].results.empty()) // a receiver may first wait for a message of this rank
             finish_move(i);
     }
 

@@ -1,5 +1,4 @@
-// Steps on streams: the host gives them all to the device, then waits once, for what the decision is taken
-// by.
+// Steps on streams: the host gives them all to the device, then waits once, for the values of the decision.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/runner.hpp"
@@ -142,10 +141,10 @@ private:
 
     Bytes bytes_of(const Step& step) const { return bound_.graph[step.value].type.bytes(); }
 
-    /// While the host waits: the first Step, by the list, that a queue is not known to have got beyond.
+    /// While the host waits: the first Step in list order that a queue is not known to have finished.
     void tell_progress()
     {
-        if (replayed_) // what is captured tells nothing
+        if (replayed_) // captured work reports no progress
             return;
         std::vector<std::size_t> last(schedule_.queues.size(), 0); // Step given to each queue
         for (const DeviceCommand& command : program_.until_decision.commands) {
@@ -229,7 +228,7 @@ private:
     static int begin_stamp(std::size_t step) { return 2 * static_cast<int>(step); }
     static int end_stamp(std::size_t step) { return 2 * static_cast<int>(step) + 1; }
 
-    /// Seconds in which data move between ranks and nothing computes.
+    /// Seconds in which data move between ranks and no queue computes.
     Seconds exposed(std::size_t end) const
     {
         std::vector<Span> compute, moves;

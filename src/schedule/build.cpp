@@ -10,8 +10,8 @@ namespace trivium {
 
 namespace {
 
-/// For each value the value whose buffer it lives in: through what must alias, and, where an operand dies at
-/// an op that may work in place, through that.
+/// For each value the value whose buffer it is in: through results that must alias an operand, and through
+/// those that may where nothing reads the operand later.
 std::vector<ValueId> find_roots(const Graph& graph)
 {
     std::vector<std::size_t> last_use(graph.values.size(), 0);
@@ -298,7 +298,7 @@ private:
         return slots[slot];
     }
 
-    /// One buffer serves every Step of a kind: each holds it only while it runs.
+    /// All Steps of a kind share one buffer: each uses it only while it runs.
     BufferId scratch(ScratchKind kind)
     {
         static constexpr const char* names[] = {"", "scratch.product", "scratch.attention",
@@ -312,7 +312,7 @@ private:
         return scratch_[index];
     }
 
-    /// Who touched a buffer last: a Step that reads it waits for the writer, one that writes it for all.
+    /// The last accesses of a buffer: a Step that reads it waits for the writer, one that writes it for all.
     struct Uses {
         StepId writer;
         std::vector<StepId> readers; ///< since then, the last of each queue
@@ -362,7 +362,7 @@ private:
         step.microbatch = microbatch;
         step.queue = queue_host_to_device;
         step.results = {buffer(v, microbatch)};
-        wait_for(step, last_on_queue_[queue_compute]); // so that its bytes may have been another's
+        wait_for(step, last_on_queue_[queue_compute]); // the bytes may have been another buffer's
         wait_to_write(step, v, microbatch);
         uses(v, microbatch) = {push(std::move(step)), {}};
     }
@@ -434,7 +434,7 @@ private:
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
     std::vector<std::vector<OpId>>
-        early_;              ///< by op of the backward pass: collectives that may begin behind it
+        early_;              ///< by op of the backward pass: collectives that may begin after it
     std::vector<bool> done_; ///< ops of the epilogue that have their Step
     static constexpr Bytes max_buffers = Bytes{1} << 60;
     Bytes bytes_ = 0; ///< of the buffers made so far, but for scratch

@@ -9,7 +9,7 @@ namespace trivium {
 
 namespace {
 
-/// How many launches and copies of each queue are surely over.
+/// How many launches and copies of each queue have certainly ended.
 using Clock = std::vector<std::size_t>;
 
 class Lowering {
@@ -33,8 +33,8 @@ public:
     }
 
 private:
-    /// The Step behind the last one of [first, end) that goes with `first`: it waits for nothing in the part
-    /// but what the first waits for.
+    /// One past the last Step of [first, end) that can be launched with `first`: one that waits for nothing
+    /// in the part that the first does not wait for.
     std::size_t end_of_group(std::size_t begin, std::size_t first, std::size_t end) const
     {
         const Step& step = schedule_.steps[first];
