@@ -59,7 +59,7 @@ Feed random_tokens(const RunConfig& config)
         }
         auto* to = static_cast<std::int32_t*>(destination);
         for (i64 i = 0; i < value.type.elements(); ++i)
-            to[i] = static_cast<std::int32_t>(value.name == names::positions
+            to[i] = static_cast<std::int32_t>(value.name == value_name::positions
                                                   ? i % value.type.shape[1]
                                                   : random.bits_at(drawn++) %
                                                         static_cast<u64>(config.model.vocab));
@@ -107,8 +107,8 @@ Measured run_steps(const Setup& s, const Program& program, Arena& arena, const O
                 measured.parts = parts_of(program, executor.timeline(), executor.exposed());
             }
         }
-        measured.loss =
-            executor.fetched(names::totals, total_loss) / executor.fetched(names::totals, total_tokens);
+        measured.loss = executor.fetched(value_name::totals, total_loss) /
+                        executor.fetched(value_name::totals, total_tokens);
         measured.used = executor.used();
         return seconds;
     };

@@ -63,8 +63,8 @@ void feed_rows(const Graph& graph, const Value& value, const RunConfig& config, 
         for (i64 s = 0; s < seq; ++s) {
             const u64 bits = stream.bits_at(static_cast<u64>(begin + s));
             const bool ignored = begin + s > 0 && (bits >> 20) % 7 == 0; // a target in seven, never all
-            to[s] = value.name == names::positions ? static_cast<std::int32_t>(s)
-                    : value.name == names::tokens
+            to[s] = value.name == value_name::positions ? static_cast<std::int32_t>(s)
+                    : value.name == value_name::tokens
                         ? static_cast<std::int32_t>(bits % static_cast<u64>(config.model.vocab))
                     : ignored
                         ? -1
@@ -126,9 +126,9 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
             else
                 feed_rows(program.graph, value, config, step, microbatch * batch, destination);
         });
-        outcome.losses.push_back(executor.fetched(names::totals, total_loss) /
-                                 executor.fetched(names::totals, total_tokens));
-        outcome.norms.push_back(executor.fetched(names::norm, 0));
+        outcome.losses.push_back(executor.fetched(value_name::totals, total_loss) /
+                                 executor.fetched(value_name::totals, total_tokens));
+        outcome.norms.push_back(executor.fetched(value_name::norm, 0));
         executor.run_after_decision();
     }
     for (HeldPart& part : outcome.parameters)

@@ -137,7 +137,7 @@ ValueId Builder::stack_of(const std::vector<ValueId>& scalars, const std::string
 
 ValueId Builder::norm_of(ValueId totals, double clip)
 {
-    return op1(OpKind::global_norm, {totals}, {.clip = clip, .sizes = {{"w", 2}}}, names::norm);
+    return op1(OpKind::global_norm, {totals}, {.clip = clip, .sizes = {{"w", 2}}}, value_name::norm);
 }
 
 namespace {

@@ -29,7 +29,7 @@ bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 
 using K = OpKind;
 
-const Fusion table[] = {
+const Fusion fusions[] = {
     {K::matmul, K::bias_add, 0, K::matmul_bias, bias_of_columns},
     {K::matmul_bias, K::gelu, 0, K::matmul_bias_gelu},
     {K::matmul, K::gelu_grad, 0, K::matmul_gelu_grad, any_product},
@@ -47,7 +47,7 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
 {
     if (first.accumulate || second.accumulate || first.results.size() != 1)
         return nullptr;
-    for (const Fusion& row : table) {
+    for (const Fusion& row : fusions) {
         const auto through = static_cast<std::size_t>(row.through);
         // The value between the two is read once: the fused op has no second operand for it.
         if (row.first == first.kind && row.second == second.kind &&

@@ -3,7 +3,7 @@
 #include <array>
 #include <string>
 
-namespace trivium::names {
+namespace trivium::value_name {
 
 // Fed by the host for each microbatch.
 inline constexpr const char *tokens = "tokens", *targets = "targets", *positions = "positions";
@@ -22,4 +22,4 @@ inline constexpr const char *totals = "totals", *norm = "global_norm";
 inline constexpr const char *gradient = "grad.", *reduced_gradient = "grad_sum.";
 inline constexpr std::array<const char*, 2> moments{"adam_m.", "adam_v."};
 
-} // namespace trivium::names
+} // namespace trivium::value_name

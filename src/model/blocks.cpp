@@ -84,13 +84,14 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
     batch_ = batch;
     seq_ = seq;
     // Whole along the sequence: lookups in a sharded vocabulary need every token.
-    tokens_ = annotate(b_.value(names::tokens, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
-    positions_ = annotate(b_.value(names::positions, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    tokens_ = annotate(b_.value(value_name::tokens, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    positions_ =
+        annotate(b_.value(value_name::positions, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
 }
 
 ValueId ModelBuilder::target_input(i64 batch, i64 seq)
 {
-    return annotate(b_.value(names::targets, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    return annotate(b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
 }
 
 ValueId ModelBuilder::embed()
@@ -228,7 +229,8 @@ ValueId ModelBuilder::head(ValueId x, const Rule& rule)
     enter(static_cast<int>(m_.layers) + 1, "head");
     const ValueId table =
         m_.tied_embeddings ? embed_ : weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std, true);
-    return annotate(b_.op1(OpKind::matmul, {x, table}, {.rule = rule}, names::logits), rule->results[0].dims);
+    return annotate(b_.op1(OpKind::matmul, {x, table}, {.rule = rule}, value_name::logits),
+                    rule->results[0].dims);
 }
 
 } // namespace trivium

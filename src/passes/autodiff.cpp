@@ -151,7 +151,7 @@ private:
         }
     }
 
-    std::string grad_name(ValueId parameter) const { return names::gradient + graph_[parameter].name; }
+    std::string grad_name(ValueId parameter) const { return value_name::gradient + graph_[parameter].name; }
 
     /// By block: a parameter that several read (a tied one) has an accumulator in each, and they are added
     /// once per step, lowest block first. So the sums do not depend on which blocks share a pipeline stage.

@@ -6,7 +6,7 @@
 namespace trivium {
 
 struct AutodiffConfig {
-    std::string loss = names::loss; ///< the value whose sum is differentiated
+    std::string loss = value_name::loss; ///< the value whose sum is differentiated
 };
 
 /// Appends the backward ops. For each parameter P that the loss depends on, its gradient (of the loss summed

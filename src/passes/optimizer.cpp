@@ -47,7 +47,7 @@ Graph stack_outputs(Graph graph)
 {
     Builder b(graph);
     b.where = {Region::epilogue, Phase::update, 0, ""};
-    graph.outputs = {b.stack_of(graph.outputs, names::totals)};
+    graph.outputs = {b.stack_of(graph.outputs, value_name::totals)};
     return graph;
 }
 
@@ -58,9 +58,9 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
     b.where = {Region::epilogue, Phase::update, 0, ""};
     std::vector<std::pair<ValueId, ValueId>> trained; // parameter, gradient
     for (const ValueId p : graph.with_role(Role::parameter))
-        if (const ValueId gradient = graph.find(names::gradient + graph[p].name)) {
+        if (const ValueId gradient = graph.find(value_name::gradient + graph[p].name)) {
             b.where.block = graph[graph[gradient].producer].block;
-            const std::string name = names::reduced_gradient + graph[p].name;
+            const std::string name = value_name::reduced_gradient + graph[p].name;
             if (config.reduce_bf16)
                 trained.emplace_back(p, b.cast_to(b.reshard_to(b.cast_to(gradient, DType::bf16), {}),
                                                   graph[gradient].type.dtype, name));
@@ -72,16 +72,16 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
     for (const auto& [parameter, gradient] : trained)
         graph.outputs.push_back(b.squares_of(gradient));
     b.where.block = 0;
-    const ValueId totals = b.stack_of(graph.outputs, names::totals);
+    const ValueId totals = b.stack_of(graph.outputs, value_name::totals);
     const ValueId norm = b.norm_of(totals, config.grad_clip);
     graph.outputs = {totals, norm};
 
-    const ValueId hyper = b.value(names::hyper, {DType::f64, {hyper_count}}, Role::hyper);
+    const ValueId hyper = b.value(value_name::hyper, {DType::f64, {hyper_count}}, Role::hyper);
     for (const auto& [parameter, gradient] : trained) {
         const std::string name = graph[parameter].name;
         b.where.block = graph[graph[gradient].producer].block;
         std::vector<ValueId> states{parameter};
-        for (const char* moment : names::moments) {
+        for (const char* moment : value_name::moments) {
             const ValueId state = b.value(moment + name, graph[parameter].type, Role::state, FillInit{0.0});
             if (!config.shard_axis.empty())
                 graph[state].sharding = shard_further(graph[parameter].sharding, graph[parameter].type.shape,

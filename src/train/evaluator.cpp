@@ -17,7 +17,7 @@ Evaluator::Evaluator(const Program& program, Arena& arena, const ExecutorConfig&
 
 Evaluation Evaluator::run(const TokenStore& store, i64 windows, const std::function<bool()>& give_up)
 {
-    const Value& tokens = program_.sharded[program_.sharded.find(names::tokens)]; // all ranks' rows
+    const Value& tokens = program_.sharded[program_.sharded.find(value_name::tokens)]; // all ranks' rows
     const i64 batch = tokens.type.shape[0];
     const i64 all = window_count(store.size(), tokens.type.shape[1]);
     const i64 count = windows > 0 ? std::min(windows, all) : all;
@@ -30,8 +30,8 @@ Evaluation Evaluator::run(const TokenStore& store, i64 windows, const std::funct
                 fill_row(value, row, store, window < count ? window : -1, destination);
             }
         });
-        loss_sum += executor_.fetched(names::totals, total_loss);
-        token_sum += executor_.fetched(names::totals, total_tokens);
+        loss_sum += executor_.fetched(value_name::totals, total_loss);
+        token_sum += executor_.fetched(value_name::totals, total_tokens);
     }
     return {token_sum > 0 ? loss_sum / token_sum : 0, static_cast<i64>(token_sum)};
 }

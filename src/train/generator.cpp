@@ -14,7 +14,7 @@ Generator::Generator(const Compiled& compiled, Arena& arena, const ExecutorConfi
               config)
 {
     const Graph& graph = compiled.programs[prefill_program].graph;
-    chunk_ = graph[graph.find(names::tokens)].type.shape[1];
+    chunk_ = graph[graph.find(value_name::tokens)].type.shape[1];
     capacity_ = graph[graph.with_role(Role::state)[0]].type.shape[1];
     const ValueId table = graph.find("positions.weight");
     positions_ = table ? graph[table].type.shape[0] : capacity_;
@@ -26,14 +26,14 @@ void Generator::run(Executor& executor, const Program& program, std::span<const 
     executor.run_until_decision([&](const Value& value, i64, void* destination) {
         auto* to = static_cast<std::int32_t*>(destination);
         const i64 count = value.type.elements(), given = static_cast<i64>(tokens.size());
-        if (value.name == names::start)
+        if (value.name == value_name::start)
             *to = static_cast<std::int32_t>(length_);
-        else if (value.name == names::last)
+        else if (value.name == value_name::last)
             *to = static_cast<std::int32_t>(given - 1);
         else
             for (i64 i = 0; i < count;
                  ++i) // behind the given tokens lies padding, which later calls overwrite
-                to[i] = value.name == names::positions
+                to[i] = value.name == value_name::positions
                             ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
                         : i < given ? tokens[static_cast<std::size_t>(i)]
                                     : 0;

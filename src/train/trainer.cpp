@@ -136,9 +136,9 @@ Trainer::StepResult Trainer::train_step()
         }
     });
     StepResult result;
-    const double tokens = executor_->fetched(names::totals, total_tokens);
-    result.loss = executor_->fetched(names::totals, total_loss) / tokens;
-    result.norm = executor_->fetched(names::norm, 0);
+    const double tokens = executor_->fetched(value_name::totals, total_tokens);
+    result.loss = executor_->fetched(value_name::totals, total_loss) / tokens;
+    result.norm = executor_->fetched(value_name::norm, 0);
     result.tokens = static_cast<i64>(tokens);
     result.skipped = why_skipped(result.loss, result.norm);
     saver_->wait_for_snapshot();
