@@ -9,11 +9,6 @@
 
 namespace trivium {
 
-enum class Combine {
-    sum,
-    lse ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
-};
-
 /// One tensor of a collective, seen as [outer, extent, inner] elements, row-major and dense; `extent` is the
 /// dimension that is cut over the group by part_of().
 ///   all_gather:      in [outer, part, inner]   -> out [outer, extent, inner]

@@ -39,7 +39,7 @@ DeviceComm& DeviceGrid::add(std::unique_ptr<DeviceComm> comm) { return *all_.emp
 
 DeviceComm& DeviceGrid::along(const std::string& axis) const
 {
-    if (axis == "world")
+    if (axis == world_axis)
         return *world_;
     const auto found = along_.find(axis);
     return found == along_.end() ? *alone_ : *found->second;

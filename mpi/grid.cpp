@@ -39,7 +39,7 @@ Grid::~Grid() = default;
 
 Comm& Grid::along(const std::string& axis) const
 {
-    if (axis == "world")
+    if (axis == world_axis)
         return world_;
     const auto found = along_.find(axis);
     return found == along_.end() ? *alone_ : *found->second;

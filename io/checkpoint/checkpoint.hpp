@@ -22,11 +22,8 @@
 
 namespace trivium {
 
-/// Element types in a checkpoint. (StoredType is the name of the graph's types in src/ir/type.hpp.)
-enum class StoredType { f32, f64 };
-template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<StoredType>{"f32", "f64"};
-constexpr Bytes size_of(StoredType type) { return type == StoredType::f32 ? 4 : 8; }
+/// Element types of a checkpoint's tensors; the file format numbers them in this order.
+inline constexpr std::array<DType, 2> stored_types{DType::f32, DType::f64};
 
 /// A box of a tensor. `data` is its dense row-major content, owned by the caller; a save reads it, and
 /// CheckpointReader::read fills it.
@@ -34,7 +31,7 @@ struct TensorPiece {
     std::string name; ///< of the tensor: "param/blocks.0.wq"
     Shape whole;      ///< of the tensor
     Box box;          ///< which part of it `data` is
-    StoredType type = StoredType::f32;
+    DType type = DType::f32;
     void* data = nullptr;
     bool save = true; ///< this rank writes it: of a piece that several ranks hold, one does
     /// For a save of what is not in memory, where `data` is null: gives bytes [begin, begin + to.size()) of
@@ -46,7 +43,7 @@ struct TensorPiece {
 };
 
 /// All of a tensor.
-TensorPiece whole_tensor(std::string name, Shape shape, StoredType type, void* data);
+TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data);
 
 /// Where a run stands.
 struct RunState {
@@ -146,7 +143,7 @@ public:
     struct Entry {
         std::string name;
         Shape shape;
-        StoredType type;
+        DType type;
         i64 pieces; ///< that it is stored in
     };
 
@@ -172,7 +169,7 @@ public:
     /// the box is in it
     void read(const TensorPiece& into) const;
     /// `count` values from flattened index `begin` of tensor `name` on, as `type`.
-    void read(const std::string& name, i64 begin, i64 count, StoredType type, void* data) const;
+    void read(const std::string& name, i64 begin, i64 count, DType type, void* data) const;
 
     /// Checks all but the tensors' data, or this part of it: index and headers, sizes. Little is read for it.
     /// DamagedCheckpoint, IoError.

@@ -128,15 +128,14 @@ namespace {
 void fill_index(h5::File& file, const PieceList& pieces, IndexPlace& place)
 {
     h5::Dataset tensors = file.create_dataset(
-        "index/tensors", h5::Type::u64, {std::max<i64>(1, place.tensors)}); // what is empty has no place
-    h5::Dataset records =
-        file.create_dataset("index/records", h5::Type::u64, {std::max<i64>(1, place.words)});
+        "index/tensors", DType::u64, {std::max<i64>(1, place.tensors)}); // what is empty has no place
+    h5::Dataset records = file.create_dataset("index/records", DType::u64, {std::max<i64>(1, place.words)});
     place.tensors_at = tensors.file_offset();
     place.records_at = records.file_offset();
     std::vector<u64> begins, words;
     i64 written = 0;
     const auto flush = [&] {
-        records.write(written, static_cast<i64>(words.size()), h5::Type::u64, words.data());
+        records.write(written, static_cast<i64>(words.size()), DType::u64, words.data());
         written += static_cast<i64>(words.size());
         words.clear();
     };
@@ -148,10 +147,10 @@ void fill_index(h5::File& file, const PieceList& pieces, IndexPlace& place)
         std::vector<h5::VirtualSource> sources;
         for (const StoredPiece& piece : record.pieces)
             sources.push_back({shard_file(piece.shard), dataset_name(record.name, piece.number), piece.box});
-        file.create_virtual(record.name, hdf5_type(record.type), record.shape, sources);
+        file.create_virtual(record.name, record.type, record.shape, sources);
     });
     flush();
-    tensors.write(0, place.tensors, h5::Type::u64, begins.data());
+    tensors.write(0, place.tensors, DType::u64, begins.data());
 }
 
 } // namespace

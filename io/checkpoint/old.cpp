@@ -34,7 +34,7 @@ struct OldManifest {
     };
     struct Tensor {
         std::string name;
-        StoredType type = StoredType::f32;
+        DType type = DType::f32;
         Shape shape;
         std::vector<Piece> pieces;
     };
@@ -90,11 +90,11 @@ struct Parser {
         OldManifest::Tensor tensor;
         tensor.name = text_at(value, "name");
         const std::string& type = text_at(value, "type");
-        const auto& types = names_of_enum<StoredType>;
-        const auto known = std::find(types.begin(), types.end(), type);
-        if (known == types.end())
+        const auto known = std::find_if(stored_types.begin(), stored_types.end(),
+                                        [&](DType t) { return type == name_of(t); });
+        if (known == stored_types.end())
             throw JsonFault{str("tensor '", tensor.name, "' has the type '", type, "'")};
-        tensor.type = static_cast<StoredType>(known - types.begin());
+        tensor.type = *known;
         tensor.shape = shape(json_member(value, "shape"));
         if (!safe_count(tensor.shape))
             throw JsonFault{str("tensor '", tensor.name, "' has the shape ", print_shape(tensor.shape))};
@@ -259,8 +259,8 @@ public:
                 damaged(str(p.file, " has tensor '", t.name, "' with ", what, " ", print_shape(found),
                             ", its manifest claims ", print_shape(claimed)));
         };
-        if (data.type() != hdf5_type(t.type))
-            damaged(str(p.file, " has tensor '", t.name, "' as ", h5::name_of(data.type()),
+        if (data.type() != t.type)
+            damaged(str(p.file, " has tensor '", t.name, "' as ", name_of(data.type()),
                         ", its manifest claims ", name_of(t.type)));
         require("shape", data.shape(), p.box.shape);
         if (version > 1) {
@@ -327,11 +327,11 @@ private:
             if (name == "config")
                 continue;
             const h5::Dataset data = file.dataset(name);
-            if (data.type() != h5::Type::f32 && data.type() != h5::Type::f64)
-                damaged(str("tensor ", name, " has type ", h5::name_of(data.type())));
+            if (data.type() != DType::f32 && data.type() != DType::f64)
+                damaged(str("tensor ", name, " has type ", name_of(data.type())));
             manifest_.tensors.push_back(
                 {name,
-                 data.type() == h5::Type::f32 ? StoredType::f32 : StoredType::f64,
+                 data.type(),
                  data.shape(),
                  {{state_file, name, {Shape(data.shape().size(), 0), data.shape()}}}});
         }

@@ -23,7 +23,7 @@ void convert(const std::byte* from, i64 count, std::byte* to)
 }
 
 /// Elements that stand one behind the other in a file, to where they stand so in memory.
-void read_run(const CheckpointSource::Place& from, i64 first, i64 count, StoredType stored, StoredType wanted,
+void read_run(const CheckpointSource::Place& from, i64 first, i64 count, DType stored, DType wanted,
               std::byte* to)
 {
     const Bytes begin = from.offset + first * size_of(stored);
@@ -34,7 +34,7 @@ void read_run(const CheckpointSource::Place& from, i64 first, i64 count, StoredT
     for (i64 done = 0; done < count; done += at_once) {
         const i64 some = std::min(at_once, count - done);
         from.file->read(begin + done * size_of(stored), part, some * size_of(stored));
-        if (stored == StoredType::f32)
+        if (stored == DType::f32)
             convert<float, double>(part, some, to + done * 8);
         else
             convert<double, float>(part, some, to + done * 4);
@@ -51,8 +51,8 @@ i64 index_of(const Shape& at, const Shape& origin, const Shape& shape)
 }
 
 /// What `stored`, a box in a file, and `wanted`, one in memory, have in common.
-void read_common(const CheckpointSource::Place& from, const Box& stored, const Box& common,
-                 StoredType stored_type, const Box& wanted, StoredType type, std::byte* to)
+void read_common(const CheckpointSource::Place& from, const Box& stored, const Box& common, DType stored_type,
+                 const Box& wanted, DType type, std::byte* to)
 {
     // Runs cover the trailing dimensions that are whole on both sides, and the one before them.
     std::size_t inner = common.shape.size();
@@ -93,7 +93,7 @@ struct CheckpointReader::Impl {
              "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});
     }
 
-    void read(i64 tensor, const Box& wanted, StoredType type, std::byte* to)
+    void read(i64 tensor, const Box& wanted, DType type, std::byte* to)
     {
         const TensorHead head = source->head(tensor);
         i64 missing = element_count(wanted.shape);
@@ -157,7 +157,7 @@ void CheckpointReader::read(const TensorPiece& into) const
     impl_->read(tensor, into.box, into.type, static_cast<std::byte*>(into.data));
 }
 
-void CheckpointReader::read(const std::string& name, i64 begin, i64 count, StoredType type, void* data) const
+void CheckpointReader::read(const std::string& name, i64 begin, i64 count, DType type, void* data) const
 {
     const i64 tensor = impl_->find(name);
     const Shape shape = impl_->source->head(tensor).shape;

@@ -52,10 +52,10 @@ bool make_file(const std::string& path, i64 step, std::span<const ShardPiece> pi
     file.set("version", checkpoint_version);
     file.set("step", step);
     file.set("block_bytes", default_block_bytes);
-    bool packed = file.create_dataset("blocks", h5::Type::u64, {blocks}).file_offset() == header - 8 * blocks;
+    bool packed = file.create_dataset("blocks", DType::u64, {blocks}).file_offset() == header - 8 * blocks;
     Bytes at = header;
     for (const ShardPiece& p : pieces) {
-        h5::Dataset data = file.create_dataset(p.dataset, hdf5_type(p.piece->type), p.piece->box.shape);
+        h5::Dataset data = file.create_dataset(p.dataset, p.piece->type, p.piece->box.shape);
         data.set("offset", p.piece->box.offset);
         data.set("whole", p.piece->whole);
         packed = packed && data.file_offset() == at;
@@ -140,7 +140,7 @@ BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_
 void check_dataset(const h5::File& shard, const std::string& dataset, const TensorPiece& piece, Bytes offset)
 {
     const h5::Dataset data = shard.dataset(dataset);
-    if (data.type() != hdf5_type(piece.type) || data.shape() != piece.box.shape ||
+    if (data.type() != piece.type || data.shape() != piece.box.shape ||
         data.get_integers("offset") != piece.box.offset || data.get_integers("whole") != piece.whole ||
         data.file_offset() != offset)
         throw DamagedCheckpoint(shard.path(), str("its dataset '", dataset, "' is not what the index says"));

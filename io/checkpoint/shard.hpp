@@ -23,11 +23,6 @@ struct Shard {
     bool operator==(const Shard&) const = default;
 };
 
-constexpr h5::Type hdf5_type(StoredType type)
-{
-    return type == StoredType::f32 ? h5::Type::f32 : h5::Type::f64;
-}
-
 /// "shard-00003.h5", which rank 3 writes.
 std::string shard_file(i64 rank);
 

@@ -27,7 +27,9 @@ void append(std::vector<u64>& words, const TensorRecord& record)
     const std::size_t at = words.size();
     words.resize(at + (record.name.size() + 7) / 8);
     std::memcpy(words.data() + at, record.name.data(), record.name.size());
-    words.push_back(static_cast<u64>(record.type));
+    const auto type = std::find(stored_types.begin(), stored_types.end(), record.type);
+    TRV_CHECK(type != stored_types.end(), record.name, " is of ", name_of(record.type));
+    words.push_back(static_cast<u64>(type - stored_types.begin()));
     words.push_back(record.shape.size());
     extents(record.shape);
     words.push_back(record.pieces.size());
@@ -60,7 +62,7 @@ TensorHead read_head(const ReadWords& read, i64 begin, i64 end, const std::strin
     std::vector<u64> name((bytes + 7) / 8);
     next(name.size(), name.data());
     head.name.assign(reinterpret_cast<const char*>(name.data()), bytes);
-    head.type = static_cast<StoredType>(number(names_of_enum<StoredType>.size() - 1, "type"));
+    head.type = stored_types[number(stored_types.size() - 1, "type")];
     std::vector<u64> shape(number(most_dimensions, "dimensions"));
     next(shape.size(), shape.data());
     for (const u64 extent : shape)

@@ -21,7 +21,7 @@ struct StoredPiece {
 
 struct TensorRecord {
     std::string name;
-    StoredType type = StoredType::f32;
+    DType type = DType::f32;
     Shape shape;
     std::vector<StoredPiece> pieces;
 };
@@ -37,7 +37,7 @@ void append(std::vector<u64>& words, const TensorRecord& record);
 /// What of a record comes before its pieces.
 struct TensorHead {
     std::string name;
-    StoredType type = StoredType::f32;
+    DType type = DType::f32;
     Shape shape;
     i64 pieces = 0;
     i64 words = 0; ///< of the head

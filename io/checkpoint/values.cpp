@@ -65,9 +65,9 @@ std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint)
 {
     std::vector<ValueFault> faults;
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
-        if (const auto fault = value_fault(entry.name, entry.type == StoredType::f32
-                                                           ? count_tensor<float>(checkpoint, entry)
-                                                           : count_tensor<double>(checkpoint, entry)))
+        if (const auto fault =
+                value_fault(entry.name, entry.type == DType::f32 ? count_tensor<float>(checkpoint, entry)
+                                                                 : count_tensor<double>(checkpoint, entry)))
             faults.push_back(*fault);
     return faults;
 }
@@ -76,7 +76,7 @@ void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece
 {
     ValueCounts counts;
     const auto size = static_cast<std::size_t>(piece.count());
-    if (piece.type == StoredType::f32)
+    if (piece.type == DType::f32)
         counts.add(std::span(static_cast<const float*>(piece.data), size));
     else
         counts.add(std::span(static_cast<const double*>(piece.data), size));

@@ -47,7 +47,7 @@ Shard to_shard(const std::string& bytes)
 
 } // namespace
 
-TensorPiece whole_tensor(std::string name, Shape shape, StoredType type, void* data)
+TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data)
 {
     Box all{Shape(shape.size(), 0), shape};
     return {std::move(name), std::move(shape), std::move(all), type, data, true, {}};

@@ -11,8 +11,8 @@ namespace trivium::h5 {
 namespace {
 
 constexpr std::size_t longest_attribute = std::size_t{1} << 20;
-constexpr Type all_types[] = {Type::u8,  Type::u16, Type::u32, Type::i32,
-                              Type::i64, Type::u64, Type::f32, Type::f64};
+constexpr DType all_types[] = {DType::u8,  DType::u16, DType::u32, DType::i32,
+                               DType::i64, DType::u64, DType::f32, DType::f64};
 
 /// Elements [begin, begin + count) as a file selection.
 Handle select(const Dataset& dataset, Handle::Id id, const std::string& place, i64 begin, i64 count)
@@ -54,7 +54,7 @@ Bytes Dataset::file_offset() const
     return static_cast<Bytes>(offset);
 }
 
-void Dataset::write(i64 begin, i64 count, Type type, const void* data)
+void Dataset::write(i64 begin, i64 count, DType type, const void* data)
 {
     if (count == 0)
         return;
@@ -64,7 +64,7 @@ void Dataset::write(i64 begin, i64 count, Type type, const void* data)
           "write");
 }
 
-void Dataset::read(i64 begin, i64 count, Type type, void* data) const
+void Dataset::read(i64 begin, i64 count, DType type, void* data) const
 {
     if (count == 0)
         return;
@@ -263,7 +263,7 @@ void make_groups(Handle::Id file, const std::string& name, const std::string& pl
 
 } // namespace
 
-Dataset File::create_dataset(const std::string& name, Type type, const std::vector<i64>& shape)
+Dataset File::create_dataset(const std::string& name, DType type, const std::vector<i64>& shape)
 {
     const Lock lock;
     Dataset dataset;
@@ -289,7 +289,7 @@ Dataset File::create_dataset(const std::string& name, Type type, const std::vect
     return dataset;
 }
 
-void File::create_virtual(const std::string& name, Type type, const std::vector<i64>& shape,
+void File::create_virtual(const std::string& name, DType type, const std::vector<i64>& shape,
                           const std::vector<VirtualSource>& sources)
 {
     const Lock lock;
@@ -353,7 +353,7 @@ Dataset File::dataset(const std::string& name) const
     const Handle native(
         check(H5Tget_native_type(type.get(), H5T_DIR_ASCEND), dataset.place_, "read the type"), close_type);
     const auto known = std::find_if(std::begin(all_types), std::end(all_types),
-                                    [&](Type t) { return H5Tequal(native.get(), memory_type(t)) > 0; });
+                                    [&](DType t) { return H5Tequal(native.get(), memory_type(t)) > 0; });
     if (known == std::end(all_types))
         throw_damaged(dataset.place_, "has an unexpected type");
     dataset.type_ = *known;
@@ -398,16 +398,16 @@ std::vector<std::string> File::dataset_names() const
 void File::write_bytes(const std::string& name, const std::string& bytes)
 {
     const auto size = static_cast<i64>(bytes.size());
-    create_dataset(name, Type::u8, {size}).write(0, size, Type::u8, bytes.data());
+    create_dataset(name, DType::u8, {size}).write(0, size, DType::u8, bytes.data());
 }
 
 std::string File::read_bytes(const std::string& name) const
 {
     const Dataset data = dataset(name);
-    if (data.type() != Type::u8 || data.shape().size() != 1)
+    if (data.type() != DType::u8 || data.shape().size() != 1)
         throw_damaged(str(path_, ", dataset ", name), "is not a list of bytes");
     std::string bytes(static_cast<std::size_t>(data.count()), '\0');
-    data.read(0, data.count(), Type::u8, bytes.data());
+    data.read(0, data.count(), DType::u8, bytes.data());
     return bytes;
 }
 

@@ -3,19 +3,13 @@
 // Every library call is checked; a failure is an IoError with HDF5's own innermost message. HDF5 is not
 // thread-safe: a lock lets one thread at a time into the library, so that any thread may use objects of its
 // own.
-#include "base/units.hpp"
+#include "base/dtype.hpp"
 #include "ir/mesh.hpp"
 
 #include <string>
 #include <vector>
 
 namespace trivium::h5 {
-
-enum class Type { u8, u16, u32, i32, i64, u64, f32, f64 };
-
-Bytes size_of(Type type);
-/// "f32" …
-const char* name_of(Type type);
 
 /// Owns one HDF5 identifier; closes it with the right call. Move-only.
 class Handle {
@@ -41,12 +35,12 @@ class Dataset {
 public:
     const std::vector<i64>& shape() const { return shape_; }
     i64 count() const; ///< elements
-    Type type() const { return type_; }
+    DType type() const { return type_; }
     /// Where the contiguous data lies in the file, in bytes. IoError where it is not contiguous or not there.
     Bytes file_offset() const;
     /// Elements [begin, begin + count), converted from/to `type`. \pre one dimension, or all elements
-    void write(i64 begin, i64 count, Type type, const void* data);
-    void read(i64 begin, i64 count, Type type, void* data) const;
+    void write(i64 begin, i64 count, DType type, const void* data);
+    void read(i64 begin, i64 count, DType type, void* data) const;
     void set(const std::string& attribute, const std::vector<i64>& values);
     /// UserError where it is missing or of another type.
     std::vector<i64> get_integers(const std::string& attribute) const;
@@ -56,7 +50,7 @@ private:
     std::string place_;
     Handle id_;
     std::vector<i64> shape_;
-    Type type_ = Type::u8;
+    DType type_ = DType::u8;
 };
 
 struct FileLayout {
@@ -93,10 +87,10 @@ public:
     bool has_attribute(const std::string& attribute) const;
 
     /// Contiguous, no fill. `name` may contain '/': groups are made.
-    Dataset create_dataset(const std::string& name, Type type, const std::vector<i64>& shape);
+    Dataset create_dataset(const std::string& name, DType type, const std::vector<i64>& shape);
     /// A dataset over pieces in other files, which need not exist yet; NaN where one does not when it is
     /// read.
-    void create_virtual(const std::string& name, Type type, const std::vector<i64>& shape,
+    void create_virtual(const std::string& name, DType type, const std::vector<i64>& shape,
                         const std::vector<VirtualSource>& sources);
     /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
     Dataset dataset(const std::string& name) const;

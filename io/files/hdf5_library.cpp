@@ -72,38 +72,20 @@ int close_plist(Handle::Id id) { return H5Pclose(id); }
 int close_type(Handle::Id id) { return H5Tclose(id); }
 int close_attribute(Handle::Id id) { return H5Aclose(id); }
 
-hid_t memory_type(Type type)
+hid_t memory_type(DType type)
 {
     switch (type) {
-    case Type::u8: return H5T_NATIVE_UINT8;
-    case Type::u16: return H5T_NATIVE_UINT16;
-    case Type::u32: return H5T_NATIVE_UINT32;
-    case Type::i32: return H5T_NATIVE_INT32;
-    case Type::i64: return H5T_NATIVE_INT64;
-    case Type::u64: return H5T_NATIVE_UINT64;
-    case Type::f32: return H5T_NATIVE_FLOAT;
-    case Type::f64: return H5T_NATIVE_DOUBLE;
+    case DType::u8: return H5T_NATIVE_UINT8;
+    case DType::u16: return H5T_NATIVE_UINT16;
+    case DType::u32: return H5T_NATIVE_UINT32;
+    case DType::i32: return H5T_NATIVE_INT32;
+    case DType::i64: return H5T_NATIVE_INT64;
+    case DType::u64: return H5T_NATIVE_UINT64;
+    case DType::f32: return H5T_NATIVE_FLOAT;
+    case DType::f64: return H5T_NATIVE_DOUBLE;
+    case DType::bf16: break;
     }
-    TRV_CHECK(false, "no such type");
-    return -1;
-}
-
-Bytes size_of(Type type)
-{
-    switch (type) {
-    case Type::u8: return 1;
-    case Type::u16: return 2;
-    case Type::u32:
-    case Type::i32:
-    case Type::f32: return 4;
-    default: return 8;
-    }
-}
-
-const char* name_of(Type type)
-{
-    static const char* const names[] = {"u8", "u16", "u32", "i32", "i64", "u64", "f32", "f64"};
-    return names[static_cast<int>(type)];
+    throw InternalError(__FILE__, __LINE__, str("HDF5 has no type for ", name_of(type)));
 }
 
 Handle::Handle(Handle&& other) noexcept

@@ -42,7 +42,7 @@ int close_plist(Handle::Id id);
 int close_type(Handle::Id id);
 int close_attribute(Handle::Id id);
 
-hid_t memory_type(Type type);
+hid_t memory_type(DType type);
 inline std::vector<hsize_t> to_hsize(const std::vector<i64>& shape) { return {shape.begin(), shape.end()}; }
 
 } // namespace trivium::h5

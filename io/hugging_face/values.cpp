@@ -44,8 +44,7 @@ void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader
         i64 column = 0;
         for (const OurTensor& ours : tensor.ours) {
             part.resize(static_cast<std::size_t>(count * ours.columns));
-            from.read(stored_name(ours), first * ours.columns, count * ours.columns, StoredType::f32,
-                      part.data());
+            from.read(stored_name(ours), first * ours.columns, count * ours.columns, DType::f32, part.data());
             for (i64 row = 0; row < count; ++row)
                 std::copy_n(part.begin() + row * ours.columns, ours.columns,
                             theirs.begin() + row * columns + column);
@@ -67,14 +66,13 @@ void export_values(const HuggingFaceTensor& tensor, const CheckpointReader& from
         return export_side_by_side(tensor, from, sink);
     std::vector<float> whole(static_cast<std::size_t>(tensor.transposed ? count : 0));
     if (tensor.transposed)
-        from.read(stored_name(ours), 0, count, StoredType::f32, whole.data());
+        from.read(stored_name(ours), 0, count, DType::f32, whole.data());
     for (i64 first = 0; first < count; first += at_once) {
         chunk.resize(static_cast<std::size_t>(std::min(at_once, count - first)));
         if (tensor.transposed)
             copy_transposed(whole, ours.rows, ours.columns, first, chunk);
         else
-            from.read(stored_name(ours), first, static_cast<i64>(chunk.size()), StoredType::f32,
-                      chunk.data());
+            from.read(stored_name(ours), first, static_cast<i64>(chunk.size()), DType::f32, chunk.data());
         sink(chunk);
     }
 }

@@ -28,7 +28,7 @@ constexpr Bytes hashed_block = Bytes{256} << 10; ///< what a sample may read for
 constexpr Bytes largest_block = Bytes{1} << 30;
 
 constexpr Bytes width_for(i64 vocab) { return vocab <= 65536 ? 2 : 4; }
-constexpr h5::Type type_for(i64 vocab) { return vocab <= 65536 ? h5::Type::u16 : h5::Type::u32; }
+constexpr DType type_for(i64 vocab) { return vocab <= 65536 ? DType::u16 : DType::u32; }
 
 } // namespace
 
@@ -75,14 +75,13 @@ struct TokenStoreWriter::Impl {
     }
 
     /// Copies a raw file of `count` elements into a dataset, block by block.
-    static void copy(const std::string& raw, h5::Dataset dataset, i64 count, h5::Type type)
+    static void copy(const std::string& raw, h5::Dataset dataset, i64 count, DType type)
     {
         std::ifstream file(raw, std::ios::binary);
-        std::vector<char> block(
-            static_cast<std::size_t>(std::min(count, copied_at_once) * h5::size_of(type)));
+        std::vector<char> block(static_cast<std::size_t>(std::min(count, copied_at_once) * size_of(type)));
         for (i64 begin = 0; begin < count; begin += copied_at_once) {
             const i64 size = std::min(copied_at_once, count - begin);
-            if (!file.read(block.data(), static_cast<std::streamsize>(size * h5::size_of(type))))
+            if (!file.read(block.data(), static_cast<std::streamsize>(size * size_of(type))))
                 throw IoError({raw, "cannot be read back", "this temporary file changed while it was in use",
                                "run the command again"});
             dataset.write(begin, size, type, block.data());
@@ -140,17 +139,16 @@ void TokenStoreWriter::finish()
         file.write_bytes("tokenizer_model", w.model);
         const std::vector<u64>& hashes = w.token_blocks.hashes();
         const auto blocks = static_cast<i64>(hashes.size());
-        file.create_dataset("token_hashes", h5::Type::u64, {blocks})
-            .write(0, blocks, h5::Type::u64, hashes.data());
-        const h5::Type type = type_for(w.vocab);
-        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", h5::Type::i64, {w.documents + 1}),
-                   w.documents + 1, h5::Type::i64);
+        file.create_dataset("token_hashes", DType::u64, {blocks}).write(0, blocks, DType::u64, hashes.data());
+        const DType type = type_for(w.vocab);
+        Impl::copy(w.raw_offsets, file.create_dataset("document_offsets", DType::i64, {w.documents + 1}),
+                   w.documents + 1, DType::i64);
         h5::Dataset tokens = file.create_dataset("tokens", type, {w.tokens});
         const Bytes begin = tokens.file_offset();
         Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
         file.close();
         // The tokens have hashes of their own: they are many, and read as they are needed.
-        seal_file(temporary, kind, version, begin, w.tokens * h5::size_of(type));
+        seal_file(temporary, kind, version, begin, w.tokens * size_of(type));
     });
 }
 
@@ -263,14 +261,14 @@ TokenStore TokenStore::open(const std::string& path)
         const h5::Dataset tokens = file.dataset("tokens"), offsets = file.dataset("document_offsets"),
                           hashes = file.dataset("token_hashes");
         if (tokens.shape() != std::vector<i64>{s.size} || tokens.type() != type_for(s.vocab) ||
-            offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != h5::Type::i64 ||
-            hashes.shape() != std::vector<i64>{blocks} || hashes.type() != h5::Type::u64)
+            offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != DType::i64 ||
+            hashes.shape() != std::vector<i64>{blocks} || hashes.type() != DType::u64)
             s.damaged("its datasets have another size or type than its attributes say");
         s.map_file(tokens, offsets);
         s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
-        offsets.read(0, s.documents + 1, h5::Type::i64, s.offsets.data());
+        offsets.read(0, s.documents + 1, DType::i64, s.offsets.data());
         s.hashes.resize(static_cast<std::size_t>(blocks));
-        hashes.read(0, blocks, h5::Type::u64, s.hashes.data());
+        hashes.read(0, blocks, DType::u64, s.hashes.data());
         s.checked = std::make_unique<std::atomic<bool>[]>(s.hashes.size());
     } catch (const IoError& error) { // HDF5 could not make sense of some bytes of it
         s.damaged(error.what());

@@ -30,8 +30,8 @@ ncclDataType_t type_of(DType type)
     case DType::f32: return ncclFloat32;
     case DType::bf16: return ncclBfloat16;
     case DType::i32: return ncclInt32;
+    default: throw InternalError(__FILE__, __LINE__, str("no collective of ", name_of(type)));
     }
-    throw InternalError(__FILE__, __LINE__, "no such type");
 }
 
 /// Calls that make one piece of work. One left open by an exception is closed: what follows is the end of the

@@ -289,19 +289,15 @@ void combine(const Combination& combination, Launch&& launch)
 template <class Run>
 void with_combination(const Combination& combination, Run&& run)
 {
-    const auto with_type = [&](auto element) {
-        if (combination.combine == Combine::sum)
-            run(element, Sum{});
-        else
-            run(element, LogSumExp{});
-    };
-    switch (combination.type) {
-    case DType::f64: with_type(double{}); return;
-    case DType::f32: with_type(float{}); return;
-    case DType::bf16: with_type(bf16{}); return;
-    case DType::i32: break;
-    }
-    TRV_CHECK(combination.blocks.empty(), "no reduction of ", name_of(combination.type));
+    TRV_CHECK(is_floating(combination.type) || combination.blocks.empty(), "no reduction of ",
+              name_of(combination.type));
+    if (is_floating(combination.type))
+        with_type(combination.type, [&](auto element) {
+            if (combination.combine == Combine::sum)
+                run(element, Sum{});
+            else
+                run(element, LogSumExp{});
+        });
 }
 
 } // namespace trivium::tiles

@@ -14,16 +14,16 @@ namespace trivium {
 namespace {
 
 /// Small whole numbers: zeros would run faster on some devices than what a model holds.
-void fill(const Arena& arena, Bytes bytes, kernels::DType type)
+void fill(const Arena& arena, Bytes bytes, DType type)
 {
     HostWindow window(arena, 0, bytes);
     std::byte* data = window.data();
-    const i64 count = bytes / kernels::size_of(type);
+    const i64 count = bytes / size_of(type);
     for (i64 i = 0; i < count; ++i) {
         const auto value = static_cast<float>((i * 2654435761LL >> 7) % 17 - 8) / 8;
-        if (type == kernels::DType::bf16)
+        if (type == DType::bf16)
             reinterpret_cast<bf16*>(data)[i] = bf16(value);
-        else if (type == kernels::DType::f32)
+        else if (type == DType::f32)
             reinterpret_cast<float*>(data)[i] = value;
         else
             reinterpret_cast<double*>(data)[i] = value;
@@ -33,7 +33,7 @@ void fill(const Arena& arena, Bytes bytes, kernels::DType type)
 
 } // namespace
 
-Peak measure_peak(kernels::DType type, int threads, double seconds)
+Peak measure_peak(DType type, int threads, double seconds)
 {
     using Size = std::array<i64, 3>;
     static const std::vector<Size> for_threads{{1024, 1024, 1024}, {2048, 2048, 2048}, {1024, 768, 768},
@@ -59,7 +59,7 @@ Peak measure_peak(kernels::DType type, int threads, double seconds)
         const kernels::Product product(shape, threads);
         TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list wants ",
                   product.scratch_bytes(), " bytes of scratch");
-        const auto bytes = [&](i64 count) { return round_up(count * kernels::size_of(type), 256); };
+        const auto bytes = [&](i64 count) { return round_up(count * size_of(type), 256); };
         Arena arena(bytes(m * k) + bytes(k * n) + bytes(m * n) + scratch_bytes * threads);
         fill(arena, bytes(m * k) + bytes(k * n), type);
         const std::byte *a = arena.at(0), *b = arena.at(bytes(m * k));

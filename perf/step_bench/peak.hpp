@@ -10,6 +10,6 @@ struct Peak {
 };
 
 /// Runs each product of the list for at least `seconds` on `threads` threads and takes its best time.
-Peak measure_peak(kernels::DType type, int threads, double seconds);
+Peak measure_peak(DType type, int threads, double seconds);
 
 } // namespace trivium

@@ -112,8 +112,8 @@ KernelResult product(Bench& bench, std::uint64_t seed, const std::string& name, 
     shape.k = k;
     shape.transpose_a = transpose_a;
     shape.transpose_b = transpose_b;
-    shape.in = kernels::dtype_of<In>;
-    shape.out = kernels::dtype_of<Out>;
+    shape.in = dtype_of<In>;
+    shape.out = dtype_of<Out>;
     Numbers a = random_numbers(seed, "a", m * k), b = random_numbers(seed, "b", k * n);
     const In *pa = bench.put<In>(a), *pb = bench.put<In>(b);
     Out* pc = bench.room<Out>(m * n);

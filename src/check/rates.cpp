@@ -75,8 +75,7 @@ private:
 };
 
 /// Square products of a size that a transformer has.
-Pace product_pace(const CheckGround& ground, const RateBench& bench, kernels::DType type, i64 side,
-                  Seconds seconds)
+Pace product_pace(const CheckGround& ground, const RateBench& bench, DType type, i64 side, Seconds seconds)
 {
     kernels::ProductShape shape;
     shape.m = shape.n = shape.k = side;
@@ -87,10 +86,9 @@ Pace product_pace(const CheckGround& ground, const RateBench& bench, kernels::DT
     const Arena arena(3 * bytes + product.scratch_bytes());
     const i64 count = side * side;
     for (const Bytes at : {Bytes{0}, bytes}) // no zeros: some processors multiply those faster
-        type == kernels::DType::bf16
-            ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
-            : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
-    return pace_of(ground, type == kernels::DType::bf16 ? "products bf16" : "products f32", seconds, [&] {
+        type == DType::bf16 ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
+                            : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
+    return pace_of(ground, type == DType::bf16 ? "products bf16" : "products f32", seconds, [&] {
         product.run(bench.exec, arena.at(0), arena.at(bytes), arena.at(2 * bytes), true,
                     {arena.at(3 * bytes), product.scratch_bytes()});
         bench.wait();
@@ -168,9 +166,9 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     const double work =
         2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side);
     RankRates rates;
-    const Pace f32 = product_pace(ground, bench, kernels::DType::f32, side, seconds);
+    const Pace f32 = product_pace(ground, bench, DType::f32, side, seconds);
     rates.flops_f32 = rate(work, f32);
-    const Pace bf16 = product_pace(ground, bench, kernels::DType::bf16, side, seconds);
+    const Pace bf16 = product_pace(ground, bench, DType::bf16, side, seconds);
     rates.flops_bf16 = rate(work, bf16);
     // z = x + y over more than caches hold: a thread's share of them is a few MiB.
     const i64 count = device ? i64{1} << 28 : i64{1} << (contracts_on ? 18 : 22);

@@ -39,7 +39,7 @@ int CheckReport::status() const
 CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& facts)
 {
     const Seconds begin = now();
-    const Grid grid(world, {{{"data", world.size()}}}, facts.node);
+    const Grid grid(world, {{{data_axis, world.size()}}}, facts.node);
     const CheckGround ground{world, grid, config, facts};
     CheckReport report;
     report.strict = config.strict;

@@ -4,7 +4,6 @@
 #include "base/rng.hpp"
 #include "runtime/communication.hpp"
 #include "runtime/device.hpp"
-#include "runtime/dtypes.hpp"
 #include "runtime/initialise.hpp"
 #include "train/engine.hpp"
 

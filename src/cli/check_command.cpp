@@ -109,7 +109,7 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
     std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", LaunchWatchConfig{});
     const Watchdog watchdog(world, nullptr, watch);
     start.reset();
-    Grid grid(world, {{{"data", world.size()}}}, node_name());
+    Grid grid(world, {{{data_axis, world.size()}}}, node_name());
     ParallelConfig parallel;
     parallel.threads = arguments.threads;
     const int threads = thread_count(parallel, thread_limit(), ranks_on_same_cores(grid));

@@ -39,8 +39,8 @@ Difference compare(const CheckpointReader& a, const CheckpointReader& b, const C
         const i64 count = std::min(values_at_once, values - begin);
         x.resize(static_cast<std::size_t>(count));
         y.resize(static_cast<std::size_t>(count));
-        a.read(entry.name, begin, count, StoredType::f64, x.data());
-        b.read(entry.name, begin, count, StoredType::f64, y.data());
+        a.read(entry.name, begin, count, DType::f64, x.data());
+        b.read(entry.name, begin, count, DType::f64, y.data());
         for (std::size_t i = 0; i < x.size(); ++i) {
             if (std::memcmp(&x[i], &y[i], sizeof(double)) == 0)
                 continue;

@@ -53,7 +53,7 @@ nlohmann::ordered_json communication_json(const Graph& graph)
     for (const Op& op : graph.ops)
         if (info(op).communicates)
             all.push_back({{"op", info(op).name},
-                           {"axis", text_attr(op.attrs, "axis")},
+                           {"axis", *op.attrs.axis},
                            {"region", name_of(op.region)},
                            {"phase", name_of(op.phase)},
                            {"block", op.block},

@@ -98,7 +98,7 @@ std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, Bytes& done)
     for (const HuggingFaceTensor& tensor : theirs.tensors)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
             pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape,
-                                          StoredType::f32, nullptr));
+                                          DType::f32, nullptr));
             pieces.back().fetch = [&done, all, values = imported_values(tensor, part, theirs.files)](
                                       Bytes begin, std::span<std::byte> to) {
                 values(begin / 4, {reinterpret_cast<float*>(to.data()), to.size() / 4});

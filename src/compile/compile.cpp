@@ -38,8 +38,8 @@ ModelAxes model_axes(const RunConfig& config)
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "words");
     ModelAxes axes;
-    axes.batch = "data";
-    axes.tensor = "tensor";
+    axes.batch = data_axis;
+    axes.tensor = tensor_axis;
     axes.sequence = p.sequence && p.tensor > 1;
     axes.split_queries = m.kv_heads < p.tensor;
     if (axes.sequence)
@@ -82,7 +82,7 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     g.name = "train";
     g.mesh = mesh_of(p);
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
-    optimizer.shard_axis = p.zero > 0 && p.data > 1 ? "data" : "";
+    optimizer.shard_axis = p.zero > 0 && p.data > 1 ? data_axis : "";
     optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
     g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
     g = runner.run("autodiff", Level::global, std::move(g),
@@ -112,17 +112,17 @@ Graph local_graph(const Graph& sharded, const Compiled& compiled, const Parallel
                   PassRunner& runner)
 {
     const std::string suffix = sharded.name == "train" ? "" : "-" + sharded.name;
-    const int pipeline = sharded.mesh.find("pipeline");
+    const int pipeline = sharded.mesh.find(pipeline_axis);
     Graph g = sharded;
-    if (pipeline >= 0 && sharded.mesh.size("pipeline") > 1) {
+    if (pipeline >= 0 && sharded.mesh.size(pipeline_axis) > 1) {
         const StageConfig stage{compiled.stage_of_block,
                                 static_cast<int>(compiled.at[static_cast<std::size_t>(pipeline)]),
-                                "pipeline"};
+                                pipeline_axis};
         g = runner.run("stage" + suffix, Level::sharded, std::move(g),
-                       [&](Graph graph) { return cut_stage(graph, stage); });
+                       [&](Graph graph) { return extract_stage(graph, stage); });
     }
     g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) {
-        return partition(graph, {compiled.at, "pipeline"});
+        return partition(graph, {compiled.at, pipeline_axis});
     });
     g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
     g = runner.run("bucket" + suffix, Level::local, std::move(g),
@@ -135,14 +135,14 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
 {
     std::vector<Schedule*> schedules;
     for (Program& program : compiled.programs) {
-        const int pipeline = program.graph.mesh.find("pipeline");
+        const int pipeline = program.graph.mesh.find(pipeline_axis);
         ScheduleConfig schedule;
         schedule.kind = config.parallel.schedule;
         schedule.microbatches = program.microbatches;
         schedule.scratch = machine.scratch;
         if (pipeline >= 0) {
             schedule.stage = compiled.at[static_cast<std::size_t>(pipeline)];
-            schedule.stages = program.graph.mesh.size("pipeline");
+            schedule.stages = program.graph.mesh.size(pipeline_axis);
         }
         program.schedule = build_schedule(program.graph, schedule);
         schedules.push_back(&program.schedule);
@@ -204,10 +204,9 @@ public:
             return;
         largest_ = compiled.memory;
         rank_ = rank;
-        stage_ =
-            compiled
-                .at[static_cast<std::size_t>(compiled.programs[train_program].graph.mesh.find("pipeline"))];
-        stages_ = compiled.programs[train_program].graph.mesh.size("pipeline");
+        stage_ = compiled.at[static_cast<std::size_t>(
+            compiled.programs[train_program].graph.mesh.find(pipeline_axis))];
+        stages_ = compiled.programs[train_program].graph.mesh.size(pipeline_axis);
     }
     void require() const
     {
@@ -236,7 +235,7 @@ DType master_type(Precision precision) { return precision == Precision::f64 ? DT
 
 Mesh mesh_of(const ParallelConfig& p)
 {
-    return {{{"data", p.data}, {"pipeline", p.pipeline}, {"tensor", p.tensor}}};
+    return {{{data_axis, p.data}, {pipeline_axis, p.pipeline}, {tensor_axis, p.tensor}}};
 }
 
 Compiled compile_training(const RunConfig& config, const CompileConfig& options)

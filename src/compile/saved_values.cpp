@@ -37,7 +37,7 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
             continue;
         std::vector<i64> places; // on this axis, of those that hold it
         if (const auto stages = stages_of.find(value.name);
-            axis.name == "pipeline" && axis.size > 1 && stages != stages_of.end())
+            axis.name == pipeline_axis && axis.size > 1 && stages != stages_of.end())
             places.assign(stages->second.begin(), stages->second.end());
         else
             for (i64 i = 0; i < axis.size; ++i)

@@ -1,306 +1,261 @@
 #include "ir/attributes.hpp"
 
 #include "base/check.hpp"
+#include "ir/attribute_text.hpp"
 #include "ir/limits.hpp"
+#include "ir/op_table.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <functional>
-#include <optional>
 
 namespace trivium {
 
 namespace {
 
-/// An attribute where it stands. `op` and `rule` are null for one of a first content.
-struct Place {
-    const Graph& graph;
-    const Op* op;
-    const FactorRule* rule;
-    const std::function<std::string()>& where; ///< made only for a message
-    const std::string& name;
-    const Attr& value;
-
-    [[noreturn]] void fail(const std::string& wanted, const std::string& remedy) const
+/// The checks of one op's attributes. Texts are made only for a message: a large model has many ops.
+class AttributeCheck {
+public:
+    AttributeCheck(const Graph& graph, const Op& op, const FactorRule& rule)
+        : g_(graph), op_(op), a_(op.attrs), rule_(rule)
     {
-        const std::string text = std::visit([](const auto& v) { return str("'", v, "'"); }, value);
-        throw UserError(
-            {where(), str("its attribute '", name, "' is ", text, ", must be ", wanted), "", remedy});
     }
-};
 
-i64 whole(const Place& p, i64 from, i64 to)
-{
-    const i64* value = std::get_if<i64>(&p.value);
-    if (!value || *value < from || *value > to)
-        p.fail(str("a whole number from ", from, " to ", to),
-               str("write ", p.name, "=", from, " or another such number"));
-    return *value;
-}
-
-double real(const Place& p, bool (*holds)(double), const char* wanted)
-{
-    const double* value = std::get_if<double>(&p.value);
-    if (!value || !std::isfinite(*value) || !holds(*value))
-        p.fail(wanted, "write it with a point, like 1.0");
-    return *value;
-}
-
-const std::string& text(const Place& p)
-{
-    const std::string* value = std::get_if<std::string>(&p.value);
-    if (!value)
-        p.fail("a text", "put it in quotes");
-    return *value;
-}
-
-void one_of(const Place& p, std::initializer_list<std::string_view> words)
-{
-    if (std::find(words.begin(), words.end(), text(p)) != words.end())
-        return;
-    std::string all;
-    for (const std::string_view word : words)
-        all += str(all.empty() ? "\"" : ", \"", word, "\"");
-    p.fail("one of " + all, "write one of these");
-}
-
-/// Whole numbers from 0 with single spaces between them, each below its limit: as many as `limits` has.
-std::vector<i64> numbers(const Place& p, const std::vector<i64>& limits)
-{
-    const std::string& value = text(p);
-    const auto fail = [&] {
-        p.fail(str(limits.size(), " whole numbers, one for each operand, each within its tensor"),
-               "write for example \"0 1 0\"");
-    };
-    std::vector<i64> found;
-    const char *at = value.data(), *const end = at + value.size();
-    for (; at != end; ++at) {
-        i64 number = 0;
-        const auto [next, error] = std::from_chars(at, end, number);
-        if (error != std::errc{} || found.size() >= limits.size() || number < 0 ||
-            number >= limits[found.size()])
-            fail();
-        found.push_back(number);
-        at = next;
-        if (at == end)
-            break;
-        if (*at != ' ' || at + 1 == end)
-            fail();
+    void run() const
+    {
+        check_names();
+        check_sizes();
+        check_axis();
+        if (a_.combine)
+            check_shapes_stay();
+        if (a_.dim)
+            check_dims();
+        if (a_.offset)
+            check_offset();
+        if (a_.at)
+            check_places();
+        if (a_.channel)
+            within("channel", *a_.channel, 0, max_channels - 1);
+        for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
+            if (value && *value < 0)
+                fail(name, print_real(*value), "a real number from 0 on", "make it positive");
     }
-    if (found.size() != limits.size())
-        fail();
-    return found;
-}
 
-/// The dimension of each operand along which the op gathers, scatters or takes a stretch: the others stay as
-/// they are.
-void dims(const Place& p)
-{
-    std::vector<i64> limits;
-    for (const FactorList& operand : p.rule->operands)
-        limits.push_back(static_cast<i64>(operand.size()));
-    const std::vector<i64> changed = numbers(p, limits);
-    for (std::size_t i = 0; i < changed.size(); ++i) {
-        const Shape in = p.rule->shape_of(p.rule->operands[i]), out = p.rule->shape_of(p.rule->results[i]);
-        bool same = in.size() == out.size();
-        for (std::size_t d = 0; same && d < in.size(); ++d)
-            same = static_cast<i64>(d) == changed[i] || in[d] == out[d];
-        if (!same)
-            p.fail(str("the one dimension that differs between operand ", i, " and its result"),
-                   "write the dimension that the op changes");
+private:
+    [[noreturn]] void fail(const std::string& name, const std::string& text, const std::string& wanted,
+                           const std::string& remedy) const
+    {
+        refuse_attribute(place_of(g_, op_), name, text, wanted, remedy);
     }
-}
 
-/// Where each operand goes in a vector.
-void positions(const Place& p)
-{
-    std::vector<i64> at =
-        numbers(p, std::vector<i64>(p.rule->operands.size(), p.rule->shape_of(p.rule->results[0])[0]));
-    std::sort(at.begin(), at.end());
-    if (std::adjacent_find(at.begin(), at.end()) != at.end())
-        p.fail("another place for each operand", "use each place once");
-}
+    void within(const std::string& name, i64 value, i64 from, i64 to) const
+    {
+        if (value < from || value > to)
+            fail(name, std::to_string(value), str("a whole number from ", from, " to ", to),
+                 str("write ", name, "=", from, " or another such number"));
+    }
 
-void stretch(const Place& p)
-{
-    const i64 begin = whole(p, 0, max_elements);
-    const Shape in = p.rule->shape_of(p.rule->operands[0]), out = p.rule->shape_of(p.rule->results[0]);
-    i64 last = 0;
-    for (std::size_t d = 0; d < std::min(in.size(), out.size()); ++d)
-        last = in[d] != out[d] ? in[d] - out[d] : last;
-    if (begin > last)
-        p.fail(str("such that ", begin, " and the result's extent lie within the operand"),
-               "take a stretch within the operand");
-}
+    /// Those that the row needs are there, and no others but those that it may have.
+    void check_names() const
+    {
+        const OpInfo& row = info(op_);
+        each_attribute([&](Attr attr, const char* name, auto member) {
+            using Member = std::decay_t<decltype(a_.*member)>;
+            if constexpr (!std::is_same_v<Member, FactorSizes>) {
+                const Member& value = a_.*member;
+                if (value && !row.needs.has(attr) && !row.may_have.has(attr))
+                    refuse_name(name);
+                if (!value && row.needs.has(attr))
+                    throw UserError({place_of(g_, op_), str("has no attribute '", name, "'"), "",
+                                     str("write {", name, "=…} behind its operands")});
+                if constexpr (std::is_same_v<Member, std::optional<double>>)
+                    if (value && !std::isfinite(*value))
+                        fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
+            }
+        });
+    }
 
-void axis(const Place& p)
-{
-    if (const std::string& name = text(p); name != "world" && p.graph.mesh.find(name) < 0)
-        p.fail("an axis of the mesh, or \"world\"", "name an axis of the line `mesh`");
-}
+    [[noreturn]] void refuse_name(const std::string& name) const
+    {
+        throw UserError({place_of(g_, op_), str("does not take an attribute '", name, "'"), "",
+                         "remove it, or see docs/ops.md"});
+    }
 
-/// A place on the op's axis, another than the rank's own.
-void peer(const Place& p)
-{
-    for (const auto& [name, value] : p.op->attrs)
-        if (const std::string* along = std::get_if<std::string>(&value); along && name == "axis") {
-            const i64 at = whole(p, 0, p.graph.mesh.ranks_along(*along) - 1);
-            const int a = p.graph.mesh.find(*along);
-            if (a >= 0 && !p.graph.at.empty() && p.graph.at[static_cast<std::size_t>(a)] == at)
-                p.fail("another rank's place", "send to and receive from other ranks");
+    /// Factors that no operand has take their size from an attribute, indexed ones may have an offset.
+    void check_sizes() const
+    {
+        if (a_.sizes.empty() && a_.offsets.empty())
+            return;
+        std::vector<std::string_view> sized, indexed;
+        std::vector<bool> in_operands(rule_.factors.size(), false);
+        for (const FactorList& dims : rule_.operands)
+            for (const int f : dims)
+                in_operands[static_cast<std::size_t>(f)] = true;
+        for (std::size_t f = 0; f < rule_.factors.size(); ++f) {
+            if (!in_operands[f])
+                sized.push_back(rule_.factors[f].name);
+            if (rule_.factors[f].kind == FactorKind::indexed)
+                indexed.push_back(rule_.factors[f].name);
         }
-}
-
-/// The combiner of partial values. Operands stay as they are.
-void combiner(const Place& p)
-{
-    one_of(p, {"sum", "lse"});
-    if (p.rule && p.rule->operands != p.rule->results)
-        throw UserError({p.where(), "its results are shaped otherwise than its operands", "",
-                         "write a rule like \"x0 x1 -> x0 x1\""});
-}
-
-bool any(double) { return true; }
-bool from_zero(double v) { return v >= 0; }
-bool above_zero(double v) { return v > 0; }
-
-struct Form {
-    std::string_view name;
-    std::function<void(const Place&)> check;
-};
-
-const Form* form_of(std::string_view name)
-{
-    static const Form forms[] = {
-        {"rule", [](const Place& p) { text(p); }}, // make_rule reads it
-        {"axis", axis},
-        {"dim", dims},
-        {"at", positions},
-        {"offset", stretch},
-        {"combine", combiner},
-        {"to", peer},
-        {"from", peer},
-        {"channel", [](const Place& p) { whole(p, 0, max_channels - 1); }},
-        {"dtype",
-         [](const Place& p) {
-             one_of(p, {"f64", "f32", "bf16", "i32"});
-         }},
-        {"fp8",
-         [](const Place& p) {
-             one_of(p, {"e4m3 e4m3", "e4m3 e5m2", "e5m2 e4m3", "e5m2 e5m2"});
-         }},
-        {"eps", [](const Place& p) { real(p, from_zero, "a real number from 0 on"); }},
-        {"clip", [](const Place& p) { real(p, from_zero, "a real number from 0 on"); }},
-        {"std", [](const Place& p) { real(p, from_zero, "a real number from 0 on"); }},
-        {"scale", [](const Place& p) { real(p, any, "a real number"); }},
-        {"value", [](const Place& p) { real(p, any, "a real number"); }},
-        {"weight_decay", [](const Place& p) { real(p, any, "a real number"); }},
-        {"theta", [](const Place& p) { real(p, above_zero, "a real number above 0"); }},
-        {"factor", [](const Place& p) { real(p, above_zero, "a real number above 0"); }},
-        {"low_freq_factor", [](const Place& p) { real(p, above_zero, "a real number above 0"); }},
-        {"high_freq_factor", [](const Place& p) { real(p, above_zero, "a real number above 0"); }},
-        {"original_seq", [](const Place& p) { whole(p, 1, max_elements); }},
-    };
-    const auto found =
-        std::find_if(std::begin(forms), std::end(forms), [&](const Form& form) { return form.name == name; });
-    return found == std::end(forms) ? nullptr : &*found;
-}
-
-/// One entry of a row's list.
-struct Named {
-    std::string_view name;
-    bool optional = false;
-};
-
-/// The entries of a row's list: "axis rule:1 eps?".
-std::vector<Named> names_in(std::string_view list)
-{
-    std::vector<Named> names;
-    while (!list.empty()) {
-        const std::string_view word = list.substr(0, list.find(' '));
-        names.push_back({word.substr(0, word.find_first_of(":?")), word.ends_with('?')});
-        list.remove_prefix(std::min(list.size(), word.size() + 1));
+        check_each(a_.sizes, sized, "", 1);
+        check_each(a_.offsets, indexed, "_offset", 0);
     }
-    return names;
-}
 
-/// Checks `attrs` against a row's list. `other` says the form of a name that the list lacks, or null.
-void check(const Graph& graph, const Op* op, const FactorRule* rule, const Attrs& attrs,
-           std::string_view list, const std::function<std::string()>& where,
-           const std::function<std::optional<i64>(std::string_view)>& least)
-{
-    const std::vector<Named> names = names_in(list);
-    const auto listed = [&](std::string_view name) {
-        return std::any_of(names.begin(), names.end(), [&](const Named& n) { return n.name == name; });
-    };
-    std::vector<std::string_view> seen;
-    for (const auto& [name, value] : attrs) {
-        seen.push_back(name);
-        const Place place{graph, op, rule, where, name, value};
-        if (listed(name)) {
-            const Form* form = form_of(name);
-            TRV_CHECK(form, "the attribute '", name, "' has no form");
-            form->check(place);
-        } else if (const auto from = least ? least(name) : std::nullopt) {
-            whole(place, *from, max_elements);
-        } else {
-            throw UserError({where(), str("does not take an attribute '", name, "'"),
-                             names.empty() ? "" : str("it takes ", list), "remove it, or see docs/ops.md"});
+    void check_each(const FactorSizes& given, std::vector<std::string_view> known, const char* suffix,
+                    i64 least) const
+    {
+        std::sort(known.begin(), known.end());
+        std::vector<std::string_view> seen;
+        for (const FactorSize& size : given) {
+            if (!std::binary_search(known.begin(), known.end(), size.factor))
+                refuse_name(size.factor + suffix);
+            within(size.factor + suffix, size.size, least, max_elements);
+            seen.push_back(size.factor);
+        }
+        std::sort(seen.begin(), seen.end());
+        if (const auto twice = std::adjacent_find(seen.begin(), seen.end()); twice != seen.end())
+            throw UserError(
+                {place_of(g_, op_), str("has the attribute '", *twice, suffix, "' twice"), "", "keep one"});
+    }
+
+    void check_axis() const
+    {
+        if (!a_.axis)
+            return;
+        const int axis = g_.mesh.find(*a_.axis);
+        if (axis < 0 && *a_.axis != world_axis)
+            fail("axis", *a_.axis, "an axis of the mesh, or \"world\"", "name an axis of the line `mesh`");
+        for (const bool sends : {false, true}) {
+            const auto& peer = sends ? a_.to : a_.from;
+            if (!peer)
+                continue;
+            within(sends ? "to" : "from", *peer, 0, g_.mesh.ranks_along(*a_.axis) - 1);
+            if (axis >= 0 && !g_.at.empty() && g_.at[static_cast<std::size_t>(axis)] == *peer)
+                fail(sends ? "to" : "from", std::to_string(*peer), "another rank's place",
+                     "send to and receive from other ranks");
         }
     }
-    std::sort(seen.begin(), seen.end());
-    if (const auto twice = std::adjacent_find(seen.begin(), seen.end()); twice != seen.end())
-        throw UserError({where(), str("has the attribute '", *twice, "' twice"), "", "keep one"});
-    for (const Named& n : names)
-        if (!n.optional && !std::binary_search(seen.begin(), seen.end(), n.name))
-            throw UserError({where(), str("has no attribute '", n.name, "'"), str("it takes ", list),
-                             str("write {", n.name, "=…} behind its operands")});
-}
+
+    void check_shapes_stay() const
+    {
+        if (rule_.operands != rule_.results)
+            throw UserError({place_of(g_, op_), "the shapes of its results differ from those of its operands",
+                             "", "write a rule like \"x0 x1 -> x0 x1\""});
+    }
+
+    /// One number for each operand, from 0 and below its limit.
+    void one_for_each(const char* name, const std::vector<i64>& numbers, const std::vector<i64>& limits) const
+    {
+        bool fits = numbers.size() == limits.size();
+        for (std::size_t i = 0; fits && i < numbers.size(); ++i)
+            fits = numbers[i] >= 0 && numbers[i] < limits[i];
+        if (fits)
+            return;
+        std::string text;
+        for (const i64 number : numbers)
+            text += str(text.empty() ? "" : " ", number);
+        fail(name, text, str(limits.size(), " whole numbers, one for each operand, each within its tensor"),
+             "write for example \"0 1 0\"");
+    }
+
+    /// The dimension of each operand along which the op gathers, scatters or slices; the others stay as they
+    /// are.
+    void check_dims() const
+    {
+        std::vector<i64> limits;
+        for (const FactorList& operand : rule_.operands)
+            limits.push_back(static_cast<i64>(operand.size()));
+        one_for_each("dim", *a_.dim, limits);
+        for (std::size_t i = 0; i < limits.size(); ++i) {
+            const Shape in = rule_.shape_of(rule_.operands[i]), out = rule_.shape_of(rule_.results[i]);
+            bool same = in.size() == out.size();
+            for (std::size_t d = 0; same && d < in.size(); ++d)
+                same = static_cast<i64>(d) == (*a_.dim)[i] || in[d] == out[d];
+            if (!same)
+                fail("dim", std::to_string((*a_.dim)[i]),
+                     str("the one dimension that differs between operand ", i, " and its result"),
+                     "write the dimension that the op changes");
+        }
+    }
+
+    void check_offset() const
+    {
+        within("offset", *a_.offset, 0, max_elements);
+        const Shape in = rule_.shape_of(rule_.operands[0]), out = rule_.shape_of(rule_.results[0]);
+        i64 last = 0;
+        for (std::size_t d = 0; d < std::min(in.size(), out.size()); ++d)
+            last = in[d] != out[d] ? in[d] - out[d] : last;
+        if (*a_.offset > last)
+            fail("offset", std::to_string(*a_.offset),
+                 str("such that ", *a_.offset, " and the result's extent lie within the operand"),
+                 "take a slice within the operand");
+    }
+
+    void check_places() const
+    {
+        const i64 places = rule_.shape_of(rule_.results[0])[0];
+        one_for_each("at", *a_.at, std::vector<i64>(rule_.operands.size(), places));
+        std::vector<i64> at = *a_.at;
+        std::sort(at.begin(), at.end());
+        if (const auto twice = std::adjacent_find(at.begin(), at.end()); twice != at.end())
+            fail("at", std::to_string(*twice), "another place for each operand", "use each place once");
+    }
+
+    const Graph& g_;
+    const Op& op_;
+    const Attributes& a_;
+    const FactorRule& rule_;
+};
 
 } // namespace
 
+i64 Attributes::offset_of(std::string_view factor) const
+{
+    for (const FactorSize& offset : offsets)
+        if (offset.factor == factor)
+            return offset.size;
+    return 0;
+}
+
+Attributes merged(Attributes first, const Attributes& second)
+{
+    each_attribute([&](Attr, const char*, auto member) {
+        auto& value = first.*member;
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, FactorSizes>)
+            value.insert(value.end(), (second.*member).begin(), (second.*member).end());
+        else if (!value)
+            value = second.*member;
+    });
+    return first;
+}
+
 void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule)
 {
-    // Factors that no operand has take their size from an attribute, indexed ones may begin at an offset.
-    std::vector<bool> in_operands(rule.factors.size(), false);
-    for (const FactorList& dims : rule.operands)
-        for (const int f : dims)
-            in_operands[static_cast<std::size_t>(f)] = true;
-    std::vector<std::pair<std::string, i64>> sizes;
-    for (std::size_t f = 0; f < rule.factors.size(); ++f) {
-        if (!in_operands[f])
-            sizes.emplace_back(rule.factors[f].name, 1);
-        if (rule.factors[f].kind == FactorKind::indexed)
-            sizes.emplace_back(rule.factors[f].name + "_offset", 0);
-    }
-    std::sort(sizes.begin(), sizes.end());
-    check(
-        graph, &op, &rule, op.attrs, info(op).attrs, [&] { return place_of(graph, op); },
-        [&](std::string_view name) -> std::optional<i64> {
-            const auto at =
-                std::lower_bound(sizes.begin(), sizes.end(), name,
-                                 [](const auto& size, std::string_view n) { return size.first < n; });
-            return at != sizes.end() && at->first == name ? std::optional(at->second) : std::nullopt;
-        });
+    AttributeCheck(graph, op, rule).run();
 }
 
 void check_init(const Graph& graph, const Value& value)
 {
-    static constexpr std::pair<std::string_view, std::string_view> kinds[] = {
-        {"", ""},
-        {"normal", "std"},
-        {"fill", "value"},
-        {"rope_table", "theta factor low_freq_factor high_freq_factor original_seq"}};
-    const std::function<std::string()> where = [&] {
-        return str(source_place(graph, value.line), "%", value.name);
-    };
-    const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
-                                   [&](const auto& k) { return k.first == value.init.kind; });
-    if (kind == std::end(kinds))
-        throw UserError({where(), str("there is no first content '", value.init.kind, "'"), "",
-                         "use normal(std=…), fill(value=…) or rope_table(…)"});
-    check(graph, nullptr, nullptr, value.init.attrs, kind->second, where, nullptr);
+    std::visit(
+        [&](const auto& content) {
+            using Content = std::decay_t<decltype(content)>;
+            if constexpr (!std::is_same_v<Content, std::monostate>)
+                Content::keys(content, [&](const char* name, auto number, Bound bound) {
+                    const auto real = static_cast<double>(number);
+                    const bool fits =
+                        std::isfinite(real) &&
+                        (bound == Bound::any || real > 0 || (bound == Bound::from_zero && real == 0)) &&
+                        (std::is_same_v<decltype(number), double> ||
+                         real <= static_cast<double>(max_elements));
+                    if (!fits)
+                        refuse_attribute(str(source_place(graph, value.line), "%", value.name), name,
+                                         str(number),
+                                         bound == Bound::any         ? "a real number"
+                                         : bound == Bound::from_zero ? "a number from 0 on"
+                                                                     : "a number above 0",
+                                         "give another number");
+                });
+        },
+        value.init);
 }
 
 } // namespace trivium

@@ -1,8 +1,10 @@
 #include "ir/builder.hpp"
 
 #include "base/check.hpp"
+#include "ir/names.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace trivium {
 
@@ -48,7 +50,7 @@ ValueId Builder::value(const std::string& name, TensorType type, Role role, Init
     return ValueId(graph_.values.size() - 1);
 }
 
-std::vector<ValueId> Builder::op(OpKind kind, std::vector<ValueId> operands, Attrs attrs,
+std::vector<ValueId> Builder::op(OpKind kind, std::vector<ValueId> operands, Attributes attrs,
                                  const std::vector<std::string>& names)
 {
     Op made;
@@ -74,7 +76,7 @@ std::vector<ValueId> Builder::op(OpKind kind, std::vector<ValueId> operands, Att
     return graph_.ops.back().results;
 }
 
-ValueId Builder::op1(OpKind kind, std::vector<ValueId> operands, Attrs attrs, const std::string& name)
+ValueId Builder::op1(OpKind kind, std::vector<ValueId> operands, Attributes attrs, const std::string& name)
 {
     const std::vector<ValueId> results = op(kind, std::move(operands), std::move(attrs), {name});
     TRV_CHECK(results.size() == 1, info(kind).name, " has ", results.size(), " results");
@@ -85,12 +87,12 @@ ValueId Builder::sum_of(ValueId a, ValueId b) { return op1(OpKind::add, {a, b});
 
 ValueId Builder::cast_to(ValueId x, DType dtype, const std::string& name)
 {
-    return op1(OpKind::cast, {x}, {{"dtype", std::string(name_of(dtype))}}, name);
+    return op1(OpKind::cast, {x}, {.dtype = dtype}, name);
 }
 
 ValueId Builder::filled_like(ValueId x, double fill_value)
 {
-    return op1(OpKind::fill, {x}, {{"value", fill_value}});
+    return op1(OpKind::fill, {x}, {.value = fill_value});
 }
 
 ValueId Builder::squares_of(ValueId x)
@@ -127,117 +129,116 @@ ValueId Builder::reshard_to(ValueId x, Sharding sharding, const std::string& nam
 
 ValueId Builder::stack_of(const std::vector<ValueId>& scalars, const std::string& name)
 {
-    std::string places;
-    for (std::size_t i = 0; i < scalars.size(); ++i)
-        places += str(i ? " " : "", i);
-    return op1(OpKind::stack, scalars, {{"n", static_cast<i64>(scalars.size())}, {"at", places}}, name);
+    std::vector<i64> places(scalars.size());
+    std::iota(places.begin(), places.end(), i64{0});
+    const auto count = static_cast<i64>(scalars.size());
+    return op1(OpKind::stack, scalars, {.sizes = {{"n", count}}, .at = std::move(places)}, name);
 }
 
 ValueId Builder::norm_of(ValueId totals, double clip)
 {
-    return op1(OpKind::global_norm, {totals}, {{"clip", clip}, {"w", i64{2}}}, "global_norm");
+    return op1(OpKind::global_norm, {totals}, {.clip = clip, .sizes = {{"w", 2}}}, value_name::norm);
 }
 
 namespace {
 
-/// "x0 x1 x2" for a tensor of three dimensions; dimension `changed` is called "y".
-std::string pattern(std::size_t dims, std::size_t changed, const std::string& x = "x",
-                    const std::string& y = "y")
-{
-    std::string text;
-    for (std::size_t d = 0; d < dims; ++d)
-        text += (d ? " " : "") + (d == changed ? y : str(x, d));
-    return dims ? text : ".";
-}
-
 constexpr std::size_t no_dim = ~std::size_t{0};
+
+/// x0, x1, x2 for a tensor of three dimensions; dimension `changed` is called `y`.
+Rule::Tensor tensor_of(std::size_t dims, std::size_t changed = no_dim, const std::string& x = "x",
+                       const std::string& y = "y")
+{
+    Rule::Tensor tensor;
+    for (std::size_t d = 0; d < dims; ++d)
+        tensor.dims.push_back(d == changed ? y : str(x, d));
+    return tensor;
+}
 
 } // namespace
 
 ValueId Builder::receive(const std::string& axis, i64 from, i64 channel, TensorType type,
                          const std::string& name)
 {
-    Attrs attrs{{"axis", axis},
-                {"from", from},
-                {"channel", channel},
-                {"dtype", std::string(name_of(type.dtype))},
-                {"rule", "-> " + pattern(type.shape.size(), no_dim)}};
+    Attributes attrs{.axis = axis, .from = from, .channel = channel, .dtype = type.dtype};
+    attrs.rule = Rule({{}, {tensor_of(type.shape.size())}});
     for (std::size_t d = 0; d < type.shape.size(); ++d)
-        attrs.emplace_back(str("x", d), type.shape[d]);
+        attrs.sizes.push_back({str("x", d), type.shape[d]});
     return op1(OpKind::recv, {}, std::move(attrs), name);
 }
 
 void Builder::send(const std::string& axis, i64 to, i64 channel, ValueId x)
 {
     op(OpKind::send, {x},
-       {{"axis", axis},
-        {"to", to},
-        {"channel", channel},
-        {"rule", pattern(graph_[x].type.shape.size(), no_dim) + " ->"}});
+       {.axis = axis,
+        .to = to,
+        .channel = channel,
+        .rule = Rule({{tensor_of(graph_[x].type.shape.size())}, {}})});
 }
 
-ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attrs attrs,
+ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attributes attrs,
                             const char* suffix)
 {
     const std::size_t dims = graph_[x].type.shape.size();
-    attrs.emplace_back("rule", pattern(dims, no_dim) + " -> " + pattern(dims, dim));
+    attrs.rule = Rule({{tensor_of(dims)}, {tensor_of(dims, dim)}});
     if (dim != no_dim) {
-        attrs.emplace_back("dim", str(dim));
-        attrs.emplace_back("y", extent);
+        attrs.dim = {static_cast<i64>(dim)};
+        attrs.sizes.push_back({"y", extent});
     }
     return op1(kind, {x}, std::move(attrs), graph_[x].name + suffix);
 }
 
 ValueId Builder::all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent)
 {
-    return collective(OpKind::all_gather, x, dim, extent, {{"axis", axis}}, ".gathered");
+    return collective(OpKind::all_gather, x, dim, extent, {.axis = axis}, ".gathered");
 }
 
 ValueId Builder::reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent)
 {
-    return collective(OpKind::reduce_scatter, x, dim, extent, {{"axis", axis}}, ".scattered");
+    return collective(OpKind::reduce_scatter, x, dim, extent, {.axis = axis}, ".scattered");
 }
 
-ValueId Builder::all_reduce(ValueId x, const std::string& axis, const std::string& combine)
+ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)
 {
-    return collective(OpKind::all_reduce, x, no_dim, 0, {{"axis", axis}, {"combine", combine}}, ".reduced");
+    return collective(OpKind::all_reduce, x, no_dim, 0, {.axis = axis, .combine = combine}, ".reduced");
 }
 
 ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
 {
-    return collective(OpKind::slice, x, dim, part.size, {{"offset", part.begin}}, ".slice");
+    return collective(OpKind::slice, x, dim, part.size, {.offset = part.begin}, ".slice");
 }
 
 Op Builder::merged(const std::vector<Op>& collectives) const
 {
+    const auto reads = [&](const Op& reader) {
+        return std::any_of(collectives.begin(), collectives.end(),
+                           [&](const Op& op) { return op.results[0] == reader.operands[0]; });
+    };
+    TRV_EXPECT(std::none_of(collectives.begin(), collectives.end(), reads),
+               "a member of a bucket reads another's result");
     Op all = collectives.front();
     all.operands.clear();
     all.results.clear();
-    std::erase_if(all.attrs, [](const auto& attr) {
-        return attr.first == "rule" || attr.first == "dim" || attr.first == "y";
-    });
-    std::string operands, results, dims;
-    Attrs extents;
+    all.attrs.dim.reset();
+    all.attrs.sizes.clear();
+    Rule::Parts rule;
+    std::vector<i64> dims;
     for (std::size_t i = 0; i < collectives.size(); ++i) {
         const Op& op = collectives[i];
-        const bool cuts = has_attr(op.attrs, "dim");
-        const std::size_t dim =
-            cuts ? static_cast<std::size_t>(std::stoll(text_attr(op.attrs, "dim"))) : no_dim;
-        const std::size_t rank = graph_[op.operands[0]].type.shape.size();
-        const std::string x = str("x", i, "_"), y = str("y", i), separator = i ? ", " : "";
-        operands += separator + pattern(rank, no_dim, x);
-        results += separator + pattern(rank, dim, x, y);
-        if (cuts) {
-            dims += str(i ? " " : "", dim);
-            extents.emplace_back(y, graph_[op.results[0]].type.shape[dim]);
+        const std::size_t rank = graph_[op.operands[0]].type.shape.size(),
+                          dim = op.attrs.dim ? static_cast<std::size_t>(op.attrs.dim->front()) : no_dim;
+        const std::string x = str("x", i, "_"), y = str("y", i);
+        rule.operands.push_back(tensor_of(rank, no_dim, x));
+        rule.results.push_back(tensor_of(rank, dim, x, y));
+        if (dim != no_dim) {
+            dims.push_back(static_cast<i64>(dim));
+            all.attrs.sizes.push_back({y, graph_[op.results[0]].type.shape[dim]});
         }
         all.operands.push_back(op.operands[0]);
         all.results.push_back(op.results[0]);
     }
-    all.attrs.emplace_back("rule", operands + " -> " + results);
+    all.attrs.rule = Rule(std::move(rule));
     if (!dims.empty())
-        all.attrs.emplace_back("dim", dims);
-    all.attrs.insert(all.attrs.end(), extents.begin(), extents.end());
+        all.attrs.dim = std::move(dims);
     return all;
 }
 
@@ -249,7 +250,7 @@ std::vector<ValueId> Builder::update(const std::vector<ValueId>& states, ValueId
     std::vector<std::string> names;
     for (const ValueId s : states)
         names.push_back(graph_[s].name + "'");
-    const std::vector<ValueId> results = op(OpKind::adamw, operands, {{"weight_decay", weight_decay}}, names);
+    const std::vector<ValueId> results = op(OpKind::adamw, operands, {.weight_decay = weight_decay}, names);
     for (std::size_t i = 0; i < states.size(); ++i)
         graph_.carries.push_back({states[i], results[i]});
     return results;

@@ -25,10 +25,11 @@ public:
     ValueId value(const std::string& name, TensorType type, Role role, Init init = {});
 
     /// Appends an op and returns its results. `names` are hints for the results' names.
-    std::vector<ValueId> op(OpKind kind, std::vector<ValueId> operands, Attrs attrs = {},
+    std::vector<ValueId> op(OpKind kind, std::vector<ValueId> operands, Attributes attrs = {},
                             const std::vector<std::string>& names = {});
     /// The same for an op with one result.
-    ValueId op1(OpKind kind, std::vector<ValueId> operands, Attrs attrs = {}, const std::string& name = "");
+    ValueId op1(OpKind kind, std::vector<ValueId> operands, Attributes attrs = {},
+                const std::string& name = "");
 
     // The structural ops, which passes make without knowing any other op.
     ValueId sum_of(ValueId a, ValueId b); ///< a + b, same type
@@ -36,10 +37,9 @@ public:
     ValueId filled_like(ValueId x, double value); ///< x's shape, filled
     ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
     /// Adds `x` into the accumulator `into` and returns its next content. Where the op that computes `x` can
-    /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other is made.
+    /// add by itself and nothing else reads `x` (`only_reader`), that op does it and no other op is made.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
-    /// x, cut as `sharding` says: where partition puts the communication that this takes. It is gone
-    /// afterwards.
+    /// x, sharded as `sharding` says. The pass `partition` replaces it by the communication that this takes.
     ValueId reshard_to(ValueId x, Sharding sharding, const std::string& name = "");
     /// f64[n] of scalars.
     ValueId stack_of(const std::vector<ValueId>& scalars, const std::string& name);
@@ -50,23 +50,24 @@ public:
     std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,
                                 ValueId hyper, double weight_decay);
 
-    // Communication. `axis` is a mesh axis, or "world" for all ranks.
-    /// The value that `send` on that channel gives on stage `from`.
+    // Communication. `axis` is a mesh axis, or world_axis.
+    /// The value that stage `from` sends on that channel.
     ValueId receive(const std::string& axis, i64 from, i64 channel, TensorType type, const std::string& name);
     void send(const std::string& axis, i64 to, i64 channel, ValueId x);
-    /// Joins the parts of dimension `dim`, `extent` in all.
+    /// Concatenates the shards of dimension `dim`, `extent` in all.
     ValueId all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
-    /// Sums, and keeps a part of dimension `dim`, `extent` of it.
+    /// Sums, and keeps a shard of dimension `dim`, of `extent`.
     ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
-    ValueId all_reduce(ValueId x, const std::string& axis, const std::string& combine);
+    ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
     /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
     ValueId slice_of(ValueId x, std::size_t dim, Stretch part);
     /// One collective in place of several of one kind, axis and element type; results in their order.
-    /// \pre none of them needs another's result
+    /// \pre none of them reads another's result
     Op merged(const std::vector<Op>& collectives) const;
 
 private:
-    ValueId collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attrs attrs, const char* suffix);
+    ValueId collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attributes attrs,
+                       const char* suffix);
     std::string unique(const std::string& hint);
 
     Graph& graph_;

@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "ir/limits.hpp"
-#include "ir/mesh.hpp"
 
 #include <algorithm>
 #include <set>
@@ -12,16 +11,6 @@
 namespace trivium {
 
 namespace {
-
-struct Pattern {
-    std::vector<std::string> names; ///< "*" at most once
-    std::string combine = "sum";
-};
-
-struct ParsedRule {
-    std::vector<Pattern> operands, results;
-    std::vector<std::string> replicated, indexed;
-};
 
 std::vector<std::string> split(std::string_view text, char separator)
 {
@@ -43,46 +32,47 @@ std::vector<std::string> words(std::string_view text)
     return out;
 }
 
-Pattern parse_pattern(const std::string& text)
-{
-    Pattern pattern;
-    for (std::string word : words(text)) {
-        if (const auto colon = word.find(':'); colon != std::string::npos) {
-            pattern.combine = word.substr(colon + 1);
-            word.resize(colon);
-        }
-        if (word != ".")
-            pattern.names.push_back(word);
-    }
-    return pattern;
-}
-
 [[noreturn]] void fail(const std::string& place, const std::string& problem, std::string_view rule)
 {
     throw UserError({place, problem, str("its rule is '", rule, "'"), "give operands that fit the rule"});
 }
 
-/// Names are there, combiners are known, and what stands behind the bar stands before it, too.
-void check_names(const ParsedRule& rule, std::string_view text, const std::string& place)
+Rule::Tensor parse_tensor(const std::string& text, const std::string& place, std::string_view rule)
+{
+    Rule::Tensor tensor;
+    for (std::string word : words(text)) {
+        if (const auto colon = word.find(':'); colon != std::string::npos) {
+            const std::string name = word.substr(colon + 1);
+            const auto combine = combine_named(name);
+            if (!combine)
+                fail(place, str("there is no combiner '", name, "'; there are sum and lse"), rule);
+            tensor.combine = *combine;
+            word.resize(colon);
+        }
+        if (word != ".")
+            tensor.dims.push_back(word);
+    }
+    return tensor;
+}
+
+/// Names are not empty, and those after the bar are in an operand or result.
+void check_names(const Rule::Parts& rule, std::string_view text, const std::string& place)
 {
     std::set<std::string> names;
-    for (const auto* patterns : {&rule.operands, &rule.results})
-        for (const Pattern& pattern : *patterns) {
-            names.insert(pattern.names.begin(), pattern.names.end());
-            if (!is_combiner(pattern.combine))
-                fail(place, str("there is no combiner '", pattern.combine, "'; there are sum and lse"), text);
-        }
+    for (const auto* tensors : {&rule.operands, &rule.results})
+        for (const Rule::Tensor& tensor : *tensors)
+            names.insert(tensor.dims.begin(), tensor.dims.end());
     if (names.count(""))
         fail(place, "a factor has no name", text);
     for (const auto* listed : {&rule.replicated, &rule.indexed})
         for (const std::string& name : *listed)
             if (!names.count(name))
-                fail(place, str("'", name, "' stands behind the bar, and in no operand or result"), text);
+                fail(place, str("'", name, "' is listed after the bar, but in no operand or result"), text);
 }
 
-ParsedRule parse(std::string_view text, const std::string& place)
+Rule::Parts parse(std::string_view text, const std::string& place)
 {
-    ParsedRule rule;
+    Rule::Parts rule;
     const auto arrow = text.find("->");
     if (arrow == std::string_view::npos)
         fail(place, "the rule has no '->'", text);
@@ -97,46 +87,46 @@ ParsedRule parse(std::string_view text, const std::string& place)
         right = right.substr(0, bar);
     }
     for (const std::string& part : split(text.substr(0, arrow), ','))
-        rule.operands.push_back(parse_pattern(part));
+        rule.operands.push_back(parse_tensor(part, place, text));
     for (const std::string& part : split(right, ','))
-        rule.results.push_back(parse_pattern(part));
+        rule.results.push_back(parse_tensor(part, place, text));
     check_names(rule, text, place);
     return rule;
 }
 
-/// A rule's text is parsed once a thread: graphs have thousands of ops and a few dozen rules.
-const ParsedRule& parsed_once(std::string_view text, const std::string& place)
+std::string print_tensors(const std::vector<Rule::Tensor>& tensors)
 {
-    thread_local std::unordered_map<std::string, ParsedRule> known;
-    if (known.size() > 10'000) // rules of foreign files
-        known.clear();
-    const auto found = known.find(std::string(text));
-    return found != known.end() ? found->second
-                                : known.emplace(std::string(text), parse(text, place)).first->second;
+    std::string text;
+    for (const Rule::Tensor& tensor : tensors) {
+        text += text.empty() ? "" : ", ";
+        for (std::size_t d = 0; d < tensor.dims.size(); ++d)
+            text += (d ? " " : "") + tensor.dims[d];
+        text += tensor.dims.empty() ? "." : "";
+        if (tensor.combine != Combine::sum)
+            text += str(":", name_of(tensor.combine));
+    }
+    return text;
 }
 
 class Matcher {
 public:
-    Matcher(std::string_view text, const std::string& place) : text_(text), place_(place) {}
+    Matcher(const Rule& of, const std::string& place) : of_(of), place_(place) {}
 
-    FactorList match(const Pattern& pattern, const Shape& shape, std::size_t operand)
+    FactorList match(const Rule::Tensor& pattern, const Shape& shape, std::size_t operand)
     {
-        const auto star_words = std::count(pattern.names.begin(), pattern.names.end(), "*");
+        const auto star_words = std::count(pattern.dims.begin(), pattern.dims.end(), "*");
         if (star_words > 1)
-            fail(place_, str("operand ", operand, " has more than one '*'"), text_);
-        const std::size_t named = pattern.names.size();
+            refuse(str("operand ", operand, " has more than one '*'"));
+        const std::size_t named = pattern.dims.size();
         const bool has_star = star_words == 1;
         const std::size_t fixed = named - (has_star ? 1 : 0);
         if (has_star ? shape.size() < fixed : shape.size() != fixed)
-            fail(place_,
-                 str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
-                     has_star ? " or more" : ""),
-                 text_);
+            refuse(str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
+                       has_star ? " or more" : ""));
         const std::size_t stars = shape.size() - fixed;
         if (has_star && star_known_ && stars != star_count_)
-            fail(place_,
-                 str("operand ", operand, " has ", stars, " free dimensions where another has ", star_count_),
-                 text_);
+            refuse(
+                str("operand ", operand, " has ", stars, " free dimensions where another has ", star_count_));
         if (has_star) {
             star_known_ = true;
             star_count_ = stars;
@@ -147,18 +137,16 @@ public:
             if (factor.size == 0)
                 factor.size = shape[i];
             else if (factor.size != shape[i])
-                fail(place_,
-                     str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
-                         "' is ", factor.size),
-                     text_);
+                refuse(str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
+                           "' is ", factor.size));
         }
         return dims;
     }
 
-    FactorList expand(const Pattern& pattern)
+    FactorList expand(const Rule::Tensor& pattern)
     {
         FactorList dims;
-        for (const std::string& name : pattern.names) {
+        for (const std::string& name : pattern.dims) {
             if (name != "*") {
                 dims.push_back(factor(name));
                 continue;
@@ -169,10 +157,8 @@ public:
         for (std::size_t i = 0; i < dims.size(); ++i)
             if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
                 dims.begin() + static_cast<std::ptrdiff_t>(i))
-                fail(place_,
-                     str("'", rule.factors[static_cast<std::size_t>(dims[i])].name,
-                         "' stands twice in one operand or result"),
-                     text_);
+                refuse(str("'", rule.factors[static_cast<std::size_t>(dims[i])].name,
+                           "' appears twice in one operand or result"));
         return dims;
     }
 
@@ -183,13 +169,14 @@ public:
             if (const auto at = index_.find(name);
                 at != index_.end() && rule.factors[static_cast<std::size_t>(at->second)].size == 0) {
                 if (size < 0 || size > max_elements)
-                    fail(place_, str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"),
-                         text_);
+                    refuse(str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"));
                 rule.factors[static_cast<std::size_t>(at->second)].size = size;
             }
     }
 
     FactorRule rule;
+
+    [[noreturn]] void refuse(const std::string& problem) const { fail(place_, problem, to_text(of_)); }
 
 private:
     int factor(const std::string& name)
@@ -201,14 +188,30 @@ private:
     }
 
     std::unordered_map<std::string, int> index_; ///< of a factor: buckets have thousands
-
-    std::string_view text_;
+    const Rule& of_;
     const std::string& place_;
     bool star_known_ = false;
     std::size_t star_count_ = 0;
 };
 
 } // namespace
+
+Rule::Rule(std::string_view text, const std::string& place) : Rule(parse(text, place)) {}
+
+std::string to_text(const Rule& rule)
+{
+    std::string text = print_tensors(rule->operands);
+    text += text.empty() ? "->" : " ->";
+    if (!rule->results.empty())
+        text += " " + print_tensors(rule->results);
+    if (!rule->replicated.empty() || !rule->indexed.empty())
+        text += " |";
+    for (const std::string& name : rule->replicated)
+        text += " " + name;
+    for (const std::string& name : rule->indexed)
+        text += " " + name + "?";
+    return text;
+}
 
 Shape FactorRule::shape_of(const FactorList& dims) const
 {
@@ -226,23 +229,18 @@ int FactorRule::find(std::string_view name) const
     return -1;
 }
 
-FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, const FactorSizes& sizes,
+FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic)
 {
-    ParsedRule parsed = parsed_once(text, place);
-    if (variadic) {
-        while (parsed.operands.size() < operands.size())
-            parsed.operands.push_back(parsed.operands.back());
-        if (operands.size() + 1 == parsed.operands.size())
-            parsed.operands.pop_back(); // none at all
-    }
-    if (parsed.operands.size() != operands.size())
-        fail(place, str("has ", operands.size(), " operands, the rule wants ", parsed.operands.size()), text);
-    Matcher matcher(text, place);
+    Matcher matcher(of, place);
     FactorRule& rule = matcher.rule;
+    const std::size_t wanted = of->operands.size();
+    const bool fits = operands.size() == wanted || (variadic && wanted > 0 && operands.size() + 1 >= wanted);
+    if (!fits)
+        matcher.refuse(str("has ", operands.size(), " operands, the rule wants ", wanted));
     for (std::size_t i = 0; i < operands.size(); ++i)
-        rule.operands.push_back(matcher.match(parsed.operands[i], operands[i], i));
-    for (const Pattern& pattern : parsed.results) {
+        rule.operands.push_back(matcher.match(of->operands[std::min(i, wanted - 1)], operands[i], i));
+    for (const Rule::Tensor& pattern : of->results) {
         rule.results.push_back(matcher.expand(pattern));
         rule.combine.push_back(pattern.combine);
     }
@@ -254,22 +252,22 @@ FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, 
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         Factor& factor = rule.factors[f];
         if (factor.size <= 0)
-            fail(place, str("nothing gives the size of '", factor.name, "'"), text);
+            matcher.refuse(str("nothing gives the size of '", factor.name, "'"));
         if (!in_results[f])
             factor.kind = FactorKind::reduced;
         const auto listed = [&](const std::vector<std::string>& names) {
             const bool star = factor.name[0] == '*';
             return std::find(names.begin(), names.end(), star ? "*" : factor.name) != names.end();
         };
-        if (listed(parsed.indexed))
+        if (listed(of->indexed))
             factor.kind = FactorKind::indexed;
-        if (listed(parsed.replicated))
+        if (listed(of->replicated))
             factor.kind = FactorKind::replicated;
     }
     return rule;
 }
 
-std::string joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep)
+Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep)
 {
     // The second's factors by the names that the first has for them.
     std::vector<std::string> names;
@@ -282,42 +280,32 @@ std::string joined_rule(const FactorRule& first, const FactorRule& second, std::
     const auto name_in_second = [&](int f) { return names[static_cast<std::size_t>(f)]; };
     for (std::size_t d = 0; d < first.results[0].size(); ++d)
         names[static_cast<std::size_t>(second.operands[through][d])] = name_in_first(first.results[0][d]);
-    std::string text;
-    const auto append = [&](const FactorList& dims, const auto& name) {
-        if (!text.empty() && !text.ends_with("-> "))
-            text += ", ";
-        for (std::size_t d = 0; d < dims.size(); ++d)
-            text += (d ? " " : "") + name(dims[d]);
-        if (dims.empty())
-            text += ".";
+    Rule::Parts joined;
+    const auto append = [](std::vector<Rule::Tensor>& to, const FactorList& dims, const auto& name) {
+        Rule::Tensor& tensor = to.emplace_back();
+        for (const int f : dims)
+            tensor.dims.push_back(name(f));
     };
     for (const FactorList& dims : first.operands)
-        append(dims, name_in_first);
+        append(joined.operands, dims, name_in_first);
     for (std::size_t i = 0; i < second.operands.size(); ++i)
         if (i != through)
-            append(second.operands[i], name_in_second);
-    text += " -> ";
+            append(joined.operands, second.operands[i], name_in_second);
     for (const FactorList& dims : second.results)
-        append(dims, name_in_second);
+        append(joined.results, dims, name_in_second);
     if (keep)
-        append(first.results[0], name_in_first);
-    return text;
+        append(joined.results, first.results[0], name_in_first);
+    return Rule(std::move(joined));
 }
 
-std::string product_gradient_rule(std::string_view text, int which)
+Rule product_gradient_rule(const Rule& product, int operand)
 {
-    const auto arrow = text.find("->"), comma = text.find(',');
-    TRV_CHECK(arrow != std::string_view::npos && comma < arrow, "not the rule of a product: ", text);
-    const auto trim = [](std::string_view part) {
-        while (!part.empty() && part.front() == ' ')
-            part.remove_prefix(1);
-        while (!part.empty() && part.back() == ' ')
-            part.remove_suffix(1);
-        return part;
-    };
-    const auto a = trim(text.substr(0, comma)), b = trim(text.substr(comma + 1, arrow - comma - 1)),
-               c = trim(text.substr(arrow + 2));
-    return which == 0 ? str(c, ", ", b, " -> ", a) : str(a, ", ", c, " -> ", b);
+    TRV_CHECK(product->operands.size() == 2 && product->results.size() == 1 && (operand == 0 || operand == 1),
+              "not the rule of a product: ", to_text(product));
+    Rule::Parts gradient = *product.operator->();
+    const auto at = static_cast<std::size_t>(operand);
+    std::swap(gradient.operands[at], gradient.results[0]);
+    return Rule(std::move(gradient));
 }
 
 } // namespace trivium

@@ -1,26 +1,74 @@
 #pragma once
-// Factors: the einsum-like rule of an op, from which its result shapes follow and, later, its sharding.
+// Factors: the einsum-like rule of an op, from which its result shapes and its sharding follow.
 //
 // A rule names a factor for each dimension of each operand and result:
 //
 //     "b s d, d f -> b s f"           a product: d is contracted
-//     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions, and the
-//                                     factors after the bar need replication (a rank must see all of d)
-//     "v d, * -> * d | v?"            embedding: v is indexed, a rank may hold a part and give zero for the
+//     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions; the factors
+//                                     after the bar need replication (a rank must have all of d)
+//     "v d, * -> * d | v?"            embedding: v is indexed, a rank may have a part and give zero for the
 //     rest
-//     "* v, * -> *:lse, * | v?"       a result's combiner over cut factors: sum unless another is named
+//     "* v, * -> *:lse, * | v?"       how a result is combined over sharded factors: sum unless another is
+//     named
 //     "., * -> ."                     `.` is a scalar
 //
-// A factor that stands in operands but in no result is reduced. One that stands only in results takes its
-// size from the op's attribute of the same name. (Shardy's factors: openxla/shardy,
-// docs/sharding_representation.)
+// A factor of operands that no result has is reduced. One that only results have takes its size from the op's
+// attributes. (Shardy's factors: openxla/shardy, docs/sharding_representation.)
+#include "ir/mesh.hpp"
 #include "ir/type.hpp"
 
+#include <concepts>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trivium {
+
+/// A factor rule as it is written. Immutable and cheap to copy.
+class Rule {
+public:
+    /// One operand or result: a factor's name per dimension, "*" at most once.
+    struct Tensor {
+        std::vector<std::string> dims;
+        Combine combine = Combine::sum; ///< of a result
+        bool operator==(const Tensor&) const = default;
+    };
+    struct Parts {
+        std::vector<Tensor> operands, results;
+        std::vector<std::string> replicated{}, indexed{};
+        bool operator==(const Parts&) const = default;
+    };
+
+    /// Throws UserError, placed at `place`, for a text that is not a rule.
+    Rule(std::string_view text, const std::string& place);
+    template <class Text>
+    requires std::convertible_to<const Text&, std::string_view> Rule(const Text& text)
+        : Rule(text, "a factor rule")
+    {
+    }
+    explicit Rule(Parts parts) : parts_(std::make_shared<const Parts>(std::move(parts))) {}
+
+    const Parts* operator->() const { return parts_.get(); }
+    friend bool operator==(const Rule& a, const Rule& b)
+    {
+        return a.parts_ == b.parts_ || *a.parts_ == *b.parts_;
+    }
+
+private:
+    std::shared_ptr<const Parts> parts_;
+};
+
+/// "b s d, d f -> b s f", which parses to the same rule.
+std::string to_text(const Rule& rule);
+
+struct FactorRule;
+/// The rule of two ops in one, where the second reads the first's only result as its operand `through`: the
+/// first's operands and the second's others; the second's results and, with `keep`, what went through.
+Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep);
+
+/// The rules of the two gradients of a product "A, B -> C": "C, B -> A" for operand 0, "A, C -> B" for 1.
+Rule product_gradient_rule(const Rule& product, int operand);
 
 enum class FactorKind { parallel, reduced, replicated, indexed };
 
@@ -32,31 +80,29 @@ struct Factor {
 
 using FactorList = std::vector<int>; ///< a factor's index per dimension
 
+/// A rule applied to the shapes of an op's operands.
 struct FactorRule {
     std::vector<Factor> factors;
     std::vector<FactorList> operands;
     std::vector<FactorList> results;
-    std::vector<std::string> combine; ///< per result: "sum" or another combiner of partial values
+    std::vector<Combine> combine; ///< per result
 
     Shape shape_of(const FactorList& dims) const;
     int find(std::string_view name) const; ///< index, or -1
 };
 
-/// A size for a factor that no operand has.
-using FactorSizes = std::vector<std::pair<std::string, i64>>;
+/// A size, or a first index, of a factor.
+struct FactorSize {
+    std::string factor;
+    i64 size = 0;
+    bool operator==(const FactorSize&) const = default;
+};
+using FactorSizes = std::vector<FactorSize>;
 
-/// The rule `text` applied to operands of these shapes. Throws UserError, placed at `place`, where an
-/// operand's rank does not fit, one factor has two sizes, or a result-only factor has none.
-/// With `variadic`, the last operand's pattern repeats for any further operands.
-FactorRule make_rule(std::string_view text, const std::vector<Shape>& operands, const FactorSizes& sizes,
+/// `rule` applied to operands of these shapes; `sizes` are those of factors that no operand has. Throws
+/// UserError, placed at `place`, where an operand's rank does not fit, one factor has two sizes, or a
+/// result-only factor has none. With `variadic`, the last operand's pattern repeats for any further operands.
+FactorRule make_rule(const Rule& rule, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic = false);
-
-/// The rule of two ops in one, where the second reads the first's only result as its operand `through`: the
-/// first's operands and the second's others; the second's results and, with `keep`, what went through.
-std::string joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep);
-
-/// Swaps the parts of a two-operand rule: which = 0 gives "C, B -> A", which = 1 gives "A, C -> B"
-/// of "A, B -> C": the rules of a product's two gradients.
-std::string product_gradient_rule(std::string_view text, int which);
 
 } // namespace trivium

@@ -1,15 +1,15 @@
 #include "ir/fusions.hpp"
 
+#include "base/check.hpp"
 #include "ir/product_form.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace trivium {
 
 namespace {
 
-/// One plain product whose result lies as the library writes it.
+/// One product without batch, whose result is in the order in which the library writes it.
 bool plain(const FactorRule& product)
 {
     const ProductForm form = product_form(product, "a product");
@@ -18,7 +18,7 @@ bool plain(const FactorRule& product)
 
 bool any_product(const FactorRule& first, const FactorRule&) { return plain(first); }
 
-/// The bias runs along the columns of the result, all of them.
+/// The bias has an element for each column of the result.
 bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 {
     const FactorList &out = second.results[0], &bias = second.operands[1];
@@ -29,7 +29,7 @@ bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 
 using K = OpKind;
 
-const Fusion table[] = {
+const Fusion fusions[] = {
     {K::matmul, K::bias_add, 0, K::matmul_bias, bias_of_columns},
     {K::matmul_bias, K::gelu, 0, K::matmul_bias_gelu},
     {K::matmul, K::gelu_grad, 0, K::matmul_gelu_grad, any_product},
@@ -47,9 +47,9 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
 {
     if (first.accumulate || second.accumulate || first.results.size() != 1)
         return nullptr;
-    for (const Fusion& row : table) {
+    for (const Fusion& row : fusions) {
         const auto through = static_cast<std::size_t>(row.through);
-        // The one that goes through is read once: the fused op has no second place for it.
+        // The value between the two is read once: the fused op has no second operand for it.
         if (row.first == first.kind && row.second == second.kind &&
             second.operands[through] == first.results[0] &&
             std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&
@@ -61,12 +61,12 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
 
 bool keeps_middle(const Fusion& fusion)
 {
-    return std::string_view(info(fusion.fused).dtypes).size() >
-           std::string_view(info(fusion.second).dtypes).size();
+    return info(fusion.fused).results.size() > info(fusion.second).results.size();
 }
 
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion)
 {
+    TRV_EXPECT(find_fusion(graph, first, second) == &fusion, "another fusion's row");
     Op op = first;
     op.kind = fusion.fused;
     for (std::size_t i = 0; i < second.operands.size(); ++i)
@@ -75,12 +75,11 @@ Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion&
     op.results = second.results;
     if (keeps_middle(fusion))
         op.results.push_back(first.results[0]);
-    op.attrs.insert(op.attrs.end(), second.attrs.begin(), second.attrs.end());
-    std::erase_if(op.attrs, [](const auto& attr) { return attr.first == "rule"; });
-    if (!*info(fusion.fused).rule)
-        op.attrs.emplace_back("rule",
-                              joined_rule(rule_of(graph, first), rule_of(graph, second),
-                                          static_cast<std::size_t>(fusion.through), keeps_middle(fusion)));
+    op.attrs = merged(first.attrs, second.attrs);
+    op.attrs.rule.reset();
+    if (!info(fusion.fused).rule)
+        op.attrs.rule = joined_rule(rule_of(graph, first), rule_of(graph, second),
+                                    static_cast<std::size_t>(fusion.through), keeps_middle(fusion));
     return op;
 }
 

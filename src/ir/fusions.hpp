@@ -1,5 +1,5 @@
 #pragma once
-// Which two ops one op can do: what the pass `fuse` goes by.
+// Which two ops can be fused into one: the table of the pass `fuse`.
 #include "ir/op_table.hpp"
 
 namespace trivium {
@@ -11,15 +11,15 @@ struct Fusion {
     OpKind first, second;
     int through = 0;
     OpKind fused;
-    /// Whether these two are of the shape that `fused` wants; null: always.
+    /// Whether `fused` can do these two, by their rules; null: always.
     bool (*fits)(const FactorRule& first, const FactorRule& second) = nullptr;
 };
 
 /// The first row that fits two ops of a graph, or null.
 const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second);
-/// Whether the op `fused` also gives what went through.
+/// Whether the fused op also has the value between the two as a result.
 bool keeps_middle(const Fusion& fusion);
-/// The one op in place of the two. \pre `fusion` is theirs
+/// The one op in place of the two. \pre `fusion` is find_fusion() of them
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion);
 
 } // namespace trivium

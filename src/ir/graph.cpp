@@ -7,26 +7,6 @@
 
 namespace trivium {
 
-namespace {
-
-const Attr& attr(const Attrs& attrs, std::string_view name)
-{
-    for (const auto& [key, value] : attrs)
-        if (key == name)
-            return value;
-    throw InternalError(__FILE__, __LINE__, str("there is no attribute '", name, "'"));
-}
-
-template <class T>
-const T& typed_attr(const Attrs& attrs, std::string_view name)
-{
-    const T* value = std::get_if<T>(&attr(attrs, name));
-    TRV_CHECK(value, "attribute '", name, "' has another type");
-    return *value;
-}
-
-} // namespace
-
 std::string_view name_of(Region region)
 {
     static constexpr std::string_view names[] = {"prologue", "microbatch", "epilogue"};
@@ -126,21 +106,6 @@ void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<boo
     }
     for (ValueId& id : graph.outputs)
         renumber(id);
-}
-
-i64 int_attr(const Attrs& attrs, std::string_view name) { return typed_attr<i64>(attrs, name); }
-double real_attr(const Attrs& attrs, std::string_view name) { return typed_attr<double>(attrs, name); }
-const std::string& text_attr(const Attrs& attrs, std::string_view name)
-{
-    return typed_attr<std::string>(attrs, name);
-}
-
-bool has_attr(const Attrs& attrs, std::string_view name)
-{
-    for (const auto& entry : attrs)
-        if (entry.first == name)
-            return true;
-    return false;
 }
 
 } // namespace trivium

@@ -7,11 +7,10 @@
 // output lives in the same buffer as its input. An accumulator starts at zero: the first op that adds into it
 // in microbatch 0 writes instead of adding.
 #include "base/id.hpp"
+#include "ir/attributes.hpp"
 #include "ir/mesh.hpp"
-#include "ir/type.hpp"
 
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace trivium {
@@ -31,7 +30,7 @@ enum class Role {
     input,     ///< fed by the host for each microbatch (tokens, targets, positions)
     hyper,     ///< fed by the host for each step (learning rate, cache position)
     parameter, ///< trained; kept over the run
-    state,     ///< kept over the run beside a parameter (moments), or a KV cache
+    state,     ///< kept over the run: a parameter's moments, or a KV cache
     constant,  ///< computed once at the start
     carry,     ///< an accumulator over microbatches; starts at zero
 };
@@ -39,17 +38,6 @@ enum class Role {
 std::string_view name_of(Region region);
 std::string_view name_of(Role role);
 std::string_view name_of(Phase phase);
-
-using Attr = std::variant<i64, double, std::string>;
-/// Named attributes, in the order in which they print.
-using Attrs = std::vector<std::pair<std::string, Attr>>;
-
-/// How a run-lifetime value gets its first content: "normal" (std), "fill" (value), "rope_table" (…).
-struct Init {
-    std::string kind;
-    Attrs attrs;
-    bool operator==(const Init&) const = default;
-};
 
 struct Value {
     std::string name; ///< unique; a parameter's is its global name
@@ -64,72 +52,24 @@ struct Value {
     Shape whole;  ///< in a local graph, of a given value: the shape over all ranks; empty: as `type`
 };
 
-/// What an op computes; op_table.hpp has a row for each.
-enum class OpKind {
-    matmul,
-    matmul_bias,
-    matmul_bias_gelu,
-    matmul_gelu_grad,
-    embedding,
-    embedding_grad,
-    rms_norm,
-    rms_norm_grad_x,
-    rms_norm_grad_w,
-    add_rms_norm,
-    rms_norm_grad_x_add,
-    layer_norm,
-    layer_norm_grad_x,
-    layer_norm_grad_w,
-    add_layer_norm,
-    layer_norm_grad_x_add,
-    rope,
-    rope_grad,
-    attention,
-    attention_cached,
-    attention_grad,
-    cache_write,
-    swiglu,
-    swiglu_grad,
-    gelu,
-    gelu_grad,
-    add,
-    bias_add,
-    reduce_sum,
-    accumulate,
-    cast,
-    fill,
-    select_row,
-    xent_stats,
-    xent_stats_grad,
-    token_loss,
-    token_loss_grad,
-    sum,
-    count_valid,
-    sum_squares,
-    stack,
-    global_norm,
-    adamw,
-    reshard,
-    slice,
-    all_gather,
-    reduce_scatter,
-    all_reduce,
-    send,
-    recv,
-    count_of_kinds
+/// What an op computes; the op table (op_table.hpp) has a row for each.
+enum class OpKind : std::uint8_t {
+#define TRV_OP(op, ...) op,
+#include "ir/ops.inc"
+#undef TRV_OP
 };
 
 struct Op {
     OpKind kind{};
     std::vector<ValueId> operands;
     std::vector<ValueId> results;
-    Attrs attrs;
+    Attributes attrs;
     Region region = Region::microbatch;
     Phase phase = Phase::forward;
     bool accumulate = false; ///< the last operand is an accumulator: result 0 is its buffer, added into
     int line = 0;            ///< of the graph's file; 0: made by the program
     int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
-    std::string scope;       ///< where in the model it stands, e.g. "layers.3.attn"
+    std::string scope;       ///< its part of the model, e.g. "layers.3.attn"
 };
 
 /// `out` is the content of `in`'s buffer in the next iteration of its region.
@@ -161,19 +101,14 @@ struct Graph {
 /// file.
 std::string source_place(const Graph& graph, int line);
 
-/// What a local graph's given value holds of the tensor over all ranks; all of it in other graphs.
+/// The part of the tensor over all ranks that a given value of a local graph is; all of it in other graphs.
 Box box_of(const Graph& graph, ValueId value);
 /// The shape of that tensor.
 const Shape& whole_shape(const Value& value);
 /// Sorts the ops by region, keeping their order otherwise: for builders that go back and forth.
 void sort_regions(Graph& graph);
-/// Keeps the ops and values for which the flags say so, and renumbers. \pre no kept op needs a dropped value
+/// Keeps the flagged ops and values, and renumbers. Throws InternalError where a kept op needs a dropped
+/// value.
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values);
-
-/// The attribute `name`. Throws InternalError where it is missing or of another type.
-i64 int_attr(const Attrs& attrs, std::string_view name);
-double real_attr(const Attrs& attrs, std::string_view name);
-const std::string& text_attr(const Attrs& attrs, std::string_view name);
-bool has_attr(const Attrs& attrs, std::string_view name);
 
 } // namespace trivium

@@ -29,7 +29,7 @@ i64 Mesh::size(const std::string& name) const
     return at < 0 ? 1 : axes[static_cast<std::size_t>(at)].size;
 }
 
-i64 Mesh::ranks_along(const std::string& axis) const { return axis == "world" ? ranks() : size(axis); }
+i64 Mesh::ranks_along(const std::string& axis) const { return axis == world_axis ? ranks() : size(axis); }
 
 Coordinates Mesh::coordinates(i64 rank) const
 {
@@ -78,14 +78,24 @@ void check_mesh(const Mesh& mesh, const std::string& place)
     for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
         const MeshAxis& axis = mesh.axes[i];
         const std::string what = "mesh axis " + axis.name;
-        require(axis.name != "world", what, "has the name of all axes together", "give it another name");
-        require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "stands twice",
+        require(axis.name != world_axis, what, "has the name of the joint axis", "give it another name");
+        require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "is listed twice",
                 "rename one of the two");
         require(axis.size > 0, what, str("has ", axis.size, " ranks"), "give it one or more");
         require(axis.size <= max_ranks / ranks, what,
                 str("makes more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
         ranks *= axis.size;
     }
+}
+
+std::string_view name_of(Combine combine) { return combine == Combine::sum ? "sum" : "lse"; }
+
+std::optional<Combine> combine_named(std::string_view name)
+{
+    for (const Combine combine : {Combine::sum, Combine::lse})
+        if (name == name_of(combine))
+            return combine;
+    return {};
 }
 
 Stretch part_of(i64 extent, i64 parts, i64 index)

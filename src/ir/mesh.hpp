@@ -1,16 +1,22 @@
 #pragma once
-// A Mesh is a grid of ranks with named axes; a Sharding says which axes cut which dimension of a tensor, and
-// a Box which part of the tensor a rank then holds.
+// A Mesh is a grid of ranks with named axes; a Sharding says which axes shard which dimension of a tensor,
+// and a Box which part of the tensor a rank then has.
 //
 // Example: on the mesh data=2 tensor=4, a weight [512, 1024] sharded as [{}, {tensor}] has the local shape
-// [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first: each cuts what the
-// one before has left. Extents need not divide: the first ranks of an axis hold one more.
+// [512, 256], the same on both data ranks. Axes of one dimension are ordered, major first: each shards the
+// shards of the one before. Extents need not divide: the first ranks of an axis have one more.
 #include "ir/type.hpp"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trivium {
+
+/// The axes of a run's mesh, and the joint axis, along which all ranks are one group.
+inline constexpr const char *data_axis = "data", *pipeline_axis = "pipeline", *tensor_axis = "tensor",
+                            *world_axis = "world";
 
 struct MeshAxis {
     std::string name;
@@ -32,7 +38,7 @@ struct Mesh {
     i64 size(const std::string& name) const;
     /// Ranks of a group along `axis`, or of all for "world", the joint axis.
     i64 ranks_along(const std::string& axis) const;
-    /// \pre 0 <= rank < ranks()
+    /// Throws InternalError for a rank that the mesh does not have.
     Coordinates coordinates(i64 rank) const;
     i64 rank(const Coordinates& at) const;
     /// The ranks that differ from `at` only along the axes `along`, ascending; `at` itself included.
@@ -43,23 +49,30 @@ struct Mesh {
 /// (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
-/// How one dimension is cut.
+/// How one dimension is sharded.
 struct DimSharding {
     std::vector<std::string> axes; ///< major first; empty: whole on every rank
     bool open = true;              ///< propagation may add axes
     bool operator==(const DimSharding&) const = default;
 };
 
-/// An axis over which a value is still to be combined: every rank holds a part of each element.
+/// How partial values are combined.
+enum class Combine : std::uint8_t {
+    sum,
+    lse ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
+};
+std::string_view name_of(Combine combine);
+/// The combiner called `name`, or nothing.
+std::optional<Combine> combine_named(std::string_view name);
+
+/// An axis over which a value is still to be combined: every rank has a contribution to each element.
 struct Partial {
     std::string axis;
-    std::string combine = "sum"; ///< or "lse": the logarithm of a sum of exponentials
+    Combine combine = Combine::sum;
     bool operator==(const Partial&) const = default;
 };
-/// Whether partial values can be combined so.
-inline bool is_combiner(std::string_view name) { return name == "sum" || name == "lse"; }
 
-/// How a tensor is cut. No `dims`: fully open, nothing is known yet.
+/// How a tensor is sharded. No `dims`: fully open, nothing is known yet.
 struct Sharding {
     std::vector<DimSharding> dims;
     std::vector<Partial> partial;
@@ -82,8 +95,8 @@ struct Box {
     bool operator==(const Box&) const = default;
 };
 
-/// What the rank at `at` holds of a tensor of shape `whole`. \pre the sharding has no dims, or as many as
-/// `whole`
+/// What the rank at `at` has of a tensor of shape `whole`. Throws InternalError where the sharding has
+/// another number of dimensions than `whole`, and not none.
 Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const Coordinates& at);
 
 /// Row-major contiguous runs that a box has in its tensor: calls `visit(global, local, count)` with the index

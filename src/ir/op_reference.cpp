@@ -10,27 +10,34 @@ namespace {
 std::string result_types(const OpInfo& row)
 {
     std::string text;
-    for (const char* code = row.dtypes; *code; ++code)
-        text += str(text.empty() ? "" : ", ", *code == 'a'   ? std::string("accumulator")
-                                              : *code == 'd' ? std::string("f64")
-                                              : *code == '?' ? std::string("`dtype`")
-                                                             : str("as operand ", *code));
+    for (const ResultType& type : row.results) {
+        text += text.empty() ? "" : ", ";
+        switch (type.of) {
+        case ResultType::Of::operand: text += str("as operand ", type.operand); break;
+        case ResultType::Of::accumulator: text += "accumulator"; break;
+        case ResultType::Of::f64: text += "f64"; break;
+        case ResultType::Of::attribute: text += "`dtype`"; break;
+        }
+    }
     return text;
 }
 
-/// "axis rule (1) channel"
+/// "axis channel rule (1) fp8?"
 std::string attributes(const OpInfo& row)
 {
-    std::string text = row.attrs;
-    if (const auto count = text.find(':'); count != std::string::npos)
-        text.replace(count, 2, str(" (", text[count + 1], ")"));
+    std::string text;
+    each_attribute([&](Attr attr, const char* name, auto) {
+        if (row.needs.has(attr) || row.may_have.has(attr))
+            text += str(text.empty() ? "" : " ", name, row.may_have.has(attr) ? "?" : "",
+                        attr == Attr::rule && row.operands ? str(" (", *row.operands, ")") : "");
+    });
     return text;
 }
 
 std::string in_place(const OpInfo& row)
 {
     std::string text = row.accumulates ? "adds into an accumulator" : "";
-    for (const Alias& alias : row.aliases)
+    for (const Alias& alias : row.in_place)
         text +=
             str(text.empty() ? "" : ", ", alias.must ? "always " : "", alias.result, " in ", alias.operand);
     return text;
@@ -46,23 +53,24 @@ const char* scratch(const OpInfo& row)
 
 std::string op_reference()
 {
-    std::string text = "# Ops\n\nGenerated from `src/ir/op_table.cpp` (`trivium explain --reference ops`); a "
-                       "test keeps it so.\n\n"
-                       "The rule names a factor for each dimension of each operand and result "
-                       "(`src/ir/factors.hpp`): `*` is any\n"
-                       "number of dimensions, `.` a scalar; behind the bar stand the factors that need "
-                       "replication and, with `?`,\n"
-                       "those that are indexed. Attributes with `?` may be missing, behind `rule` stands of "
-                       "how many operands; sizes of factors that no operand has are attributes, too. \"In "
-                       "place\" says which result may (or must always) live in which operand's buffer.\n\n"
-                       "| op | rule | attributes | results | gradient | flops | in place | scratch "
-                       "|\n|---|---|---|---|---|---|---|---|\n";
+    std::string text =
+        "# Ops\n\nGenerated from `src/ir/ops.inc` (`trivium explain --reference ops`); a "
+        "test keeps it so.\n\n"
+        "The rule names a factor for each dimension of each operand and result "
+        "(`src/ir/factors.hpp`): `*` is any\n"
+        "number of dimensions, `.` a scalar; the factors after the bar need "
+        "replication or, with `?`,\n"
+        "are indexed. Attributes with `?` may be missing; the number after `rule` is that of the "
+        "operands; sizes of factors that no operand has are attributes, too. \"In "
+        "place\" says which result may (or always must) be in which operand's buffer.\n\n"
+        "| op | rule | attributes | results | gradient | flops | in place | scratch "
+        "|\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& name : op_names()) {
         const OpInfo& row = *find_op(name);
-        std::string rule = *row.rule ? row.rule : "the attribute `rule`";
+        std::string rule = row.rule ? to_text(*row.rule) : "the attribute `rule`";
         for (std::size_t at = 0; (at = rule.find('|', at)) != std::string::npos; at += 2)
             rule.insert(at, "\\");
-        const std::string code = *row.rule ? "`" + rule + "`" : rule;
+        const std::string code = row.rule ? "`" + rule + "`" : rule;
         text += str("| ", name, " | ", code, " | ", attributes(row), " | ", result_types(row), " | ",
                     row.gradient ? "yes" : "", " | ", row.flops ? "counted" : "", " | ", in_place(row), " | ",
                     scratch(row), " |\n");

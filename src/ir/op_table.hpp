@@ -1,6 +1,7 @@
 #pragma once
 // The op table: everything that the passes, the planner and the printer know about an op, one row each.
-// A new op is one row here, one kernel, one line in runtime/dispatch, and two tests.
+// The rows are in ops.inc. A new op is one row there, one kernel, one line in runtime/dispatch, and two
+// tests.
 #include "ir/factors.hpp"
 #include "ir/graph.hpp"
 
@@ -10,7 +11,8 @@ namespace trivium {
 
 class Builder;
 
-/// Result `result` lives in operand `operand`'s buffer: always (`must`), or where the operand dies there.
+/// Result `result` is in operand `operand`'s buffer: always (`must`), or where nothing reads the operand
+/// later.
 struct Alias {
     int result = 0;
     int operand = 0;
@@ -20,7 +22,7 @@ struct Alias {
 /// Library or kernel scratch that an op may use; the machine file states the bytes of each kind.
 enum class ScratchKind { none, product, attention, reduction, exchange };
 
-/// What a gradient rule sees of the op that it differentiates.
+/// The op that a gradient differentiates, and the gradients of its results.
 class Tape {
 public:
     virtual ~Tape() = default;
@@ -28,40 +30,49 @@ public:
     virtual Builder& build() = 0;
     ValueId operand(int i) const { return op().operands[static_cast<std::size_t>(i)]; }
     ValueId result(int i) const { return op().results[static_cast<std::size_t>(i)]; }
-    /// Gradient of result i; invalid where nothing depends on it.
+    /// Gradient of result i; invalid where the loss does not depend on it.
     virtual ValueId grad(int i) const = 0;
-    /// Whether the gradient of operand i is needed.
-    virtual bool wanted(int i) const = 0;
-    /// Hands over one contribution to operand i's gradient.
-    virtual void give(int i, ValueId gradient) = 0;
+    virtual bool requires_grad(int i) const = 0; ///< of operand i
+    /// Adds one contribution to operand i's gradient.
+    virtual void accumulate_grad(int i, ValueId gradient) = 0;
+};
+
+/// The element type of a result.
+struct ResultType {
+    enum class Of : std::uint8_t { operand, accumulator, f64, attribute };
+    Of of{};
+    int operand = 0;
+
+    static constexpr ResultType like(int operand) { return {Of::operand, operand}; }
+    /// The accumulator type of operand 0.
+    static constexpr ResultType accumulator() { return {Of::accumulator}; }
+    static constexpr ResultType f64() { return {Of::f64}; }
+    /// The attribute `dtype`.
+    static constexpr ResultType attribute() { return {Of::attribute}; }
 };
 
 struct OpInfo {
     OpKind kind{};
     const char* name = "";
-    /// Factor rule (factors.hpp); empty: the op's attribute "rule".
-    const char* rule = "";
-    /// Element type of each result: '0'..'9' as that operand, 'a' accumulator of operand 0, 'd' f64,
-    /// '?' the attribute "dtype".
-    const char* dtypes = "0";
-    /// Its attributes, by name; `?` behind one that may be missing, `rule:N` for a rule of N operands (one or
-    /// more where no number stands). attributes.hpp has the form of each. Sizes and offsets of factors follow
-    /// from the rule.
-    const char* attrs = "";
+    std::optional<Rule> rule{};    ///< none: the op's attribute `rule`
+    std::optional<int> operands{}; ///< where the rule is an attribute: how many; none: one or more
+    std::vector<ResultType> results{};
+    AttrSet needs{}, may_have{};
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
     /// Model flops; null: none worth counting.
     Flops (*flops)(const FactorRule&) = nullptr;
-    std::vector<Alias> aliases{};
+    std::vector<Alias> in_place{};
     ScratchKind scratch = ScratchKind::none;
     /// Least scratch with which the op's own kernel runs (on one thread), from its rule and the bytes of an
-    /// accumulator element; null: the fixed budget of its kind must do.
+    /// accumulator element; null: the fixed budget of its kind is enough.
     Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
     bool accumulates = false;  ///< may add into an accumulator (Op::accumulate)
     bool variadic = false;     ///< the last operand's pattern repeats
     bool linear = false;       ///< of partial sums of its operands it makes a partial sum of its result
-    bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute "axis"
-    bool placement = false;    ///< the identity; its result's sharding says where and how data move
+    bool placement = false;    ///< the identity; the sharding of its result tells which data move
     bool contributes = false;  ///< may lack operands, which count as 0: over all ranks, one contributes each
+    bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
+    bool bucket = false;       ///< may have several operands of one element type, with a result for each
 };
 
 const OpInfo& info(OpKind kind);
@@ -70,10 +81,10 @@ inline const OpInfo& info(const Op& op) { return info(op.kind); }
 const OpInfo* find_op(std::string_view name);
 std::vector<std::string> op_names();
 
-/// Where an op stands, for messages: "FILE.graph:12: layers.0.attn.matmul".
+/// The place of an op, for messages: "FILE.graph:12: layers.0.attn.matmul".
 std::string place_of(const Graph& graph, const Op& op);
 
-/// The op's factors. \pre operands exist in `graph`. Throws UserError where they do not fit.
+/// The op's factors. Throws UserError where the operands do not fit. \pre operands exist in `graph`
 FactorRule rule_of(const Graph& graph, const Op& op);
 /// The types that the op's results must have.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
@@ -81,7 +92,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op);
 std::vector<Alias> aliases_of(const Op& op);
 /// The operand whose buffer result `result` must live in, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
-/// How long that result stays: as long as what it aliases, else as its region says.
+/// How long that result is kept: as long as the operand that it aliases, otherwise as its region determines.
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
 /// Model flops of one execution.
 Flops flops_of(const Graph& graph, const Op& op);

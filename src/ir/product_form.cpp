@@ -43,7 +43,7 @@ ProductForm product_form(const FactorRule& rule, const std::string& place)
     };
     if (batch.size() + m.size() + k.size() != a.size() || batch.size() + n.size() + k.size() != b.size() ||
         batch.size() + m.size() + n.size() != c.size())
-        throw no_form("a factor stands in one operand only");
+        throw no_form("a factor is in one operand only");
     const auto extent = [&](const FactorList& group) {
         i64 product = 1;
         for (const int f : group)

@@ -13,8 +13,8 @@ struct ProductForm {
 };
 
 /// Looks at the rule's first two operands and first result: the others belong to what follows the product.
-/// Throws UserError, placed at `place`, for a rule that is no single product: a group of factors that is not
-/// contiguous and in the same order wherever it stands, or a factor in only one operand.
+/// Throws UserError, placed at `place`, for a rule that is not a single product: a group of factors that is
+/// not contiguous and in the same order in each tensor, or a factor in only one operand.
 ProductForm product_form(const FactorRule& rule, const std::string& place);
 
 } // namespace trivium

@@ -1,23 +1,26 @@
 #pragma once
 // A graph as text, and back. What prints, parses to the same graph.
 //
-//   graph tiny
-//   mesh data=1 pipeline=1 tensor=1
-//   at data=0 pipeline=0 tensor=0         one rank's graph: shapes are its own (`of f32[8,8]` tells the whole
-//   ones) input %tokens : i32[2,8] parameter %table : f32[16,4] init normal(std=0.02) decay carry %grad :
-//   f32[16,4] microbatch {
-//     @ forward block 0 embed
-//     %x = embedding(%table, %tokens) : f32[2,8,4]
-//     @ backward block 0 embed
-//     %grad' = embedding_grad(%x, %tokens) += %grad {v=16} : f32[16,4]
-//   }
-//   carried %grad -> %grad'
-//   output %grad'
+//     graph tiny
+//     mesh data=1 pipeline=1 tensor=1
+//     at data=0 pipeline=0 tensor=0
+//     input %tokens : i32[2,8]
+//     parameter %table : f32[16,4] init normal(std=0.02) decay
+//     carry %grad : f32[16,4]
+//     microbatch {
+//       @ forward block 0 embed
+//       %x = embedding(%table, %tokens) : f32[2,8,4]
+//       @ backward block 0 embed
+//       %grad' = embedding_grad(%x, %tokens) += %grad {v=16} : f32[16,4]
+//     }
+//     carried %grad -> %grad'
+//     output %grad'
 //
-// Behind a type may stand how the value is cut: <data,tensor+data?,-|tensor:sum> says axes per dimension,
-// major first,
-// `-` for none, `?` where propagation may add some, and behind the bar the axes over which it is still to be
-// combined.
+// With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` behind
+// a type gives the shape over all ranks. A sharding may follow a type: <data,tensor+data?,-|tensor:sum> has
+// the axes of each dimension, major first, `-` for none, `?` where propagation may add some, and behind the
+// bar the axes over which the value is still to be combined. Behind an op are its attributes
+// (attributes.hpp), numbers as they are and everything else in quotes.
 #include "ir/graph.hpp"
 
 namespace trivium {
@@ -28,8 +31,8 @@ std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 
-/// Parses and leaves verification to `verify`. Names are ASCII; limits.hpp says how long a text may be.
-/// Throws UserError with file, line and column. Values and ops know the lines that they stand on.
+/// Parses; verify() checks the result. Names are ASCII; limits.hpp limits the length. Throws UserError with
+/// file, line and column. Values and ops keep their line numbers.
 Graph parse_graph(std::string_view text, const std::string& file);
 
 } // namespace trivium

@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "ir/attribute_text.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
@@ -20,14 +21,16 @@ public:
     {
     }
 
+    std::string place() const { return str(file_, ":", number_, ":", at_ + 1); }
+
     [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
     {
-        throw UserError({str(file_, ":", number_, ":", at_ + 1), problem, "", remedy});
+        throw UserError({place(), problem, "", remedy});
     }
 
     int number() const { return number_; }
 
-    /// Refuses one more of what there may be `most` of.
+    /// Refuses to add one where there are `most` already.
     void limit(std::size_t have, std::size_t most, const char* what) const
     {
         if (have >= most)
@@ -105,43 +108,35 @@ public:
         return value;
     }
 
-    Attr attr()
+    std::string quoted()
     {
-        skip();
-        if (take("\"")) {
-            const std::size_t end = line_.find('"', at_);
-            if (end == std::string_view::npos)
-                fail("the text has no closing quote", "close it");
-            const std::string text(line_.substr(at_, end - at_));
-            at_ = end + 1;
-            if (std::any_of(text.begin(), text.end(),
-                            [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
-                fail("the text is not plain ASCII", "write letters, digits and signs of ASCII");
-            return text;
-        }
-        const std::string text = word();
-        const char *begin = text.data(), *end = begin + text.size();
-        i64 value = 0;
-        if (const auto r = std::from_chars(begin, end, value); r.ec == std::errc{} && r.ptr == end)
-            return value;
-        double real = 0;
-        if (const auto r = std::from_chars(begin, end, real); r.ec == std::errc{} && r.ptr == end)
-            return real;
-        fail(str("'", text, "' is no number"), "give a number, or a text in quotes");
+        const std::size_t end = line_.find('"', at_);
+        if (end == std::string_view::npos)
+            fail("the text has no closing quote", "close it");
+        const std::string text(line_.substr(at_, end - at_));
+        at_ = end + 1;
+        if (std::any_of(text.begin(), text.end(),
+                        [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
+            fail("the text is not plain ASCII", "write letters, digits and signs of ASCII");
+        return text;
     }
 
-    Attrs attrs(std::string_view open, std::string_view close)
+    std::vector<AttrText> fields(std::string_view open, std::string_view close)
     {
-        Attrs list;
+        std::vector<AttrText> list;
         if (!take(open))
             return list;
         while (!take(close)) {
             if (!list.empty())
                 want(",");
             limit(list.size(), max_text_operands, "attributes");
-            const std::string key = word();
+            AttrText field;
+            field.name = word();
             want("=");
-            list.emplace_back(key, attr());
+            field.quoted = take("\"");
+            field.place = place();
+            field.text = field.quoted ? quoted() : word();
+            list.push_back(std::move(field));
         }
         return list;
     }
@@ -150,13 +145,9 @@ public:
     {
         TensorType made;
         const std::string name = word();
-        bool found = false;
-        for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::i32})
-            if (name_of(dtype) == name) {
-                made.dtype = dtype;
-                found = true;
-            }
-        if (!found)
+        if (const auto dtype = tensor_type_named(name))
+            made.dtype = *dtype;
+        else
             fail(str("there is no element type '", name, "'"), "use f64, f32, bf16 or i32");
         want("[");
         while (!take("]")) {
@@ -189,10 +180,13 @@ public:
             if (take("|")) {
                 while (!take(">")) {
                     limit(made.partial.size(), max_mesh_axes + 1, "axes");
-                    Partial partial{name()};
+                    const std::string axis = name();
                     want(":");
-                    partial.combine = name();
-                    made.partial.push_back(std::move(partial));
+                    const std::string combine = name();
+                    const auto known = combine_named(combine);
+                    if (!known)
+                        fail(str("there is no combiner '", combine, "'"), "use sum or lse");
+                    made.partial.push_back({axis, *known});
                 }
                 break;
             }
@@ -244,7 +238,7 @@ public:
     }
 
 private:
-    /// A text of a size that can be read, and nothing binary.
+    /// Refuses a text that is too long, or binary.
     void check_text() const
     {
         if (text_.size() > max_text_bytes)
@@ -271,7 +265,7 @@ private:
     {
         in_region_ ? inside(c) : outside(c);
         if (!c.done())
-            c.fail("the line goes on after its end", "remove the rest");
+            c.fail("there is text after the end of the statement", "remove it");
     }
 
     void inside(Cursor& c)
@@ -333,15 +327,15 @@ private:
     void place(Cursor& c)
     {
         if (!graph_.at.empty())
-            c.fail("the graph has a place already", "keep one line 'at'");
+            c.fail("the graph has coordinates already", "keep one line 'at'");
         for (const MeshAxis& axis : graph_.mesh.axes) {
             if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
-                c.fail(str("expected the place on the axis '", axis.name, "'"),
+                c.fail(str("expected the coordinate on axis '", axis.name, "'"),
                        "name each axis of the mesh, in its order");
             c.want("=");
             graph_.at.push_back(c.whole());
             if (graph_.at.back() < 0 || graph_.at.back() >= axis.size)
-                c.fail(str("there is no place ", graph_.at.back(), " on '", axis.name, "'"),
+                c.fail(str("coordinate ", graph_.at.back(), " is outside axis '", axis.name, "'"),
                        str("give 0 to ", axis.size - 1));
         }
     }
@@ -389,8 +383,8 @@ private:
                     v.whole = whole.shape;
                 }
                 if (c.take("init")) {
-                    v.init.kind = c.word();
-                    v.init.attrs = c.attrs("(", ")");
+                    const std::string kind = c.word(), here = c.place();
+                    v.init = parse_init(kind, here, c.fields("(", ")"));
                 }
                 v.decay = c.take("decay");
                 define(c, std::move(v));
@@ -454,7 +448,7 @@ private:
             made.accumulate = true;
             made.operands.push_back(known(c));
         }
-        made.attrs = c.attrs("{", "}");
+        made.attrs = parse_attributes(c.fields("{", "}"));
         made.region = region_;
         made.phase = phase_;
         made.block = block_;

@@ -1,44 +1,19 @@
 #include "base/check.hpp"
+#include "ir/attribute_text.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
-
-#include <charconv>
 
 namespace trivium {
 
 namespace {
-
-std::string print_real(double value)
-{
-    char text[40];
-    const auto end = std::to_chars(text, text + sizeof text, value).ptr;
-    std::string out(text, end);
-    // A real number must not read back as a whole one.
-    return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
-}
-
-std::string print_attrs(const Attrs& attrs, char open, char close)
-{
-    std::string text(1, open);
-    for (std::size_t i = 0; i < attrs.size(); ++i) {
-        text += (i ? ", " : "") + attrs[i].first + "=";
-        if (const i64* whole = std::get_if<i64>(&attrs[i].second))
-            text += std::to_string(*whole);
-        else if (const double* real = std::get_if<double>(&attrs[i].second))
-            text += print_real(*real);
-        else
-            text += '"' + std::get<std::string>(attrs[i].second) + '"';
-    }
-    return text + close;
-}
 
 std::string print_given(const Value& v)
 {
     std::string line = str(name_of(v.role), " %", v.name, " : ", v.type, to_text(v.sharding));
     if (!v.whole.empty() && v.whole != v.type.shape)
         line += str(" of ", TensorType{v.type.dtype, v.whole});
-    if (!v.init.kind.empty())
-        line += " init " + v.init.kind + (v.init.attrs.empty() ? "" : print_attrs(v.init.attrs, '(', ')'));
+    if (const std::string init = to_text(v.init); !init.empty())
+        line += " init " + init;
     return line + (v.decay ? " decay" : "") + "\n";
 }
 
@@ -57,7 +32,7 @@ std::string to_text(const Sharding& sharding)
         text += sharding.dims[d].open ? "?" : "";
     }
     for (std::size_t p = 0; p < sharding.partial.size(); ++p)
-        text += str(p ? " " : "|", sharding.partial[p].axis, ":", sharding.partial[p].combine);
+        text += str(p ? " " : "|", sharding.partial[p].axis, ":", name_of(sharding.partial[p].combine));
     return text + ">";
 }
 
@@ -77,8 +52,8 @@ std::string to_text(const Graph& graph, OpId id)
     line += ")";
     if (op.accumulate)
         line += " += %" + graph[op.operands.back()].name;
-    if (!op.attrs.empty())
-        line += " " + print_attrs(op.attrs, '{', '}');
+    if (const std::string attributes = to_text(op.attrs); !attributes.empty())
+        line += " " + attributes;
     return op.results.empty() ? line : line + " : " + types;
 }
 

@@ -1,22 +1,12 @@
 #pragma once
 // The type of a tensor: element type and static shape. Tensors are dense and row-major.
-#include "base/units.hpp"
+#include "base/dtype.hpp"
 
 #include <iosfwd>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace trivium {
-
-enum class DType { f64, f32, bf16, i32 };
-
-Bytes size_of(DType type);
-std::string_view name_of(DType type);
-/// The type called `name`. Throws UserError for an unknown one.
-DType dtype_of(std::string_view name);
-/// The type in which sums over values of `type` are kept: f64 for f64, f32 for f32 and bf16.
-DType accumulator_of(DType type);
 
 /// Extents, outermost first. Empty: a scalar.
 using Shape = std::vector<i64>;

@@ -1,8 +1,8 @@
 #include "ir/verify.hpp"
 
 #include "base/check.hpp"
-#include "ir/attributes.hpp"
 #include "ir/limits.hpp"
+#include "ir/op_table.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -12,7 +12,7 @@ namespace trivium {
 
 namespace {
 
-/// Refuses where the rule does not hold. Only then the texts are made: a large model has many values, and is
+/// Refuses where the rule does not hold. The texts are made only then: a large model has many values, and is
 /// verified after each pass.
 #define TRV_RULE(holds, ...)                                                                                 \
     do {                                                                                                     \
@@ -59,16 +59,16 @@ private:
     {
         check_mesh(g_.mesh, g_.file.empty() ? place(0) + ", " : place(0, ""));
         TRV_RULE(g_.at.empty() || g_.at.size() == g_.mesh.axes.size(), place(0),
-                 "its place has not as many numbers as the mesh axes", "name each axis once");
+                 "its coordinates are not as many as the axes of the mesh", "name each axis once");
         for (std::size_t a = 0; a < g_.at.size(); ++a)
             TRV_RULE(g_.at[a] >= 0 && g_.at[a] < g_.mesh.axes[a].size, place(0),
-                     str("there is no place ", g_.at[a], " on '", g_.mesh.axes[a].name, "'"),
+                     str("coordinate ", g_.at[a], " is outside axis '", g_.mesh.axes[a].name, "'"),
                      str("give 0 to ", g_.mesh.axes[a].size - 1));
         std::unordered_set<std::string_view> names;
         Bytes bytes = 0;
         for (const Value& v : g_.values) {
             const auto here = [&] { return place(v.line, "%" + v.name); };
-            TRV_RULE(names.insert(v.name).second, here, "the name stands twice", "rename one of the two");
+            TRV_RULE(names.insert(v.name).second, here, "the name is used twice", "rename one of the two");
             TRV_RULE(v.producer.valid() == (v.role == Role::computed), here,
                      "a value is computed by an op, or is given: not both", "give it a producer or a role");
             check_shape(v, v.type.shape, here);
@@ -112,11 +112,9 @@ private:
                  "shard each dimension, with - for none");
         std::unordered_set<std::string_view> used, summed;
         for (const Partial& p : v.sharding.partial) {
-            TRV_RULE(p.axis == "world" || g_.mesh.find(p.axis) >= 0, here,
-                     str("is partial over '", p.axis, "', which is no axis of the mesh"),
+            TRV_RULE(p.axis == world_axis || g_.mesh.find(p.axis) >= 0, here,
+                     str("is partial over '", p.axis, "', which is not an axis of the mesh"),
                      "name an axis of the line `mesh`, or world");
-            TRV_RULE(is_combiner(p.combine), here, str("there is no combiner '", p.combine, "'"),
-                     "use sum or lse");
             TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"),
                      "use an axis once");
         }
@@ -124,14 +122,14 @@ private:
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {
                 TRV_RULE(g_.mesh.find(axis) >= 0, here,
-                         str("is cut over '", axis, "', which is no axis of the mesh"),
+                         str("is sharded over '", axis, "', which is not an axis of the mesh"),
                          "name an axis of the line `mesh`");
-                TRV_RULE(used.insert(axis).second, here, str("is cut over '", axis, "' twice"),
+                TRV_RULE(used.insert(axis).second, here, str("is sharded over '", axis, "' twice"),
                          "use an axis once");
                 parts *= g_.mesh.size(axis);
             }
             TRV_RULE(level_ == Level::local || parts <= v.type.shape[d], here,
-                     str("dimension ", d, " of ", v.type.shape[d], " is cut into ", parts, " parts"),
+                     str("dimension ", d, " of ", v.type.shape[d], " is sharded into ", parts, " parts"),
                      "use a smaller axis, or another dimension");
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {
@@ -142,7 +140,7 @@ private:
                          box_of(g_, ValueId(static_cast<std::size_t>(&v - g_.values.data()))).shape ==
                              v.type.shape,
                      here, str(v.type, " is not this rank's shard of ", TensorType{v.type.dtype, whole}),
-                     "correct the type, the sharding, or what stands behind `of`");
+                     "correct the type, the sharding, or the type after `of`");
         }
     }
 
@@ -158,7 +156,7 @@ private:
         TRV_RULE(op.region != Region::microbatch || op.phase != Phase::update, place,
                  "is an update in a microbatch", "use forward or backward there");
         Bytes bytes = 0;
-        TRV_RULE(op.region >= region_, place, "stands after a later region",
+        TRV_RULE(op.region >= region_, place, "follows an op of a later region",
                  "order: prologue, microbatch, epilogue");
         region_ = op.region;
         for (const ValueId v : op.operands) {
@@ -170,7 +168,7 @@ private:
                      name(v) + " is read after its buffer was updated in place",
                      "read the update's result instead");
             TRV_RULE(op.region == Region::microbatch || g_[v].lifetime != Lifetime::microbatch, place,
-                     name(v) + " lives only within a microbatch", "accumulate it into a carry");
+                     name(v) + " is kept only within a microbatch", "accumulate it into a carry");
             const OpId producer = g_[v].producer;
             TRV_RULE(op.region != Region::microbatch || op.phase != Phase::forward || !producer ||
                          g_[producer].region != Region::microbatch || g_[producer].phase == Phase::forward,
@@ -242,7 +240,7 @@ private:
                         if (g_[producer].results[i] == at)
                             before = aliased_operand(g_[producer], i);
                 TRV_RULE(before.valid(), at_fault(carry.out),
-                         "does not live in the buffer of " + name(carry.in) + ", which it carries on",
+                         "is not computed in the buffer of " + name(carry.in) + ", whose next content it is",
                          "update in place");
                 at = before;
             }

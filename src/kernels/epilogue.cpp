@@ -27,8 +27,9 @@ void check_product(const ProductShape& shape, int threads)
 {
     TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m,
               ", n ", shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
-    TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
-              "no product with these types");
+    TRV_CHECK(is_floating(shape.in) &&
+                  (shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32)),
+              "no product of ", name_of(shape.in), " into ", name_of(shape.out));
     TRV_CHECK(shape.epilogue == Epilogue::none || (shape.batch == 1 && shape.out == shape.in),
               "an epilogue of a batch of ", shape.batch, ", or into another type");
     TRV_CHECK((shape.fp8_a == Fp8::none) == (shape.fp8_b == Fp8::none) &&
@@ -48,11 +49,7 @@ void finish_product(const Exec& exec, const ProductShape& shape, void* c, const 
         finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(beside.bias_n),
                   static_cast<T*>(beside.pre_mn));
     };
-    switch (shape.out) {
-    case DType::f64: return finish_as(double{});
-    case DType::f32: return finish_as(float{});
-    case DType::bf16: return finish_as(bf16{});
-    }
+    with_type(shape.out, finish_as);
 }
 
 } // namespace trivium::kernels

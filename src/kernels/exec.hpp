@@ -8,8 +8,7 @@
 //   - the caller owns every buffer; no kernel allocates; sizes are i64, token ids int32;
 //   - results are the same bits for any number of threads, and in every run;
 //   - a violated precondition throws InternalError (always for sizes and scratch).
-#include "base/bf16.hpp"
-#include "base/units.hpp"
+#include "base/dtype.hpp"
 
 namespace trivium::kernels {
 
@@ -26,18 +25,6 @@ struct Scratch {
     void* data = nullptr;
     Bytes size = 0;
 };
-
-/// Number types of tensors.
-enum class DType { f64, f32, bf16 };
-
-constexpr Bytes size_of(DType type) { return type == DType::f64 ? 8 : type == DType::f32 ? 4 : 2; }
-
-template <class T>
-inline constexpr DType dtype_of = DType::f32;
-template <>
-inline constexpr DType dtype_of<double> = DType::f64;
-template <>
-inline constexpr DType dtype_of<bf16> = DType::bf16;
 
 namespace detail {
 template <class T>

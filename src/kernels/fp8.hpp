@@ -13,10 +13,6 @@
 
 namespace trivium::kernels {
 
-/// e4m3 has 4 bits of exponent and is finite to 448; e5m2 has 5 and reaches 57344. Neither makes infinities
-/// here.
-enum class Fp8 { none, e4m3, e5m2 };
-
 TRV_HOST_DEVICE constexpr int fp8_mantissa(Fp8 format) { return format == Fp8::e4m3 ? 3 : 2; }
 TRV_HOST_DEVICE constexpr int fp8_bias(Fp8 format) { return format == Fp8::e4m3 ? 7 : 15; }
 /// The code of the largest finite number.

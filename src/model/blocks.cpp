@@ -1,6 +1,7 @@
 #include "model/blocks.hpp"
 
 #include "base/check.hpp"
+#include "ir/names.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +13,6 @@ namespace {
 // GPT-2's initial standard deviation; products that write into the residual stream get it divided by
 // sqrt(2 layers), so that its variance does not grow with depth (Radford et al. 2019, section 2.3).
 constexpr double init_std = 0.02;
-
-Init normal(double std) { return {"normal", {{"std", std}}}; }
-Init filled(double value) { return {"fill", {{"value", value}}}; }
 
 } // namespace
 
@@ -29,57 +27,55 @@ void ModelBuilder::enter(int block, const std::string& scope)
     b_.where.scope = scope;
 }
 
-Sharding ModelBuilder::cut(const std::string& dims, bool open) const
+Sharding ModelBuilder::sharding_of(const Dims& dims, bool open) const
 {
     const ModelAxes& axes = c_.axes;
-    const auto wide = [&](char dim) {
-        return dim == 'f' || dim == 'v' || dim == (axes.split_queries ? 'r' : 'g');
+    const auto wide = [&](const std::string& dim) {
+        return dim == "f" || dim == "v" || dim == (axes.split_queries ? "r" : "g");
     };
-    // An axis cuts one dimension: the sequence only where nothing wider is there.
+    // An axis shards one dimension: the sequence only where nothing wider is there.
     const bool along_sequence = axes.sequence && std::none_of(dims.begin(), dims.end(), wide);
     Sharding sharding;
     sharding.origin = "the model";
-    for (std::size_t i = 0; i < dims.size(); i += 2) {
-        const char dim = dims[i];
-        const std::string axis = dim == 'b'                                    ? axes.batch
-                                 : wide(dim) || (dim == 's' && along_sequence) ? axes.tensor
+    for (const std::string& dim : dims) {
+        const std::string axis = dim == "b"                                    ? axes.batch
+                                 : wide(dim) || (dim == "s" && along_sequence) ? axes.tensor
                                                                                : "";
         sharding.dims.push_back({axis.empty() ? std::vector<std::string>{} : std::vector{axis}, open});
     }
     return sharding;
 }
 
-ValueId ModelBuilder::fix(ValueId x, const std::string& dims)
+ValueId ModelBuilder::annotate(ValueId x, const Dims& dims)
 {
-    b_.graph()[x].sharding = cut(dims);
+    b_.graph()[x].sharding = sharding_of(dims);
     return x;
 }
 
-ValueId ModelBuilder::used(ValueId parameter, const std::string& dims)
+ValueId ModelBuilder::compute_copy(ValueId parameter, const Dims& dims)
 {
-    b_.graph()[parameter].sharding = cut(dims, true);
+    b_.graph()[parameter].sharding = sharding_of(dims, true);
     const std::string name = b_.graph()[parameter].name;
     b_.where.region = Region::prologue;
     if (b_.graph()[parameter].type.dtype != c_.compute)
         parameter = b_.cast_to(parameter, c_.compute, name + "." + std::string(name_of(c_.compute)));
-    const ValueId here = b_.reshard_to(parameter, cut(dims), name + ".used");
+    const ValueId here = b_.reshard_to(parameter, sharding_of(dims), name + ".used");
     b_.where.region = Region::microbatch;
     return here;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, const std::string& dims, Shape shape, double std,
-                             bool decay)
+ValueId ModelBuilder::weight(const std::string& name, const Dims& dims, Shape shape, double std, bool decay)
 {
     const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name,
-                                {c_.master, std::move(shape)}, Role::parameter, normal(std));
+                                {c_.master, std::move(shape)}, Role::parameter, NormalInit{std});
     b_.graph()[id].decay = decay;
-    return used(id, dims);
+    return compute_copy(id, dims);
 }
 
-ValueId ModelBuilder::vector(const std::string& name, const std::string& dims, Shape shape, double fill)
+ValueId ModelBuilder::vector(const std::string& name, const Dims& dims, Shape shape, double fill)
 {
-    return used(
-        b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, filled(fill)),
+    return compute_copy(
+        b_.value(b_.where.scope + "." + name, {c_.master, std::move(shape)}, Role::parameter, FillInit{fill}),
         dims);
 }
 
@@ -87,25 +83,26 @@ void ModelBuilder::inputs(i64 batch, i64 seq)
 {
     batch_ = batch;
     seq_ = seq;
-    // Whole along the sequence: lookups over a cut vocabulary need every token.
-    tokens_ = fix(b_.value("tokens", {DType::i32, {batch, seq}}, Role::input), "b t");
-    positions_ = fix(b_.value("positions", {DType::i32, {batch, seq}}, Role::input), "b t");
+    // Whole along the sequence: lookups in a sharded vocabulary need every token.
+    tokens_ = annotate(b_.value(value_name::tokens, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
+    positions_ =
+        annotate(b_.value(value_name::positions, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
 }
 
 ValueId ModelBuilder::target_input(i64 batch, i64 seq)
 {
-    return fix(b_.value("targets", {DType::i32, {batch, seq}}, Role::input), "b t");
+    return annotate(b_.value(value_name::targets, {DType::i32, {batch, seq}}, Role::input), {"b", "t"});
 }
 
 ValueId ModelBuilder::embed()
 {
     enter(0, "embed");
-    embed_ = weight("weight", "v d", {m_.vocab, m_.dim}, init_std, true);
-    ValueId x = fix(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), "b s d");
+    embed_ = weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std, true);
+    ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
     if (m_.family == Family::gpt2) {
         enter(0, "positions");
-        const ValueId table = weight("weight", "p d", {m_.seq, m_.dim}, init_std, true);
-        x = fix(b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_})), "b s d");
+        const ValueId table = weight("weight", {"p", "d"}, {m_.seq, m_.dim}, init_std, true);
+        x = annotate(b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_})), {"b", "s", "d"});
     }
     return x;
 }
@@ -114,38 +111,36 @@ ValueId ModelBuilder::norm(const std::string& name, ValueId x)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = outer.empty() ? name : outer + "." + name;
-    const ValueId w = vector("weight", "d", {m_.dim}, 1);
-    const Attrs eps{{"eps", m_.norm_eps}};
+    const ValueId w = vector("weight", {"d"}, {m_.dim}, 1);
+    const Attributes eps{.eps = m_.norm_eps};
     ValueId y;
     if (m_.family == Family::llama)
         y = b_.op(OpKind::rms_norm, {x, w}, eps, {b_.where.scope + ".out", b_.where.scope + ".rstd"})[0];
     else
-        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", "d", {m_.dim}, 0)}, eps,
+        y = b_.op(OpKind::layer_norm, {x, w, vector("bias", {"d"}, {m_.dim}, 0)}, eps,
                   {b_.where.scope + ".out", b_.where.scope + ".mean", b_.where.scope + ".rstd"})[0];
     b_.where.scope = outer;
     return y;
 }
 
-ValueId ModelBuilder::linear(const std::string& name, ValueId x, const std::string& rule, Shape shape,
-                             double std)
+ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rule, Shape shape, double std)
 {
     const std::string outer = b_.where.scope;
     b_.where.scope = outer + "." + name;
-    const auto comma = rule.find(", "), arrow = rule.find(" -> ");
-    const std::string weight_dims = rule.substr(comma + 2, arrow - comma - 2), out = rule.substr(arrow + 4);
-    Attrs attrs{{"rule", rule}};
+    const Dims &weight_dims = rule->operands[1].dims, &out = rule->results[0].dims;
+    Attributes attrs{.rule = rule};
     if (c_.fp8)
-        attrs.emplace_back("fp8", std::string("e4m3 e4m3"));
+        attrs.fp8 = {Fp8::e4m3, Fp8::e4m3};
     ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, attrs,
                        b_.where.scope + ".out");
-    fix(y, out);
+    annotate(y, out);
     if (m_.family == Family::gpt2) {
         const Shape& y_shape = b_.graph()[y].type.shape;
-        const ValueId bias =
-            vector("bias", out.substr(4), Shape(y_shape.begin() + 2, y_shape.end()), 0); // all but b and s
-        y = b_.op1(OpKind::bias_add, {y, bias}, {{"rule", out + ", " + out.substr(4) + " -> " + out}},
+        const Dims bias_dims(out.begin() + 2, out.end()); // all but b and s
+        const ValueId bias = vector("bias", bias_dims, Shape(y_shape.begin() + 2, y_shape.end()), 0);
+        y = b_.op1(OpKind::bias_add, {y, bias}, {.rule = Rule({{{out}, {bias_dims}}, {{out}}})},
                    b_.where.scope + ".biased");
-        fix(y, out);
+        annotate(y, out);
     }
     b_.where.scope = outer;
     return y;
@@ -156,14 +151,9 @@ ValueId ModelBuilder::rope_table()
     if (!rope_table_) {
         const RopeScaling& s = m_.rope_scaling;
         const i64 length = std::max(m_.seq, cache_capacity);
-        rope_table_ = b_.value("rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}},
-                               Role::constant,
-                               {"rope_table",
-                                {{"theta", m_.rope_theta},
-                                 {"factor", s.factor},
-                                 {"low_freq_factor", s.low_freq_factor},
-                                 {"high_freq_factor", s.high_freq_factor},
-                                 {"original_seq", s.original_seq}}});
+        rope_table_ = b_.value(
+            "rope_table", {accumulator_of(c_.compute), {length, m_.head_dim() / 2, 2}}, Role::constant,
+            RopeTableInit{m_.rope_theta, s.factor, s.low_freq_factor, s.high_freq_factor, s.original_seq});
     }
     return rope_table_;
 }
@@ -179,7 +169,7 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         q = b_.op1(OpKind::rope, {q, positions_, rope_table()});
         k = b_.op1(OpKind::rope, {k, positions_, rope_table()});
     }
-    const Attrs scale{{"scale", 1 / std::sqrt(static_cast<double>(e))}};
+    const Attributes scale{.scale = 1 / std::sqrt(static_cast<double>(e))};
     std::vector<ValueId> o;
     if (cache_capacity == 0) {
         o = b_.op(OpKind::attention, {q, k, v}, scale);
@@ -187,7 +177,7 @@ ValueId ModelBuilder::attention(i64 layer, ValueId x)
         const auto cached = [&](const char* name, ValueId rows) {
             const ValueId cache =
                 b_.value(str("layers.", layer, ".attn.", name), {c_.compute, {batch_, cache_capacity, g, e}},
-                         Role::state, filled(0));
+                         Role::state, FillInit{0});
             const ValueId next = b_.op1(OpKind::cache_write, {cache, rows, start});
             b_.graph().carries.push_back({cache, next});
             return next;
@@ -221,11 +211,11 @@ ValueId ModelBuilder::block(i64 layer, ValueId x)
     enter(unit, scope);
     ValueId h = norm("attn_norm", x);
     enter(unit, scope + ".attn");
-    x = fix(b_.sum_of(x, attention(layer, h)), "b s d");
+    x = annotate(b_.sum_of(x, attention(layer, h)), {"b", "s", "d"});
     enter(unit, scope);
     h = norm("ffn_norm", x);
     enter(unit, scope + ".ffn");
-    return fix(b_.sum_of(x, feed_forward(h)), "b s d");
+    return annotate(b_.sum_of(x, feed_forward(h)), {"b", "s", "d"});
 }
 
 ValueId ModelBuilder::final_norm(ValueId x)
@@ -234,13 +224,13 @@ ValueId ModelBuilder::final_norm(ValueId x)
     return norm("final_norm", x);
 }
 
-ValueId ModelBuilder::head(ValueId x, const std::string& rule)
+ValueId ModelBuilder::head(ValueId x, const Rule& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
     const ValueId table =
-        m_.tied_embeddings ? embed_ : weight("weight", "v d", {m_.vocab, m_.dim}, init_std, true);
-    return fix(b_.op1(OpKind::matmul, {x, table}, {{"rule", rule}}, "logits"),
-               rule.substr(rule.find(" -> ") + 4));
+        m_.tied_embeddings ? embed_ : weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std, true);
+    return annotate(b_.op1(OpKind::matmul, {x, table}, {.rule = rule}, value_name::logits),
+                    rule->results[0].dims);
 }
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// The pieces that both families are made of.
+// The building blocks of both families.
 #include "model/model.hpp"
 
 namespace trivium {
@@ -16,26 +16,29 @@ public:
     ValueId target_input(i64 batch, i64 seq);
     ValueId embed(); ///< x_bsd
     ValueId block(i64 layer, ValueId x_bsd);
-    ValueId final_norm(ValueId x);                    ///< over the last dimension
-    ValueId head(ValueId x, const std::string& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
+    ValueId final_norm(ValueId x);             ///< over the last dimension
+    ValueId head(ValueId x, const Rule& rule); ///< logits; `rule` e.g. "b s d, v d -> b s v"
 
     Builder& build() { return b_; }
     ValueId start; ///< hyper i32[], in decode graphs
 
 private:
+    /// Names of dimensions, as in model.hpp: b, s, d, …
+    using Dims = std::vector<std::string>;
+
     void enter(int block, const std::string& scope);
     /// The parameter `scope.name`, in the compute type.
-    ValueId weight(const std::string& name, const std::string& dims, Shape shape, double std, bool decay);
-    ValueId vector(const std::string& name, const std::string& dims, Shape shape, double fill);
-    /// The parameter as the microbatches read it: in the compute type, whole but for the tensor axis.
-    ValueId used(ValueId parameter, const std::string& dims);
-    /// How a tensor of dimensions `dims` ("b s g r e") is cut.
-    Sharding cut(const std::string& dims, bool open = false) const;
-    /// Fixes x to that.
-    ValueId fix(ValueId x, const std::string& dims);
+    ValueId weight(const std::string& name, const Dims& dims, Shape shape, double std, bool decay);
+    ValueId vector(const std::string& name, const Dims& dims, Shape shape, double fill);
+    /// The parameter as the microbatches read it: in the compute type, sharded over the tensor axis only.
+    ValueId compute_copy(ValueId parameter, const Dims& dims);
+    /// How a tensor of these dimensions is sharded. `open`: propagation may add axes.
+    Sharding sharding_of(const Dims& dims, bool open = false) const;
+    /// Gives x that sharding.
+    ValueId annotate(ValueId x, const Dims& dims);
     ValueId norm(const std::string& name, ValueId x);
     /// x W (+ bias where the family has biases).
-    ValueId linear(const std::string& name, ValueId x, const std::string& rule, Shape shape, double std);
+    ValueId linear(const std::string& name, ValueId x, const Rule& rule, Shape shape, double std);
     ValueId attention(i64 layer, ValueId x_bsd);
     ValueId feed_forward(ValueId x_bsd);
     ValueId rope_table();

@@ -1,5 +1,6 @@
 #include "model/model.hpp"
 
+#include "ir/names.hpp"
 #include "model/blocks.hpp"
 
 namespace trivium {
@@ -19,9 +20,9 @@ Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)
     b.where.scope = "loss";
     const std::vector<ValueId> stats =
         b.op(OpKind::xent_stats, {logits, targets}, {}, {"loss.lse", "loss.picked"});
-    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, {}, "loss");
-    for (const auto& [name, kind, of] :
-         {std::tuple{"loss_sum", OpKind::sum, loss}, {"token_count", OpKind::count_valid, targets}}) {
+    const ValueId loss = b.op1(OpKind::token_loss, {stats[0], stats[1], targets}, {}, value_name::loss);
+    for (const auto& [name, kind, of] : {std::tuple{value_name::loss_sum, OpKind::sum, loss},
+                                         {value_name::token_count, OpKind::count_valid, targets}}) {
         const ValueId in = b.value(std::string(name) + ".before", {DType::f64, {}}, Role::carry);
         const ValueId out = b.add_into(in, b.op1(kind, {of}, {}, name));
         graph.carries.push_back({in, out});
@@ -36,14 +37,14 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     Graph graph;
     graph.name = queries == 1 ? "decode" : "prefill";
     GraphConfig kept = config;
-    kept.master = config.compute; // nothing is updated: keep the parameters as they are used
-    kept.fp8 = false;             // nor is a token's product worth it
+    kept.master = config.compute; // nothing is updated
+    kept.fp8 = false;             // the products of one token gain nothing from it
     ModelBuilder m(graph, model, kept);
     Builder& b = m.build();
     m.cache_capacity = capacity;
     m.inputs(config.batch, queries);
-    m.start = b.value("start", {DType::i32, {}}, Role::hyper);
-    const ValueId last = b.value("last", {DType::i32, {}}, Role::hyper);
+    m.start = b.value(value_name::start, {DType::i32, {}}, Role::hyper);
+    const ValueId last = b.value(value_name::last, {DType::i32, {}}, Role::hyper);
     ValueId x = m.embed();
     for (i64 layer = 0; layer < model.layers; ++layer)
         x = m.block(layer, x);

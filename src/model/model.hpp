@@ -2,32 +2,32 @@
 // A ModelConfig as a forward graph, with the loss or with a KV cache.
 //
 // Shapes: b sequences, s tokens each, d model width, g key-value heads, r query heads per key-value head,
-// e head size, f feed-forward width, v words. Parameters by global name (all row-major):
+// e head size, f feed-forward width, v vocabulary size. Parameters by global name (all row-major):
 //
-//   embed.weight [v,d]                      head.weight [v,d] (untied)       final_norm.weight [d]
-//   layers.N.attn_norm.weight [d]           layers.N.attn.q.weight [d,g,r,e] layers.N.attn.k.weight, .v.
-//   [d,g,e] layers.N.attn.o.weight [g,r,e,d]        layers.N.ffn_norm.weight [d] llama:
-//   layers.N.ffn.gate.weight, .up. [d,f], .down. [f,d] gpt2:  layers.N.ffn.up.weight [d,f], .down. [f,d],
-//   positions.weight [seq,d], a .bias beside each norm and product
+//     embed.weight [v,d], head.weight [v,d] (untied), final_norm.weight [d]
+//     layers.N.attn_norm.weight [d], layers.N.ffn_norm.weight [d]
+//     layers.N.attn.q.weight [d,g,r,e], .k. and .v. [d,g,e], .o. [g,r,e,d]
+//     layers.N.ffn.up.weight [d,f], .down. [f,d]; in Llama also .gate. [d,f]
+//     in GPT-2 positions.weight [seq,d], and a .bias for each norm and product of a layer
 #include "config/model_config.hpp"
 #include "ir/builder.hpp"
 
 namespace trivium {
 
-/// The mesh axes that cut the model's dimensions (Megatron-LM, arXiv:1909.08053, and its sequence
+/// The mesh axes that shard the model's dimensions (Megatron-LM, arXiv:1909.08053, and its sequence
 /// parallelism, arXiv:2205.05198); empty: none.
 struct ModelAxes {
     std::string batch;
-    std::string tensor;    ///< heads, feed-forward width and words
-    bool sequence = false; ///< what stands between the tensor-parallel products is cut along the sequence
-    bool split_queries = false; ///< cut the query heads of each key-value head, not the key-value heads
+    std::string tensor;    ///< heads, feed-forward width and vocabulary
+    bool sequence = false; ///< tensors between the tensor-parallel products are sharded along the sequence
+    bool split_queries = false; ///< shard the query heads of each key-value head, not the key-value heads
 };
 
-/// How a graph computes, beside the model's shape.
+/// How a graph computes.
 struct GraphConfig {
     i64 batch = 1;              ///< sequences per microbatch
     DType compute = DType::f32; ///< activations and products
-    DType master = DType::f32;  ///< parameters as they are kept
+    DType master = DType::f32;  ///< parameters as they are stored
     ModelAxes axes{};
     bool fp8 = false; ///< the products of the blocks round their operands to FP8
 };

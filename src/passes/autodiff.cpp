@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
+#include "ir/names.hpp"
 
 #include <map>
 
@@ -45,8 +46,8 @@ private:
         const Op& op() const override { return op_; }
         Builder& build() override { return reverse_.builder_; }
         ValueId grad(int i) const override { return reverse_.gradients_[result(i).index()]; }
-        bool wanted(int i) const override { return reverse_.needs_[operand(i).index()]; }
-        void give(int i, ValueId gradient) override { reverse_.add(operand(i), gradient); }
+        bool requires_grad(int i) const override { return reverse_.needs_[operand(i).index()]; }
+        void accumulate_grad(int i, ValueId gradient) override { reverse_.add(operand(i), gradient); }
 
     private:
         Reverse& reverse_;
@@ -102,7 +103,7 @@ private:
         gradients_.resize(graph_.values.size());
     }
 
-    /// `leaf` is the parameter as the microbatches read it; its accumulator is cut alike.
+    /// `leaf` is the parameter as the microbatches read it; its accumulator is sharded alike.
     void accumulate(ValueId parameter, ValueId leaf, ValueId contribution)
     {
         const int block = builder_.where.block;
@@ -114,12 +115,12 @@ private:
             carry.in = builder_.value(name + ".before",
                                       {accumulator_of(graph_[leaf].type.dtype), graph_[parameter].type.shape},
                                       Role::carry);
-            Sharding cut = graph_[leaf].sharding;
-            for (DimSharding& dim : cut.dims)
+            Sharding sharding = graph_[leaf].sharding;
+            for (DimSharding& dim : sharding.dims)
                 dim.open = false;
-            graph_[carry.in].sharding = std::move(cut);
+            graph_[carry.in].sharding = std::move(sharding);
         }
-        // A rule may hand on the gradient that it was given, which others read too; what it made is its own.
+        // A rule may pass on a result's gradient, which others read too; what it made is its own.
         const bool own = contribution.index() >= first_own_;
         carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution, own);
         gradients_.resize(graph_.values.size());
@@ -138,8 +139,8 @@ private:
                     graph_[carry.out].name = str(grad_name(p), ".block", block);
                 builder_.where = {Region::epilogue, Phase::update, block,
                                   graph_[graph_[carry.out].producer].scope};
-                // Each part is reduced over ranks by itself, so that it is all one whether another stage adds
-                // the next.
+                // Each part is reduced over ranks by itself, so that the sum does not depend on which stage
+                // adds the next.
                 const ValueId part =
                     mine.size() > 1 ? builder_.reshard_to(carry.out, {}, str(grad_name(p), ".part", block))
                                     : carry.out;
@@ -150,7 +151,7 @@ private:
         }
     }
 
-    std::string grad_name(ValueId parameter) const { return "grad." + graph_[parameter].name; }
+    std::string grad_name(ValueId parameter) const { return value_name::gradient + graph_[parameter].name; }
 
     /// By block: a parameter that several read (a tied one) has an accumulator in each, and they are added
     /// once per step, lowest block first. So the sums do not depend on which blocks share a pipeline stage.
@@ -159,9 +160,9 @@ private:
     Graph& graph_;
     Builder builder_;
     std::size_t forward_ops_;
-    std::size_t first_own_ = 0; ///< values from here on are what the op at hand made for its gradient
+    std::size_t first_own_ = 0; ///< values from here on were made for the gradient of the current op
     std::vector<bool> leaf_ok_, needs_;
-    std::vector<ValueId> parameter_;    ///< by value: the parameter it stands for
+    std::vector<ValueId> parameter_;    ///< by value: the parameter that it is a copy of
     std::vector<ValueId> gradients_;    ///< by value
     std::vector<Accumulators> carries_; ///< by parameter
 };

@@ -1,11 +1,12 @@
 #pragma once
 // Reverse-mode differentiation of the microbatch region. Global graph in and out.
 #include "ir/graph.hpp"
+#include "ir/names.hpp"
 
 namespace trivium {
 
 struct AutodiffConfig {
-    std::string loss = "loss"; ///< the value whose sum is differentiated
+    std::string loss = value_name::loss; ///< the value whose sum is differentiated
 };
 
 /// Appends the backward ops. For each parameter P that the loss depends on, its gradient (of the loss summed

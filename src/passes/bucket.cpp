@@ -13,19 +13,17 @@ namespace trivium {
 
 namespace {
 
-using Class = std::tuple<OpKind, Region, std::string, std::string, DType>; ///< what a bucket's members share
+/// What the members of a bucket share.
+using Class = std::tuple<OpKind, Region, std::string, std::optional<Combine>, DType>;
 
 bool mergeable(const Op& op)
 {
-    return info(op).communicates && op.operands.size() == 1 && op.results.size() == 1 &&
-           op.region != Region::microbatch;
+    return info(op).bucket && op.operands.size() == 1 && op.region != Region::microbatch;
 }
 
 Class class_of(const Graph& graph, const Op& op)
 {
-    return {op.kind, op.region, text_attr(op.attrs, "axis"),
-            has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "",
-            graph[op.operands[0]].type.dtype};
+    return {op.kind, op.region, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
 }
 
 /// The buckets of one class.
@@ -59,8 +57,8 @@ public:
 private:
     bool belongs(const Op& op) const { return mergeable(op) && class_of(g_, op) == class_; }
 
-    /// When the collective's turn comes: the position of the first op that reads it, or of the last that it
-    /// waits for.
+    /// The collective's position in the order of its bucket: of the first op that reads it, or of the last
+    /// that it waits for.
     std::size_t ready(const Op& op, std::size_t index)
     {
         if (op.region == Region::microbatch || !info(op).communicates)
@@ -103,13 +101,13 @@ private:
         close();
     }
 
-    /// Replaces the members and sorts each region anew: by what an op needs, then by where it stood.
+    /// Replaces the members and sorts each region again: by dependence, then by the old position.
     void rebuild()
     {
         const Builder b(g_);
-        std::vector<std::size_t> stands_for(g_.ops.size()); // the op in which op i goes on
+        std::vector<std::size_t> merged_into(g_.ops.size()); // by op: the op that replaces it
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            stands_for[i] = i;
+            merged_into[i] = i;
         for (std::vector<std::size_t>& list : merged_) {
             std::vector<Op> ops;
             for (const std::size_t i : list)
@@ -120,7 +118,7 @@ private:
             op.scope = g_.ops[list.front()].scope;
             g_.ops[last] = std::move(op);
             for (const std::size_t i : list)
-                stands_for[i] = last;
+                merged_into[i] = last;
         }
         std::vector<std::vector<std::size_t>> after(g_.ops.size());
         std::vector<int> waits(g_.ops.size(), 0);
@@ -132,26 +130,26 @@ private:
         };
         std::vector<std::vector<std::size_t>> readers(g_.values.size());
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            if (stands_for[i] == i)
+            if (merged_into[i] == i)
                 for (const ValueId v : g_.ops[i].operands) {
                     readers[v.index()].push_back(i);
                     if (const OpId producer = g_[v].producer)
-                        order(stands_for[producer.index()], i);
+                        order(merged_into[producer.index()], i);
                 }
         for (std::size_t i = 0; i < g_.ops.size(); ++i) // what is overwritten is read before
-            for (std::size_t r = 0; stands_for[i] == i && r < g_.ops[i].results.size(); ++r)
+            for (std::size_t r = 0; merged_into[i] == i && r < g_.ops[i].results.size(); ++r)
                 if (const ValueId into = aliased_operand(g_.ops[i], r))
                     for (const std::size_t reader : readers[into.index()])
                         order(reader, i);
         using Item = std::pair<Region, std::size_t>;
         std::priority_queue<Item, std::vector<Item>, std::greater<>> free;
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            if (stands_for[i] == i && waits[i] == 0)
+            if (merged_into[i] == i && waits[i] == 0)
                 free.push({g_.ops[i].region, i});
         std::vector<Op> sorted;
-        std::size_t gone = 0; // into buckets
+        std::size_t gone = 0; // merged into others
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            gone += stands_for[i] != i;
+            gone += merged_into[i] != i;
         while (!free.empty()) {
             const std::size_t i = free.top().second;
             free.pop();
@@ -183,8 +181,8 @@ Graph bucket(Graph graph, const BucketConfig& config)
     for (const Op& op : graph.ops)
         if (mergeable(op))
             classes.insert(class_of(graph, op));
-    // One after the other: what a bucket of one class waits for, those of the next see. Merged at once, two
-    // buckets could each wait for a member of the other.
+    // One class after the other, so that the next sees what the buckets of the last wait for. Merged at once,
+    // two buckets could each wait for a member of the other.
     for (const Class& each : classes)
         Buckets(graph, config, each).run();
     return graph;

@@ -28,7 +28,7 @@ public:
             if (ops.empty() || !join(ops.back(), op))
                 ops.push_back(std::move(op));
         g_.ops = std::move(ops);
-        // An op that went away leaves a value without producer.
+        // A removed op leaves a value without producer.
         std::vector<bool> kept(g_.values.size(), false);
         for (std::size_t i = 0; i < kept.size(); ++i)
             kept[i] = g_.values[i].role != Role::computed;
@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    /// `first` does what both did, where it can.
+    /// Replaces `first` by one op that does both, where a fusion fits.
     bool join(Op& first, const Op& second)
     {
         if (first.region != second.region || first.phase != second.phase)
@@ -55,12 +55,12 @@ private:
         return true;
     }
 
-    /// Whether the last result may live in an operand's buffer, so that it costs nothing.
+    /// Whether the last result may be in an operand's buffer, so that it costs nothing.
     static bool in_place(OpKind kind)
     {
         const OpInfo& row = info(kind);
-        const int last = static_cast<int>(std::char_traits<char>::length(row.dtypes)) - 1;
-        return std::any_of(row.aliases.begin(), row.aliases.end(),
+        const int last = static_cast<int>(row.results.size()) - 1;
+        return std::any_of(row.in_place.begin(), row.in_place.end(),
                            [&](const Alias& alias) { return alias.result == last; });
     }
 

@@ -1,13 +1,13 @@
 #pragma once
-// Puts two ops that stand one behind the other into one that does both. Local graph in and out.
+// Replaces two consecutive ops by one that does both. Local graph in and out.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
-/// Goes by the rows of ir/fusions.hpp, until none fits. What went through is gone afterwards, or is the fused
-/// op's last result where others read it. Nothing stands between the two, so that no value lives longer than
-/// before; two are left as they are where the fused op would store what nobody reads. The numbers are the
-/// same bits where the kernels' are.
+/// Applies the rows of ir/fusions.hpp until none fits. The value between the two is removed, or becomes the
+/// fused op's last result where other ops read it. The two are consecutive, so no value is kept longer than
+/// before; they stay where the fused op would store a value that no op reads. Results are the same bits where
+/// the kernels' are.
 Graph fuse(Graph graph);
 
 } // namespace trivium

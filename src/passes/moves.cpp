@@ -14,31 +14,31 @@ void apply(Layout& layout, const Move& move)
                (move.kind == MoveKind::all_reduce || move.kind == MoveKind::reduce_scatter);
     });
     if (move.kind == MoveKind::all_gather)
-        layout.cuts[move.dim].pop_back();
+        layout.axes[move.dim].pop_back();
     else if (move.kind != MoveKind::all_reduce)
-        layout.cuts[move.dim].push_back(move.axis);
+        layout.axes[move.dim].push_back(move.axis);
 }
 
 } // namespace
 
-Cuts cuts_of(const Sharding& sharding)
+DimAxes dim_axes(const Sharding& sharding)
 {
-    Cuts cuts;
+    DimAxes axes;
     for (const DimSharding& dim : sharding.dims)
-        cuts.push_back(dim.axes);
-    return cuts;
+        axes.push_back(dim.axes);
+    return axes;
 }
 
 Sharding sharding_of(const Layout& layout)
 {
     Sharding sharding;
-    for (const auto& axes : layout.cuts)
+    for (const auto& axes : layout.axes)
         sharding.dims.push_back({axes, false});
     sharding.partial = layout.partial;
     return sharding;
 }
 
-std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& mesh)
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mesh& mesh)
 {
     std::vector<Move> moves;
     Layout now = from;
@@ -52,29 +52,29 @@ std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& 
     for (const Partial& p : partial) {
         std::size_t dim = 0;
         const auto next = [&](std::size_t d) {
-            const std::size_t have = now.cuts[d].size();
+            const std::size_t have = now.axes[d].size();
             return to[d].size() > have && to[d][have] == p.axis &&
-                   std::equal(now.cuts[d].begin(), now.cuts[d].end(), to[d].begin());
+                   std::equal(now.axes[d].begin(), now.axes[d].end(), to[d].begin());
         };
         while (dim < to.size() && !next(dim))
             ++dim;
-        if (dim < to.size() && p.combine == Partial{}.combine) // what is scattered is added
-            make({MoveKind::reduce_scatter, p.axis, p.combine, dim});
+        if (dim < to.size() && p.combine == Combine::sum) // a reduce-scatter can only add
+            make({MoveKind::reduce_scatter, p.axis, dim, p.combine});
         else
-            make({MoveKind::all_reduce, p.axis, p.combine, 0});
+            make({MoveKind::all_reduce, p.axis, 0, p.combine});
     }
     const auto common = [&](std::size_t d) {
         std::size_t n = 0;
-        while (n < now.cuts[d].size() && n < to[d].size() && now.cuts[d][n] == to[d][n])
+        while (n < now.axes[d].size() && n < to[d].size() && now.axes[d][n] == to[d][n])
             ++n;
         return n;
     };
     for (std::size_t d = 0; d < to.size(); ++d)
-        while (now.cuts[d].size() > common(d))
-            make({MoveKind::all_gather, std::string(now.cuts[d].back()), {}, d});
+        while (now.axes[d].size() > common(d))
+            make({MoveKind::all_gather, std::string(now.axes[d].back()), d});
     for (std::size_t d = 0; d < to.size(); ++d)
-        while (now.cuts[d].size() < to[d].size())
-            make({MoveKind::slice, std::string(to[d][now.cuts[d].size()]), {}, d});
+        while (now.axes[d].size() < to[d].size())
+            make({MoveKind::slice, std::string(to[d][now.axes[d].size()]), d});
     return moves;
 }
 
@@ -83,7 +83,7 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
     double moved = 0;
     const auto elements = [&] {
         double n = static_cast<double>(element_count(whole));
-        for (const auto& axes : from.cuts)
+        for (const auto& axes : from.axes)
             for (const std::string& axis : axes)
                 n /= static_cast<double>(mesh.size(axis));
         return n;
@@ -101,9 +101,9 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
     return moved;
 }
 
-TensorType local_type(const TensorType& whole, const Cuts& cuts, const Mesh& mesh, const Coordinates& at)
+TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
 {
-    return {whole.dtype, box_of(whole.shape, sharding_of({cuts, {}}), mesh, at).shape};
+    return {whole.dtype, box_of(whole.shape, sharding_of({axes, {}}), mesh, at).shape};
 }
 
 ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout now, const TensorType& whole,
@@ -113,7 +113,7 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
     for (const Move& move : moves) {
         const i64 before = move.kind == MoveKind::all_reduce ? 0 : b.graph()[x].type.shape[move.dim];
         apply(now, move);
-        const TensorType type = local_type(whole, now.cuts, mesh, at);
+        const TensorType type = local_type(whole, now.axes, mesh, at);
         switch (move.kind) {
         case MoveKind::all_gather: x = b.all_gather(x, move.axis, move.dim, type.shape[move.dim]); break;
         case MoveKind::reduce_scatter:

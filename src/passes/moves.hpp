@@ -1,17 +1,17 @@
 #pragma once
-// What takes a tensor from one sharding to another: the moves, their cost, and the ops that make them.
+// From one sharding of a tensor to another: the moves, their cost, and the ops that make them.
 #include "ir/builder.hpp"
 
 namespace trivium {
 
-/// Per dimension, the axes that cut it, major first.
-using Cuts = std::vector<std::vector<std::string>>;
+/// Per dimension, the axes that shard it, major first.
+using DimAxes = std::vector<std::vector<std::string>>;
 
-Cuts cuts_of(const Sharding& sharding);
+DimAxes dim_axes(const Sharding& sharding);
 
-/// How a value lies on the ranks.
+/// How a value is distributed over the ranks.
 struct Layout {
-    Cuts cuts;
+    DimAxes axes;
     std::vector<Partial> partial;
     bool operator==(const Layout&) const = default;
 };
@@ -23,19 +23,21 @@ enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice };
 
 struct Move {
     MoveKind kind{};
-    std::string axis, combine{}; ///< how a reduction adds
+    std::string axis;
     std::size_t dim = 0;
+    Combine combine = Combine::sum; ///< of a reduction
 };
 
-/// The moves from `from` to the cuts `to`, complete on every rank: reductions first, the fastest axis before
-/// the slower ones, scattered where `to` wants that axis next; then gathers; then slices, which move nothing.
-std::vector<Move> moves_between(const Layout& from, const Cuts& to, const Mesh& mesh);
+/// The moves from `from` to the shards `to`, combined on every rank: reductions first, the fastest axis
+/// before the slower ones, scattered where `to` wants that axis next; then gathers; then slices, which move
+/// nothing.
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mesh& mesh);
 
 /// Elements that a rank sends, on average, for the moves. `whole`: the tensor's shape over all ranks.
 double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& whole, const Mesh& mesh);
 
 /// The type of the part that the rank at `at` has of a tensor of type `whole`.
-TensorType local_type(const TensorType& whole, const Cuts& cuts, const Mesh& mesh, const Coordinates& at);
+TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);
 
 /// Appends the moves to the builder's graph. `x` is the local value; returns the local value that it becomes.
 ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, Layout from,

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
+#include "ir/names.hpp"
 
 #include <algorithm>
 
@@ -9,9 +10,9 @@ namespace trivium {
 
 namespace {
 
-/// `sharding` with `axis` cutting one dimension more: the first that divides evenly, else the longest that
-/// has a row for each rank, else none.
-Sharding cut_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
+/// `sharding` with one more dimension sharded over `axis`: the first that divides evenly, otherwise the
+/// longest that has a row for each rank, otherwise none.
+Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
 {
     sharding.dims.resize(shape.size());
     sharding.origin = "the optimizer";
@@ -46,46 +47,45 @@ Graph stack_outputs(Graph graph)
 {
     Builder b(graph);
     b.where = {Region::epilogue, Phase::update, 0, ""};
-    graph.outputs = {b.stack_of(graph.outputs, "totals")};
+    graph.outputs = {b.stack_of(graph.outputs, value_name::totals)};
     return graph;
 }
 
 Graph add_optimizer(Graph graph, const OptimizerConfig& config)
 {
+    TRV_CHECK(graph.outputs.size() == 2, "the graph's outputs are not loss and token count");
     Builder b(graph);
     b.where = {Region::epilogue, Phase::update, 0, ""};
     std::vector<std::pair<ValueId, ValueId>> trained; // parameter, gradient
     for (const ValueId p : graph.with_role(Role::parameter))
-        if (const ValueId gradient = graph.find("grad." + graph[p].name)) {
+        if (const ValueId gradient = graph.find(value_name::gradient + graph[p].name)) {
             b.where.block = graph[graph[gradient].producer].block;
-            const std::string name = "grad_sum." + graph[p].name;
+            const std::string name = value_name::reduced_gradient + graph[p].name;
             if (config.reduce_bf16)
                 trained.emplace_back(p, b.cast_to(b.reshard_to(b.cast_to(gradient, DType::bf16), {}),
                                                   graph[gradient].type.dtype, name));
             else
                 trained.emplace_back(p, b.reshard_to(gradient, {}, name));
         }
-    TRV_CHECK(graph.outputs.size() == 2 && !trained.empty(),
-              "the graph has no loss and token count, or no gradients");
+    TRV_CHECK(!trained.empty(), "the graph has no gradients");
 
     for (const auto& [parameter, gradient] : trained)
         graph.outputs.push_back(b.squares_of(gradient));
     b.where.block = 0;
-    const ValueId totals = b.stack_of(graph.outputs, "totals");
+    const ValueId totals = b.stack_of(graph.outputs, value_name::totals);
     const ValueId norm = b.norm_of(totals, config.grad_clip);
     graph.outputs = {totals, norm};
 
-    const ValueId hyper = b.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
+    const ValueId hyper = b.value(value_name::hyper, {DType::f64, {hyper_count}}, Role::hyper);
     for (const auto& [parameter, gradient] : trained) {
         const std::string name = graph[parameter].name;
         b.where.block = graph[graph[gradient].producer].block;
         std::vector<ValueId> states{parameter};
-        for (const char* moment : {"adam_m.", "adam_v."}) {
-            const ValueId state =
-                b.value(moment + name, graph[parameter].type, Role::state, {"fill", {{"value", 0.0}}});
+        for (const char* moment : value_name::moments) {
+            const ValueId state = b.value(moment + name, graph[parameter].type, Role::state, FillInit{0.0});
             if (!config.shard_axis.empty())
-                graph[state].sharding = cut_further(graph[parameter].sharding, graph[parameter].type.shape,
-                                                    graph.mesh, config.shard_axis);
+                graph[state].sharding = shard_further(graph[parameter].sharding, graph[parameter].type.shape,
+                                                      graph.mesh, config.shard_axis);
             states.push_back(state);
         }
         b.update(states, gradient, norm, hyper, graph[parameter].decay ? config.weight_decay : 0.0);

@@ -8,10 +8,10 @@ namespace trivium {
 struct OptimizerConfig {
     double grad_clip = 1;    ///< largest global norm of the mean gradient; 0: none
     double weight_decay = 0; ///< decoupled; only for parameters that decay
-    /// Mesh axis over which the moments are cut (ZeRO stage 1, arXiv:1910.02054, section 5.1); empty: none.
-    /// Parameters and reduced gradients follow by propagation.
+    /// Mesh axis over which the moments are sharded (ZeRO stage 1, arXiv:1910.02054, section 5.1); empty:
+    /// none. Parameters and reduced gradients follow by propagation.
     std::string shard_axis{};
-    bool reduce_bf16 = false; ///< gradients travel as bf16
+    bool reduce_bf16 = false; ///< gradients are reduced as bf16
 };
 
 /// What the host feeds each step as `hyper` (f64[6]): learning rate, beta1, beta2, eps and the two bias

@@ -6,13 +6,12 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
 
 namespace trivium {
 
 namespace {
 
-/// Which axes cut which factor, for one op: by factor, major first.
+/// The axes that shard each factor of one op, major first.
 using Assignment = std::vector<std::vector<std::string>>;
 
 class Partitioner {
@@ -60,12 +59,12 @@ private:
     struct Placed {
         ValueId native; ///< as its op made it
         Layout layout;
-        ValueId settled; ///< as its sharding has it: combined, and cut so
-        std::map<std::tuple<Cuts, Region, Phase>, ValueId> copies; ///< cut otherwise
+        ValueId settled; ///< as its sharding has it: combined, and in its shards
+        std::map<std::tuple<DimAxes, Region, Phase>, ValueId> copies; ///< in other shards
     };
 
     Placed& of(ValueId v) { return values_[v.index()]; }
-    Cuts wanted(ValueId v) const { return cuts_of(g_[v].sharding); }
+    DimAxes wanted(ValueId v) const { return dim_axes(g_[v].sharding); }
 
     void give(ValueId v)
     {
@@ -84,7 +83,7 @@ private:
         Placed& p = of(v);
         if (!p.settled) {
             const Builder::Where reader = b_.where;
-            b_.where.block = g_[g_[v].producer].block; // it belongs to what made the parts
+            b_.where.block = g_[g_[v].producer].block; // the reduction belongs to the op that made the parts
             b_.where.scope = g_[g_[v].producer].scope;
             p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout,
                                    g_[v].type, c_.at);
@@ -93,16 +92,16 @@ private:
         return p.settled;
     }
 
-    /// The value cut as `cuts` says. Copies stay within their phase: the next one makes its own.
-    ValueId cut_as(ValueId v, const Cuts& cuts)
+    /// The value sharded over `axes`. Copies stay within their phase: the next one makes its own.
+    ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
-        if (cuts == wanted(v))
+        if (axes == wanted(v))
             return settled;
-        ValueId& copy = of(v).copies[{cuts, b_.where.region, b_.where.phase}];
+        ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase}];
         if (!copy) {
             const Layout from{wanted(v), {}};
-            copy = emit_moves(b_, settled, moves_between(from, cuts, g_.mesh), from, g_[v].type, c_.at);
+            copy = emit_moves(b_, settled, moves_between(from, axes, g_.mesh), from, g_[v].type, c_.at);
         }
         return copy;
     }
@@ -120,17 +119,13 @@ private:
             out_[p.native].name = g_[to].name;
     }
 
-    /// Each operand by one of the ranks that hold it; the others count 0 for it, so that the sum over all is
+    /// One of the ranks that have an operand contributes it, the others 0: so the sum over all ranks is
     /// right.
     void contribute(const Op& op)
     {
         Op local = op;
         local.operands.clear();
-        std::string places;
-        std::vector<std::string> at;
-        std::istringstream in(text_attr(op.attrs, "at"));
-        for (std::string word; in >> word;)
-            at.push_back(word);
+        local.attrs.at->clear();
         for (std::size_t i = 0; i < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
             bool mine = true;
@@ -144,18 +139,15 @@ private:
             if (!mine)
                 continue;
             local.operands.push_back(p.native);
-            places += (places.empty() ? "" : " ") + at[i];
+            local.attrs.at->push_back((*op.attrs.at)[i]);
         }
-        for (auto& [name, value] : local.attrs)
-            if (name == "at")
-                value = places;
-        Layout layout{Cuts(g_[op.results[0]].type.shape.size()), {}}; // whole, however it is to be cut
+        Layout layout{DimAxes(g_[op.results[0]].type.shape.size()), {}}; // whole, whatever its sharding
         if (g_.mesh.ranks() > 1)
-            layout.partial = {{"world"}};
+            layout.partial = {{world_axis}};
         append(op, std::move(local), {layout});
     }
 
-    /// Where a linear op's operands all wait for the same sums, their layout: it may work on the parts.
+    /// Of a linear op whose operands are all partial over the same axes: their layout, in which it may run.
     std::optional<Layout> all_pending(const Op& op)
     {
         if (!info(op).linear || op.accumulate)
@@ -171,23 +163,23 @@ private:
     {
         const FactorRule rule = rule_of(g_, op);
         Assignment made(rule.factors.size());
-        for (std::size_t d = 0; d < layout.cuts.size(); ++d)
-            made[static_cast<std::size_t>(rule.operands[0][d])] = layout.cuts[d];
+        for (std::size_t d = 0; d < layout.axes.size(); ++d)
+            made[static_cast<std::size_t>(rule.operands[0][d])] = layout.axes[d];
         return made;
     }
 
-    static Cuts cuts_for(const FactorList& dims, const Assignment& assignment)
+    static DimAxes axes_for(const FactorList& dims, const Assignment& assignment)
     {
-        Cuts cuts;
+        DimAxes axes;
         for (const int f : dims)
-            cuts.push_back(assignment[static_cast<std::size_t>(f)]);
-        return cuts;
+            axes.push_back(assignment[static_cast<std::size_t>(f)]);
+        return axes;
     }
 
-    /// How the results lie after the op has run with its factors cut so.
+    /// How result `r` is distributed after the op has run with its factors sharded so.
     Layout result_layout(const FactorRule& rule, std::size_t r, const Assignment& assignment) const
     {
-        Layout layout{cuts_for(rule.results[r], assignment), {}};
+        Layout layout{axes_for(rule.results[r], assignment), {}};
         for (std::size_t f = 0; f < assignment.size(); ++f)
             if (std::find(rule.results[r].begin(), rule.results[r].end(), static_cast<int>(f)) ==
                 rule.results[r].end())
@@ -199,7 +191,7 @@ private:
         return layout;
     }
 
-    /// For each axis the factors that it could cut: those that it cuts in some operand or result.
+    /// For each axis the factors that it could shard: those that it shards in some operand or result.
     std::vector<std::pair<std::string, std::vector<int>>> options(const Op& op, const FactorRule& rule) const
     {
         std::vector<std::pair<std::string, std::vector<int>>> all;
@@ -226,7 +218,7 @@ private:
         return all;
     }
 
-    /// Orders the axes of each factor as some operand or result has them, else fastest first.
+    /// Orders the axes of each factor as some operand or result has them, otherwise fastest first.
     void order_axes(const Op& op, const FactorRule& rule, Assignment& assignment) const
     {
         for (std::size_t f = 0; f < assignment.size(); ++f) {
@@ -251,28 +243,28 @@ private:
             for (std::size_t i = 0; i < rule.operands.size(); ++i)
                 follow(op.operands[i], rule.operands[i]);
             for (std::size_t r = 0; r < rule.results.size(); ++r)
-                if (aliased_operand(op, r)) // as its buffer is cut
+                if (aliased_operand(op, r)) // as its buffer is sharded
                     follow(op.results[r], rule.results[r]);
         }
     }
 
-    /// Bytes that the choice moves, and a little for the work; none where an in-place result would not fit.
-    /// Of the first rank, who has the largest parts: all must choose alike.
+    /// Bytes that the choice moves, and a little for the work; nothing where an in-place result would not
+    /// fit. Those of the first rank, which has the largest shards: all ranks must choose alike.
     std::optional<double> cost(const Op& op, const FactorRule& rule, const Assignment& assignment)
     {
-        // What lives longer than a microbatch would be moved in each: that is not worth it, however small.
+        // What lives longer than a microbatch would be moved in each of them: never worth it.
         constexpr double fixed = 1e9;
         const Coordinates first(g_.mesh.axes.size(), 0);
         double bytes = 0, touched = 0;
         for (std::size_t i = 0; i < rule.operands.size(); ++i) {
             const Value& v = g_[op.operands[i]];
-            const Cuts cuts = cuts_for(rule.operands[i], assignment);
-            touched += static_cast<double>(local_type(v.type, cuts, g_.mesh, first).bytes());
-            if (of(op.operands[i]).copies.count({cuts, op.region, op.phase}))
+            const DimAxes axes = axes_for(rule.operands[i], assignment);
+            touched += static_cast<double>(local_type(v.type, axes, g_.mesh, first).bytes());
+            if (of(op.operands[i]).copies.count({axes, op.region, op.phase}))
                 continue;
             const Layout from{wanted(op.operands[i]), {}};
             const double moved =
-                elements_moved(moves_between(from, cuts, g_.mesh), from, v.type.shape, g_.mesh) *
+                elements_moved(moves_between(from, axes, g_.mesh), from, v.type.shape, g_.mesh) *
                 static_cast<double>(size_of(v.type.dtype));
             bytes +=
                 moved * (op.region == Region::microbatch && v.lifetime != Lifetime::microbatch ? fixed : 1);
@@ -280,11 +272,11 @@ private:
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
             const Layout made = result_layout(rule, r, assignment);
-            touched += static_cast<double>(local_type(v.type, made.cuts, g_.mesh, first).bytes());
+            touched += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
             if (const ValueId into = aliased_operand(op, r)) {
                 const Layout& kept = of(into).layout;
                 const bool begins = op.accumulate && g_[into].role == Role::carry;
-                if (made.cuts != kept.cuts || (!begins && made.partial != kept.partial))
+                if (made.axes != kept.axes || (!begins && made.partial != kept.partial))
                     return {};
                 continue;
             }
@@ -339,7 +331,7 @@ private:
         return true;
     }
 
-    /// Appends the local op. Where there is `pending`, it works on operands that still wait for those sums.
+    /// Appends the local op. With `pending`, its operands are still partial over those axes.
     void emit(const Op& op, const FactorRule& rule, const Assignment& assignment,
               const std::vector<Partial>& pending)
     {
@@ -347,7 +339,7 @@ private:
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
             local.operands[i] = !pending.empty()
                                     ? of(op.operands[i]).native
-                                    : cut_as(op.operands[i], cuts_for(rule.operands[i], assignment));
+                                    : sharded_as(op.operands[i], axes_for(rule.operands[i], assignment));
         if (op.accumulate)
             local.operands.back() = of(op.operands.back()).native;
         for (std::size_t f = 0; f < assignment.size(); ++f) {
@@ -357,11 +349,11 @@ private:
             Sharding one;
             one.dims = {{assignment[f], false}};
             const Box part = box_of({factor.size}, one, g_.mesh, c_.at);
-            for (auto& [name, value] : local.attrs)
-                if (name == factor.name && std::holds_alternative<i64>(value))
-                    value = part.shape[0];
+            for (FactorSize& size : local.attrs.sizes)
+                if (size.factor == factor.name)
+                    size.size = part.shape[0];
             if (factor.kind == FactorKind::indexed)
-                local.attrs.emplace_back(factor.name + "_offset", part.offset[0]);
+                local.attrs.offsets.push_back({factor.name, part.offset[0]});
         }
         std::vector<Layout> layouts;
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
@@ -388,12 +380,12 @@ private:
             Placed& p = of(op.results[r]);
             p.native = local.results.back();
             p.layout = layouts[r];
-            if (p.layout.partial.empty() && p.layout.cuts == wanted(op.results[r]))
+            if (p.layout.partial.empty() && p.layout.axes == wanted(op.results[r]))
                 p.settled = p.native;
         }
         out_.ops.push_back(std::move(local));
         if (op.accumulate &&
-            g_[op.operands.back()].role == Role::carry) // what else adds into it must be partial alike
+            g_[op.operands.back()].role == Role::carry) // other ops that add into it must be partial alike
             of(op.operands.back()).layout.partial = layouts[0].partial;
     }
 

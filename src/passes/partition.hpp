@@ -6,14 +6,14 @@
 namespace trivium {
 
 struct PartitionConfig {
-    Coordinates at;                      ///< the rank, on the graph's mesh
-    std::string stage_axis = "pipeline"; ///< no dimension is cut over it: its ranks have graphs of their own
+    Coordinates at;                         ///< the rank, on the graph's mesh
+    std::string stage_axis = pipeline_axis; ///< shards no dimension: each of its ranks has a graph of its own
 };
 
-/// For each op it chooses which axes cut which factors: the choice that moves the fewest bytes, where what is
-/// kept over the run or step is not moved within a microbatch (GSPMD, arXiv:2105.04663, section 4). A result
-/// whose factor was summed away is partial; it is reduced when something needs the whole sum, straight into
-/// the shards that its sharding asks for (a reduce-scatter) where it can; sums of partial values stay
+/// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where what
+/// is kept over the run or step is not moved within a microbatch (GSPMD, arXiv:2105.04663, section 4). A
+/// result whose factor was summed away is partial; it is reduced when something needs the whole sum, straight
+/// into the shards that its sharding asks for (a reduce-scatter) where it can; sums of partial values stay
 /// partial. What was gathered in the forward phase is not kept for the backward phase but gathered again.
 Graph partition(const Graph& graph, const PartitionConfig& config);
 

@@ -96,7 +96,7 @@ private:
             else
                 wanted[f].reset();
         });
-        // An axis that several factors want goes with none of them.
+        // An axis that several factors want is given to none of them.
         for (const MeshAxis& axis : graph_.mesh.axes) {
             const auto wants = [&](const std::optional<Axes>& axes) {
                 return axes && std::find(axes->begin(), axes->end(), axis.name) != axes->end();
@@ -124,7 +124,7 @@ private:
         return changed;
     }
 
-    /// Whether `axis` may cut dimension d further: it cuts no other one, and leaves no rank without a row.
+    /// Whether `axis` may also shard dimension d: it shards no other one, and leaves no rank without a row.
     bool fits(const Value& v, std::size_t d, const std::string& axis) const
     {
         i64 parts = graph_.mesh.size(axis);

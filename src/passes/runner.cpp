@@ -39,9 +39,8 @@ Graph PassRunner::run(const std::string& name, Level level, Graph graph,
         } catch (const UserError& error) {
             for (const PassRecord& before : records_)
                 if (before.skipped)
-                    throw UserError({"--skip " + before.name,
-                                     str("the pass '", name, "' cannot do without it"), error.what(),
-                                     "do not skip it"});
+                    throw UserError({"--skip " + before.name, str("the pass '", name, "' needs it"),
+                                     error.what(), "do not skip it"});
             throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
         }
         if (!config_.dump_dir.empty()) {

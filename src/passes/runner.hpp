@@ -1,5 +1,5 @@
 #pragma once
-// One runner wraps every pass: skips it by name, times it, verifies its result, keeps its text where it
+// One runner wraps every pass: skips it by name, times it, verifies its result, and dumps the graph where it
 // changed.
 #include "ir/verify.hpp"
 

@@ -13,10 +13,10 @@ namespace trivium {
 
 namespace {
 
-/// For each stage, the ops that it runs; beside what crosses between stages.
-class Cutter {
+/// For each stage, the ops that it runs, and the values that cross between stages.
+class StageExtractor {
 public:
-    Cutter(const Graph& graph, const StageConfig& config)
+    StageExtractor(const Graph& graph, const StageConfig& config)
         : g_(graph), c_(config), stages_(config.stage_of_block.empty() ? 1 : config.stage_of_block.back() + 1)
     {
         find_homes();
@@ -49,7 +49,7 @@ public:
             if (!local[v.index()]) {
                 if (const OpId producer = g_[v].producer)
                     throw UserError({place_of(g_, g_[producer]),
-                                     str("stage ", me, " needs %", g_[v].name, ", and does not get it"),
+                                     str("stage ", me, " needs %", g_[v].name, " and does not receive it"),
                                      "no op that runs there computes it, and no message brings it",
                                      "move what reads it to its stage"});
                 Value copy = g_[v];
@@ -58,7 +58,7 @@ public:
             }
             return local[v.index()];
         };
-        // In the order of the global graph, so that all ranks of a stage alike.
+        // In the order of the global graph, the same on all ranks of a stage.
         for (std::size_t i = 0; i < g_.values.size(); ++i)
             if (!g_.values[i].producer && used_here(ValueId(i)))
                 use(ValueId(i));
@@ -74,16 +74,14 @@ public:
                         local[v.index()] = receive(b, v, op.region);
                 Op copy = op;
                 copy.operands.clear();
-                std::string places;
+                if (copy.attrs.at)
+                    copy.attrs.at->clear();
                 for (std::size_t o = 0; o < op.operands.size(); ++o)
                     if (wants(op, op.operands[o])) {
                         copy.operands.push_back(use(op.operands[o]));
-                        places += str(places.empty() ? "" : " ", o);
+                        if (copy.attrs.at)
+                            copy.attrs.at->push_back((*op.attrs.at)[o]);
                     }
-                if (info(op).contributes)
-                    for (auto& [name, value] : copy.attrs)
-                        if (name == "at")
-                            value = places;
                 for (ValueId& r : copy.results) {
                     Value made = g_[r];
                     made.producer = OpId(out.ops.size());
@@ -125,8 +123,8 @@ private:
     int stage_of(const Op& op) const { return c_.stage_of_block[static_cast<std::size_t>(op.block)]; }
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
-    /// Whether the op runs on one stage alone, which sends the results on: in the microbatch, and where a
-    /// value of it is only placed anew (a gradient that is reduced over ranks before it travels).
+    /// Whether the op runs on one stage only, which sends its results: in the microbatch, and where it only
+    /// reshards such a result (a gradient is reduced over ranks before it is sent).
     bool has_home(const Op& op) const { return home_[static_cast<std::size_t>(&op - g_.ops.data())]; }
 
     void find_homes()
@@ -150,8 +148,8 @@ private:
             }
     }
 
-    /// Makes `wanted` available on `stage`, with what it takes to compute it there. No recursion: chains may
-    /// be long.
+    /// Makes `wanted` available on a stage, with all that computes it there. No recursion: chains may be
+    /// long.
     void pull(ValueId wanted, int wanted_on)
     {
         std::vector<std::pair<ValueId, int>> open{{wanted, wanted_on}};
@@ -287,7 +285,7 @@ private:
                 send(b, key, local[key.value.index()], Region::epilogue);
     }
 
-    /// What an accumulator holds goes later, when it is final.
+    /// The content of an accumulator is sent later, when it is final.
     void send_now(Builder& b, ValueId v, ValueId here, Region region)
     {
         for (auto at = channels_.lower_bound({v, 0}); at != channels_.end() && at->first.value == v; ++at)
@@ -307,15 +305,18 @@ private:
 
 } // namespace
 
-Graph cut_stage(const Graph& graph, const StageConfig& config) { return Cutter(graph, config).stage_graph(); }
+Graph extract_stage(const Graph& graph, const StageConfig& config)
+{
+    return StageExtractor(graph, config).stage_graph();
+}
 
 std::map<std::string, std::vector<int>> stages_holding(const Graph& graph,
                                                        const std::vector<int>& stage_of_block)
 {
     std::map<std::string, std::vector<int>> stages;
     const StageConfig config{stage_of_block};
-    const Cutter cutter(graph, config);
-    for (const auto& [value, held] : cutter.held())
+    const StageExtractor stage(graph, config);
+    for (const auto& [value, held] : stage.held())
         if (graph[value].role == Role::parameter || graph[value].role == Role::state)
             stages[graph[value].name].assign(held.begin(), held.end());
     return stages;

@@ -20,7 +20,7 @@ public:
     {
         if (machine_.ranks_per_node == 0 || machine_.node_of(mesh_.ranks() - 1) == 0)
             return false;
-        const auto [at, unknown] = crosses_.try_emplace(axis, axis == "world");
+        const auto [at, unknown] = crosses_.try_emplace(axis, axis == world_axis);
         if (const int a = mesh_.find(axis); unknown && a >= 0)
             at->second =
                 some_differ(static_cast<std::size_t>(a), 0, mesh_.axes[static_cast<std::size_t>(a)].size - 1);
@@ -56,14 +56,13 @@ private:
 Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
     double messages = 1;
-    const std::string axis = text_attr(op.attrs, "axis");
+    const std::string& axis = *op.attrs.axis;
     bool between = false;
-    if (has_attr(op.attrs, "channel")) {
+    if (op.attrs.channel) {
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
-        between = placement.crosses(axis, own, int_attr(op.attrs, has_attr(op.attrs, "to") ? "to" : "from"));
+        between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
     } else {
-        messages =
-            static_cast<double>(graph.mesh.ranks_along(axis) - 1) * (has_attr(op.attrs, "combine") ? 2 : 1);
+        messages = static_cast<double>(graph.mesh.ranks_along(axis) - 1) * (op.attrs.combine ? 2 : 1);
         between = placement.crosses(axis);
     }
     return machine.launch + messages * machine.latency(between) +
@@ -79,12 +78,12 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
         in += graph[v].type.bytes();
     for (const ValueId v : op.results)
         out += graph[v].type.bytes();
-    if (has_attr(op.attrs, "to"))
+    if (op.attrs.to)
         return in;
-    if (has_attr(op.attrs, "from"))
+    if (op.attrs.from)
         return 0;
-    const i64 ranks = graph.mesh.ranks_along(text_attr(op.attrs, "axis"));
-    const bool both_ways = in == out && has_attr(op.attrs, "combine");
+    const i64 ranks = graph.mesh.ranks_along(*op.attrs.axis);
+    const bool both_ways = in == out && op.attrs.combine;
     const Bytes all = (both_ways ? 2 : 1) * std::max(in, out);
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
@@ -146,19 +145,19 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
                 for (const StepId wait : step.waits)
                     begin = std::max(begin, timelines[s].spans[wait.index()].end);
                 Seconds end = begin + seconds[s][i];
-                const Attrs* attrs = step.kind == StepKind::op ? &(*stages[s].graph)[step.op].attrs : nullptr;
-                if (attrs && has_attr(*attrs, "from")) {
-                    const auto arrived =
-                        sent.find({static_cast<std::size_t>(int_attr(*attrs, "from")), static_cast<i64>(s),
-                                   int_attr(*attrs, "channel"), step.microbatch});
+                const Attributes* attrs =
+                    step.kind == StepKind::op ? &(*stages[s].graph)[step.op].attrs : nullptr;
+                if (attrs && attrs->from) {
+                    const auto arrived = sent.find({static_cast<std::size_t>(*attrs->from),
+                                                    static_cast<i64>(s), *attrs->channel, step.microbatch});
                     if (arrived == sent.end())
                         break; // its turn comes when the sender is there
                     end = std::max(begin, arrived->second);
                 }
                 timelines[s].spans[i] = {begin, end};
                 queue_free = end;
-                if (attrs && has_attr(*attrs, "to"))
-                    sent[{s, int_attr(*attrs, "to"), int_attr(*attrs, "channel"), step.microbatch}] = end;
+                if (attrs && attrs->to)
+                    sent[{s, *attrs->to, *attrs->channel, step.microbatch}] = end;
             }
     }
     for (std::size_t s = 0; s < stages.size(); ++s)

@@ -41,12 +41,12 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
         graph = propagate(std::move(graph));
         verify(graph, Level::sharded);
         program.sharded = graph;
-        if (schedule.stages = mesh.size("pipeline"); schedule.stages > 1) {
-            schedule.stage = at[static_cast<std::size_t>(mesh.find("pipeline"))];
-            graph = cut_stage(graph, {balance_stages(graph, schedule.stages),
-                                      static_cast<int>(schedule.stage), "pipeline"});
+        if (schedule.stages = mesh.size(pipeline_axis); schedule.stages > 1) {
+            schedule.stage = at[static_cast<std::size_t>(mesh.find(pipeline_axis))];
+            graph = extract_stage(graph, {balance_stages(graph, schedule.stages),
+                                          static_cast<int>(schedule.stage), pipeline_axis});
         }
-        graph = bucket(simplify(partition(graph, {at, "pipeline"})), {});
+        graph = bucket(simplify(partition(graph, {at, pipeline_axis})), {});
         verify(graph, Level::local);
     }
     program.graph = std::move(graph);

@@ -28,9 +28,9 @@ std::string communication_table(const Graph& graph)
         const std::size_t tensors = std::max(op.operands.size(), op.results.size());
         row << "  " << std::left << std::setw(12)
             << (op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region)) << "block "
-            << std::setw(5) << op.block << std::setw(16) << info(op).name << std::setw(10)
-            << text_attr(op.attrs, "axis") << std::setw(28) << op.scope << std::right << std::setw(4)
-            << tensors << (tensors == 1 ? " tensor " : " tensors") << std::setw(14)
+            << std::setw(5) << op.block << std::setw(16) << info(op).name << std::setw(10) << *op.attrs.axis
+            << std::setw(28) << op.scope << std::right << std::setw(4) << tensors
+            << (tensors == 1 ? " tensor " : " tensors") << std::setw(14)
             << format_bytes(bytes_sent(graph, op));
         if (row.str() != last)
             close();
@@ -72,17 +72,15 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
     std::vector<std::string> axes;
     for (const MeshAxis& axis : graph.mesh.axes)
         axes.push_back(axis.name);
-    axes.push_back("world");
+    axes.push_back(world_axis);
     for (const std::string& axis : axes)
         for (const std::string_view part : {"prologue", "forward", "backward", "epilogue"})
             for (const Op& op : graph.ops) {
-                if (!info(op).communicates || text_attr(op.attrs, "axis") != axis || part_of_step(op) != part)
+                if (!info(op).communicates || *op.attrs.axis != axis || part_of_step(op) != part)
                     continue;
                 CommunicationTotal& total = of(axis, part);
                 total.times = op.region == Region::microbatch ? microbatches : 1;
-                ++(has_attr(op.attrs, "to")     ? total.sent
-                   : has_attr(op.attrs, "from") ? total.received
-                                                : total.collectives);
+                ++(op.attrs.to ? total.sent : op.attrs.from ? total.received : total.collectives);
                 total.bytes = plus(total.bytes, bytes_sent(graph, op));
             }
     std::vector<CommunicationTotal> rows;

@@ -18,7 +18,7 @@ namespace {
 constexpr int untouched = 0xA5;
 constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
 
-/// The system promises more than it has and ends a process that takes it at its word: say so first.
+/// The system grants more memory than it has, and kills a process that uses it: refuse before that.
 void require_memory(Bytes bytes)
 {
     const Bytes available = available_memory();

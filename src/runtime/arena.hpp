@@ -8,12 +8,12 @@
 namespace trivium {
 
 /// Bytes that an arena may still take, of the machine and of its control group, or of the device; -1 where
-/// nobody says.
+/// this is not known.
 Bytes available_memory();
 
-/// Memory of a fixed size where this build computes, obtained in one piece and given back at the end: the
+/// Memory of a fixed size where this build computes, obtained in one piece and freed at the end: the
 /// host's (page-aligned, untouched), or the device's (aligned to 256 bytes). Builds with contracts fill it
-/// with a pattern, so that what was really touched can be measured.
+/// with a pattern, so that the touched part can be measured.
 class Arena {
 public:
     /// Throws IoError where the system refuses, or has less memory free than that.
@@ -23,13 +23,13 @@ public:
     ~Arena();
 
     Bytes size() const { return size_; }
-    /// For kernels. What the host does with the content goes through a HostWindow.
+    /// For kernels. The host reads and writes the content through a HostWindow.
     std::byte* at(Bytes offset) const { return data_ + offset; }
 
     /// Sets bytes to 0, after all work that the device was given before. Returns when it is done.
     void clear(Bytes offset, Bytes bytes) const;
 
-    /// With contracts: the end of the highest byte that no longer holds the pattern. Else 0.
+    /// With contracts: the end of the highest byte that no longer has the pattern. Otherwise 0.
     Bytes high_water() const;
 
 private:
@@ -38,7 +38,7 @@ private:
     Bytes mapped_ = 0;
 };
 
-/// A stretch of an arena for the host: the arena's own bytes where they are the host's, else a copy of them.
+/// A range of an arena for the host: the arena's own bytes where they are the host's, otherwise a copy.
 class HostWindow {
 public:
     /// \pre it lies within the arena, which outlives it
@@ -51,12 +51,11 @@ public:
     Bytes bytes() const { return bytes_; }
     /// Valid until release(). A copy's content is garbage before pull().
     std::byte* data();
-    /// Gets the content, after all work that the device was given before. Returns when it is there.
+    /// Copies the content from the arena, after all work that the device was given before. Returns when done.
     void pull();
-    /// Puts the content into the arena, after all work that the device was given before. Returns when it is
-    /// there.
+    /// Copies the content to the arena, after all work that the device was given before. Returns when done.
     void push();
-    /// Gives a copy's memory back.
+    /// Frees a copy's memory.
     void release();
 
 private:

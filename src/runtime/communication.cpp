@@ -2,8 +2,6 @@
 
 #include "base/check.hpp"
 
-#include <sstream>
-
 namespace trivium {
 
 namespace {
@@ -24,9 +22,7 @@ CollectiveShape collective_shape(const Binding& b)
     CollectiveShape shape;
     shape.kind = kind_of(op.kind);
     shape.type = graph[op.operands[0]].type.dtype;
-    shape.combine = has_attr(op.attrs, "combine") && text_attr(op.attrs, "combine") == "lse" ? Combine::lse
-                                                                                             : Combine::sum;
-    std::istringstream dims(has_attr(op.attrs, "dim") ? text_attr(op.attrs, "dim") : "");
+    shape.combine = op.attrs.combine.value_or(Combine::sum);
     for (std::size_t i = 0; i < op.operands.size(); ++i) {
         const Shape &in = graph[op.operands[i]].type.shape, &out = graph[op.results[i]].type.shape;
         Operand operand;
@@ -35,8 +31,8 @@ CollectiveShape collective_shape(const Binding& b)
         if (shape.kind == CollectiveKind::all_reduce) {
             operand.extent = element_count(in);
         } else {
-            std::size_t dim = 0;
-            TRV_CHECK(dims >> dim && dim < in.size(), "a collective without its dimension");
+            const auto dim = static_cast<std::size_t>(op.attrs.dim->at(i));
+            TRV_CHECK(dim < in.size(), "dimension ", dim, " of ", in.size());
             for (std::size_t d = 0; d < in.size(); ++d)
                 (d < dim ? operand.outer : operand.inner) *= d == dim ? 1 : in[d];
             operand.extent = shape.kind == CollectiveKind::all_gather ? out[dim] : in[dim];
@@ -48,25 +44,21 @@ CollectiveShape collective_shape(const Binding& b)
 
 Piece exchange_scratch(const Binding& b) { return {static_cast<std::byte*>(b.scratch.data), b.scratch.size}; }
 
-bool is_collective(const Op& op)
-{
-    return op.kind == OpKind::all_gather || op.kind == OpKind::reduce_scatter ||
-           op.kind == OpKind::all_reduce;
-}
+bool is_collective(const Op& op) { return info(op).bucket; }
 
 Message message_of(const Binding& b)
 {
     const Op& op = *b.op;
-    const auto number = [&](const char* name) { return static_cast<int>(int_attr(op.attrs, name)); };
+    const auto number = [](const std::optional<i64>& value) { return static_cast<int>(value.value()); };
     if (op.kind == OpKind::send)
         return {true,
-                number("to"),
-                number("channel"),
+                number(op.attrs.to),
+                number(op.attrs.channel),
                 {static_cast<std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()}};
     if (op.kind == OpKind::recv)
         return {false,
-                number("from"),
-                number("channel"),
+                number(op.attrs.from),
+                number(op.attrs.channel),
                 {static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()}};
     throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
 }

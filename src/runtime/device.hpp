@@ -34,8 +34,7 @@ public:
 
     /// "NVIDIA H200"; empty where the host computes.
     const std::string& device() const { return device_; }
-    /// What tells the device from others of its node: ranks that have the same one share its memory. Empty on
-    /// the host.
+    /// Identifies the device on its node: ranks that have the same one share its memory. Empty on the host.
     const std::string& address() const { return address_; }
     /// Of the device; nothing where the host computes.
     DeviceMemory memory() const;
@@ -54,7 +53,7 @@ public:
 
     int index() const { return index_; }
     const std::string& name() const { return name_; }
-    /// What tells it from others of its node, whatever number a process knows it by.
+    /// Identifies it on its node, whatever its number in a process.
     const std::string& address() const { return address_; }
 
 private:
@@ -67,8 +66,8 @@ Device current_device();
 
 enum class StreamPriority { normal, high };
 
-/// Work on a device in the order in which it is given, beside that of other streams.
-/// \pre a Computing lives as long
+/// Work on a device in the order in which it is given, concurrently with that of other streams. A Computing
+/// must outlive it.
 class Stream {
 public:
     explicit Stream(const Device& device, StreamPriority priority = StreamPriority::normal);

@@ -8,9 +8,6 @@
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/rope.hpp"
-#include "runtime/dtypes.hpp"
-
-#include <sstream>
 
 namespace trivium {
 
@@ -45,20 +42,14 @@ struct Args {
     {
         return static_cast<T*>(b.results[static_cast<std::size_t>(i)]);
     }
-    double real(const char* name) const { return real_attr(b.op->attrs, name); }
-    /// Where this rank's part of the words begins.
-    i64 first_word() const
-    {
-        return has_attr(b.op->attrs, "v_offset") ? int_attr(b.op->attrs, "v_offset") : 0;
-    }
+    const Attributes& attrs() const { return b.op->attrs; }
+    /// The first token of this rank's shard of the vocabulary.
+    i64 first_token() const { return attrs().offset_of("v"); }
     bool over() const { return b.overwrite; }
     k::Scratch scratch() const { return b.scratch; }
 };
 
-k::NormShape norm_shape(const Args& a, int x)
-{
-    return {a.rows(x), a.last(x), has_attr(a.b.op->attrs, "eps") ? a.real("eps") : 0.0};
-}
+k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.attrs().eps.value_or(0)}; }
 
 k::AttentionShape attention_shape(const Args& a, int q, int key)
 {
@@ -68,7 +59,7 @@ k::AttentionShape attention_shape(const Args& a, int q, int key)
             a.dim(q, 2),
             a.dim(q, 3),
             a.dim(q, 4),
-            has_attr(a.b.op->attrs, "scale") ? a.real("scale") : 0.0};
+            a.attrs().scale.value_or(0)};
 }
 
 k::RopeShape rope_shape(const Args& a)
@@ -85,13 +76,13 @@ Call bind_typed(const Binding& b)
     const Args a{b};
     switch (b.op->kind) {
     case OpKind::embedding: {
-        const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), a.first_word()};
+        const k::EmbeddingShape s{a.n(1), a.dim(0, 0), a.dim(0, 1), a.first_token()};
         return [s, t = a.in<T>(0), ids = a.ids(1), y = a.out<T>(0)](const k::Exec& e) {
             k::embedding(e, s, t, ids, y);
         };
     }
     case OpKind::embedding_grad: {
-        const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], a.first_word()};
+        const k::EmbeddingShape s{a.n(1), a.out_type(0).shape[0], a.out_type(0).shape[1], a.first_token()};
         return [s, dy = a.in<T>(0), ids = a.ids(1), dt = a.out<A>(0), o = a.over()](const k::Exec& e) {
             k::embedding_grad(e, s, dy, ids, dt, o);
         };
@@ -219,21 +210,21 @@ Call bind_typed(const Binding& b)
             using To = decltype(to);
             return [n = a.n(0), x = a.in<T>(0), y = a.out<To>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
         });
-    case OpKind::reshard: // partition takes them away: only in a graph that was never partitioned
+    case OpKind::reshard: // only in a graph that was never partitioned
         return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
             if (x != y)
                 k::cast(e, n, x, y);
         };
     case OpKind::fill:
-        return [n = a.n(0), v = a.real("value"), y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
+        return [n = a.n(0), v = *a.attrs().value, y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };
     case OpKind::xent_stats: {
-        const k::LossShape s{a.rows(0), a.last(0), a.first_word()};
+        const k::LossShape s{a.rows(0), a.last(0), a.first_token()};
         return [s, x = a.in<T>(0), t = a.ids(1), lse = a.out<A>(0), picked = a.out<A>(1)](const k::Exec& e) {
             k::xent_stats(e, s, x, t, lse, picked);
         };
     }
     case OpKind::xent_stats_grad: {
-        const k::LossShape s{a.rows(0), a.last(0), a.first_word()};
+        const k::LossShape s{a.rows(0), a.last(0), a.first_token()};
         return
             [s, x = a.in<T>(0), t = a.ids(1), lse = a.in<A>(2), dlse = a.in<A>(3), dpicked = a.in<A>(4),
              dx = a.out<T>(0)](const k::Exec& e) { k::xent_stats_grad(e, s, x, t, lse, dlse, dpicked, dx); };
@@ -251,7 +242,7 @@ struct SquaresCall {
     k::Scratch scratch;
     Bytes used = 0;
 
-    /// Whether the scratch has room for one more, and does not lie where its result will.
+    /// Whether the scratch has room for one more and does not overlap its result.
     bool takes(const k::SquaresOf<R>& array) const
     {
         const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data),
@@ -286,7 +277,8 @@ Call bind_adamw(std::span<const Binding> bindings)
     std::vector<k::AdamwShard<R>> shards;
     for (const Binding& b : bindings) {
         const Args a{b};
-        shards.push_back({a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3), a.n(0), a.real("weight_decay")});
+        shards.push_back(
+            {a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3), a.n(0), *a.attrs().weight_decay});
     }
     const Args first{bindings.front()};
     return [shards, factor = first.in<double>(4) + 1, hyper = first.in<double>(5)](const k::Exec& e) {
@@ -316,30 +308,27 @@ Call bind_real(const Binding& b)
     }
 }
 
-/// Scalars lie wherever memory was planned for them; the places of those that another rank has are 0.
+/// The scalars are anywhere in the arena; the places of those that another rank has are 0.
 Call bind_stack(const Binding& b)
 {
     std::vector<k::StackPart> parts;
-    std::istringstream places(text_attr(b.op->attrs, "at"));
-    for (void* operand : b.operands) {
-        i64 at = 0;
-        TRV_CHECK(places >> at, "a stack of ", b.operands.size(), " scalars with fewer places");
-        parts.push_back({at, static_cast<const double*>(operand)});
-    }
-    return [parts, n = int_attr(b.op->attrs, "n"), y = static_cast<double*>(b.results[0])](const k::Exec& e) {
-        k::stack(e, n, parts, y);
-    };
+    const std::vector<i64>& places = *b.op->attrs.at;
+    TRV_CHECK(places.size() == b.operands.size(), "a stack of ", b.operands.size(), " scalars with ",
+              places.size(), " places");
+    for (std::size_t i = 0; i < places.size(); ++i)
+        parts.push_back({places[i], static_cast<const double*>(b.operands[i])});
+    return [parts, n = Args{b}.out_type(0).elements(),
+            y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
 }
 
 Call bind_slice(const Args& a)
 {
-    const auto dim = static_cast<std::size_t>(std::stoll(text_attr(a.b.op->attrs, "dim")));
+    const auto dim = static_cast<std::size_t>(a.attrs().dim->front());
     const Shape &from = a.in_type(0).shape, &to = a.out_type(0).shape;
     i64 rows = 1, inner = 1;
     for (std::size_t d = 0; d < from.size(); ++d)
         (d < dim ? rows : inner) *= d == dim ? 1 : from[d];
-    const i64 stride = from[dim] * inner, offset = int_attr(a.b.op->attrs, "offset") * inner,
-              columns = to[dim] * inner;
+    const i64 stride = from[dim] * inner, offset = *a.attrs().offset * inner, columns = to[dim] * inner;
     const auto bind = [&](auto t) -> Call {
         using T = decltype(t);
         return [=, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
@@ -365,7 +354,7 @@ Call Dispatch::bind(const Binding& b)
         };
     case OpKind::global_norm: { // totals: loss sum, tokens, then the sums of squares
         const double* totals = a.in<double>(0);
-        return [totals, count = a.n(0) - 2, clip = a.real("clip"), y = a.out<double>(0)](const k::Exec& e) {
+        return [totals, count = a.n(0) - 2, clip = *a.attrs().clip, y = a.out<double>(0)](const k::Exec& e) {
             k::global_norm(e, count, totals + 2, totals + 1, clip, y);
         };
     }

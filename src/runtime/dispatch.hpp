@@ -1,5 +1,5 @@
 #pragma once
-// From an op of the graph to a kernel call: one line an op.
+// From an op of the graph to a kernel call: one line per op.
 #include "ir/op_table.hpp"
 #include "kernels/exec.hpp"
 
@@ -21,8 +21,8 @@ struct Binding {
     bool overwrite = false; ///< of an accumulating op
 };
 
-/// Whether one launch can do both ops, whatever their sizes, where neither needs what the other writes:
-/// updates of one step, sums of squares.
+/// Whether one launch can do both ops, of any sizes, where neither reads a result of the other: updates of
+/// one step, sums of squares.
 bool can_bind_together(const Binding& first, const Binding& next);
 
 /// Makes Calls, and keeps the products that were compiled for them, by shape.
@@ -35,8 +35,8 @@ public:
     /// given.
     Call bind(const Binding& binding);
     /// One launch for several ops (of sums of squares as many as there is scratch for), with the same
-    /// results. \pre can_bind_together() for each two of them, and what they use lives at once, but for their
-    /// scratch
+    /// results. Their buffers must be live together, apart from scratch. Throws InternalError unless
+    /// can_bind_together() holds for each two of them.
     Call bind_together(std::span<const Binding> bindings);
 
 private:

@@ -3,17 +3,14 @@
 #include "ir/product_form.hpp"
 #include "kernels/gemm.hpp"
 #include "runtime/dispatch.hpp"
-#include "runtime/dtypes.hpp"
 
-#include <array>
 #include <map>
 #include <tuple>
 
 namespace trivium {
 
 struct Dispatch::Products {
-    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, kernels::Fp8,
-                           kernels::Fp8>;
+    using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
 };
 
@@ -29,23 +26,7 @@ kernels::Epilogue epilogue_of(OpKind kind)
     }
 }
 
-/// The formats of operands 0 and 1: the attribute "fp8", e.g. "e4m3 e5m2".
-std::array<kernels::Fp8, 2> formats_of(const Op& op, const std::string& place)
-{
-    if (!has_attr(op.attrs, "fp8"))
-        return {kernels::Fp8::none, kernels::Fp8::none};
-    const std::string& text = text_attr(op.attrs, "fp8");
-    const auto format = [&](const std::string& name) {
-        if (name != "e4m3" && name != "e5m2")
-            throw UserError({place, str("does not know the formats '", text, "'"), "",
-                             "write {fp8=\"e4m3 e5m2\"}, a format for each factor"});
-        return name == "e4m3" ? kernels::Fp8::e4m3 : kernels::Fp8::e5m2;
-    };
-    const auto gap = text.find(' ');
-    return {format(text.substr(0, gap)), format(gap == std::string::npos ? "" : text.substr(gap + 1))};
-}
-
-kernels::EpilogueOperands beside(const Binding& b, kernels::Epilogue epilogue)
+kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue epilogue)
 {
     switch (epilogue) {
     case kernels::Epilogue::none: break;
@@ -69,8 +50,8 @@ Call Dispatch::bind_product(const Binding& binding)
     const ProductForm form = product_form(rule_of(graph, op), place);
     const DType in = graph[op.operands[0]].type.dtype, out = graph[op.results[0]].type.dtype;
     const kernels::Epilogue epilogue = epilogue_of(op.kind);
-    const std::array<kernels::Fp8, 2> formats = formats_of(op, place);
-    const kernels::Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
+    const Fp8Formats formats = op.attrs.fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
+    const Fp8 fp8_a = formats[form.swapped ? 1 : 0], fp8_b = formats[form.swapped ? 0 : 1];
     std::unique_ptr<kernels::Product>& product = products_->made[{
         form.batch, form.m, form.n, form.k, form.trans_a, form.trans_b, in, out, epilogue, fp8_a, fp8_b}];
     if (!product) {
@@ -80,8 +61,8 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.k = form.k;
         shape.transpose_a = form.trans_a;
         shape.transpose_b = form.trans_b;
-        shape.in = kernel_dtype(in);
-        shape.out = kernel_dtype(out);
+        shape.in = in;
+        shape.out = out;
         shape.batch = form.batch;
         shape.stride_a = form.m * form.k;
         shape.stride_b = form.k * form.n;
@@ -91,13 +72,12 @@ Call Dispatch::bind_product(const Binding& binding)
         shape.fp8_b = fp8_b;
         product = std::make_unique<kernels::Product>(shape, threads_, binding.scratch.size);
     }
-    TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " wants ", product->scratch_bytes(),
-              " bytes of scratch, the machine file allows ", binding.scratch.size);
+    TRV_CHECK(product->scratch_bytes() <= binding.scratch.size, place, " needs ", product->scratch_bytes(),
+              " bytes of scratch; the machine file allows ", binding.scratch.size);
     const void *a = binding.operands[form.swapped ? 1 : 0], *b = binding.operands[form.swapped ? 0 : 1];
     return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
-            scratch = binding.scratch, more = beside(binding, epilogue)](const kernels::Exec& exec) {
-        ready->run(exec, a, b, c, overwrite, scratch, more);
-    };
+            scratch = binding.scratch, more = epilogue_operands(binding, epilogue)](
+               const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch, more); };
 }
 
 } // namespace trivium

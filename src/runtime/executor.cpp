@@ -3,7 +3,6 @@
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/device.hpp"
-#include "runtime/dtypes.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/streams.hpp"
 
@@ -22,7 +21,7 @@ std::size_t output_index(const Graph& graph, std::string_view name)
 
 namespace {
 
-/// For a person who asks what hangs: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380,
+/// For the report of a hang: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380,
 /// microbatch 3".
 std::string describe_step(const Graph& graph, const Schedule& schedule, std::size_t index)
 {
@@ -33,8 +32,8 @@ std::string describe_step(const Graph& graph, const Schedule& schedule, std::siz
     else {
         const Op& op = graph[step.op];
         text = std::string(info(op).name);
-        if (has_attr(op.attrs, "axis"))
-            text += " over " + text_attr(op.attrs, "axis");
+        if (op.attrs.axis)
+            text += " over " + *op.attrs.axis;
         const std::vector<ValueId>& values = op.results.empty() ? op.operands : op.results;
         if (!values.empty())
             text += str(" of ", graph[values.front()].name,
@@ -107,7 +106,7 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
             binding.scratch = {address(step.scratch), schedule[step.scratch].bytes};
         binding.overwrite = !binding.op->accumulate || step.overwrite;
         if (info(*binding.op).communicates) {
-            TRV_CHECK(grid, "a step communicates, and there is no grid");
+            TRV_CHECK(grid, "a step communicates, but there is no grid");
             bound->moves[i] = bind_communication(binding, *grid, config.deterministic);
             continue;
         }

@@ -7,7 +7,7 @@
 
 namespace trivium {
 
-/// Where the host's values come from: fills `destination` (the value's bytes) for one microbatch (-1: the
+/// The source of the host's values: fills `destination` (the value's bytes) for one microbatch (-1: the
 /// step).
 using Feed = std::function<void(const Value& value, i64 microbatch, void* destination)>;
 
@@ -15,7 +15,7 @@ struct ExecutorConfig {
     int threads = 1;
     bool trace = false;  ///< measure each Step
     Bytes red_zone = 0;  ///< as memory was planned
-    bool overlap = true; ///< compute while data move; else each move is waited for at once (on the host)
+    bool overlap = true; ///< compute while data move; otherwise each move is waited for at once (on the host)
     bool deterministic = true; ///< reductions between devices add in rank order
     bool graphs = false;       ///< on a device: capture the Steps once, then replay them (not with trace)
 };
@@ -40,8 +40,8 @@ public:
 
     /// The Steps before the decision. Afterwards fetched() has their values.
     void run_until_decision(const Feed& feed);
-    /// The Steps that change run-lifetime values. A device may still be at it when this returns; what comes
-    /// next on it, and what the host reads of the arena, comes after them.
+    /// The Steps that change run-lifetime values. A device may still run them when this returns; its later
+    /// work, and reads of the arena by the host, come after them.
     void run_after_decision();
 
     /// A fetched scalar or vector element of the output called `name`.
@@ -49,7 +49,7 @@ public:
     /// The raw content of the output called `name`.
     const std::byte* fetched_data(std::string_view name) const;
 
-    /// End of the highest byte of the arena that a Step was given so far.
+    /// End of the highest byte of the arena that a Step has used so far.
     Bytes used() const;
     /// Seconds that computation has waited for moves since the last call of run_until_decision(); negative
     /// where that was not measured (a device without trace).

@@ -1,4 +1,4 @@
-// Steps on the host: one after the other, with communication driven on between them.
+// Steps on the host: one after the other; communication progresses between them.
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "mpi/patient_wait.hpp"
@@ -44,7 +44,7 @@ public:
     void run_until_decision(const Feed& feed) override
     {
         const NamedPieces names(bound_);
-        if (guard_) // a step whose update was not run leaves buffers behind that nothing needs any more
+        if (guard_) // a skipped update leaves live buffers that are no longer needed
             guard_->live.assign(guard_->live.size(), false);
         bound_.exposed = 0;
         run_steps(0, schedule_.decision, &feed);
@@ -76,12 +76,12 @@ private:
     void run_step(std::size_t i, const Feed* feed)
     {
         const Step& step = schedule_.steps[i];
-        // Moves of one queue take turns; what one has used may be the next one's.
+        // Moves of one queue run one after another: the next may use the buffers of the last.
         if (bound_.moves[i])
             for (const std::size_t other : std::vector<std::size_t>(under_way_))
                 if (schedule_.steps[other].queue == step.queue)
                     finish_move(other);
-        if (config_.trace) // only now: before, its row shows the moves that it waited for
+        if (config_.trace) // not earlier: before, its row shows the moves that it waited for
             span(i).begin = now();
         bound_.use(step);
         if (guard_ && config_.red_zone > 0)
@@ -142,7 +142,7 @@ private:
     void bury(const std::vector<BufferId>& dead)
     {
         for (const BufferId id : dead) {
-            // What a move still uses dies with the move.
+            // A buffer that a move still uses dies with the move.
             const auto uses = [&](std::size_t move) {
                 const Step& step = schedule_.steps[move];
                 return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
@@ -169,17 +169,17 @@ private:
         bound_.moves[i]->start(exec_);
         under_way_.push_back(i);
         if (!config_.overlap &&
-            !schedule_.steps[i].results.empty()) // who takes a message may first wait for one of ours
+            !schedule_.steps[i].results.empty()) // a receiver may first wait for a message of this rank
             finish_move(i);
     }
 
-    /// Returns when the move that Step i began is over; drives the others on meanwhile.
+    /// Returns when the move that Step i began has ended; the others progress in the meantime.
     void finish_move(std::size_t i)
     {
         if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
             return;
         const Seconds begin = now();
-        // A peer may wait for another move of ours before it goes on with this one.
+        // A peer may wait for another move of this rank before it continues this one.
         const auto under_way = [&] {
             return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end();
         };

@@ -2,8 +2,8 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
+#include "kernels/exec.hpp"
 #include "kernels/rope_table.hpp"
-#include "runtime/dtypes.hpp"
 
 namespace trivium {
 
@@ -38,42 +38,56 @@ void through_windows(const Arena& arena, Bytes offset, i64 count, Fill&& fill)
     }
 }
 
+/// The value that is filled, and where.
+struct Target {
+    const Value& value;
+    const Box& box; ///< what the arena has of the whole tensor
+    const Arena& arena;
+    Bytes offset;
+    std::uint64_t seed;
+    int threads;
+};
+
 template <class T>
-void fill_value(const Value& value, const Box& box, const Arena& arena, Bytes offset, std::uint64_t seed,
-                int threads)
+void fill(const Target&, const std::monostate&)
 {
-    const Init& init = value.init;
-    const i64 count = value.type.elements();
-    if (init.kind == "normal") {
-        const RandomStream stream(seed, value.name);
-        const double std = real_attr(init.attrs, "std");
-        for_each_run(whole_shape(value), box, [&](i64 from, i64 to, i64 run) {
-            through_windows<T>(
-                arena, offset + to * static_cast<Bytes>(sizeof(T)), run,
-                [&](T* data, i64 begin, i64 n) { fill_normal(data, from + begin, n, stream, std, threads); });
-        });
-    } else if (init.kind == "fill") {
-        const T filler(static_cast<kernels::Acc<T>>(real_attr(init.attrs, "value")));
-        if (real_attr(init.attrs, "value") == 0)
-            return arena.clear(offset, count * static_cast<Bytes>(sizeof(T)));
-        through_windows<T>(arena, offset, count,
-                           [&](T* data, i64, i64 n) { std::fill(data, data + n, filler); });
-    } else if (init.kind == "rope_table") {
-        if constexpr (!std::is_same_v<T, bf16>) {
-            kernels::RopeFrequencies f;
-            f.head_dim = 2 * value.type.shape[1];
-            f.theta = real_attr(init.attrs, "theta");
-            f.factor = real_attr(init.attrs, "factor");
-            f.low_freq_factor = real_attr(init.attrs, "low_freq_factor");
-            f.high_freq_factor = real_attr(init.attrs, "high_freq_factor");
-            f.original_seq = int_attr(init.attrs, "original_seq");
-            HostWindow window(arena, offset, count * static_cast<Bytes>(sizeof(T)));
-            kernels::fill_rope_table(f, value.type.shape[0], reinterpret_cast<T*>(window.data()));
-            window.push();
-        }
+}
+
+template <class T>
+void fill(const Target& to, const NormalInit& init)
+{
+    const RandomStream stream(to.seed, to.value.name);
+    for_each_run(whole_shape(to.value), to.box, [&](i64 whole, i64 local, i64 run) {
+        through_windows<T>(to.arena, to.offset + local * static_cast<Bytes>(sizeof(T)), run,
+                           [&](T* data, i64 begin, i64 n) {
+                               fill_normal(data, whole + begin, n, stream, init.std, to.threads);
+                           });
+    });
+}
+
+template <class T>
+void fill(const Target& to, const FillInit& init)
+{
+    const i64 count = to.value.type.elements();
+    if (init.value == 0)
+        return to.arena.clear(to.offset, count * static_cast<Bytes>(sizeof(T)));
+    const T filler(static_cast<kernels::Acc<T>>(init.value));
+    through_windows<T>(to.arena, to.offset, count,
+                       [&](T* data, i64, i64 n) { std::fill(data, data + n, filler); });
+}
+
+template <class T>
+void fill(const Target& to, const RopeTableInit& init)
+{
+    const TensorType& type = to.value.type;
+    if constexpr (std::is_same_v<T, bf16>) {
+        throw InternalError(__FILE__, __LINE__, str("%", to.value.name, " is a table of ", type));
     } else {
-        throw InternalError(__FILE__, __LINE__,
-                            str("%", value.name, " has an unknown initialiser '", init.kind, "'"));
+        HostWindow window(to.arena, to.offset, type.bytes());
+        kernels::fill_rope_table({2 * type.shape[1], init.theta, init.factor, init.low_freq_factor,
+                                  init.high_freq_factor, init.original_seq},
+                                 type.shape[0], reinterpret_cast<T*>(window.data()));
+        window.push();
     }
 }
 
@@ -93,8 +107,10 @@ void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std:
     for (const ValueId id : graph.with_role(role)) {
         const Value& value = graph[id];
         const Bytes offset = kept_buffer(schedule, value.name).offset;
+        const Box box = box_of(graph, id);
+        const Target target{value, box, arena, offset, seed, threads};
         with_type(value.type.dtype, [&](auto t) {
-            fill_value<decltype(t)>(value, box_of(graph, id), arena, offset, seed, threads);
+            std::visit([&](const auto& init) { fill<decltype(t)>(target, init); }, value.init);
         });
     }
 }

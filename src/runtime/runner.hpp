@@ -24,9 +24,9 @@ struct BoundSchedule {
         : graph(g), schedule(s), arena(a), config(c), dispatch(c.threads)
     {
     }
-    /// Of a fetch: where its content goes.
+    /// The destination of a fetch.
     std::vector<std::byte>& fetched_by(const Step& step);
-    /// Notes that the Step is given its buffers.
+    /// Adds the Step's buffers to `used`.
     void use(const Step& step);
 };
 
@@ -39,7 +39,7 @@ public:
     ~NamedPieces();
 };
 
-/// Position of an output of the graph. Throws InternalError where none is called so.
+/// Position of an output of the graph. Throws InternalError where none has that name.
 std::size_t output_index(const Graph& graph, std::string_view name);
 
 class Runner {
@@ -51,7 +51,7 @@ public:
     virtual void measure() {}
 };
 
-/// The host runs each Step itself, and drives communication on between them.
+/// The host runs each Step itself; communication progresses between them.
 std::unique_ptr<Runner> make_host_runner(BoundSchedule& bound);
 /// The host gives the Steps to streams (schedule/commands.hpp).
 std::unique_ptr<Runner> make_stream_runner(BoundSchedule& bound, const StreamsMaker& make_streams);

@@ -1,5 +1,4 @@
-// Steps on streams: the host gives them all to the device, then waits once, for what the decision is taken
-// by.
+// Steps on streams: the host gives them all to the device, then waits once, for the values of the decision.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/runner.hpp"
@@ -43,7 +42,7 @@ public:
             if (schedule_.steps[step].kind == StepKind::feed)
                 feed(bound_.graph[schedule_.steps[step].value], schedule_.steps[step].microbatch, place);
         const NamedPieces names(bound_);
-        stands_at_ = nowhere;
+        position_ = nowhere;
         run(program_.until_decision, until_);
         measured_ = false;
         for (const auto& [step, place] : staged_)
@@ -142,10 +141,10 @@ private:
 
     Bytes bytes_of(const Step& step) const { return bound_.graph[step.value].type.bytes(); }
 
-    /// While the host waits: the first Step, by the list, that a queue is not known to have got beyond.
+    /// While the host waits: the first Step in list order that a queue is not known to have finished.
     void tell_progress()
     {
-        if (replayed_) // what is captured tells nothing
+        if (replayed_) // captured work reports no progress
             return;
         std::vector<std::size_t> last(schedule_.queues.size(), 0); // Step given to each queue
         for (const DeviceCommand& command : program_.until_decision.commands) {
@@ -161,9 +160,9 @@ private:
     void stands_at(std::size_t step)
     {
         Activity& activity = Activity::of_process();
-        if (step != stands_at_)
+        if (step != position_)
             activity.at(static_cast<i64>(step));
-        stands_at_ = step;
+        position_ = step;
         activity.waits_for(bound_.moves[step] ? "the device" : "");
     }
 
@@ -183,7 +182,7 @@ private:
         play(list, list.end_of_work, list.commands.size());
         ++part.runs;
     } catch (...) {
-        if (bound_.grid) // else what is freed on the way out waits for moves whose peers never come
+        if (bound_.grid) // otherwise freeing memory would wait for moves whose peers never arrive
             abandon_devices(*bound_.grid);
         throw;
     }
@@ -229,7 +228,7 @@ private:
     static int begin_stamp(std::size_t step) { return 2 * static_cast<int>(step); }
     static int end_stamp(std::size_t step) { return 2 * static_cast<int>(step) + 1; }
 
-    /// Seconds in which data move between ranks and nothing computes.
+    /// Seconds in which data move between ranks and no queue computes.
     Seconds exposed(std::size_t end) const
     {
         std::vector<Span> compute, moves;
@@ -264,8 +263,8 @@ private:
     std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its place in the host's memory
     Part until_{0}, after_{1};
     static constexpr std::size_t nowhere = ~std::size_t{0};
-    bool replayed_ = false;           ///< the part at hand was
-    std::size_t stands_at_ = nowhere; ///< by tell_progress()
+    bool replayed_ = false;          ///< the present part was
+    std::size_t position_ = nowhere; ///< by tell_progress()
     bool measured_ = false;
 };
 

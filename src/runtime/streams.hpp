@@ -1,5 +1,5 @@
 #pragma once
-// Streams of work beside the host, and events between them: what a device executor tells a device.
+// Streams of work concurrent with the host, and events between them: the interface to a device.
 // runtime/cuda has CUDA's; runtime/no_cuda has none; tests have some that work late and in any legal order.
 #include "runtime/communication.hpp"
 
@@ -11,7 +11,7 @@ struct StreamsConfig {
     int stamps = 0;              ///< moments to be measured
     int threads = 1;             ///< for kernels::Exec
     std::function<void()> check; ///< called at the begin of each synchronise() and now and then while it
-                                 ///< waits; throws where waiting is in vain
+                                 ///< waits; throws where waiting has no end
 };
 
 /// All calls but synchronise() and seconds() return at once; the work is done later, each stream's in the
@@ -53,7 +53,7 @@ public:
     virtual void replay(int graph) = 0;
 };
 
-/// This build's: null where it computes on the host.
+/// Those of this build; null where it computes on the host.
 std::unique_ptr<Streams> make_device_streams(const StreamsConfig& config);
 
 } // namespace trivium

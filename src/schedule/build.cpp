@@ -10,8 +10,8 @@ namespace trivium {
 
 namespace {
 
-/// For each value the value whose buffer it lives in: through what must alias, and, where an operand dies at
-/// an op that may work in place, through that.
+/// For each value the value whose buffer it is in: through results that must alias an operand, and through
+/// those that may where nothing reads the operand later.
 std::vector<ValueId> find_roots(const Graph& graph)
 {
     std::vector<std::size_t> last_use(graph.values.size(), 0);
@@ -121,7 +121,7 @@ public:
     Schedule result() { return std::move(schedule_); }
 
 private:
-    /// What follows takes memory by Steps and queues.
+    /// The memory of what follows grows with Steps and queues.
     void check_size() const
     {
         constexpr i64 most_steps = i64{1} << 22, most_clocks = i64{1} << 27;
@@ -155,7 +155,7 @@ private:
                 ops_of(Region::microbatch, Phase::backward, task.microbatch);
             }
         }
-        // What the host decides by is fetched before the first change of a run-lifetime value.
+        // The values by which the host decides are fetched before a run-lifetime value changes.
         const std::size_t first_epilogue = region_begin(Region::epilogue);
         std::size_t update = first_epilogue;
         while (update < graph_.ops.size() && !changes_run_values(graph_.ops[update]))
@@ -170,7 +170,7 @@ private:
     }
 
     /// Collectives of the epilogue that wait only for the backward pass begin as soon as its last microbatch
-    /// is done with their operands, beside the rest of it.
+    /// is done with their operands, concurrently with the rest of it.
     void find_early()
     {
         early_.resize(graph_.ops.size());
@@ -232,15 +232,14 @@ private:
         }
     }
 
-    /// Collectives of one axis take turns; so do the messages of each channel to or from a peer, lest two
-    /// ranks wait for each other.
+    /// Collectives of one axis run one after another; so do the messages of each channel to or from a peer.
+    /// Otherwise two ranks could wait for each other.
     static std::string queue_name(const Op& op)
     {
-        const std::string& axis = text_attr(op.attrs, "axis");
-        for (const char* way : {"to", "from"})
-            if (has_attr(op.attrs, way))
-                return str(axis, " ", way, " ", int_attr(op.attrs, way), " #", int_attr(op.attrs, "channel"));
-        return axis;
+        const Attributes& a = op.attrs;
+        if (!a.channel)
+            return *a.axis;
+        return str(*a.axis, a.to ? " to " : " from ", a.to ? *a.to : *a.from, " #", *a.channel);
     }
 
     int queue_of(const Op& op) const
@@ -260,7 +259,7 @@ private:
             in += graph_[v].type.bytes();
         for (const ValueId v : op.results)
             out += graph_[v].type.bytes();
-        const i64 ranks = graph_.mesh.ranks_along(text_attr(op.attrs, "axis"));
+        const i64 ranks = graph_.mesh.ranks_along(*op.attrs.axis);
         const Bytes window = std::min<Bytes>(4096, round_up(std::max(in, out), 64) + 64);
         const Bytes least = 2 * ranks * window;
         return std::max(least,
@@ -299,7 +298,7 @@ private:
         return slots[slot];
     }
 
-    /// One buffer serves every Step of a kind: each holds it only while it runs.
+    /// All Steps of a kind share one buffer: each uses it only while it runs.
     BufferId scratch(ScratchKind kind)
     {
         static constexpr const char* names[] = {"", "scratch.product", "scratch.attention",
@@ -313,7 +312,7 @@ private:
         return scratch_[index];
     }
 
-    /// Who touched a buffer last: a Step that reads it waits for the writer, one that writes it for all.
+    /// The last accesses of a buffer: a Step that reads it waits for the writer, one that writes it for all.
     struct Uses {
         StepId writer;
         std::vector<StepId> readers; ///< since then, the last of each queue
@@ -363,7 +362,7 @@ private:
         step.microbatch = microbatch;
         step.queue = queue_host_to_device;
         step.results = {buffer(v, microbatch)};
-        wait_for(step, last_on_queue_[queue_compute]); // so that its bytes may have been another's
+        wait_for(step, last_on_queue_[queue_compute]); // the bytes may have been another buffer's
         wait_to_write(step, v, microbatch);
         uses(v, microbatch) = {push(std::move(step)), {}};
     }
@@ -414,7 +413,7 @@ private:
             uses(v, microbatch) = {made, {}};
     }
 
-    /// Collectives of one queue take turns, so that they share a buffer.
+    /// Collectives of one queue run one after another and share a buffer.
     BufferId exchange(int queue)
     {
         BufferId& id = exchange_[static_cast<std::size_t>(queue)];
@@ -435,7 +434,7 @@ private:
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
     std::vector<std::vector<OpId>>
-        early_;              ///< by op of the backward pass: collectives that may begin behind it
+        early_;              ///< by op of the backward pass: collectives that may begin after it
     std::vector<bool> done_; ///< ops of the epilogue that have their Step
     static constexpr Bytes max_buffers = Bytes{1} << 60;
     Bytes bytes_ = 0; ///< of the buffers made so far, but for scratch

@@ -9,7 +9,7 @@ namespace trivium {
 
 namespace {
 
-/// How many launches and copies of each queue are surely over.
+/// How many launches and copies of each queue have certainly ended.
 using Clock = std::vector<std::size_t>;
 
 class Lowering {
@@ -33,8 +33,8 @@ public:
     }
 
 private:
-    /// The Step behind the last one of [first, end) that goes with `first`: it waits for nothing in the part
-    /// but what the first waits for.
+    /// One past the last Step of [first, end) that can be launched with `first`: one that waits for nothing
+    /// in the part that the first does not wait for.
     std::size_t end_of_group(std::size_t begin, std::size_t first, std::size_t end) const
     {
         const Step& step = schedule_.steps[first];
@@ -53,7 +53,7 @@ private:
         return next;
     }
 
-    /// Waits that nothing else implies, by the step that waits.
+    /// Waits that others do not imply, by the step that waits.
     std::vector<std::vector<std::size_t>> needed_waits(std::size_t begin, std::size_t end)
     {
         std::vector<Clock> now(queues_, Clock(queues_, 0)); // of each queue
@@ -138,7 +138,7 @@ private:
     const Joins& joins_;
     std::size_t queues_;
     std::vector<std::size_t> last_of_;  ///< of a Step: the last one of its launch
-    std::vector<int> event_of_;         ///< of the last Step of a launch; -1: nobody waits for it
+    std::vector<int> event_of_;         ///< of the last Step of a launch; -1: no command waits for it
     std::vector<std::size_t> position_; ///< of a Step's launch, in its queue and part
     DeviceProgram program_;
 };

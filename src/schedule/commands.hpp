@@ -1,7 +1,7 @@
 #pragma once
 // A Schedule as commands to a device: its queues become streams, its waits become events.
 //
-// A device works beside the host. What the host tells it is this list and nothing else: a Step's work, copies
+// A device works concurrently with the host, which gives it this list and nothing else: a Step's work, copies
 // for feeds and fetches, events between streams, and one synchronisation, before the decision. So there is no
 // place where a run could wait, copy or allocate without the Schedule naming it.
 #include "schedule/schedule.hpp"
@@ -14,7 +14,7 @@ enum class CommandKind {
     launch,      ///< the work of Steps [step, step + count), in one launch where they are several
     copy_in,     ///< a feed: from the host's staging memory
     copy_out,    ///< a fetch: to the host's staging memory
-    record,      ///< `event` is where `queue` stands now
+    record,      ///< `event` is the present end of `queue`
     wait,        ///< what `queue` does next begins when `event` was reached
     synchronise, ///< the host waits for `event`
 };
@@ -28,7 +28,7 @@ struct DeviceCommand {
     int event = -1; ///< of record, wait and synchronise
 };
 
-/// The commands of one part of a Schedule. The part begins where the compute queue stands and ends there: the
+/// The commands of one part of a Schedule. The part begins and ends at the end of the compute queue: the
 /// other queues wait for it first, and it waits for them last. So parts, and Schedules, follow each other on
 /// it, and a part can be captured as a graph.
 struct CommandList {
@@ -50,7 +50,7 @@ using Joins = std::function<bool(StepId first, StepId next)>;
 /// Waits that others imply are left out. `joins` empty: every Step is a launch of its own.
 DeviceProgram lower(const Schedule& schedule, const Joins& joins = {});
 
-/// One line a command. \pre the program is of `schedule`, which is of `graph`
+/// One line per command of the program, which was made from `schedule`, as that was from `graph`.
 std::string to_text(const DeviceProgram& program, const Schedule& schedule, const Graph& graph);
 
 } // namespace trivium

@@ -11,7 +11,7 @@ namespace trivium {
 
 namespace {
 
-/// A stretch of time in which a buffer's content matters: from its first Step to its last one on each queue.
+/// An interval in which a buffer's content is needed: from its first Step to its last one on each queue.
 struct Interval {
     StepId first;
     std::vector<StepId> last; ///< per queue that touches it
@@ -35,8 +35,8 @@ bool over_before(const Interval& a, const Interval& b, const HappensBefore& orde
                        [&](StepId last) { return order.before(last, b.first); });
 }
 
-/// When each buffer matters. Microbatches from `representative` on are left out, but for the last ones: they
-/// overlap with what begins behind them.
+/// When each buffer is needed. Microbatches from `representative` on are left out, but for the last ones:
+/// they overlap with what begins behind them.
 std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
 {
     std::vector<Placed> uses(schedule.buffers.size());
@@ -87,7 +87,7 @@ std::size_t end_of(const Interval& interval)
     return end;
 }
 
-/// The smallest gap that fits among the stretches `taken` (sorted by offset), else the end.
+/// The smallest gap that fits between the ranges `taken` (sorted by offset), otherwise the end.
 Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
 {
     Bytes best = -1, best_gap = 0, at = 0;
@@ -191,9 +191,9 @@ private:
         return over_before(uses_[a].intervals[i - begins_[a]], uses_[b].intervals[j - begins_[b]], order_);
     }
 
-    /// Whether two buffers may matter at once. A step-lifetime buffer holds its content over the microbatches
-    /// between its touches; its one interval says so. Both lists are ordered, so one walk over them finds any
-    /// two that may overlap.
+    /// Whether two buffers may be needed at once. A step-lifetime buffer keeps its content over the
+    /// microbatches between its touches; its one interval says so. Both lists are ordered, so one walk over
+    /// them finds any two that may overlap.
     bool conflict(std::size_t a, std::size_t b) const
     {
         if (whole_[a].last < whole_[b].all_over || whole_[b].last < whole_[a].all_over)

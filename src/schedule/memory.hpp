@@ -11,7 +11,7 @@ struct MemoryConfig {
     Bytes limit = 0; ///< most bytes that the arena may have; 0: no limit
 };
 
-/// What an arena holds. Run-lifetime buffers of the same name are one, whichever Schedule they stand in.
+/// The content of an arena. Run-lifetime buffers of the same name are one, whichever Schedule they are in.
 struct MemoryPlan {
     Bytes red_zone = 0;                    ///< behind every buffer, as the config of the plan had it
     Bytes arena = 0;                       ///< bytes of the whole arena: the end of the highest buffer
@@ -19,9 +19,9 @@ struct MemoryPlan {
     Bytes transient = 0;                   ///< arena - kept
     Bytes lower_bound = 0;                 ///< most bytes that are live at once, over all Schedules
     Bytes by_kind[memory_kind_count] = {}; ///< bytes live at that moment, by kind
-    Bytes process = 0;                     ///< beside the arena, as the machine file states
+    Bytes process = 0;                     ///< outside the arena, as the machine file states
     Bytes snapshot =
-        0; ///< beside the arena, in the host's memory: what of a checkpoint is still to be written
+        0; ///< outside the arena, in the host's memory: the part of a checkpoint still to be written
 };
 
 /// Sets the offset of every buffer. Buffers whose lifetimes may overlap (over happens-before, not list order)
@@ -33,7 +33,7 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
 /// Throws UserError where the arena exceeds `limit` (0: none); `whose` names the rank in the message.
 void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose);
 
-/// Per Step, the transient buffers whose content nothing needs once it is over.
+/// Per Step, the transient buffers whose content is not needed after it.
 std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule);
 
 } // namespace trivium

@@ -95,10 +95,10 @@ struct ScheduleConfig {
     ScratchBudget scratch;
 };
 
-/// Unrolls the graph's regions into Steps. \pre the graph verifies
+/// Unrolls the regions of a verified graph into Steps.
 Schedule build_schedule(const Graph& graph, const ScheduleConfig& config);
 
-/// One line per Step and buffer. \pre the schedule was built from `graph`
+/// One line per Step and buffer of a schedule that was built from `graph`.
 std::string to_text(const Schedule& schedule, const Graph& graph);
 
 } // namespace trivium

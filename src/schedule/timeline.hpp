@@ -15,7 +15,7 @@ struct Timeline {
     Seconds busy(const Schedule& schedule, int queue) const;
 };
 
-/// Plays the Steps on a clock: each begins when its queue is free and what it waits for is over.
+/// Plays the Steps on a clock: each begins when its queue is free and the Steps that it waits for have ended.
 /// `seconds` holds the duration of each Step.
 Timeline play(const Schedule& schedule, const std::vector<Seconds>& seconds);
 

@@ -2,7 +2,7 @@
 
 #include "base/check.hpp"
 #include "base/rng.hpp"
-#include "runtime/dtypes.hpp"
+#include "ir/names.hpp"
 #include "runtime/initialise.hpp"
 
 #include <algorithm>
@@ -23,11 +23,15 @@ std::map<std::string, Box> input_boxes(const Graph& graph)
 }
 
 /// Sequences of a microbatch over all ranks.
-i64 rows_of(const Program& program) { return program.sharded[program.sharded.find("tokens")].type.shape[0]; }
+i64 rows_of(const Program& program)
+{
+    return program.sharded[program.sharded.find(value_name::tokens)].type.shape[0];
+}
 
 LossSum totals_of(const Executor& executor)
 {
-    return {executor.fetched("totals", total_loss), executor.fetched("totals", total_tokens)};
+    return {executor.fetched(value_name::totals, total_loss),
+            executor.fetched(value_name::totals, total_tokens)};
 }
 
 } // namespace
@@ -107,10 +111,10 @@ Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper) c
         std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
                                      static_cast<std::size_t>(box.shape[0]) * seq);
         for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
-            if (value.name == "positions")
+            if (value.name == value_name::positions)
                 std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
             else
-                batch(value.name == "targets" ? BatchInput::targets : BatchInput::tokens,
+                batch(value.name == value_name::targets ? BatchInput::targets : BatchInput::tokens,
                       microbatch * rows + box.offset[0] + row, left.first(seq));
     };
 }
@@ -119,7 +123,7 @@ StepResult Engine::step(const Batch& batch, const Hyper& hyper, const Accept& ac
 {
     Executor& executor = executors_[train_program];
     executor.run_until_decision(feed(train_program, batch, &hyper));
-    StepResult result{totals_of(executor), executor.fetched("global_norm", 0)};
+    StepResult result{totals_of(executor), executor.fetched(value_name::norm, 0)};
     result.updated = !accept || accept(result);
     if (result.updated)
         executor.run_after_decision();

@@ -1,6 +1,7 @@
 #include "train/generator.hpp"
 
 #include "base/check.hpp"
+#include "ir/names.hpp"
 
 #include <algorithm>
 
@@ -9,7 +10,7 @@ namespace trivium {
 Generator::Generator(Engine& engine) : engine_(engine)
 {
     const Graph& graph = engine.program(prefill_program).graph;
-    chunk_ = graph[graph.find("tokens")].type.shape[1];
+    chunk_ = graph[graph.find(value_name::tokens)].type.shape[1];
     capacity_ = graph[graph.with_role(Role::state)[0]].type.shape[1];
     const ValueId table = graph.find("positions.weight");
     positions_ = table ? graph[table].type.shape[0] : capacity_;
@@ -22,14 +23,14 @@ void Generator::run(std::size_t program, std::span<const std::int32_t> tokens)
     executor.run_until_decision([&](const Value& value, i64, void* destination) {
         auto* to = static_cast<std::int32_t*>(destination);
         const i64 count = value.type.elements(), given = static_cast<i64>(tokens.size());
-        if (value.name == "start")
+        if (value.name == value_name::start)
             *to = static_cast<std::int32_t>(length_);
-        else if (value.name == "last")
+        else if (value.name == value_name::last)
             *to = static_cast<std::int32_t>(given - 1);
         else
             for (i64 i = 0; i < count;
                  ++i) // behind the given tokens lies padding, which later calls overwrite
-                to[i] = value.name == "positions"
+                to[i] = value.name == value_name::positions
                             ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
                         : i < given ? tokens[static_cast<std::size_t>(i)]
                                     : 0;

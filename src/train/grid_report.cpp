@@ -31,7 +31,7 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     i64 parameters = 0;
     for (const ValueId id : g.with_role(Role::parameter))
         parameters += g[id].type.elements();
-    const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find("pipeline"))];
+    const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find(pipeline_axis))];
     const std::vector<std::string> all =
         gather_to_first(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena));
     if (grid.world().rank() != 0)
@@ -51,7 +51,7 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
                                                describe_grid(config.parallel))};
     if (grid.nodes() > 1)
         lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
-    for (i64 s = 0; facts.size() > 1 && s < g.mesh.size("pipeline"); ++s) {
+    for (i64 s = 0; facts.size() > 1 && s < g.mesh.size(pipeline_axis); ++s) {
         std::vector<RankFacts> mine;
         std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine),
                      [&](const RankFacts& f) { return f.stage == s; });
@@ -62,8 +62,8 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
             mine.begin(), mine.end(), [](const auto& a, const auto& b) { return a.arena < b.arena; });
         lines.push_back(fmt::format(
             "{} {:<30} {} parameters and an arena of {} per rank",
-            g.mesh.size("pipeline") > 1 ? fmt::format("stage {:<2}", s) : "        ",
-            g.mesh.size("pipeline") > 1 ? blocks_of_stage(compiled.stage_of_block, s) : "all layers",
+            g.mesh.size(pipeline_axis) > 1 ? fmt::format("stage {:<2}", s) : "        ",
+            g.mesh.size(pipeline_axis) > 1 ? blocks_of_stage(compiled.stage_of_block, s) : "all layers",
             range(fewest->parameters, most->parameters,
                   [](i64 n) { return format_si(static_cast<double>(n)); }),
             range(small->arena, large->arena,

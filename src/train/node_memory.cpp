@@ -82,7 +82,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
 
 Bytes share_of_memory(Comm& world)
 {
-    const Grid all(world, {{{"data", world.size()}}}, node_name());
+    const Grid all(world, {{{data_axis, world.size()}}}, node_name());
     std::string place = str(all.node_of_rank()[static_cast<std::size_t>(world.rank())]);
     Bytes available = -1;
     succeed_together(world, [&] {

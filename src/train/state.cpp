@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "io/checkpoint/values.hpp"
-#include "runtime/dtypes.hpp"
 #include "runtime/initialise.hpp"
 
 #include <algorithm>
@@ -34,7 +33,7 @@ TensorPiece piece_of(const Value& value, const std::string& name, Box box)
     return {name,
             whole_shape(value),
             std::move(box),
-            value.type.dtype == DType::f64 ? StoredType::f64 : StoredType::f32,
+            value.type.dtype == DType::f64 ? DType::f64 : DType::f32,
             nullptr,
             true,
             {}};

@@ -85,7 +85,7 @@ TEST_CASE("a wrong divisor of the gradient mean")
         me.config.hooks.compiled = [](const RunConfig& config, Compiled& compiled) {
             Graph& g = compiled.programs[train_program].graph;
             const auto op = std::find_if(g.ops.begin(), g.ops.end(), [](const Op& o) {
-                return o.kind == OpKind::all_reduce && text_attr(o.attrs, "axis") == "world";
+                return o.kind == OpKind::all_reduce && *o.attrs.axis == "world";
             });
             REQUIRE(op != g.ops.end());
             grids::double_results(g, OpId(static_cast<std::size_t>(op - g.ops.begin())));
@@ -103,10 +103,8 @@ TEST_CASE("a reduction over data ranks that is left out")
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.compiled = [](const RunConfig&, Compiled& compiled) {
             for (Op& op : compiled.programs[train_program].graph.ops)
-                if (op.kind == OpKind::all_reduce && text_attr(op.attrs, "axis") == "data")
-                    std::get<std::string>(std::find_if(op.attrs.begin(), op.attrs.end(), [](const auto& a) {
-                                              return a.first == "axis";
-                                          })->second) = "nobody";
+                if (op.kind == OpKind::all_reduce && *op.attrs.axis == "data")
+                    op.attrs.axis = "nobody";
         };
     });
     require_found(report, CheckPart::composition, all_four, "another answer than one rank's");

@@ -136,7 +136,7 @@ TEMPLATE_TEST_CASE(
                          {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu, Epilogue::gelu_grad}) {
                         if (epilogue != Epilogue::none && std::is_same_v<Out, float>)
                             continue;
-                        ProductShape shape{m, n, k, ta, tb, kernels::DType::bf16, kernels::dtype_of<Out>};
+                        ProductShape shape{m, n, k, ta, tb, DType::bf16, dtype_of<Out>};
                         shape.epilogue = epilogue;
                         shape.fp8_a = fa.kind;
                         shape.fp8_b = fb.kind;

@@ -145,9 +145,8 @@ TEST_CASE("verify looks at values: not finite, bytes in wrong order, magnitudes 
         values[i] = 0.02f * std::sin(static_cast<float>(i));
     const auto save = [&](const std::string& name, const std::vector<float>& w, const std::vector<float>& v) {
         auto copy_w = w, copy_v = v;
-        const std::vector<TensorPiece> pieces{
-            whole_tensor("param/w", {10, 100}, StoredType::f32, copy_w.data()),
-            whole_tensor("adam_v/w", {1000}, StoredType::f32, copy_v.data())};
+        const std::vector<TensorPiece> pieces{whole_tensor("param/w", {10, 100}, DType::f32, copy_w.data()),
+                                              whole_tensor("adam_v/w", {1000}, DType::f32, copy_v.data())};
         return save_checkpoint(*make_self_comm(), folder / name, {.step = 1}, pieces, 0);
     };
     CHECK(checkpoint({"verify", save("good", values, moments)}).status == 0);

@@ -59,7 +59,7 @@ std::vector<std::string> save_errors(const std::string& dir, int ranks, const Pi
     return errors;
 }
 
-const TiledTensor square{"param/w", {12, 10}, StoredType::f32};
+const TiledTensor square{"param/w", {12, 10}, DType::f32};
 
 } // namespace
 
@@ -105,7 +105,7 @@ TEST_CASE("pieces need no grid: boxes in a spiral, several of one tensor on a ra
         RankTensors own;
         for (std::size_t i = 0; i < spiral.size(); ++i)
             if (static_cast<int>(i % 2) == rank)
-                own.add(square, spiral[i], StoredType::f32, true);
+                own.add(square, spiral[i], DType::f32, true);
         return own;
     });
     REQUIRE(errors == std::vector<std::string>(2));
@@ -115,7 +115,7 @@ TEST_CASE("pieces need no grid: boxes in a spiral, several of one tensor on a ra
             RankTensors own;
             for (i64 rows = 1; top + rows <= 12; rows += 2)
                 for (i64 columns = 1; left + columns <= 10; columns += 3)
-                    own.add(square, {{top, left}, {rows, columns}}, StoredType::f64, false);
+                    own.add(square, {{top, left}, {rows, columns}}, DType::f64, false);
             for (const TensorPiece& piece : own.pieces)
                 reader.read(piece);
             REQUIRE(own.wrong() == "");
@@ -129,7 +129,7 @@ TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
     const auto refused = [&](const std::string& problem, auto&& pieces_of) {
         const std::vector<std::string> errors = save_errors(folder.path(), 3, [&](int rank) {
             RankTensors own;
-            own.add({"param/fine", {3}, StoredType::f32}, {{rank}, {1}}, StoredType::f32, true);
+            own.add({"param/fine", {3}, DType::f32}, {{rank}, {1}}, DType::f32, true);
             pieces_of(own, rank);
             return own;
         });
@@ -141,26 +141,24 @@ TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
     };
     refused("hole", [](RankTensors& own, int rank) {
         if (rank != 1)
-            own.add(square, {{4 * rank, 0}, {4, 10}}, StoredType::f32, true);
+            own.add(square, {{4 * rank, 0}, {4, 10}}, DType::f32, true);
     });
     refused("hole", [](RankTensors& own, int) {
-        own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, false);
+        own.add(square, {{0, 0}, {12, 10}}, DType::f32, false);
     }); // nobody saves it
-    refused("overlap", [](RankTensors& own, int) {
-        own.add(square, {{0, 0}, {12, 10}}, StoredType::f32, true);
-    });
+    refused("overlap", [](RankTensors& own, int) { own.add(square, {{0, 0}, {12, 10}}, DType::f32, true); });
     refused("overlap", [](RankTensors& own, int rank) {
-        own.add(square, {{4 * rank, 0}, {rank == 1 ? 5 : 4, 10}}, StoredType::f32, true);
+        own.add(square, {{4 * rank, 0}, {rank == 1 ? 5 : 4, 10}}, DType::f32, true);
     });
     refused("has a piece [5, 10] at [8, 0]", [](RankTensors& own, int rank) {
-        own.add(square, {{4 * rank, 0}, {rank == 2 ? 5 : 4, 10}}, StoredType::f32, true);
+        own.add(square, {{4 * rank, 0}, {rank == 2 ? 5 : 4, 10}}, DType::f32, true);
     });
     refused("on another", [](RankTensors& own, int rank) {
-        own.add({"param/w", {12, rank == 2 ? 11 : 10}, StoredType::f32}, {{4 * rank, 0}, {4, 10}},
-                StoredType::f32, true);
+        own.add({"param/w", {12, rank == 2 ? 11 : 10}, DType::f32}, {{4 * rank, 0}, {4, 10}}, DType::f32,
+                true);
     });
     refused("on another", [](RankTensors& own, int rank) {
-        own.add(square, {{4 * rank, 0}, {4, 10}}, rank == 2 ? StoredType::f64 : StoredType::f32, true);
+        own.add(square, {{4 * rank, 0}, {4, 10}}, rank == 2 ? DType::f64 : DType::f32, true);
     });
 }
 
@@ -168,11 +166,11 @@ TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but th
 {
     const TemporaryFolder folder;
     save_tiled(folder.path(), tilings()[1], 1);
-    const TiledTensor large{"param/large", {1 << 18}, StoredType::f32};
+    const TiledTensor large{"param/large", {1 << 18}, DType::f32};
     const auto pieces_of = [&](int rank) { // ranks 1 and 3 write half a megabyte each
         RankTensors own;
-        own.add(large, {{rank / 2 << 17}, {rank % 2 == 1 ? 1 << 17 : 0}}, StoredType::f32, true);
-        own.add({"param/small", {4}, StoredType::f32}, {{rank}, {1}}, StoredType::f32, true);
+        own.add(large, {{rank / 2 << 17}, {rank % 2 == 1 ? 1 << 17 : 0}}, DType::f32, true);
+        own.add({"param/small", {4}, DType::f32}, {{rank}, {1}}, DType::f32, true);
         return own;
     };
     {
@@ -207,7 +205,7 @@ TEST_CASE("a damaged shard is met by those who read it, and by verify")
     const auto read_rows = [&](i64 begin, i64 rows) {
         return message_of<UserError>([&] {
             RankTensors own;
-            own.add(square, {{begin, 0}, {rows, 10}}, StoredType::f32, false);
+            own.add(square, {{begin, 0}, {rows, 10}}, DType::f32, false);
             CheckpointReader::open(path).read(own.pieces[0]);
         });
     };

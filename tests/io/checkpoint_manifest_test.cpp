@@ -138,16 +138,16 @@ TEST_CASE("a checkpoint of version 1 reads, in boxes too")
           RunState{7, 6, 56, 7168, 3, "[model]\nlayers = 1\n", "0.1.0", "bytes", "", 0, "", ""});
     REQUIRE(reader.tensors().size() == 4);
     CHECK(reader.tensors()[0].name == "adam_m/blocks.0.wq");
-    CHECK(reader.tensors()[0].type == StoredType::f64);
+    CHECK(reader.tensors()[0].type == DType::f64);
 
     std::vector<float> wq(24), norm(4), column(6);
     std::vector<double> moments(24);
     float scalar = 0;
-    reader.read(whole_tensor("param/blocks.0.wq", {6, 4}, StoredType::f32, wq.data()));
-    reader.read(whole_tensor("adam_m/blocks.0.wq", {2, 3, 4}, StoredType::f64, moments.data()));
-    reader.read(whole_tensor("param/norm", {4}, StoredType::f32, norm.data()));
-    reader.read(whole_tensor("param/scalar", {}, StoredType::f32, &scalar));
-    reader.read({"param/blocks.0.wq", {6, 4}, {{0, 2}, {6, 1}}, StoredType::f32, column.data()});
+    reader.read(whole_tensor("param/blocks.0.wq", {6, 4}, DType::f32, wq.data()));
+    reader.read(whole_tensor("adam_m/blocks.0.wq", {2, 3, 4}, DType::f64, moments.data()));
+    reader.read(whole_tensor("param/norm", {4}, DType::f32, norm.data()));
+    reader.read(whole_tensor("param/scalar", {}, DType::f32, &scalar));
+    reader.read({"param/blocks.0.wq", {6, 4}, {{0, 2}, {6, 1}}, DType::f32, column.data()});
     for (int i = 0; i < 24; ++i) {
         CHECK(wq[static_cast<std::size_t>(i)] == 1.0f / static_cast<float>(i + 1));
         CHECK(moments[static_cast<std::size_t>(i)] == 1.0 / (3.0 + i));

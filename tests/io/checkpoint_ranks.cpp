@@ -42,8 +42,8 @@ void save(Comm& world, const std::string& folder)
     const bool last = world.rank() == world.size() - 1;
     RankTensors half, large;
     if (last) {
-        half.add({"param/half", {4}, StoredType::f32}, {{0}, {2}}, StoredType::f32, true);
-        large.add({"param/large", {1 << 18}, StoredType::f32}, {{0}, {1 << 18}}, StoredType::f32, true);
+        half.add({"param/half", {4}, DType::f32}, {{0}, {2}}, DType::f32, true);
+        large.add({"param/large", {1 << 18}, DType::f32}, {{0}, {1 << 18}}, DType::f32, true);
     }
     const auto refused = [&]<class Kind>(const RankTensors& own, const Kind*) {
         try {

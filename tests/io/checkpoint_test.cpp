@@ -29,10 +29,10 @@ struct Model {
     }
     std::vector<TensorPiece> views()
     {
-        return {whole_tensor("param/blocks.0.wq", {6, 4}, StoredType::f32, wq.data()),
-                whole_tensor("param/norm", {4}, StoredType::f32, norm.data()),
-                whole_tensor("adam_m/blocks.0.wq", {2, 3, 4}, StoredType::f64, exact.data()),
-                whole_tensor("param/scalar", {}, StoredType::f32, norm.data())};
+        return {whole_tensor("param/blocks.0.wq", {6, 4}, DType::f32, wq.data()),
+                whole_tensor("param/norm", {4}, DType::f32, norm.data()),
+                whole_tensor("adam_m/blocks.0.wq", {2, 3, 4}, DType::f64, exact.data()),
+                whole_tensor("param/scalar", {}, DType::f32, norm.data())};
     }
     bool operator==(const Model&) const = default;
     std::vector<float> wq, norm;
@@ -118,7 +118,7 @@ TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
     CHECK(reader.shards() == 1);
     REQUIRE(reader.tensors().size() == 4);
     CHECK(reader.tensors()[0].name == "adam_m/blocks.0.wq");
-    CHECK(reader.tensors()[0].type == StoredType::f64);
+    CHECK(reader.tensors()[0].type == DType::f64);
     CHECK(reader.tensors()[1].shape == std::vector<i64>{6, 4});
     CHECK(reader.has("param/norm"));
     CHECK_FALSE(reader.has("param/none"));
@@ -128,7 +128,7 @@ TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
             reader.read(view);
     CHECK(loaded == Model(100));
     float scalar = 0;
-    reader.read(whole_tensor("param/scalar", {}, StoredType::f32, &scalar));
+    reader.read(whole_tensor("param/scalar", {}, DType::f32, &scalar));
     CHECK(scalar == 200);
 }
 
@@ -141,8 +141,8 @@ TEST_CASE("any range of a tensor reads, and types convert")
         for (i64 count = 0; begin + count <= 24; ++count) {
             std::vector<double> exact(std::size_t(count) + 1, -1);
             std::vector<float> narrow(std::size_t(count) + 1, -1);
-            reader.read("adam_m/blocks.0.wq", begin, count, StoredType::f64, exact.data());
-            reader.read("adam_m/blocks.0.wq", begin, count, StoredType::f32, narrow.data());
+            reader.read("adam_m/blocks.0.wq", begin, count, DType::f64, exact.data());
+            reader.read("adam_m/blocks.0.wq", begin, count, DType::f32, narrow.data());
             for (i64 i = 0; i < count; ++i) {
                 REQUIRE(exact[std::size_t(i)] == model.exact[std::size_t(begin + i)]);
                 REQUIRE(narrow[std::size_t(i)] == float(model.exact[std::size_t(begin + i)]));
@@ -177,7 +177,7 @@ TEST_CASE("a checkpoint of another model is named")
     std::vector<float> data(100);
     const auto of = [&](const std::string& name, const std::vector<i64>& shape) {
         return message_of<UserError>(
-            [&] { reader.read(whole_tensor(name, shape, StoredType::f32, data.data())); });
+            [&] { reader.read(whole_tensor(name, shape, DType::f32, data.data())); });
     };
     CHECK(says(of("param/blocks.1.wq", {6, 4}), "step-00000001", "no tensor 'param/blocks.1.wq'",
                "'param/blocks.0.wq'"));

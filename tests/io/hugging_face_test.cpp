@@ -67,7 +67,7 @@ std::string save_model(const ModelConfig& model, const std::string& dir)
         std::vector<TensorPiece> pieces;
         for (const HuggingFaceTensor& theirs : hugging_face_tensors(model))
             for (const OurTensor& ours : theirs.ours) {
-                TensorPiece piece = whole_tensor("param/" + ours.name, ours.shape, StoredType::f32, nullptr);
+                TensorPiece piece = whole_tensor("param/" + ours.name, ours.shape, DType::f32, nullptr);
                 values.push_back(values_of(piece.name, ours.shape));
                 const i64 half = ours.shape[0] / 2, row = element_count(ours.shape) / ours.shape[0];
                 piece.box.offset[0] = world.rank() == 0 ? 0 : half;

@@ -16,7 +16,7 @@ namespace {
 /// Tensor i is cut into `pieces` rows.
 TensorRecord record_of(i64 i, i64 pieces)
 {
-    TensorRecord record{"param/layers." + std::to_string(i) + ".w", StoredType::f32, {pieces, 8}, {}};
+    TensorRecord record{"param/layers." + std::to_string(i) + ".w", DType::f32, {pieces, 8}, {}};
     for (i64 p = 0; p < pieces; ++p)
         record.pieces.push_back({p, 0, 32 * i, {{p, 0}, {1, 8}}});
     return record;
@@ -113,14 +113,14 @@ TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is 
     std::vector<float> values(12, 1.5f);
     const std::string path =
         save_checkpoint(*make_self_comm(), folder.path(), {.step = 1},
-                        std::vector{whole_tensor("param/w", {3, 4}, StoredType::f32, values.data())}, 0);
+                        std::vector{whole_tensor("param/w", {3, 4}, DType::f32, values.data())}, 0);
     const std::string manifest_path = path + "/" + manifest_file, index_path = path + "/" + index_file;
     const Manifest good = parse_manifest(get(manifest_path), path);
     const std::string whole = get(index_path);
     const auto read = [&] {
         return message_of<DamagedCheckpoint>([&] {
             std::vector<float> found(12);
-            CheckpointReader::open(path).read(whole_tensor("param/w", {3, 4}, StoredType::f32, found.data()));
+            CheckpointReader::open(path).read(whole_tensor("param/w", {3, 4}, DType::f32, found.data()));
         });
     };
     CHECK(read() == "");

@@ -12,16 +12,16 @@ namespace trivium {
 struct TiledTensor {
     std::string name;
     Shape whole;
-    StoredType type;
+    DType type;
 };
 
 inline const std::vector<TiledTensor>& tiled_tensors()
 {
     static const std::vector<TiledTensor> tensors{
-        {"param/w", {12, 10}, StoredType::f32},      {"param/uneven", {7, 5}, StoredType::f32},
-        {"adam_m/w", {12, 10}, StoredType::f64},     {"param/cube", {5, 4, 6}, StoredType::f32},
-        {"param/norm", {13}, StoredType::f32},       {"param/scalar", {}, StoredType::f32},
-        {"adam_v/cube", {5, 4, 6}, StoredType::f64}, {"param/none", {3, 0}, StoredType::f32}};
+        {"param/w", {12, 10}, DType::f32},      {"param/uneven", {7, 5}, DType::f32},
+        {"adam_m/w", {12, 10}, DType::f64},     {"param/cube", {5, 4, 6}, DType::f32},
+        {"param/norm", {13}, DType::f32},       {"param/scalar", {}, DType::f32},
+        {"adam_v/cube", {5, 4, 6}, DType::f64}, {"param/none", {3, 0}, DType::f32}};
     return tensors;
 }
 
@@ -82,7 +82,7 @@ public:
     }
     RankTensors() = default;
 
-    void add(const TiledTensor& tensor, const Box& box, StoredType type, bool save)
+    void add(const TiledTensor& tensor, const Box& box, DType type, bool save)
     {
         memory_.push_back(
             std::make_unique<std::vector<double>>(static_cast<std::size_t>(element_count(box.shape)) + 1));
@@ -94,7 +94,7 @@ public:
     void convert()
     {
         for (TensorPiece& piece : pieces)
-            piece.type = piece.type == StoredType::f32 ? StoredType::f64 : StoredType::f32;
+            piece.type = piece.type == DType::f32 ? DType::f64 : DType::f32;
     }
 
     void fill()
@@ -102,7 +102,7 @@ public:
         for (const TensorPiece& piece : pieces)
             for (i64 i = 0; i < piece.count(); ++i) {
                 const double value = value_of(piece.name, global_index(piece, i));
-                if (piece.type == StoredType::f32)
+                if (piece.type == DType::f32)
                     static_cast<float*>(piece.data)[i] = static_cast<float>(value);
                 else
                     static_cast<double*>(piece.data)[i] = value;
@@ -113,14 +113,13 @@ public:
     std::string wrong() const
     {
         for (const TensorPiece& piece : pieces) {
-            const StoredType stored = stored_type(piece.name);
+            const DType stored = stored_type(piece.name);
             for (i64 i = 0; i < piece.count(); ++i) {
                 double expected = value_of(piece.name, global_index(piece, i));
-                if (stored == StoredType::f32 || piece.type == StoredType::f32)
+                if (stored == DType::f32 || piece.type == DType::f32)
                     expected = static_cast<float>(expected);
-                const double found = piece.type == StoredType::f32
-                                         ? static_cast<const float*>(piece.data)[i]
-                                         : static_cast<const double*>(piece.data)[i];
+                const double found = piece.type == DType::f32 ? static_cast<const float*>(piece.data)[i]
+                                                              : static_cast<const double*>(piece.data)[i];
                 if (std::memcmp(&found, &expected, sizeof found) != 0)
                     return piece.name + " at " + std::to_string(global_index(piece, i));
             }
@@ -136,12 +135,12 @@ public:
 private:
     static constexpr std::byte unset{0xff};
 
-    static StoredType stored_type(const std::string& name)
+    static DType stored_type(const std::string& name)
     {
         for (const TiledTensor& tensor : tiled_tensors())
             if (tensor.name == name)
                 return tensor.type;
-        return StoredType::f32;
+        return DType::f32;
     }
 
     /// Flattened index in the whole tensor of element `local` of the piece.

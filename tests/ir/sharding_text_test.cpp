@@ -17,8 +17,7 @@ Graph with(const Sharding& sharding, Shape shape)
     graph.name = "g";
     graph.mesh.axes = {{"data", 2}, {"tensor", 2}};
     Builder b(graph);
-    const ValueId x =
-        b.value("x", {DType::f32, std::move(shape)}, Role::parameter, {"fill", {{"value", 1.0}}});
+    const ValueId x = b.value("x", {DType::f32, std::move(shape)}, Role::parameter, FillInit{1.0});
     graph[x].sharding = sharding;
     graph[b.op1(OpKind::gelu, {x}, {}, "y")].sharding = sharding;
     return graph;
@@ -44,15 +43,15 @@ TEST_CASE("a sharding's text")
     CHECK(to_text(Sharding{{whole, over_data}, {}, ""}) == "<-,data>");
     CHECK(to_text(Sharding{{open, {{"tensor", "data"}, true}, {{"pod"}, false}}, {}, ""}) ==
           "<-?,tensor+data?,pod>");
-    CHECK(to_text(Sharding{{over_data}, {{"tensor", "lse"}}, "a rule"}) == "<data|tensor:lse>");
+    CHECK(to_text(Sharding{{over_data}, {{"tensor", Combine::lse}}, "a rule"}) == "<data|tensor:lse>");
     CHECK(to_text(Sharding{{}, {{"tensor"}, {"data"}}, ""}) == "<|tensor:sum data:sum>");
     // With blanks wherever they do not matter, and an initialiser behind it.
     const Graph g = parse_graph("graph g\nmesh data=2 tensor=2\nparameter %x : f32[4,8] < data , tensor + "
                                 "data ? | pod : lse > init fill(value=1.0) decay\n",
                                 "g");
     CHECK(g.values[0].sharding.dims == std::vector<DimSharding>{over_data, {{"tensor", "data"}, true}});
-    CHECK(g.values[0].sharding.partial == std::vector<Partial>{{"pod", "lse"}});
-    CHECK(g.values[0].init.kind == "fill");
+    CHECK(g.values[0].sharding.partial == std::vector<Partial>{{"pod", Combine::lse}});
+    CHECK(g.values[0].init == Init{FillInit{1}});
     CHECK(g.values[0].decay);
 }
 
@@ -73,7 +72,7 @@ TEST_CASE("any sharding prints and parses back")
         }
         for (u64 p = below(3); p > 0; --p)
             sharding.partial.push_back(
-                {std::string("axis") + std::to_string(below(9)), below(2) ? "sum" : "lse"});
+                {std::string("axis") + std::to_string(below(9)), below(2) ? Combine::sum : Combine::lse});
         const Graph graph = with(sharding, shape), back = parse_graph(to_text(graph), "printed");
         REQUIRE(to_text(back) == to_text(graph));
         REQUIRE(back.values.size() == 2);

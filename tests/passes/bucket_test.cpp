@@ -42,7 +42,7 @@ Graph random_reductions(u64 seed)
             case 2:
                 values.push_back(extent % 2 ? b.sum_of(x, x) : b.reduce_scatter(x, axis, 0, extent / 2));
                 break;
-            default: values.push_back(b.all_reduce(x, axis, below(5) ? "sum" : "lse")); break;
+            default: values.push_back(b.all_reduce(x, axis, below(5) ? Combine::sum : Combine::lse)); break;
             }
         }
         return values;
@@ -67,9 +67,8 @@ Graph random_reductions(u64 seed)
 
 std::string member(const Graph& g, const Op& op, std::size_t i)
 {
-    return str(info(op).name, " ", text_attr(op.attrs, "axis"), " ",
-               has_attr(op.attrs, "combine") ? text_attr(op.attrs, "combine") : "", " ",
-               g[op.operands[i]].name, " -> ", g[op.results[i]].name, " : ", g[op.results[i]].type);
+    return str(info(op).name, " ", *op.attrs.axis, " ", op.attrs.combine ? name_of(*op.attrs.combine) : "",
+               " ", g[op.operands[i]].name, " -> ", g[op.results[i]].name, " : ", g[op.results[i]].type);
 }
 
 /// Every tensor that travels, with how, and every other op.
@@ -151,7 +150,7 @@ TEST_CASE("without a limit one bucket of a kind is left where none waits for ano
     for (int i = 0; i < 12; ++i) {
         b.where.block = i / 3;
         const ValueId x = b.value(str("x", i), {DType::f32, {8}}, Role::parameter);
-        i % 2 ? b.all_gather(x, "data", 0, 16) : b.all_reduce(x, "tensor", "sum");
+        i % 2 ? b.all_gather(x, "data", 0, 16) : b.all_reduce(x, "tensor", Combine::sum);
     }
     CHECK(bucket(g, {}).ops.size() == 2);
     CHECK(bucket(g, {0, false}).ops.size() == 12);

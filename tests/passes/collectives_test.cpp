@@ -39,7 +39,7 @@ int count(const Graph& graph, std::string_view op_name, std::string_view axis, s
           int block = -1)
 {
     return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
-        return info(op).communicates && info(op).name == op_name && text_attr(op.attrs, "axis") == axis &&
+        return info(op).communicates && info(op).name == op_name && *op.attrs.axis == axis &&
                when(op) == time && (block < 0 || op.block == block);
     }));
 }
@@ -75,14 +75,15 @@ std::string table(const Graph& graph)
                 }
                 what += str(what.size() == line ? "" : ", ", graph[v].name);
             }
-            for (const char* way : {"to", "from"})
-                if (has_attr(op.attrs, way))
-                    what += str(", ", way, " stage ", int_attr(op.attrs, way));
+            if (op.attrs.to)
+                what += str(", to stage ", *op.attrs.to);
+            if (op.attrs.from)
+                what += str(", from stage ", *op.attrs.from);
             const std::string block = str(op.block == 0            ? "embed"
                                           : op.block == layers + 1 ? "head"
                                                                    : "layer",
                                           op.block > 0 && op.block <= layers ? str(op.block - 1) : "");
-            row(time, block, info(op).name, text_attr(op.attrs, "axis"), bytes_of_all(graph, op.operands),
+            row(time, block, info(op).name, *op.attrs.axis, bytes_of_all(graph, op.operands),
                 bytes_of_all(graph, op.results), what);
         }
     return text.str();
@@ -127,16 +128,15 @@ std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
 
 /// Per channel, the types of the messages in order: "0 -> 1 #0".
 std::map<std::string, std::vector<std::string>> messages_of(const Program& program, i64 stage,
-                                                            const char* way)
+                                                            std::optional<i64> Attributes::*peer)
 {
     std::map<std::string, std::vector<std::string>> messages;
     for (const Step& step : program.schedule.steps) {
-        if (step.kind != StepKind::op || !has_attr(program.graph[step.op].attrs, way))
+        if (step.kind != StepKind::op || !(program.graph[step.op].attrs.*peer))
             continue;
         const Op& op = program.graph[step.op];
-        const bool sends = std::string_view(way) == "to";
-        const i64 from = sends ? stage : int_attr(op.attrs, way),
-                  to = sends ? int_attr(op.attrs, way) : stage;
+        const bool sends = op.attrs.to.has_value();
+        const i64 from = sends ? stage : *op.attrs.from, to = sends ? *op.attrs.to : stage;
         const Value& v = program.graph[sends ? op.operands[0] : op.results[0]];
         std::string name = v.name; // partition names what it combines before it is sent
         for (const std::string_view suffix : {".reduced", ".scattered"})
@@ -144,7 +144,7 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
                 name.resize(name.size() - suffix.size());
         // Of the epilogue, what was only placed anew keeps its name where nothing had to move.
         const std::string what = step.microbatch < 0 ? "" : name + " ";
-        messages[str(from, " -> ", to, " #", int_attr(op.attrs, "channel"))].push_back(
+        messages[str(from, " -> ", to, " #", *op.attrs.channel)].push_back(
             str(step.microbatch, " ", what, v.type));
     }
     return messages;
@@ -182,8 +182,8 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and what 
                         const auto [at, added] = first.try_emplace(stage, calls);
                         REQUIRE((added || at->second == calls));
                         const Program& train = compiled.programs[train_program];
-                        sent[place].merge(messages_of(train, stage, "to"));
-                        received[place].merge(messages_of(train, stage, "from"));
+                        sent[place].merge(messages_of(train, stage, &Attributes::to));
+                        received[place].merge(messages_of(train, stage, &Attributes::from));
                     });
                 for (const auto& [place, messages] : sent)
                     for (const auto& [channel, list] : messages) {
@@ -208,7 +208,7 @@ TEST_CASE("tensor 2 with sequence parallelism: 2 + 2 forward, 2 + 2 and 2 backwa
                 CHECK(count(g, op, "tensor", time) == 0);
         for (const Op& op : g.ops)
             if (info(op).communicates)
-                CHECK((text_attr(op.attrs, "axis") == "tensor" || text_attr(op.attrs, "axis") == "world"));
+                CHECK((*op.attrs.axis == "tensor" || *op.attrs.axis == "world"));
         require_golden(file_of(family, "tensor2"), table(g));
     }
 }

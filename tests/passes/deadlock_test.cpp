@@ -76,17 +76,17 @@ private:
 
     void begin(std::size_t rank, std::size_t step, const Graph& g, const Op& op)
     {
-        const std::string axis = text_attr(op.attrs, "axis");
+        const std::string axis = *op.attrs.axis;
         std::vector<i64> members;
         std::string name = axis;
-        if (has_attr(op.attrs, "to") || has_attr(op.attrs, "from")) {
-            const bool sends = has_attr(op.attrs, "to");
+        if (op.attrs.to.has_value() || op.attrs.from.has_value()) {
+            const bool sends = op.attrs.to.has_value();
             Coordinates there = g.at;
-            there[static_cast<std::size_t>(g.mesh.find(axis))] = int_attr(op.attrs, sends ? "to" : "from");
+            there[static_cast<std::size_t>(g.mesh.find(axis))] = sends ? *op.attrs.to : *op.attrs.from;
             members = {g.mesh.rank(g.at), g.mesh.rank(there)};
             if (!sends)
                 std::swap(members[0], members[1]);
-            name += str(" #", int_attr(op.attrs, "channel"));
+            name += str(" #", *op.attrs.channel);
         } else {
             std::vector<std::string> along{axis};
             if (axis == "world")
@@ -126,7 +126,7 @@ TEST_CASE("ranks that take their moves in another order are found")
             const ValueId x = b.value("x", {DType::f32, {4}}, Role::parameter);
             const bool turned = rank == 1 && !alike;
             for (const char* axis : {turned ? "world" : "tensor", turned ? "tensor" : "world"})
-                b.all_reduce(x, axis, "sum");
+                b.all_reduce(x, axis, Combine::sum);
             all[static_cast<std::size_t>(rank)].schedule = build_schedule(g, {});
         }
         return all;

@@ -65,7 +65,7 @@ TEST_CASE("stage, as text: a tied table, in the first stage and the last")
         check(
             "stage",
             [&](const Graph& g) {
-                return cut_stage(g, {{0, 0, 1}, stage, "pipeline"});
+                return extract_stage(g, {{0, 0, 1}, stage, "pipeline"});
             },
             {Level::sharded, Level::sharded}, str("stage", stage));
 }

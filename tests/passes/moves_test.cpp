@@ -21,38 +21,38 @@ struct Problem {
     Mesh mesh;
     Shape whole;
     Layout from;
-    Cuts to;
+    DimAxes to;
 };
 
-Sharding sharded(const Cuts& cuts)
+Sharding sharded(const DimAxes& dims)
 {
     Sharding s;
-    for (const auto& axes : cuts)
+    for (const auto& axes : dims)
         s.dims.push_back({axes, false});
     return s;
 }
 
 /// Each axis cuts a random dimension, or none, or (where `partial` is given) is one to combine over.
-Cuts random_cuts(Draw& draw, const Mesh& mesh, const Shape& whole, std::vector<Partial>* partial)
+DimAxes random_axes(Draw& draw, const Mesh& mesh, const Shape& whole, std::vector<Partial>* partial)
 {
-    Cuts cuts(whole.size());
+    DimAxes dims(whole.size());
     std::vector<MeshAxis> axes = mesh.axes;
     std::shuffle(axes.begin(), axes.end(), draw);
-    const std::string combine = below(draw, 4) == 0 ? "lse" : "sum";
+    const Combine combine = below(draw, 4) == 0 ? Combine::lse : Combine::sum;
     for (const MeshAxis& axis : axes) {
         const i64 choice = below(draw, static_cast<i64>(whole.size()) + 2);
         if (choice < static_cast<i64>(whole.size())) {
             const auto d = static_cast<std::size_t>(choice);
             i64 parts = axis.size;
-            for (const std::string& other : cuts[d])
+            for (const std::string& other : dims[d])
                 parts *= mesh.size(other);
             if (parts <= whole[d])
-                cuts[d].push_back(axis.name);
+                dims[d].push_back(axis.name);
         } else if (partial && choice == static_cast<i64>(whole.size())) {
             partial->push_back({axis.name, combine});
         }
     }
-    return cuts;
+    return dims;
 }
 
 Problem random_problem(u64 seed)
@@ -64,8 +64,8 @@ Problem random_problem(u64 seed)
         p.mesh.axes.push_back({"expert", 2});
     for (i64 d = 1 + below(draw, 3); d > 0; --d)
         p.whole.push_back(1 + below(draw, 13));
-    p.from.cuts = random_cuts(draw, p.mesh, p.whole, &p.from.partial);
-    p.to = random_cuts(draw, p.mesh, p.whole, nullptr);
+    p.from.axes = random_axes(draw, p.mesh, p.whole, &p.from.partial);
+    p.to = random_axes(draw, p.mesh, p.whole, nullptr);
     return p;
 }
 
@@ -73,9 +73,9 @@ Problem random_problem(u64 seed)
 double truth(i64 cell) { return 1 + static_cast<double>(cell % 23) + static_cast<double>(cell % 7) / 8; }
 
 /// What the rank at `at` holds of `truth`, cell by cell.
-Array part_of_truth(const Problem& p, const Cuts& cuts, const Coordinates& at)
+Array part_of_truth(const Problem& p, const DimAxes& dims, const Coordinates& at)
 {
-    const Box box = box_of(p.whole, sharded(cuts), p.mesh, at);
+    const Box box = box_of(p.whole, sharded(dims), p.mesh, at);
     Array array{box.shape, {}};
     for (i64 i = 0; i < element_count(box.shape); ++i) {
         i64 rest = i, cell = 0, stride = 1;
@@ -91,7 +91,7 @@ Array part_of_truth(const Problem& p, const Cuts& cuts, const Coordinates& at)
 Array first_part(const Problem& p, i64 rank)
 {
     const Coordinates at = p.mesh.coordinates(rank);
-    Array array = part_of_truth(p, p.from.cuts, at);
+    Array array = part_of_truth(p, p.from.axes, at);
     std::vector<std::string> axes;
     for (const Partial& partial : p.from.partial)
         axes.push_back(partial.axis);
@@ -102,7 +102,7 @@ Array first_part(const Problem& p, i64 rank)
     const auto mine = static_cast<double>(std::find(group.begin(), group.end(), rank) - group.begin() + 1);
     const double share = 2 * mine / (n * (n + 1)); // shares of 1, 2, 3, … n add up to one
     for (double& cell : array.cells)
-        cell = p.from.partial[0].combine == "sum" ? share * cell : cell + std::log(share);
+        cell = p.from.partial[0].combine == Combine::sum ? share * cell : cell + std::log(share);
     return array;
 }
 
@@ -111,7 +111,7 @@ double sent_by(const Graph& g, const Op& op)
     const std::string name = info(op).name;
     if (name == "slice")
         return 0;
-    const auto n = static_cast<double>(g.mesh.size(text_attr(op.attrs, "axis")));
+    const auto n = static_cast<double>(g.mesh.size(*op.attrs.axis));
     const auto in = static_cast<double>(g[op.operands[0]].type.elements()),
                out = static_cast<double>(g[op.results[0]].type.elements());
     return (name == "all_gather" ? out : name == "all_reduce" ? 2 * in : in) * (n - 1) / n;
@@ -137,13 +137,13 @@ TEST_CASE("the moves from any layout to any other give each rank what it wants")
             g.mesh = p.mesh;
             g.at = p.mesh.coordinates(rank);
             Builder b(g);
-            const TensorType type = local_type({DType::f64, p.whole}, p.from.cuts, p.mesh, g.at);
+            const TensorType type = local_type({DType::f64, p.whole}, p.from.axes, p.mesh, g.at);
             const ValueId x = b.value("x", type, Role::input);
             g[x].whole = p.whole;
-            g[x].sharding = sharded(p.from.cuts);
+            g[x].sharding = sharded(p.from.axes);
             g[x].sharding.partial = p.from.partial;
             const ValueId y = emit_moves(b, x, moves, p.from, {DType::f64, p.whole}, g.at);
-            REQUIRE(cuts_of(g[y].sharding) == p.to);
+            REQUIRE(dim_axes(g[y].sharding) == p.to);
             REQUIRE(g[y].sharding.partial.empty());
             REQUIRE(g[y].type == local_type({DType::f64, p.whole}, p.to, p.mesh, g.at));
             REQUIRE(g.ops.size() == moves.size());
@@ -172,7 +172,7 @@ TEST_CASE("the moves from any layout to any other give each rank what it wants")
 TEST_CASE("no move where nothing changes, and the shortest way where there is one")
 {
     const Mesh mesh{{{"data", 2}, {"tensor", 3}}};
-    const auto names = [&](const Layout& from, const Cuts& to) {
+    const auto names = [&](const Layout& from, const DimAxes& to) {
         static constexpr const char* kinds[] = {"all_gather ", "reduce_scatter ", "all_reduce ", "slice "};
         std::vector<std::string> all;
         for (const Move& move : moves_between(from, to, mesh))
@@ -186,7 +186,7 @@ TEST_CASE("no move where nothing changes, and the shortest way where there is on
     CHECK(names({{{}, {}}, {{"tensor"}}}, {{}, {}}) == Names{"all_reduce tensor"});
     CHECK(names({{{}, {}}, {{"tensor"}}}, {{}, {"tensor"}}) == Names{"reduce_scatter tensor"});
     // What combines otherwise than by adding is not scattered.
-    CHECK(names({{{}, {}}, {{"tensor", "lse"}}}, {{}, {"tensor"}}) ==
+    CHECK(names({{{}, {}}, {{"tensor", Combine::lse}}}, {{}, {"tensor"}}) ==
           Names{"all_reduce tensor", "slice tensor"});
     // ZeRO's way: summed over tensor, then scattered over data within what tensor cuts.
     CHECK(names({{{"tensor"}}, {{"data"}}}, {{"tensor", "data"}}) == Names{"reduce_scatter data"});

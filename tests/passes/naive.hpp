@@ -52,16 +52,16 @@ inline Array joined(const std::vector<const Array*>& parts, std::size_t dim)
     return y;
 }
 
-inline Array combined(const std::vector<const Array*>& parts, const std::string& combine)
+inline Array combined(const std::vector<const Array*>& parts, Combine combine)
 {
     Array y = *parts[0];
     for (std::size_t i = 0; i < y.cells.size(); ++i) {
         double total = 0;
         for (const Array* part : parts) {
             REQUIRE(part->shape == y.shape);
-            total += combine == "sum" ? part->cells[i] : std::exp(part->cells[i]);
+            total += combine == Combine::sum ? part->cells[i] : std::exp(part->cells[i]);
         }
-        y.cells[i] = combine == "sum" ? total : std::log(total);
+        y.cells[i] = combine == Combine::sum ? total : std::log(total);
     }
     return y;
 }
@@ -79,12 +79,11 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
         REQUIRE(name == info(graphs[0].ops[n]).name);
         const Array& mine = before[rank];
         REQUIRE(g[op.operands[0]].type.shape == mine.shape);
-        const std::size_t dim =
-            has_attr(op.attrs, "dim") ? static_cast<std::size_t>(std::stoi(text_attr(op.attrs, "dim"))) : 0;
+        const std::size_t dim = op.attrs.dim ? static_cast<std::size_t>(op.attrs.dim->front()) : 0;
         if (name == "slice") {
-            after[rank] = rows(mine, dim, {int_attr(op.attrs, "offset"), g[op.results[0]].type.shape[dim]});
+            after[rank] = rows(mine, dim, {*op.attrs.offset, g[op.results[0]].type.shape[dim]});
         } else {
-            const std::string& axis = text_attr(op.attrs, "axis");
+            const std::string& axis = *op.attrs.axis;
             const bool world = axis == "world";
             std::vector<const Array*> parts;
             for (std::size_t member = 0; world && member < before.size(); ++member)
@@ -95,9 +94,9 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
             if (name == "all_gather")
                 after[rank] = joined(parts, dim);
             else if (name == "all_reduce")
-                after[rank] = combined(parts, text_attr(op.attrs, "combine"));
+                after[rank] = combined(parts, *op.attrs.combine);
             else if (name == "reduce_scatter")
-                after[rank] = rows(combined(parts, "sum"), dim,
+                after[rank] = rows(combined(parts, Combine::sum), dim,
                                    part_of(mine.shape[dim], g.mesh.size(axis),
                                            g.at[static_cast<std::size_t>(g.mesh.find(axis))]));
             else

@@ -80,8 +80,7 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
     const auto out = [&](std::size_t i, const Shape& point) -> double& {
         return made[i].cells[cell_at(made[i].shape, rule.results[i], point)];
     };
-    const i64 first = has_attr(op.attrs, "v_offset") ? int_attr(op.attrs, "v_offset")
-                                                     : 0; // of the words that this rank has
+    const i64 first = op.attrs.offset_of("v"); // token of this rank's shard
     const auto v = static_cast<std::size_t>(std::max(rule.find("v"), 0));
     if (name == "matmul") {
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p) * in(1, p); });
@@ -95,12 +94,9 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
     } else if (name == "sum") {
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p); });
     } else if (name == "stack") { // what this rank contributes, at its places
-        std::istringstream places(text_attr(op.attrs, "at"));
-        for (const ValueId x : op.operands) {
-            std::size_t place = 0;
-            places >> place;
-            made[0].cells.at(place) += held[x.index()].cells[0];
-        }
+        for (std::size_t i = 0; i < op.operands.size(); ++i)
+            made[0].cells.at(static_cast<std::size_t>(op.attrs.at->at(i))) +=
+                held[op.operands[i].index()].cells[0];
     } else if (name == "rms_norm") {
         Array squares = made[1];
         each_point(rule, [&](const Shape& p) {
@@ -201,9 +197,9 @@ private:
         return b_.value(str("w", graph_.values.size()), {DType::f64, std::move(shape)}, Role::parameter);
     }
 
-    ValueId product(ValueId x, ValueId y, std::string rule)
+    ValueId product(ValueId x, ValueId y, const Rule& rule)
     {
-        return b_.op1(OpKind::matmul, {x, y}, {{"rule", std::move(rule)}});
+        return b_.op1(OpKind::matmul, {x, y}, {.rule = rule});
     }
 
     /// One more value [batch, tokens, width].
@@ -211,7 +207,7 @@ private:
     {
         switch (below(8)) {
         case 0: xs_.push_back(b_.op1(OpKind::gelu, {any()})); break;
-        case 1: xs_.push_back(b_.op(OpKind::rms_norm, {any(), weight({width})}, {{"eps", 1e-5}})[0]); break;
+        case 1: xs_.push_back(b_.op(OpKind::rms_norm, {any(), weight({width})}, {.eps = 1e-5})[0]); break;
         case 2: xs_.push_back(b_.reshard_to(any(), random_sharding({batch, tokens, width}))); break;
         case 3:
             xs_.push_back(product(product(any(), weight({width, 9}), "b s d, d f -> b s f"),
@@ -244,7 +240,7 @@ private:
         switch (n == 1 ? 2 : below(4)) {
         case 0: made = product(any(), any(), "b s d, b s e -> d e"); break;
         case 3: made = b_.op1(OpKind::sum, {stats_.empty() ? any() : stats_[below(stats_.size())]}); break;
-        case 1: made = b_.op1(OpKind::embedding_grad, {any(), ids_}, {{"v", words}}); break;
+        case 1: made = b_.op1(OpKind::embedding_grad, {any(), ids_}, {.sizes = {{"v", words}}}); break;
         default: made = b_.op1(OpKind::sum, {any()});
         }
         const ValueId before = b_.value(str("before", n), graph_[made].type, Role::carry);

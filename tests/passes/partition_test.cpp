@@ -23,8 +23,7 @@ std::vector<std::string> exchanged(const Graph& local)
     std::vector<std::string> all;
     for (const Op& op : local.ops)
         if (info(op).communicates)
-            all.push_back(
-                str(info(op).name, " ", text_attr(op.attrs, "axis"), " ", local[op.operands[0]].name));
+            all.push_back(str(info(op).name, " ", *op.attrs.axis, " ", local[op.operands[0]].name));
     return all;
 }
 
@@ -40,7 +39,7 @@ TEST_CASE("all ranks choose alike, also where one has less to do than another")
     Builder b(g);
     const ValueId x = b.value("x", {DType::f32, {2, 3, 8}}, Role::input),
                   w = b.value("w", {DType::f32, {6, 8}}, Role::input);
-    const ValueId y = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("b m k, n k -> b m n")}}, "y");
+    const ValueId y = b.op1(OpKind::matmul, {x, w}, {.rule = "b m k, n k -> b m n"}, "y");
     g[x].sharding = cut({{}, {"tensor"}, {}});
     g[w].sharding = cut({{"tensor"}, {}});
     g[y].sharding = cut({{}, {}, {}});

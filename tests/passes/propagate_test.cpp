@@ -43,10 +43,10 @@ Graph random_graph(u64 seed)
         switch (below(5)) {
         case 0: values.push_back(b.op1(OpKind::gelu, {x})); break;
         case 1: values.push_back(b.sum_of(x, below(2) ? x : b.op1(OpKind::gelu, {values[0]}))); break;
-        case 2: values.push_back(b.op(OpKind::rms_norm, {x, weight({shape[2]})}, {{"eps", 1e-5}})[0]); break;
+        case 2: values.push_back(b.op(OpKind::rms_norm, {x, weight({shape[2]})}, {.eps = 1e-5})[0]); break;
         default:
-            values.push_back(b.op1(OpKind::matmul, {x, weight({shape[2], extent()})},
-                                   {{"rule", std::string("b m k, k n -> b m n")}}));
+            values.push_back(
+                b.op1(OpKind::matmul, {x, weight({shape[2], extent()})}, {.rule = "b m k, k n -> b m n"}));
         }
         if (g[values.back()].type.shape != g[values[0]].type.shape && below(4) == 0)
             values.erase(values.begin());
@@ -175,7 +175,7 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
         Builder b(g);
         const ValueId x = b.value("x", {DType::f32, {4, 4}}, Role::input),
                       w = b.value("w", {DType::f32, {4, 4}}, Role::input);
-        const ValueId y = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("m k, k n -> m n")}}, "y");
+        const ValueId y = b.op1(OpKind::matmul, {x, w}, {.rule = "m k, k n -> m n"}, "y");
         g[x].sharding = annotated(std::move(x_mk), true);
         g[w].sharding = annotated(std::move(w_kn), true);
         g[y].sharding = annotated(std::move(y_mn), true);
@@ -201,7 +201,7 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
     Builder b(g);
     const ValueId q = b.value("q", {DType::f32, {2, 4, 2, 2, 4}}, Role::input),
                   k = b.value("k", {DType::f32, {2, 4, 2, 4}}, Role::input);
-    const std::vector<ValueId> o = b.op(OpKind::attention, {q, k, k}, {{"scale", 1.0}}, {"o", "stats"});
+    const std::vector<ValueId> o = b.op(OpKind::attention, {q, k, k}, {.scale = 1.0}, {"o", "stats"});
     g[q].sharding = annotated({{"tensor"}, {}, {}, {}, {}}, true);
     g[k].sharding = annotated({{}, {}, {"tensor"}, {}}, true);
     g[o[0]].sharding = annotated({{}, {}, {}, {"tensor"}, {}}, true);

@@ -2,7 +2,9 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
+#include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/propagate.hpp"
 #include "passes/stage.hpp"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ Graph chain(const std::vector<i64>& widths)
     for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
         b.where.block = static_cast<int>(i);
         const ValueId w = b.value(str("w", i), {DType::f32, {widths[i], widths[i + 1]}}, Role::parameter);
-        x = b.op1(OpKind::matmul, {x, w}, {{"rule", std::string("m k, k n -> m n")}});
+        x = b.op1(OpKind::matmul, {x, w}, {.rule = "m k, k n -> m n"});
     }
     return g;
 }
@@ -108,20 +110,41 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
     const std::vector<int> stage_of{0, 0, 1, 2, 2};
     std::size_t products = 0;
     for (int stage = 0; stage < 3; ++stage) {
-        const Graph part = cut_stage(g, {stage_of, stage, "pipeline"});
+        const Graph part = extract_stage(g, {stage_of, stage, "pipeline"});
         verify(part, Level::sharded);
         int sends = 0, receives = 0;
         for (const Op& op : part.ops) {
-            sends += has_attr(op.attrs, "to");
-            receives += has_attr(op.attrs, "from");
+            sends += op.attrs.to.has_value();
+            receives += op.attrs.from.has_value();
             products += !info(op).communicates;
-            if (has_attr(op.attrs, "to"))
-                CHECK(int_attr(op.attrs, "to") == stage + 1);
-            if (has_attr(op.attrs, "from"))
-                CHECK(int_attr(op.attrs, "from") == stage - 1);
+            if (op.attrs.to.has_value())
+                CHECK(*op.attrs.to == stage + 1);
+            if (op.attrs.from.has_value())
+                CHECK(*op.attrs.from == stage - 1);
         }
         CHECK(sends == (stage < 2));
         CHECK(receives == (stage > 0));
     }
     CHECK(products == g.ops.size());
+}
+
+TEST_CASE("what a stage contributes keeps its place")
+{
+    const Graph g = propagate(parse_graph("graph g\nmesh pipeline=2\n"
+                                          "parameter %p : f64[2]\nparameter %q : f64[2]\n"
+                                          "carry %a.before : f64[]\ncarry %b.before : f64[]\n"
+                                          "microbatch {\n"
+                                          "  @ forward block 0\n"
+                                          "  %a = sum(%p) += %a.before : f64[]\n"
+                                          "  @ forward block 1\n"
+                                          "  %b = sum(%q) += %b.before : f64[]\n"
+                                          "}\nepilogue {\n"
+                                          "  @ update block 0\n"
+                                          "  %s = stack(%a, %b) {n=2, at=\"1 0\"} : f64[2]\n"
+                                          "}\ncarried %a.before -> %a\ncarried %b.before -> %b\noutput %s\n",
+                                          "g"));
+    for (const int stage : {0, 1}) {
+        const Graph local = extract_stage(g, {{0, 1}, stage});
+        CHECK(local.ops.back().attrs.at == std::vector<i64>{1 - stage});
+    }
 }

@@ -55,7 +55,7 @@ TEST_CASE("FP8: gradients near those of bf16, and not the same; products outside
         int in_fp8 = 0;
         for (const Op& op : fp8.program().graph.ops) {
             const bool block = op.block > 0 && op.block <= model.layers;
-            if (has_attr(op.attrs, "fp8")) {
+            if (op.attrs.fp8.has_value()) {
                 ++in_fp8;
                 CHECK(block);
                 CHECK(least_scratch_of(fp8.program().graph, op) > 0);

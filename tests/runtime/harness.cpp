@@ -4,7 +4,6 @@
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "runtime/device.hpp"
-#include "runtime/dtypes.hpp"
 
 #include <algorithm>
 #include <cmath>

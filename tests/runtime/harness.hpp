@@ -1,5 +1,6 @@
 #pragma once
 // A small model, compiled and laid out as `train` does it, with its arena open to the tests.
+#include "ir/names.hpp"
 #include "kernels/runtime.hpp"
 #include "reference_model.hpp"
 #include "train/engine.hpp"
@@ -52,8 +53,8 @@ public:
     {
         return engine->executor(train_program).fetched(name, element);
     }
-    double loss_sum() const { return fetched("totals", total_loss); }
-    double tokens() const { return fetched("totals", total_tokens); }
+    double loss_sum() const { return fetched(value_name::totals, total_loss); }
+    double tokens() const { return fetched(value_name::totals, total_tokens); }
     /// Of the sum of losses, by parameter name; valid until update(). \pre differentiate()
     reference::Tensors gradients() const;
     reference::Tensors parameters() const { return read_parameters(program(), engine->arena()); }

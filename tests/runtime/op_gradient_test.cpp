@@ -23,7 +23,7 @@ struct Case {
 
 ValueId parameter(Builder& b, const std::string& name, Shape shape)
 {
-    return b.value(name, {DType::f64, std::move(shape)}, Role::parameter, {"fill", {{"value", 0.0}}});
+    return b.value(name, {DType::f64, std::move(shape)}, Role::parameter, FillInit{0.0});
 }
 
 ValueId ids(Builder& b, const std::string& name, Shape shape)
@@ -34,7 +34,7 @@ ValueId ids(Builder& b, const std::string& name, Shape shape)
 Build product(const std::string& rule, Shape x, Shape y)
 {
     return [=](Builder& b) -> std::vector<ValueId> {
-        return {b.op1(OpKind::matmul, {parameter(b, "x", x), parameter(b, "y", y)}, {{"rule", rule}})};
+        return {b.op1(OpKind::matmul, {parameter(b, "x", x), parameter(b, "y", y)}, {.rule = rule})};
     };
 }
 
@@ -55,24 +55,19 @@ std::vector<Case> cases()
         {"rms_norm",
          [](Builder& b) -> V {
              return {b.op(OpKind::rms_norm, {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5})},
-                          {{"eps", 0.03}})[0]};
+                          {.eps = 0.03})[0]};
          }},
         {"layer_norm",
          [](Builder& b) -> V {
              return {b.op(
                  OpKind::layer_norm,
                  {parameter(b, "x", {2, 3, 5}), parameter(b, "norm.weight", {5}), parameter(b, "bias", {5})},
-                 {{"eps", 0.03}})[0]};
+                 {.eps = 0.03})[0]};
          }},
         {"rope",
          [](Builder& b) -> V {
-             const ValueId table = b.value("table", {DType::f64, {9, 3, 2}}, Role::constant,
-                                           {"rope_table",
-                                            {{"theta", 50.0},
-                                             {"factor", 1.0},
-                                             {"low_freq_factor", 1.0},
-                                             {"high_freq_factor", 4.0},
-                                             {"original_seq", i64{64}}}});
+             const ValueId table =
+                 b.value("table", {DType::f64, {9, 3, 2}}, Role::constant, RopeTableInit{50, 1, 1, 4, 64});
              return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 6}), ids(b, "ids<9", {2, 3}), table})};
          }},
         {"attention",
@@ -80,7 +75,7 @@ std::vector<Case> cases()
              return {b.op(OpKind::attention,
                           {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}),
                            parameter(b, "v", {2, 4, 2, 2})},
-                          {{"scale", 1.7}})[0]};
+                          {.scale = 1.7})[0]};
          }},
         {"swiglu",
          [](Builder& b) -> V {
@@ -109,8 +104,7 @@ std::vector<Case> cases()
              const ValueId x = parameter(b, "x", {3, 5}),
                            y = b.op1(OpKind::gelu, {parameter(b, "y", {3, 5})});
              const ValueId sum = b.op1(OpKind::add, {x, y});
-             return {b.op1(OpKind::matmul, {sum, parameter(b, "w", {5, 4})},
-                           {{"rule", std::string("m k, k n -> m n")}})};
+             return {b.op1(OpKind::matmul, {sum, parameter(b, "w", {5, 4})}, {.rule = "m k, k n -> m n"})};
          }},
         {"a value that several ops read",
          [](Builder& b) -> V {
@@ -121,7 +115,7 @@ std::vector<Case> cases()
         {"bias_add",
          [](Builder& b) -> V {
              return {b.op1(OpKind::bias_add, {parameter(b, "x", {2, 3, 2, 2}), parameter(b, "bias", {2, 2})},
-                           {{"rule", std::string("b s g e, g e -> b s g e")}})};
+                           {.rule = "b s g e, g e -> b s g e"})};
          }},
         {"cast",
          [](Builder& b) -> V {
@@ -158,7 +152,7 @@ Graph build(const Case& c)
         for (std::size_t d = 0; d < graph[y].type.shape.size(); ++d)
             dims += str(d ? " " : "", "d", d);
         const ValueId weights = parameter(b, str("weights", n++), graph[y].type.shape);
-        const ValueId part = b.op1(OpKind::matmul, {y, weights}, {{"rule", dims + ", " + dims + " -> ."}});
+        const ValueId part = b.op1(OpKind::matmul, {y, weights}, {.rule = dims + ", " + dims + " -> ."});
         loss = loss ? b.sum_of(loss, part) : part;
     }
     graph[loss].name = "the loss";
@@ -239,8 +233,7 @@ TEST_CASE("a loss that reaches a parameter through an op without gradient is ref
     const ValueId x = parameter(b, "x", {2, 3, 4});
     const ValueId row = b.value("row", {DType::i32, {}}, Role::hyper);
     const ValueId picked = b.op1(OpKind::select_row, {x, row});
-    b.op1(OpKind::matmul, {picked, parameter(b, "w", {2, 4})}, {{"rule", std::string("b d, b d -> .")}},
-          "loss");
+    b.op1(OpKind::matmul, {picked, parameter(b, "w", {2, 4})}, {.rule = "b d, b d -> ."}, "loss");
     CHECK_THROWS_AS(autodiff(graph, {}), UserError);
     CHECK_THROWS_AS(autodiff(graph, {"no such value"}), UserError);
     CHECK_THROWS_AS(autodiff(graph, {"x"}), UserError); // a parameter is not computed

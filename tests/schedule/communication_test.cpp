@@ -81,7 +81,7 @@ private:
             switch (below(6)) {
             case 0: values.push_back(b_.sum_of(x, y)); break;
             case 1: values.push_back(b_.op1(OpKind::swiglu, {x, y})); break;
-            case 2: values.push_back(b_.all_reduce(x, axis, "sum")); break;
+            case 2: values.push_back(b_.all_reduce(x, axis, Combine::sum)); break;
             case 3:
                 values.push_back(b_.all_gather(b_.reduce_scatter(x, axis, 0, rows / 2), axis, 0, rows));
                 break;
@@ -97,17 +97,17 @@ private:
         for (const ValueId sum : sums) {
             ValueId x = sum;
             if (below(3) > 0)
-                x = b_.all_reduce(x, "tensor", "sum");
+                x = b_.all_reduce(x, "tensor", Combine::sum);
             if (below(4) == 0)
                 x = b_.sum_of(x, x); // what follows waits for the compute queue
             if (below(3) > 0)
-                x = b_.all_reduce(x, "data", "sum");
+                x = b_.all_reduce(x, "data", Combine::sum);
             reduced.push_back(x);
         }
         for (const ValueId x : reduced)
             squares.push_back(b_.squares_of(x));
         squares.insert(squares.begin(), {squares[0], squares[0]});
-        const ValueId totals = b_.all_reduce(b_.stack_of(squares, "totals.part"), "world", "sum"),
+        const ValueId totals = b_.all_reduce(b_.stack_of(squares, "totals.part"), "world", Combine::sum),
                       norm = b_.norm_of(totals, 1);
         graph_.outputs = {totals, norm};
         const ValueId hyper = b_.value("hyper", {DType::f64, {hyper_count}}, Role::hyper);
@@ -183,10 +183,10 @@ void check_queues(const Graph& graph, const Schedule& s)
             continue;
         }
         const Op& op = graph[step.op];
-        std::string user = text_attr(op.attrs, "axis");
-        for (const char* way : {"to", "from"})
-            if (has_attr(op.attrs, way))
-                user += str(" ", way, int_attr(op.attrs, way), " channel ", int_attr(op.attrs, "channel"));
+        std::string user = *op.attrs.axis;
+        if (op.attrs.channel)
+            user += str(op.attrs.to ? " to" : " from", op.attrs.to ? *op.attrs.to : *op.attrs.from,
+                        " channel ", *op.attrs.channel);
         REQUIRE(step.queue > queue_device_to_host);
         users[step.queue].insert(user);
         queues[user].insert(step.queue);
@@ -239,7 +239,7 @@ Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool
     OptimizerConfig optimizer{1, 0.1};
     optimizer.shard_axis = zero ? "data" : "";
     g = propagate(simplify(add_optimizer(autodiff(std::move(g), {}), optimizer)));
-    g = cut_stage(g, {balance_stages(g, mesh.size("pipeline")), static_cast<int>(at[1]), "pipeline"});
+    g = extract_stage(g, {balance_stages(g, mesh.size("pipeline")), static_cast<int>(at[1]), "pipeline"});
     g = bucket(simplify(partition(g, {at, "pipeline"})), {Bytes{600}, false});
     verify(g, Level::local);
     return g;

@@ -6,16 +6,9 @@ namespace trivium::structure {
 
 namespace {
 
-/// Whether `line` holds "word" in quotes, other than as the kind of an initialiser.
 bool quotes(const std::string& line, const std::string& word)
 {
-    const std::string quoted = "\"" + word + "\"";
-    for (std::size_t at = line.find(quoted); at != std::string::npos; at = line.find(quoted, at + 1)) {
-        const bool opens = at > 0 && line[at - 1] == '{';
-        if (!opens || line.compare(at + quoted.size(), 3, ", {") != 0)
-            return true;
-    }
-    return false;
+    return line.find("\"" + word + "\"") != std::string::npos;
 }
 
 } // namespace

@@ -12,7 +12,7 @@ struct ForbiddenNames {
 };
 
 /// Places in `files`, comments aside, that name an op (also OpKind::x and find_op) or a model (also
-/// Family::x). A quoted everyday word that opens an initialiser, as in {"fill", {…}}, names no op.
+/// Family::x).
 Findings check_names(const std::vector<SourceFile>& files, const ForbiddenNames& names);
 
 } // namespace trivium::structure

@@ -19,7 +19,7 @@ TEST_CASE("a pass that names nothing is clean")
 {
     CHECK(found("b.sum_of(x, y); // a matmul, as in llama\n") == 0);
     CHECK(found("/* OpKind::matmul\n rope */ add(x);\nint rope_like = fill(2);\n") == 0);
-    CHECK(found("b.value(name, type, Role::state, {\"fill\", {{\"value\", 0.0}}});\n") == 0);
+    CHECK(found("b.value(name, type, Role::state, FillInit{0.0});\n") == 0);
 }
 
 TEST_CASE("an op in a pass is found")

@@ -38,8 +38,8 @@ void save_columns(const std::string& dir, i64 step, bool other)
     const Tiling& tiling = tilings()[2]; // 3 ranks
     run_on_threads(3, [&](Comm& world) {
         RankTensors own(tiling, world.rank());
-        own.add({"param/large", {300, 50}, StoredType::f32}, {{100 * world.rank(), 0}, {100, 50}},
-                StoredType::f32, true);
+        own.add({"param/large", {300, 50}, DType::f32}, {{100 * world.rank(), 0}, {100, 50}}, DType::f32,
+                true);
         own.fill();
         for (const TensorPiece& piece : own.pieces)
             if (auto* byte = static_cast<unsigned char*>(piece.data); other && piece.count() > 0)

@@ -327,7 +327,7 @@ TEST_CASE("a move is priced by the links between nodes where its axis leaves a n
         for (std::size_t i = 0; i < by_one.size(); ++i)
             if (by_nodes[i] != by_one[i]) {
                 CHECK(by_nodes[i] == Approx(1000 * by_one[i]));
-                slow.insert(text_attr(program.graph[program.schedule.steps[i].op].attrs, "axis"));
+                slow.insert(*program.graph[program.schedule.steps[i].op].attrs.axis);
             }
         return slow;
     };

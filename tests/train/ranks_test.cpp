@@ -66,7 +66,7 @@ struct Run {
         for (const auto& entry : reader.tensors()) {
             std::vector<double>& values = all[entry.name];
             values.resize(static_cast<std::size_t>(element_count(entry.shape)));
-            reader.read(entry.name, 0, static_cast<i64>(values.size()), StoredType::f64, values.data());
+            reader.read(entry.name, 0, static_cast<i64>(values.size()), DType::f64, values.data());
         }
         return all;
     }

@@ -54,7 +54,7 @@ std::vector<double> content(const std::string& checkpoint)
         for (const i64 extent : entry.shape)
             count *= extent;
         std::vector<double> values(static_cast<std::size_t>(count));
-        reader.read(entry.name, 0, count, StoredType::f64, values.data());
+        reader.read(entry.name, 0, count, DType::f64, values.data());
         all.insert(all.end(), values.begin(), values.end());
     }
     return all;
@@ -260,8 +260,8 @@ TEST_CASE("init_from takes the weights and starts the optimizer afresh")
     const CheckpointReader base = CheckpointReader::open(run.folder / "base/step-00000004");
     const CheckpointReader after = CheckpointReader::open(run.folder / "tuned/step-00000001");
     std::vector<float> x(258 * 64), y(258 * 64);
-    base.read("param/embed.weight", 0, 258 * 64, StoredType::f32, x.data());
-    after.read("param/embed.weight", 0, 258 * 64, StoredType::f32, y.data());
+    base.read("param/embed.weight", 0, 258 * 64, DType::f32, x.data());
+    after.read("param/embed.weight", 0, 258 * 64, DType::f32, y.data());
     CHECK(x == y);
 }
 
@@ -347,7 +347,7 @@ TEST_CASE("no run goes on from parameters that are not finite")
         for (const auto& entry : good.tensors()) {
             pieces.push_back(whole_tensor(entry.name, entry.shape, entry.type, nullptr));
             values.emplace_back(static_cast<std::size_t>(pieces.back().count()));
-            good.read(entry.name, 0, pieces.back().count(), StoredType::f32, values.back().data());
+            good.read(entry.name, 0, pieces.back().count(), DType::f32, values.back().data());
             if (entry.name == "param/final_norm.weight")
                 values.back()[3] = std::numeric_limits<float>::quiet_NaN();
         }

@@ -31,7 +31,7 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
     void* memory = nullptr;
     if (const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(mapped_));
         status != cudaSuccess) {
-        cudaGetLastError(); // else the next check would find it
+        cudaGetLastError(); // otherwise the next check would find it
         throw IoError(
             {"arena",
              str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),

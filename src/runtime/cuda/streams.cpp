@@ -84,7 +84,7 @@ public:
     }
     void synchronise(int event) override
     {
-        // Not cudaEventSynchronize: where a peer is lost the work never ends, and nobody would say so.
+        // Not cudaEventSynchronize: where a peer is lost the work never ends, and no error appears.
         using Clock = std::chrono::steady_clock;
         auto next_check = Clock::now();
         cudaError_t status = cudaErrorNotReady;

@@ -1,4 +1,4 @@
-// A build without devices: there is none, so nothing can be asked of one.
+// A build without devices.
 #include "runtime/device.hpp"
 
 #include "base/address_space.hpp"

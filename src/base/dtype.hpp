@@ -1,0 +1,69 @@
+#pragma once
+// Element types: one list for graphs, kernels, communicators and files.
+#include "base/bf16.hpp"
+#include "base/check.hpp"
+#include "base/units.hpp"
+
+#include <optional>
+#include <string_view>
+
+namespace trivium {
+
+/// Tensors of a graph have one of the first four; files have others, too.
+enum class DType : std::uint8_t { f64, f32, bf16, i32, u8, u16, u32, i64, u64 };
+
+/// Formats of 8 bits to which the operands of a product may be rounded. e4m3 has 4 bits of exponent and is
+/// finite to 448; e5m2 has 5 and reaches 57344. Neither has infinities here.
+enum class Fp8 : std::uint8_t { none, e4m3, e5m2 };
+
+struct DTypeInfo {
+    DType type;
+    const char* name;
+    Bytes size;
+};
+inline constexpr DTypeInfo dtypes[] = {
+    {DType::f64, "f64", 8}, {DType::f32, "f32", 4}, {DType::bf16, "bf16", 2},
+    {DType::i32, "i32", 4}, {DType::u8, "u8", 1},   {DType::u16, "u16", 2},
+    {DType::u32, "u32", 4}, {DType::i64, "i64", 8}, {DType::u64, "u64", 8},
+};
+
+constexpr Bytes size_of(DType type) { return dtypes[static_cast<int>(type)].size; }
+constexpr const char* name_of(DType type) { return dtypes[static_cast<int>(type)].name; }
+/// Whether a graph may have tensors of `type`.
+constexpr bool is_tensor_type(DType type) { return type <= DType::i32; }
+/// Whether kernels and reductions compute with `type`.
+constexpr bool is_floating(DType type) { return type <= DType::bf16; }
+/// The type in which sums over values of `type` are kept: f64 for f64, f32 for f32 and bf16.
+constexpr DType accumulator_of(DType type) { return type == DType::bf16 ? DType::f32 : type; }
+
+/// The tensor type called `name`, or nothing.
+constexpr std::optional<DType> tensor_type_named(std::string_view name)
+{
+    for (const DTypeInfo& row : dtypes)
+        if (is_tensor_type(row.type) && name == row.name)
+            return row.type;
+    return {};
+}
+
+/// The element type that a C++ type stands for.
+template <class T>
+inline constexpr DType dtype_of = DType::f32;
+template <>
+inline constexpr DType dtype_of<double> = DType::f64;
+template <>
+inline constexpr DType dtype_of<bf16> = DType::bf16;
+
+/// Calls `f` with a value of the C++ type that stands for `type`: f(double{}), f(float{}) or f(bf16{}).
+/// Throws InternalError for a type that is not floating-point.
+template <class F>
+auto with_type(DType type, F&& f)
+{
+    TRV_CHECK(is_floating(type), "no kernel computes with ", name_of(type));
+    switch (type) {
+    case DType::f64: return f(double{});
+    case DType::f32: return f(float{});
+    default: return f(bf16{});
+    }
+}
+
+} // namespace trivium

@@ -1,0 +1,31 @@
+#pragma once
+// Attributes and initial contents as text, and back.
+#include "ir/attributes.hpp"
+
+namespace trivium {
+
+/// `{axis="data", dim="0"}`; "" without attributes.
+std::string to_text(const Attributes& attributes);
+/// "normal(std=0.02)"; "" for none.
+std::string to_text(const Init& init);
+
+/// A real number that does not read back as a whole one: "1.0".
+std::string print_real(double value);
+
+/// `name=text`, or `name="text"`, as it is written in a graph; `place` is that of the text.
+struct AttrText {
+    std::string name, text;
+    bool quoted = false;
+    std::string place;
+};
+/// Throws UserError where a name is not known or given twice, or a text is not of its attribute's type.
+Attributes parse_attributes(const std::vector<AttrText>& fields);
+/// The initial content `kind` with these members, each of which is needed. `place` is that of `kind`. Throws
+/// UserError as above.
+Init parse_init(const std::string& kind, const std::string& place, const std::vector<AttrText>& fields);
+
+/// "its attribute 'to' is '2', must be …".
+[[noreturn]] void refuse_attribute(const std::string& place, const std::string& name, const std::string& text,
+                                   const std::string& wanted, const std::string& remedy);
+
+} // namespace trivium

@@ -1,0 +1,155 @@
+#include "base/check.hpp"
+#include "ir/op_table.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+/// An attribute that the op cannot do without; a textual graph may lack it.
+template <class T>
+const T& needed(const Graph& graph, const Op& op, const char* name, const std::optional<T>& attribute)
+{
+    if (!attribute)
+        throw UserError({place_of(graph, op), str("has no attribute '", name, "'"), "",
+                         str("write {", name, "=\"…\"} behind its operands")});
+    return *attribute;
+}
+
+/// Operands but for the accumulator.
+std::size_t plain_operands(const Op& op) { return op.operands.size() - (op.accumulate ? 1 : 0); }
+
+/// Where the rule is an attribute, the row has the number of operands.
+void check_operand_count(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    const std::size_t plain = plain_operands(op);
+    const std::size_t wanted =
+        row.operands ? static_cast<std::size_t>(*row.operands) : std::max<std::size_t>(plain, 1);
+    if (!row.rule && plain != wanted)
+        throw UserError({place_of(graph, op),
+                         str("has ", plain, " operands, takes ", wanted, row.operands ? "" : " or more"), "",
+                         "see docs/ops.md for the ops"});
+}
+
+/// The tensors of a bucket are of one element type.
+void check_bucket(const Graph& graph, const Op& op)
+{
+    const TensorType& first = graph[op.operands[0]].type;
+    for (std::size_t i = 1; i < op.operands.size(); ++i)
+        if (const TensorType& type = graph[op.operands[i]].type; type.dtype != first.dtype)
+            throw UserError({place_of(graph, op), str("operand ", i, " is ", type, ", operand 0 ", first), "",
+                             "send tensors of one element type together"});
+}
+
+DType element_type(const Graph& graph, const Op& op, const ResultType& type)
+{
+    switch (type.of) {
+    case ResultType::Of::operand:
+        return graph[op.operands[static_cast<std::size_t>(type.operand)]].type.dtype;
+    case ResultType::Of::accumulator: return accumulator_of(graph[op.operands[0]].type.dtype);
+    case ResultType::Of::f64: return DType::f64;
+    case ResultType::Of::attribute: return needed(graph, op, "dtype", op.attrs.dtype);
+    }
+    throw InternalError(__FILE__, __LINE__, "no such result type");
+}
+
+} // namespace
+
+std::string place_of(const Graph& graph, const Op& op)
+{
+    return str(source_place(graph, op.line), op.scope, op.scope.empty() ? "" : ".", info(op).name);
+}
+
+FactorRule rule_of(const Graph& graph, const Op& op)
+{
+    TRV_EXPECT(std::all_of(op.operands.begin(), op.operands.end(),
+                           [&](ValueId v) { return v.index() < graph.values.size(); }),
+               "an operand that is not in the graph");
+    const OpInfo& row = info(op);
+    check_operand_count(graph, op);
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i < plain_operands(op); ++i)
+        shapes.push_back(graph[op.operands[i]].type.shape);
+    const Rule& rule = row.rule ? *row.rule : needed(graph, op, "rule", op.attrs.rule);
+    return make_rule(rule, shapes, op.attrs.sizes, place_of(graph, op), row.variadic);
+}
+
+std::vector<TensorType> infer(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    const FactorRule rule = rule_of(graph, op);
+    if (const std::size_t wanted = row.bucket ? rule.operands.size() : row.results.size();
+        rule.results.size() != wanted)
+        throw UserError({place_of(graph, op),
+                         str("its rule has ", rule.results.size(), " results, the op ", wanted), "",
+                         "write a rule with as many"});
+    if (row.bucket)
+        check_bucket(graph, op);
+    std::vector<TensorType> types;
+    for (std::size_t i = 0; i < rule.results.size(); ++i) {
+        ResultType type = row.results[std::min(i, row.results.size() - 1)];
+        if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
+            type = ResultType::accumulator();
+        types.push_back({element_type(graph, op, type), rule.shape_of(rule.results[i])});
+    }
+    return types;
+}
+
+std::vector<Alias> aliases_of(const Op& op)
+{
+    const OpInfo& row = info(op);
+    if (!row.communicates || row.in_place.empty())
+        return row.in_place;
+    std::vector<Alias> each; // of a bucket
+    for (std::size_t i = 0; i < op.results.size(); ++i)
+        each.push_back({static_cast<int>(i), static_cast<int>(i)});
+    return each;
+}
+
+ValueId aliased_operand(const Op& op, std::size_t result)
+{
+    if (op.accumulate && result == 0)
+        return op.operands.back();
+    for (const Alias& alias : aliases_of(op))
+        if (alias.must && static_cast<std::size_t>(alias.result) == result &&
+            static_cast<std::size_t>(alias.operand) < op.operands.size())
+            return op.operands[static_cast<std::size_t>(alias.operand)];
+    return {};
+}
+
+Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result)
+{
+    if (const ValueId operand = aliased_operand(op, result))
+        return graph[operand].lifetime;
+    return op.region == Region::microbatch ? Lifetime::microbatch : Lifetime::step;
+}
+
+Flops flops_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    return row.flops ? row.flops(rule_of(graph, op)) : 0;
+}
+
+Bytes least_scratch_of(const Graph& graph, const Op& op)
+{
+    const OpInfo& row = info(op);
+    if (row.scratch == ScratchKind::product && op.attrs.fp8) // both operands in FP8, and what a library takes
+        return graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes() + (Bytes{4} << 20);
+    if (!row.least_scratch)
+        return 0;
+    return row.least_scratch(rule_of(graph, op), size_of(accumulator_of(graph[op.operands[0]].type.dtype)));
+}
+
+Bytes bytes_of(const Graph& graph, const Op& op)
+{
+    Bytes bytes = 0;
+    for (const ValueId id : op.operands)
+        bytes += graph[id].type.bytes();
+    for (const ValueId id : op.results)
+        bytes += graph[id].type.bytes();
+    return bytes;
+}
+
+} // namespace trivium
