@@ -14,23 +14,24 @@ namespace trivium {
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 struct SplitRule {
-    std::string pattern;  ///< of Oniguruma, see oniguruma.hpp
+    std::string pattern;  ///< in Oniguruma's own syntax (its doc/RE)
     bool literal = false; ///< the pattern is plain text
     SplitBehavior behavior = SplitBehavior::isolated;
     bool invert = false; ///< what matches and what does not change places
 };
 
-/// Steps of matching that may still be spent. A pattern that backtracks without end is stopped by it.
+/// Retries of the matcher that may still be spent, more of them on a deep stack: it stops a pattern that
+/// backtracks without end.
 struct MatchEffort {
     u64 left = 0;
-    /// More than any sane pattern takes for so much text.
-    static MatchEffort for_text(std::size_t bytes) { return {u64{1} << 22 | u64{64} * bytes}; }
+    /// More than the pattern of any known model takes for so much text.
+    static MatchEffort for_text(std::size_t bytes) { return {(u64{1} << 26) + u64{256} * bytes}; }
 };
 
 /// Not for several threads at once.
 class TextSplit {
 public:
-    /// UserError about `place` where the pattern is none, or is not supported.
+    /// UserError about `place` if Oniguruma does not accept the pattern.
     TextSplit(const SplitRule& rule, const std::string& place);
     TextSplit(TextSplit&&) noexcept;
     ~TextSplit();
