@@ -6,7 +6,7 @@
 //   "adam_v/<name>", … index.h5         each tensor as a virtual dataset over its pieces manifest.json    the
 //   state of the run, sizes and hashes; written last, verified first
 //
-// docs/checkpoint.md has the whole format. Versions 1 and 2 read like this one.
+// docs/checkpoint.md has the whole format.
 #include "base/units.hpp"
 #include "config/run_config.hpp"
 #include "ir/mesh.hpp"

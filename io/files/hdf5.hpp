@@ -90,7 +90,6 @@ public:
     /// UserError (a file of another kind, or a damaged one) where it is missing or of another type.
     i64 get_integer(const std::string& attribute) const;
     std::string get_string(const std::string& attribute) const;
-    bool has_attribute(const std::string& attribute) const;
 
     /// Contiguous, no fill. `name` may contain '/': groups are made.
     Dataset create_dataset(const std::string& name, Type type, const std::vector<i64>& shape);
@@ -101,8 +100,6 @@ public:
     /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;
-    /// Full names ("group/name") of all datasets, sorted.
-    std::vector<std::string> dataset_names() const;
 
     /// Text or bytes as a one-dimensional u8 dataset.
     void write_bytes(const std::string& name, const std::string& bytes);
