@@ -77,7 +77,7 @@ TEST_CASE("list, show and verify know checkpoints of a grid")
     CHECK(has(checkpoint({"show", folder / "step-00000004"}).text, "6 ranks (rows and columns)"));
     const std::string newest = checkpoint({"show", folder.path()}).text;
     INFO(newest);
-    CHECK(says(newest, "step       7", "version 1", "param/w"));
+    CHECK((has(newest, "step       7") && has(newest, "version 1") && has(newest, "param/w")));
 
     CHECK(checkpoint({"verify", folder.path()}).status == 0);
     std::string shard = get(folder / "step-00000004/shard-00005.h5");
