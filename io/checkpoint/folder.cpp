@@ -5,6 +5,7 @@
 #include "io/checkpoint/parts.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/files.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -36,23 +37,6 @@ i64 step_of(const std::string& name)
             __builtin_add_overflow(step, i64{digit - '0'}, &step))
             return std::numeric_limits<i64>::max();
     return step;
-}
-
-/// Rank 0's texts, on all ranks.
-std::vector<std::string> share(Comm& world, const std::vector<std::string>& texts)
-{
-    std::string lengths_and_texts; // "LENGTH:TEXT…"
-    for (const std::string& text : texts)
-        lengths_and_texts += str(text.size(), ":", text);
-    const std::string all = gather_texts(world, world.rank() == 0 ? lengths_and_texts : "").front();
-    std::vector<std::string> shared;
-    for (std::size_t at = 0; at < all.size();) {
-        const std::size_t colon = all.find(':', at);
-        const std::size_t length = std::stoull(all.substr(at, colon - at));
-        shared.push_back(all.substr(colon + 1, length));
-        at = colon + 1 + length;
-    }
-    return shared;
 }
 
 void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& use)
@@ -113,7 +97,7 @@ std::vector<std::string> list_together(Comm& world, const std::function<std::vec
         if (world.rank() == 0)
             names = list();
     });
-    return share(world, names);
+    return share_record(world, names);
 }
 
 /// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns
