@@ -31,7 +31,7 @@ private:
     std::string text_;
 };
 
-/// What went wrong; no kind where nothing did.
+/// What went wrong; kind 0 if nothing did.
 struct FailureReport {
     char kind = 0; ///< 'u'ser, 'i'o, 'b'ug, other 'e'rror
     int status = 0;
@@ -128,7 +128,7 @@ void succeed_together(Comm& comm, const std::function<void()>& work)
     while (reports[rank].kind == 0)
         ++rank;
     const char kind = reports[rank].kind;
-    // What all met alike (a wrong key) is no one rank's.
+    // An error that all ranks met (a wrong key) names no rank.
     const bool all_alike =
         std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) { return r == reports[0]; });
     const std::string text =

@@ -1,4 +1,4 @@
-// The folder of a run's checkpoints: its list, what goes, which one a run goes on from.
+// The folder of a run's checkpoints: its list, what is removed, which one a run resumes from.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view prefix = "step-";
-// What stands before the name of a checkpoint that is not one: not yet, no longer, or for a moment.
+// Prefixes of folders that are not checkpoints: not yet, no longer, or for a moment.
 constexpr std::string_view begun = ".tmp-step-", removed = ".gone-", replaced = ".old-";
 
 bool is_checkpoint_name(const std::string& name)
@@ -50,7 +50,7 @@ void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& u
 std::string first_problem(Comm& world, const std::string& path, const UseCheckpoint& use)
 {
     std::string problem;
-    succeed_together(world, [&] { // what is no damage is the user's to mend
+    succeed_together(world, [&] { // what is not damage is for the user to repair
         try {
             use_checkpoint(world, path, use);
         } catch (const DamagedCheckpoint& error) {
@@ -275,7 +275,7 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
             throw IoError(
                 {at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
     }
-    if (error) // half a list would make a run go on from an older one
+    if (error) // half a list would make a run resume from an older one
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
                        "check the file system, and start again"});
     // By number: a step may have more digits than others.

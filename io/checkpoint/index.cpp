@@ -103,7 +103,7 @@ void PieceList::visit(const std::function<void(const TensorRecord&)>& see) const
         std::vector<u64> words(static_cast<std::size_t>(entry.count));
         file_->read(entry.begin * 8, words.data(), entry.count * 8);
         if (hash_block(words.data(), entry.count * 8) != entry.hash)
-            throw IoError({file_->path(), "has not the bytes that were written",
+            throw IoError({file_->path(), "does not contain the bytes that were written",
                            "the disk of checkpoint.dir was full, or fails",
                            "start again where there is space"});
         see(parse_records(words, file_->path()).at(0));
@@ -182,7 +182,7 @@ i64 Index::begin_of(i64 tensor) const
     u64 begin = 0;
     file_->read(place_.tensors_at + tensor * 8, &begin, 8);
     if (begin >= static_cast<u64>(place_.words))
-        throw DamagedCheckpoint(path_, str("tensor ", tensor, " begins behind the last"));
+        throw DamagedCheckpoint(path_, str("tensor ", tensor, " begins after the last"));
     return static_cast<i64>(begin);
 }
 

@@ -22,7 +22,7 @@ void convert(const std::byte* from, i64 count, std::byte* to)
     }
 }
 
-/// Elements that stand one behind the other in a file, to where they stand so in memory.
+/// Reads elements that are contiguous in the file into contiguous memory.
 void read_run(const CheckpointSource::Place& from, i64 first, i64 count, StoredType stored, StoredType wanted,
               std::byte* to)
 {

@@ -45,7 +45,7 @@ CheckpointSource::Place CheckpointSource::locate(const TensorHead& tensor, const
     if (piece.offset > file.bytes() ||
         element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
         throw DamagedCheckpoint(
-            path_, str("tensor '", tensor.name, "' has a piece behind the end of ", shard_file(piece.shard)));
+            path_, str("tensor '", tensor.name, "' has a piece past the end of ", shard_file(piece.shard)));
     return {&file, piece.offset};
 }
 
@@ -79,7 +79,7 @@ void CheckpointSource::check_datasets(const std::map<i64, h5::File>& hdf5) const
     for (i64 tensor = 0; tensor < tensors() && !hdf5.empty(); ++tensor) {
         const TensorHead h = head(tensor);
         if (tensor > 0 && h.name <= before)
-            throw DamagedCheckpoint(path_, str("its index has '", h.name, "' behind '", before, "'"));
+            throw DamagedCheckpoint(path_, str("its index has '", h.name, "' after '", before, "'"));
         before = h.name;
         i64 missing = element_count(h.shape);
         visit_pieces(tensor, [&](const StoredPiece& piece) {
@@ -117,7 +117,7 @@ CheckpointSource open_source(const std::string& path)
         if (!looks_like_checkpoint(path))
             throw UserError({path, "is not a checkpoint, and holds none",
                              str("it has no ", manifest_file, " and no folder like step-00000100"), remedy});
-        throw DamagedCheckpoint(path, str("is no complete checkpoint: it has no ", manifest_file));
+        throw DamagedCheckpoint(path, str("is not a complete checkpoint: it has no ", manifest_file));
     }
     const PlainFile file = open_stored(name);
     if (file.size() > most_manifest_bytes)

@@ -35,7 +35,7 @@ public:
 
     /// Checks that everything but the tensors' data is as it was written; with parts, this part of it.
     void check(i64 part, i64 parts);
-    /// Checks the data, and what HDF5 sees of it. \pre check() has found nothing
+    /// Checks the data, and what HDF5 sees of it; to be called after check() of the same part.
     void verify(i64 part, i64 parts);
 
 private:

@@ -164,7 +164,7 @@ File File::open(const std::string& path)
 {
     const Lock lock;
     be_quiet();
-    const Bytes bytes = file_size(path, "file"); // the errors of a path that is no file
+    const Bytes bytes = file_size(path, "file"); // the errors of a path that is not a file
     File file;
     file.path_ = path;
     file.bytes_ = bytes;
@@ -176,7 +176,7 @@ File File::open(const std::string& path)
         throw UserError({path,
                          truncated    ? "is truncated"
                          : bytes == 0 ? "is empty"
-                                      : "is no readable HDF5 file",
+                                      : "is not a readable HDF5 file",
                          reason,
                          truncated ? "copy it again whole, or make it again"
                                    : "check the path; make the file again if it is damaged"});
@@ -187,6 +187,8 @@ File File::open(const std::string& path)
 
 void File::close()
 {
+    TRV_EXPECT(H5Fget_obj_count(id_.get(), H5F_OBJ_DATASET | H5F_OBJ_LOCAL) == 0, path_,
+               ": a dataset is open");
     const Lock lock;
     check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
     check(id_.reset(), path_, "close the file");

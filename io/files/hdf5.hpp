@@ -42,7 +42,7 @@ public:
     const std::vector<i64>& shape() const { return shape_; }
     i64 count() const; ///< elements
     Type type() const { return type_; }
-    /// Where the contiguous data lies in the file, in bytes. IoError where it is not contiguous or not there.
+    /// Where the contiguous data lies in the file, in bytes. IoError if it is not contiguous or not there.
     Bytes file_offset() const;
     /// Elements [begin, begin + count), converted from/to `type`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, Type type, const void* data);
@@ -68,7 +68,7 @@ struct FileLayout {
 
 /// What a stretch of a virtual dataset is taken from.
 struct VirtualSource {
-    std::string file;    ///< beside the file of the virtual dataset
+    std::string file;    ///< in the folder of the virtual dataset's file
     std::string dataset; ///< all of it
     Box box;             ///< which part of the virtual dataset it is
 };
@@ -81,8 +81,8 @@ public:
     /// missing or no HDF5 file, or a truncated one.
     static File open(const std::string& path);
 
-    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they keep
-    /// it open
+    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they would
+    /// keep it open
     void close();
 
     void set(const std::string& attribute, i64 value);

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t longest_pattern = 16384;
 
-/// Most matches take a few retries and little stack: these limits are raised step by step, each step is paid
-/// for.
+/// Most matches need a few retries and little stack. A match that exceeds a limit is tried again with a
+/// higher one; each failed try is charged to the effort.
 constexpr u64 first_retries = 256, first_stack = 4096, most_stack = u64{1} << 24, growth = 4;
 
 template <auto free_it>
@@ -40,7 +40,7 @@ void start_oniguruma()
     TRV_CHECK(started == ONIG_NORMAL, message_of(started));
 }
 
-/// Whether a piece goes on with the next one. Each is a match or what stands between two.
+/// Whether a piece continues with the next one. Each is a match, or the text between two.
 bool joins(SplitBehavior behavior, bool was_match, bool is_match)
 {
     switch (behavior) {
@@ -133,7 +133,7 @@ TextSplit::~TextSplit() = default;
 void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& emit) const
 {
     const SplitRule& rule = impl_->rule;
-    std::size_t begin = 0, end = 0; // of the piece that may go on
+    std::size_t begin = 0, end = 0; // of the piece that may continue
     bool was_match = false, open = false;
     const auto flush = [&] {
         if (open && end > begin && !(rule.behavior == SplitBehavior::removed && was_match))
@@ -154,7 +154,7 @@ void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& em
     for (std::size_t from = 0; from <= text.size() && impl_->find(text, from, effort);) {
         const auto first = static_cast<std::size_t>(impl_->region->beg[0]);
         const auto last = static_cast<std::size_t>(impl_->region->end[0]);
-        if (first == last && last == last_end) { // an empty match behind a match is none
+        if (first == last && last == last_end) { // an empty match right after a match does not count
             from = next_character(text, from);
             continue;
         }

@@ -62,6 +62,7 @@ std::string bits_of(const std::vector<double>& numbers)
 
 void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words)
 {
+    TRV_EXPECT(words.size() <= report.facts.size(), "facts of ", report.facts.size(), " ranks");
     std::map<int, Wrong> wrong;
     std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>>
         ballots; // by kernel and kind

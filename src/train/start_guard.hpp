@@ -13,7 +13,7 @@ namespace trivium {
 /// others where rank 0 has not ended them by then; the launcher, or the watchdog, ends the rest.
 class StartGuard {
 public:
-    /// \pre `signals` outlives it
+    /// `signals` must outlive it.
     StartGuard(const RunSignals& signals, int rank);
     StartGuard(const StartGuard&) = delete;
     StartGuard& operator=(const StartGuard&) = delete;

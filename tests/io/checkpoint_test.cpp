@@ -226,7 +226,7 @@ TEST_CASE("a damaged checkpoint is an error wherever the damage is")
         CHECK(says(checkpoint_error(path), "step-00000001", "manifest"));
     }
     std::filesystem::remove(manifest);
-    CHECK(says(checkpoint_error(path), "no complete checkpoint"));
+    CHECK(says(checkpoint_error(path), "not a complete checkpoint"));
     CHECK(says(checkpoint_error(folder / "step-00000002"), "no such checkpoint"));
 }
 
