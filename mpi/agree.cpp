@@ -1,5 +1,6 @@
 // Small values of the host that all ranks learn.
 #include "mpi/comm.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -30,15 +31,23 @@ private:
     std::string text_;
 };
 
-/// What went wrong, as one byte (kind) and one (exit status) before the text; empty where nothing did.
-std::string run_and_report(const std::function<void()>& work)
+/// What went wrong; kind 0 if nothing did.
+struct FailureReport {
+    char kind = 0; ///< 'u'ser, 'i'o, 'b'ug, other 'e'rror
+    int status = 0;
+    std::string text;
+    bool operator==(const FailureReport&) const = default;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(FailureReport, kind, status, text)
+
+FailureReport run_and_report(const std::function<void()>& work)
 {
     const auto report = [](char kind, int status, const char* what) {
-        return std::string{kind, static_cast<char>(status)} + what;
+        return FailureReport{kind, status, what};
     };
     try {
         work();
-        return "";
+        return {};
     } catch (const ThreadsFailed&) { // this rank's comrade, who says why
         throw;
     } catch (const UserError& error) {
@@ -111,27 +120,26 @@ u64 agree(Comm& comm, u64 flags)
 
 void succeed_together(Comm& comm, const std::function<void()>& work)
 {
-    const std::string own = run_and_report(work);
-    if (agree(comm, own.empty() ? 0 : 1) == 0)
+    const FailureReport own = run_and_report(work);
+    if (agree(comm, own.kind == 0 ? 0 : 1) == 0)
         return;
-    const std::vector<std::string> reports = gather_texts(comm, own);
+    const std::vector<FailureReport> reports = gather_records(comm, own);
     std::size_t rank = 0;
-    while (reports[rank].empty())
+    while (reports[rank].kind == 0)
         ++rank;
-    const char kind = reports[rank][0];
-    const int status = static_cast<unsigned char>(reports[rank][1]);
-    // What all met alike (a wrong key) is no one rank's.
+    const char kind = reports[rank].kind;
+    // An error that all ranks met (a wrong key) names no rank.
     const bool all_alike =
-        std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == reports[0]; });
+        std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) { return r == reports[0]; });
     const std::string text =
-        (all_alike ? "" : str("rank ", comm.world_ranks()[rank], ": ")) + reports[rank].substr(2);
+        (all_alike ? "" : str("rank ", comm.world_ranks()[rank], ": ")) + reports[rank].text;
     if (kind == 'u')
         throw AgreedError<UserError>(text, comm, Diagnostic{});
     if (kind == 'i')
         throw AgreedError<IoError>(text, comm, Diagnostic{});
     if (kind == 'b')
         throw AgreedError<InternalError>(text, comm, "", 0, "");
-    throw AgreedError<Error>(text, comm, text, status);
+    throw AgreedError<Error>(text, comm, text, reports[rank].status);
 }
 
 } // namespace trivium

@@ -1,6 +1,7 @@
 #include "mpi/combine.hpp"
 
 #include "base/bf16.hpp"
+#include "base/check.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -71,6 +72,8 @@ void combine_of(DType type, std::span<const std::byte* const> parts, std::byte* 
 void combine_parts(DType type, Combine combine, std::span<const std::byte* const> parts, std::byte* out,
                    i64 count)
 {
+    TRV_EXPECT(!parts.empty() && (type == DType::f64 || type == DType::f32 || type == DType::bf16),
+               parts.size(), " parts of ", name_of(type));
     if (combine == Combine::sum)
         combine_of(type, parts, out, count, Sum{});
     else

@@ -39,7 +39,8 @@ public:
     virtual bool test() = 0;
     /// Returns when it is over.
     virtual void wait() = 0;
-    /// The ranks of the world that it still waits for, as far as the back-end can tell. \pre it is not over
+    /// The ranks of the world that it still waits for, as far as the back-end can tell. Not after it
+    /// is over.
     virtual std::vector<int> waits_for() const { return {}; }
 };
 

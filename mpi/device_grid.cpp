@@ -1,4 +1,5 @@
 #include "mpi/device_grid.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 
@@ -51,29 +52,27 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
     std::sort(links.begin(), links.end());
     links.erase(std::unique(links.begin(), links.end()), links.end());
     // Both ends of a link list it until they have it; its sender adds the id.
-    std::ostringstream own;
+    std::vector<std::tuple<int, int, int, std::string>> own;
     for (const Link& link : links) {
         TRV_CHECK((link.from == group.rank()) != (link.to == group.rank()), "link ", describe(link),
                   " along ", axis, " of rank ", group.rank());
         if (!links_.contains({axis, link}))
-            own << describe(link) << ' ' << (link.from == group.rank() ? backend_->make_id() : "-") << '\n';
+            own.emplace_back(link.from, link.to, link.channel,
+                             link.from == group.rank() ? backend_->make_id() : "");
     }
     struct Ends {
         std::string id;
         int senders = 0, receivers = 0;
     };
     std::map<Link, Ends> all;
-    const std::vector<std::string> texts = gather_texts(group, own.str());
-    for (int rank = 0; rank < group.size(); ++rank) {
-        std::istringstream lines(texts[static_cast<std::size_t>(rank)]);
-        Link link;
-        for (std::string id; lines >> link.from >> link.to >> link.channel >> id;) {
-            Ends& ends = all[link];
-            ++(rank == link.from ? ends.senders : ends.receivers);
-            if (rank == link.from)
+    const auto lists = gather_records(group, own);
+    for (int rank = 0; rank < group.size(); ++rank)
+        for (const auto& [from, to, channel, id] : lists[static_cast<std::size_t>(rank)]) {
+            Ends& ends = all[{from, to, channel}];
+            ++(rank == from ? ends.senders : ends.receivers);
+            if (rank == from)
                 ends.id = id;
         }
-    }
     for (const auto& [link, ends] : all)
         TRV_CHECK(ends.senders == 1 && ends.receivers == 1, "link ", describe(link), " along ", axis,
                   " has one end");

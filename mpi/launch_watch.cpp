@@ -37,6 +37,7 @@ Seconds start_limit(int ranks)
 
 LaunchVerdict judge(const LaunchWait& wait, Seconds limit, int rank)
 {
+    TRV_EXPECT(limit > 0, "a limit of ", limit, " s");
     if (wait.asked >= asked_limit)
         return LaunchVerdict::stop;
     // One speaks for a node, and one for all; the next where the one before does not.

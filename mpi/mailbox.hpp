@@ -57,7 +57,7 @@ public:
     int group(int parent, int call, int lowest_member);
 
 private:
-    /// Nobody will match it. \pre the mutex is held
+    /// Nobody will match it. Called with the mutex held.
     bool in_vain(const Move& move) const
     {
         return move.state == State::waiting && (failure_ || ended_[static_cast<std::size_t>(move.peer)]);

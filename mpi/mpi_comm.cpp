@@ -1,6 +1,7 @@
 #include "mpi/mpi_comm.hpp"
 
 #include "base/activity.hpp"
+#include "base/check.hpp"
 #include "mpi/patient_wait.hpp"
 
 #include <algorithm>
@@ -129,6 +130,8 @@ public:
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
                                       int lane) override
     {
+        TRV_EXPECT(static_cast<int>(sends.size()) == size() && sends.size() == receives.size(), sends.size(),
+                   " and ", receives.size(), " pieces for ", size(), " ranks");
         keep_own(sends, receives, lane);
         const auto ranks = static_cast<std::size_t>(size());
         auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 2 * ranks);
@@ -207,6 +210,8 @@ std::unique_ptr<Comm> as_world(MPI_Comm comm)
 
 std::unique_ptr<Comm> make_mpi_world(const std::string& node)
 {
+    int runs = 0;
+    TRV_EXPECT(MPI_Initialized(&runs) == MPI_SUCCESS && runs != 0, "MPI is not initialised");
     MPI_Comm world = MPI_COMM_NULL;
     check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup");
     std::unique_ptr<Comm> given = as_world(world);

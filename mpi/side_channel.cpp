@@ -1,4 +1,5 @@
 #include "mpi/side_channel.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -11,7 +12,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sstream>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <thread>
@@ -135,32 +135,25 @@ struct SideChannel::Impl {
 
 SideChannel::SideChannel(Comm& world) : impl_(std::make_unique<Impl>())
 {
-    std::string own; // "MACHINE PORT ADDRESS…"
+    std::tuple<std::string, std::uint16_t, std::vector<std::string>> own; // machine, port, addresses
     SipKey key{};
     succeed_together(world, [&] {
         impl_->open();
-        own = str(machine_id(), " ", impl_->port);
-        for (const std::string& address : outer_addresses())
-            own += " " + address;
+        own = {machine_id(), impl_->port, outer_addresses()};
         if (world.rank() == 0)
             key = random_key();
     });
-    for (u64& half : key)
-        half = gather_numbers(world, half).front();
+    key = share_record(world, key);
     impl_->rank = world.rank();
     impl_->sealed.emplace(key, world.rank(), world.size());
     let_only_pass(impl_->socket, impl_->sealed->tag_of(world.rank()));
     const std::string machine = machine_id();
-    for (const std::string& text : gather_texts(world, own)) {
-        std::istringstream words(text);
-        std::string theirs, ip;
-        int port = 0;
-        words >> theirs >> port;
+    for (const auto& [theirs, port, ips] : gather_records(world, own)) {
         std::vector<sockaddr_in>& addresses = impl_->peers.emplace_back();
         if (theirs == machine)
-            addresses.push_back(address_of("127.0.0.1", static_cast<std::uint16_t>(port)));
-        while (words >> ip) // of the same machine too: containers on it share no loopback
-            addresses.push_back(address_of(ip, static_cast<std::uint16_t>(port)));
+            addresses.push_back(address_of("127.0.0.1", port));
+        for (const std::string& ip : ips) // of the same machine too: containers on it share no loopback
+            addresses.push_back(address_of(ip, port));
     }
 }
 

@@ -1,6 +1,8 @@
 // Ranks as threads of one process, for tests and tools: the same rules as between processes, sizes checked.
 #include "mpi/mailbox.hpp"
 
+#include "base/check.hpp"
+
 #include <numeric>
 #include <thread>
 
@@ -52,6 +54,8 @@ public:
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
                                       int lane) override
     {
+        TRV_EXPECT(static_cast<int>(sends.size()) == size() && sends.size() == receives.size(), sends.size(),
+                   " and ", receives.size(), " pieces for ", size(), " ranks");
         keep_own(sends, receives, lane);
         const auto ranks = static_cast<std::size_t>(size());
         auto request = std::make_unique<ThreadRequest>(mailbox_, 2 * ranks);

@@ -40,6 +40,7 @@ bool is_inside(const Box& box, const Shape& whole)
 
 std::optional<Box> intersection(const Box& a, const Box& b)
 {
+    TRV_EXPECT(a.shape.size() == b.shape.size(), print_box(a), " and ", print_box(b));
     Box common{Shape(a.shape.size()), Shape(a.shape.size())};
     for (std::size_t d = 0; d < a.shape.size(); ++d) {
         const i64 begin = std::max(a.offset[d], b.offset[d]);
@@ -117,6 +118,10 @@ bool have_common(const Box& a, const Box& b)
 
 std::string tiling_fault(const Shape& whole, const std::vector<Box>& boxes)
 {
+    TRV_EXPECT(
+        std::all_of(boxes.begin(), boxes.end(),
+                    [&](const Box& box) { return is_inside(box, whole) && element_count(box.shape) > 0; }),
+        "an empty piece, or one outside of ", print_shape(whole));
     if (whole.empty() && boxes.size() > 1)
         return str(boxes.size(), " pieces of a single value overlap");
     if (!whole.empty() && boxes.size() > 1) {

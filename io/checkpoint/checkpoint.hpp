@@ -2,11 +2,11 @@
 // Checkpoints: tensors by global name and box, and the state of the run. A checkpoint knows tensors, not
 // ranks: any grid writes it, any other reads it. A folder "step-00000100" is complete or absent:
 //
-//   shard-00000.h5   what one rank wrote: a dataset per piece of "param/<name>", "adam_m/<name>",
-//   "adam_v/<name>", … index.h5         each tensor as a virtual dataset over its pieces manifest.json    the
-//   state of the run, sizes and hashes; written last, verified first
+//   shard-00000.h5   what one rank wrote: a dataset per piece of "param/<name>", "adam_m/<name>", …
+//   index.h5         each tensor as a virtual dataset over its pieces
+//   manifest.json    the state of the run, sizes and hashes; written last, verified first
 //
-// docs/checkpoint.md has the whole format. Versions 1 and 2 read like this one.
+// docs/checkpoint.md has the whole format.
 #include "base/units.hpp"
 #include "config/run_config.hpp"
 #include "ir/mesh.hpp"
@@ -45,7 +45,7 @@ struct TensorPiece {
 /// All of a tensor.
 TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data);
 
-/// Where a run stands.
+/// The progress of a run, and what it is a run of.
 struct RunState {
     i64 step = 0;    ///< steps done
     i64 updates = 0; ///< of these, with an update (the others were skipped)
@@ -119,7 +119,7 @@ std::string save_checkpoint(Comm& world, const std::string& dir, const RunState&
 /// run's. Says so. One rank calls it.
 void supersede_checkpoints(const std::string& dir, i64 step);
 
-/// Makes `dir` and shows that it can be written to. One rank calls it. IoError where not.
+/// Makes `dir` and shows that it can be written to. One rank calls it. IoError if it cannot.
 void probe_folder(const std::string& dir);
 
 /// Removes the checkpoint `name` of `dir`; should it be cut short, what is left looks like none. IoError.
@@ -128,10 +128,10 @@ void remove_checkpoint(const std::string& dir, const std::string& name);
 /// Whether `path` is a checkpoint, complete or not: by its name or its manifest.
 bool looks_like_checkpoint(const std::string& path);
 
-/// The newest checkpoint of the folder `path`, complete or not; `path` itself where there is none in it.
+/// The newest checkpoint of the folder `path`, complete or not; `path` itself if it holds none.
 std::string newest_checkpoint(const std::string& path);
 
-/// The step in the name of the checkpoint `path`; 0 where it has no such name.
+/// The step in the name of the checkpoint `path`; 0 if it has no such name.
 i64 checkpoint_step(const std::string& path);
 
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such
@@ -164,7 +164,7 @@ public:
     i64 shards() const;  ///< files with tensors
 
     /// Fills into.data from the stored pieces that intersect into.box; f32 and f64 convert. Verifies the
-    /// blocks that it reads, and holds nothing larger than a few of them besides. `save` is of no matter.
+    /// blocks that it reads, and holds nothing larger than a few of them besides. `save` does not matter.
     /// UserError: no such tensor (names the nearest), another whole shape; DamagedCheckpoint; IoError. \pre
     /// the box is in it
     void read(const TensorPiece& into) const;
@@ -190,11 +190,11 @@ using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 /// Restores from `path`, a checkpoint or a folder of them. All ranks of `world` call it and get the same
 /// answer, the path of the checkpoint. `use` gets each candidate, on all ranks, and reads what it needs; it
 /// may do so more than once: where a rank finds damage, in what it reads or in its share of what nobody
-/// reads, all go on to the checkpoint before, and rank 0 warns. Changes nothing on the disk. UserError, on
-/// all ranks, where there is none, or where all that exist are bad; and what else `use` throws.
+/// reads, all continue with the checkpoint before, and rank 0 warns. Changes nothing on the disk. UserError,
+/// on all ranks, where there is none, or where all that exist are bad; and what else `use` throws.
 std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use);
 
-/// Goes on from the run's own checkpoint, if there is one. config.resume: "never"; "auto": the newest good
+/// Resumes from the run's own checkpoint, if there is one. config.resume: "never"; "auto": the newest good
 /// one of config.dir, whose bad ones are set aside then (renamed to `.bad-NAME`); or a path, as
 /// restore_from() takes it.
 std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,

@@ -1,10 +1,11 @@
-// The folder of a run's checkpoints: its list, what goes, which one a run goes on from.
+// The folder of a run's checkpoints: its list, what is removed, which one a run resumes from.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parts.hpp"
 #include "io/files/damaged.hpp"
 #include "io/files/files.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view prefix = "step-";
-// What stands before the name of a checkpoint that is not one: not yet, no longer, or for a moment.
+// Prefixes of folders that are not checkpoints: not yet, no longer, or for a moment.
 constexpr std::string_view begun = ".tmp-step-", removed = ".gone-", replaced = ".old-";
 
 bool is_checkpoint_name(const std::string& name)
@@ -38,23 +39,6 @@ i64 step_of(const std::string& name)
     return step;
 }
 
-/// Rank 0's texts, on all ranks.
-std::vector<std::string> share(Comm& world, const std::vector<std::string>& texts)
-{
-    std::string lengths_and_texts; // "LENGTH:TEXT…"
-    for (const std::string& text : texts)
-        lengths_and_texts += str(text.size(), ":", text);
-    const std::string all = gather_texts(world, world.rank() == 0 ? lengths_and_texts : "").front();
-    std::vector<std::string> shared;
-    for (std::size_t at = 0; at < all.size();) {
-        const std::size_t colon = all.find(':', at);
-        const std::size_t length = std::stoull(all.substr(at, colon - at));
-        shared.push_back(all.substr(colon + 1, length));
-        at = colon + 1 + length;
-    }
-    return shared;
-}
-
 void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& use)
 {
     const CheckpointReader reader = CheckpointReader::open(path);
@@ -66,7 +50,7 @@ void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& u
 std::string first_problem(Comm& world, const std::string& path, const UseCheckpoint& use)
 {
     std::string problem;
-    succeed_together(world, [&] { // what is no damage is the user's to mend
+    succeed_together(world, [&] { // what is not damage is for the user to repair
         try {
             use_checkpoint(world, path, use);
         } catch (const DamagedCheckpoint& error) {
@@ -113,7 +97,7 @@ std::vector<std::string> list_together(Comm& world, const std::function<std::vec
         if (world.rank() == 0)
             names = list();
     });
-    return share(world, names);
+    return share_record(world, names);
 }
 
 /// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns
@@ -291,7 +275,7 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
             throw IoError(
                 {at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
     }
-    if (error) // half a list would make a run go on from an older one
+    if (error) // half a list would make a run resume from an older one
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
                        "check the file system, and start again"});
     // By number: a step may have more digits than others.

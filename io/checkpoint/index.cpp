@@ -8,9 +8,9 @@
 #include "io/files/files.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/hdf5.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 namespace trivium {
@@ -19,18 +19,6 @@ namespace {
 
 constexpr i64 pieces_in_round = 1 << 16;
 constexpr i64 words_at_once = 1 << 16;
-
-std::string to_bytes(const std::vector<u64>& words)
-{
-    return {reinterpret_cast<const char*>(words.data()), words.size() * 8};
-}
-
-std::vector<u64> to_words(const std::string& bytes)
-{
-    std::vector<u64> words(bytes.size() / 8);
-    std::copy_n(bytes.data(), words.size() * 8, reinterpret_cast<char*>(words.data()));
-    return words;
-}
 
 /// Adds what a rank writes of a tensor to what others do.
 void merge(std::map<std::string, TensorRecord>& records, TensorRecord&& part)
@@ -80,13 +68,13 @@ PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, c
         for (const TensorRecord& record : own)
             if (in_round(record, rounds) == round)
                 append(words, record);
-        const std::vector<std::string> parts = gather_to_first(world, to_bytes(words));
+        const std::vector<std::vector<u64>> parts = gather_records_to_first(world, words);
         succeed_together(world, [&] {
             if (world.rank() != 0)
                 return;
             std::map<std::string, TensorRecord> records;
-            for (const std::string& part : parts)
-                for (TensorRecord& record : parse_records(to_words(part), "the pieces of a rank"))
+            for (const std::vector<u64>& part : parts)
+                for (TensorRecord& record : parse_records(part, "the pieces of a rank"))
                     merge(records, std::move(record));
             for (const auto& [name, record] : records) {
                 require_tiling(record);
@@ -115,7 +103,7 @@ void PieceList::visit(const std::function<void(const TensorRecord&)>& see) const
         std::vector<u64> words(static_cast<std::size_t>(entry.count));
         file_->read(entry.begin * 8, words.data(), entry.count * 8);
         if (hash_block(words.data(), entry.count * 8) != entry.hash)
-            throw IoError({file_->path(), "has not the bytes that were written",
+            throw IoError({file_->path(), "does not contain the bytes that were written",
                            "the disk of checkpoint.dir was full, or fails",
                            "start again where there is space"});
         see(parse_records(words, file_->path()).at(0));
@@ -193,7 +181,7 @@ i64 Index::begin_of(i64 tensor) const
     u64 begin = 0;
     file_->read(place_.tensors_at + tensor * 8, &begin, 8);
     if (begin >= static_cast<u64>(place_.words))
-        throw DamagedCheckpoint(path_, str("tensor ", tensor, " begins behind the last"));
+        throw DamagedCheckpoint(path_, str("tensor ", tensor, " begins after the last"));
     return static_cast<i64>(begin);
 }
 

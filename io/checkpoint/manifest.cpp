@@ -141,6 +141,16 @@ std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
     return shards;
 }
 
+/// Whether the last line is the hash of all before it.
+bool is_sealed(const std::string& text)
+{
+    const std::size_t seal = seal_begins.size() + digits + seal_ends.size();
+    const std::size_t sealed = text.size() < seal ? 0 : text.size() - seal;
+    return sealed > 0 &&
+           text.substr(sealed) ==
+               str(seal_begins, hex(hash_block(text.data(), static_cast<Bytes>(sealed))), seal_ends);
+}
+
 } // namespace
 
 std::string print_manifest(const Manifest& m)
@@ -170,37 +180,20 @@ std::string print_manifest(const Manifest& m)
     return str(text, seal_begins, hash, seal_ends);
 }
 
-bool is_sealed(const std::string& text)
-{
-    const std::size_t seal = seal_begins.size() + digits + seal_ends.size();
-    const std::size_t sealed = text.size() < seal ? 0 : text.size() - seal;
-    return sealed > 0 &&
-           text.substr(sealed) ==
-               str(seal_begins, hex(hash_block(text.data(), static_cast<Bytes>(sealed))), seal_ends);
-}
-
-i64 manifest_version(const std::string& text)
-{
-    const json value = parse_json(text);
-    const auto version = value.is_object() ? value.find("version") : value.end();
-    return value.is_object() && version != value.end() && version->is_number_integer() ? version->get<i64>()
-                                                                                       : 0;
-}
-
 Manifest parse_manifest(const std::string& text, const std::string& path)
 {
     if (!is_sealed(text))
         throw DamagedCheckpoint(path, "its manifest is not the one that was written (its hash differs)");
-    if (const i64 version = manifest_version(text); version > checkpoint_version)
-        throw UserError({path, str("is a checkpoint of version ", version),
-                         str("this program reads versions 1 to ", checkpoint_version),
-                         "use the program that wrote it"});
     const json value = parse_json(text);
     Manifest m;
     try {
-        if (json_member(value, "format") != checkpoint_kind ||
-            json_member(value, "version") != checkpoint_version)
+        if (json_member(value, "format") != checkpoint_kind)
             throw JsonFault{"is of another kind"};
+        if (const i64 version = integer_at(value, "version"); version != checkpoint_version)
+            throw UserError({path, str("is a checkpoint of format version ", version),
+                             str("this program reads version ", checkpoint_version),
+                             version > checkpoint_version ? "use the program that wrote it, or a later one"
+                                                          : "use the program that wrote it"});
         m.block_bytes = count_at(value, "block_bytes");
         if (m.block_bytes < least_block_bytes || m.block_bytes > most_block_bytes)
             throw JsonFault{str("has blocks of ", m.block_bytes, " bytes")};

@@ -8,12 +8,10 @@
 namespace trivium {
 
 inline constexpr const char* checkpoint_kind = "trivium checkpoint";
-inline constexpr i64 checkpoint_version = 3;
+inline constexpr i64 checkpoint_version = 1;
 inline constexpr const char* manifest_file = "manifest.json";
 /// The longest that is read: that of 100 000 ranks has some 12 MB.
 inline constexpr Bytes most_manifest_bytes = Bytes{64} << 20;
-/// The same of versions 1 and 2, which list all pieces of all tensors.
-inline constexpr Bytes most_old_manifest_bytes = Bytes{32} << 20;
 
 struct Manifest {
     RunState state;
@@ -27,13 +25,8 @@ struct Manifest {
 /// JSON, a line per shard.
 std::string print_manifest(const Manifest& manifest);
 
-/// Of the checkpoint at `path`. \throws DamagedCheckpoint where the text is not what print_manifest made,
-/// UserError where it is of a version that this program does not read
+/// Of the checkpoint at `path`. \throws DamagedCheckpoint if print_manifest did not make the text,
+/// UserError if the text is of another format version
 Manifest parse_manifest(const std::string& text, const std::string& path);
-
-/// Whether the last line is the hash of what stands before.
-bool is_sealed(const std::string& text);
-/// The version that a manifest claims to be of; 0 where it claims none.
-i64 manifest_version(const std::string& text);
 
 } // namespace trivium

@@ -22,7 +22,7 @@ void convert(const std::byte* from, i64 count, std::byte* to)
     }
 }
 
-/// Elements that stand one behind the other in a file, to where they stand so in memory.
+/// Reads elements that are contiguous in the file into contiguous memory.
 void read_run(const CheckpointSource::Place& from, i64 first, i64 count, DType stored, DType wanted,
               std::byte* to)
 {
@@ -80,11 +80,11 @@ void read_common(const CheckpointSource::Place& from, const Box& stored, const B
 struct CheckpointReader::Impl {
     i64 find(const std::string& name) const
     {
-        if (const std::optional<i64> found = source->find(name))
+        if (const std::optional<i64> found = source.find(name))
             return *found;
         std::vector<std::string> names;
-        for (i64 i = 0; i < source->tensors(); ++i)
-            names.push_back(source->head(i).name);
+        for (i64 i = 0; i < source.tensors(); ++i)
+            names.push_back(source.head(i).name);
         const std::string near = nearest_word(name, names);
         throw UserError(
             {path, str("has no tensor '", name, "'"),
@@ -95,11 +95,11 @@ struct CheckpointReader::Impl {
 
     void read(i64 tensor, const Box& wanted, DType type, std::byte* to)
     {
-        const TensorHead head = source->head(tensor);
+        const TensorHead head = source.head(tensor);
         i64 missing = element_count(wanted.shape);
-        source->visit_pieces(tensor, [&](const StoredPiece& piece) {
+        source.visit_pieces(tensor, [&](const StoredPiece& piece) {
             if (const std::optional<Box> common = intersection(piece.box, wanted)) {
-                read_common(source->locate(head, piece), piece.box, *common, head.type, wanted, type, to);
+                read_common(source.locate(head, piece), piece.box, *common, head.type, wanted, type, to);
                 missing -= element_count(common->shape);
             }
         });
@@ -108,7 +108,7 @@ struct CheckpointReader::Impl {
     }
 
     std::string path;
-    std::unique_ptr<CheckpointSource> source;
+    CheckpointSource source;
 };
 
 CheckpointReader::CheckpointReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -117,25 +117,22 @@ CheckpointReader::~CheckpointReader() = default;
 
 CheckpointReader CheckpointReader::open(const std::string& path)
 {
-    auto impl = std::make_unique<Impl>();
-    impl->path = path;
-    impl->source = open_source(path);
-    return CheckpointReader(std::move(impl));
+    return CheckpointReader(std::unique_ptr<Impl>(new Impl{path, open_source(path)}));
 }
 
 const std::string& CheckpointReader::path() const { return impl_->path; }
-const RunState& CheckpointReader::state() const { return impl_->source->state; }
-bool CheckpointReader::has(const std::string& name) const { return impl_->source->find(name).has_value(); }
-i64 CheckpointReader::version() const { return impl_->source->version; }
-Bytes CheckpointReader::bytes() const { return impl_->source->bytes; }
-i64 CheckpointReader::shards() const { return impl_->source->shards; }
-void CheckpointReader::check(i64 part, i64 parts) const { impl_->source->check(part, parts); }
+const RunState& CheckpointReader::state() const { return impl_->source.state(); }
+bool CheckpointReader::has(const std::string& name) const { return impl_->source.find(name).has_value(); }
+i64 CheckpointReader::version() const { return checkpoint_version; }
+Bytes CheckpointReader::bytes() const { return impl_->source.bytes(); }
+i64 CheckpointReader::shards() const { return impl_->source.shards(); }
+void CheckpointReader::check(i64 part, i64 parts) const { impl_->source.check(part, parts); }
 
 std::vector<CheckpointReader::Entry> CheckpointReader::tensors() const
 {
     std::vector<Entry> entries;
-    for (i64 i = 0; i < impl_->source->tensors(); ++i) {
-        const TensorHead head = impl_->source->head(i);
+    for (i64 i = 0; i < impl_->source.tensors(); ++i) {
+        const TensorHead head = impl_->source.head(i);
         entries.push_back({head.name, head.shape, head.type, head.pieces});
     }
     return entries;
@@ -144,7 +141,7 @@ std::vector<CheckpointReader::Entry> CheckpointReader::tensors() const
 void CheckpointReader::read(const TensorPiece& into) const
 {
     const i64 tensor = impl_->find(into.name);
-    const Shape shape = impl_->source->head(tensor).shape;
+    const Shape shape = impl_->source.head(tensor).shape;
     if (shape != into.whole)
         throw UserError(
             {impl_->path,
@@ -160,7 +157,7 @@ void CheckpointReader::read(const TensorPiece& into) const
 void CheckpointReader::read(const std::string& name, i64 begin, i64 count, DType type, void* data) const
 {
     const i64 tensor = impl_->find(name);
-    const Shape shape = impl_->source->head(tensor).shape;
+    const Shape shape = impl_->source.head(tensor).shape;
     TRV_CHECK(begin >= 0 && count >= 0 && count <= element_count(shape) &&
                   begin <= element_count(shape) - count,
               "tensor '", name, "': ", begin, " + ", count, " of ", element_count(shape));
@@ -174,7 +171,7 @@ void CheckpointReader::read(const std::string& name, i64 begin, i64 count, DType
 void CheckpointReader::verify(i64 part, i64 parts) const
 {
     check(part, parts);
-    impl_->source->verify(part, parts);
+    impl_->source.verify(part, parts);
 }
 
 } // namespace trivium

@@ -1,11 +1,10 @@
 #include "io/checkpoint/source.hpp"
 
 #include "base/check.hpp"
-#include "io/checkpoint/manifest.hpp"
 #include "io/files/damaged.hpp"
 
+#include <algorithm>
 #include <filesystem>
-#include <map>
 
 namespace trivium {
 
@@ -15,112 +14,99 @@ namespace {
 
 constexpr std::size_t most_open_files = 32;
 
-class ShardedSource : public CheckpointSource {
-public:
-    ShardedSource(const std::string& path, Manifest manifest)
-        : path_(path), manifest_(std::move(manifest)),
-          index_(Index::open(path + "/" + index_file, manifest_.index, manifest_.block_bytes))
-    {
-        state = manifest_.state;
-        version = checkpoint_version;
-        bytes = manifest_.index.bytes;
-        for (const Shard& shard : manifest_.shards) {
-            bytes += shard.bytes;
-            shards += shard.bytes > 0 ? 1 : 0;
-        }
-    }
-
-    i64 tensors() const override { return index_.size(); }
-    TensorHead head(i64 tensor) const override { return index_.head(tensor); }
-    std::optional<i64> find(const std::string& name) const override { return index_.find(name); }
-    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const override
-    {
-        index_.visit_pieces(tensor, see);
-    }
-
-    Place locate(const TensorHead& tensor, const StoredPiece& piece) override
-    {
-        if (piece.shard >= static_cast<i64>(manifest_.shards.size()))
-            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece in ",
-                                               shard_file(piece.shard), ", which is not listed"));
-        BlockReader& file = opened(piece.shard);
-        if (piece.offset > file.bytes() ||
-            element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
-            throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece behind the end of ",
-                                               shard_file(piece.shard)));
-        return {&file, piece.offset};
-    }
-
-    void check(i64 part, i64 parts) override
-    {
-        index_.verify(part, parts);
-        for (i64 shard = part; shard < static_cast<i64>(manifest_.shards.size()); shard += parts)
-            if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0)
-                opened(shard);
-    }
-
-    void verify(i64 part, i64 parts) override
-    {
-        std::map<i64, h5::File> hdf5;
-        for (i64 shard = part; shard < static_cast<i64>(manifest_.shards.size()); shard += parts)
-            if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0) {
-                opened(shard).verify(0, 1);
-                hdf5.emplace(shard, h5::File::open(path_ + "/" + shard_file(shard)));
-                if (hdf5.size() == most_open_files) {
-                    check_datasets(hdf5);
-                    hdf5.clear();
-                }
-            }
-        check_datasets(hdf5);
-    }
-
-private:
-    /// The datasets of these shards, which are for other programs, lie where the records say.
-    void check_datasets(const std::map<i64, h5::File>& hdf5)
-    {
-        std::string before;
-        for (i64 tensor = 0; tensor < tensors() && !hdf5.empty(); ++tensor) {
-            const TensorHead h = head(tensor);
-            if (tensor > 0 && h.name <= before)
-                throw DamagedCheckpoint(path_, str("its index has '", h.name, "' behind '", before, "'"));
-            before = h.name;
-            i64 missing = element_count(h.shape);
-            visit_pieces(tensor, [&](const StoredPiece& piece) {
-                missing -= element_count(piece.box.shape);
-                if (const auto file = hdf5.find(piece.shard); file != hdf5.end())
-                    check_dataset(file->second, dataset_name(h.name, piece.number),
-                                  {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
-                                  manifest_.shards[static_cast<std::size_t>(piece.shard)].header +
-                                      piece.offset);
-            });
-            if (missing != 0)
-                throw DamagedCheckpoint(path_,
-                                        str("tensor '", h.name, "' has a hole, or pieces that overlap"));
-        }
-    }
-
-    BlockReader& opened(i64 shard)
-    {
-        if (const auto known = files_.find(shard); known != files_.end())
-            return known->second;
-        if (files_.size() >= most_open_files)
-            files_.clear();
-        return files_
-            .emplace(shard,
-                     open_shard(path_ + "/" + shard_file(shard),
-                                manifest_.shards[static_cast<std::size_t>(shard)], manifest_.block_bytes))
-            .first->second;
-    }
-
-    std::string path_;
-    Manifest manifest_;
-    Index index_;
-    std::map<i64, BlockReader> files_; ///< open now
-};
-
 } // namespace
 
-std::unique_ptr<CheckpointSource> open_source(const std::string& path)
+CheckpointSource::CheckpointSource(const std::string& path, Manifest manifest)
+    : path_(path), manifest_(std::move(manifest)),
+      index_(Index::open(path + "/" + index_file, manifest_.index, manifest_.block_bytes))
+{
+}
+
+Bytes CheckpointSource::bytes() const
+{
+    Bytes bytes = manifest_.index.bytes;
+    for (const Shard& shard : manifest_.shards)
+        bytes += shard.bytes;
+    return bytes;
+}
+
+i64 CheckpointSource::shards() const
+{
+    return std::count_if(manifest_.shards.begin(), manifest_.shards.end(),
+                         [](const Shard& shard) { return shard.bytes > 0; });
+}
+
+CheckpointSource::Place CheckpointSource::locate(const TensorHead& tensor, const StoredPiece& piece)
+{
+    if (piece.shard >= static_cast<i64>(manifest_.shards.size()))
+        throw DamagedCheckpoint(path_, str("tensor '", tensor.name, "' has a piece in ",
+                                           shard_file(piece.shard), ", which is not listed"));
+    BlockReader& file = opened(piece.shard);
+    if (piece.offset > file.bytes() ||
+        element_count(piece.box.shape) > (file.bytes() - piece.offset) / size_of(tensor.type))
+        throw DamagedCheckpoint(
+            path_, str("tensor '", tensor.name, "' has a piece past the end of ", shard_file(piece.shard)));
+    return {&file, piece.offset};
+}
+
+void CheckpointSource::check(i64 part, i64 parts)
+{
+    index_.verify(part, parts);
+    for (i64 shard = part; shard < static_cast<i64>(manifest_.shards.size()); shard += parts)
+        if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0)
+            opened(shard);
+}
+
+void CheckpointSource::verify(i64 part, i64 parts)
+{
+    std::map<i64, h5::File> hdf5;
+    for (i64 shard = part; shard < static_cast<i64>(manifest_.shards.size()); shard += parts)
+        if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0) {
+            opened(shard).verify(0, 1);
+            hdf5.emplace(shard, h5::File::open(path_ + "/" + shard_file(shard)));
+            if (hdf5.size() == most_open_files) {
+                check_datasets(hdf5);
+                hdf5.clear();
+            }
+        }
+    check_datasets(hdf5);
+}
+
+/// The datasets of these shards, which are for other programs, lie where the records say.
+void CheckpointSource::check_datasets(const std::map<i64, h5::File>& hdf5) const
+{
+    std::string before;
+    for (i64 tensor = 0; tensor < tensors() && !hdf5.empty(); ++tensor) {
+        const TensorHead h = head(tensor);
+        if (tensor > 0 && h.name <= before)
+            throw DamagedCheckpoint(path_, str("its index has '", h.name, "' after '", before, "'"));
+        before = h.name;
+        i64 missing = element_count(h.shape);
+        visit_pieces(tensor, [&](const StoredPiece& piece) {
+            missing -= element_count(piece.box.shape);
+            if (const auto file = hdf5.find(piece.shard); file != hdf5.end())
+                check_dataset(file->second, dataset_name(h.name, piece.number),
+                              {h.name, h.shape, piece.box, h.type, nullptr, true, {}},
+                              manifest_.shards[static_cast<std::size_t>(piece.shard)].header + piece.offset);
+        });
+        if (missing != 0)
+            throw DamagedCheckpoint(path_, str("tensor '", h.name, "' has a hole, or pieces that overlap"));
+    }
+}
+
+BlockReader& CheckpointSource::opened(i64 shard)
+{
+    if (const auto known = files_.find(shard); known != files_.end())
+        return known->second;
+    if (files_.size() >= most_open_files)
+        files_.clear();
+    return files_
+        .emplace(shard, open_shard(path_ + "/" + shard_file(shard),
+                                   manifest_.shards[static_cast<std::size_t>(shard)], manifest_.block_bytes))
+        .first->second;
+}
+
+CheckpointSource open_source(const std::string& path)
 {
     const std::string remedy = "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)";
     if (!fs::is_directory(path))
@@ -131,7 +117,7 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path)
         if (!looks_like_checkpoint(path))
             throw UserError({path, "is not a checkpoint, and holds none",
                              str("it has no ", manifest_file, " and no folder like step-00000100"), remedy});
-        throw DamagedCheckpoint(path, str("is no complete checkpoint: it has no ", manifest_file));
+        throw DamagedCheckpoint(path, str("is not a complete checkpoint: it has no ", manifest_file));
     }
     const PlainFile file = open_stored(name);
     if (file.size() > most_manifest_bytes)
@@ -139,15 +125,7 @@ std::unique_ptr<CheckpointSource> open_source(const std::string& path)
                                           ", and none has more than ", format_bytes(most_manifest_bytes)));
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(0, text.data(), static_cast<Bytes>(text.size()));
-    if (!is_sealed(text)) // older versions were not
-        if (const i64 version = manifest_version(text); version == 1 || version == 2) {
-            if (file.size() > most_old_manifest_bytes)
-                throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()),
-                                                  ", and none of version ", version, " has more than ",
-                                                  format_bytes(most_old_manifest_bytes)));
-            return open_old_source(path, text);
-        }
-    return std::make_unique<ShardedSource>(path, parse_manifest(text, path));
+    return {path, parse_manifest(text, path)};
 }
 
 } // namespace trivium

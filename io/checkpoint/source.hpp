@@ -1,43 +1,54 @@
 #pragma once
-// What a CheckpointReader reads, of whatever version. Private to it.
+// The files of a checkpoint, open for reading. Private to CheckpointReader.
+#include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/tensor_record.hpp"
 #include "io/files/blocks.hpp"
 
-#include <memory>
+#include <map>
 #include <optional>
 
 namespace trivium {
 
 class CheckpointSource {
 public:
-    virtual ~CheckpointSource() = default;
+    /// Opens the index; shards are opened when something in them is needed. Errors as Index::open.
+    CheckpointSource(const std::string& path, Manifest manifest);
 
-    RunState state;
-    i64 version = 0;
-    Bytes bytes = 0; ///< of all files but the manifest
-    i64 shards = 0;  ///< files with tensors
+    const RunState& state() const { return manifest_.state; }
+    Bytes bytes() const; ///< of all files but the manifest
+    i64 shards() const;  ///< files with tensors
 
     /// Tensors are numbered in order of names.
-    virtual i64 tensors() const = 0;
-    virtual TensorHead head(i64 tensor) const = 0;
-    virtual std::optional<i64> find(const std::string& name) const = 0;
-    virtual void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const = 0;
+    i64 tensors() const { return index_.size(); }
+    TensorHead head(i64 tensor) const { return index_.head(tensor); }
+    std::optional<i64> find(const std::string& name) const { return index_.find(name); }
+    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const
+    {
+        index_.visit_pieces(tensor, see);
+    }
 
     struct Place {
         BlockReader* file; ///< valid until the next call
         Bytes offset;      ///< of the piece in it
     };
-    virtual Place locate(const TensorHead& tensor, const StoredPiece& piece) = 0;
+    Place locate(const TensorHead& tensor, const StoredPiece& piece);
 
-    /// Everything but the tensors' data is as it was written; with parts, this part of it.
-    virtual void check(i64 part, i64 parts) = 0;
-    /// The data, and what HDF5 sees of it. \pre check() has found nothing
-    virtual void verify(i64 part, i64 parts) = 0;
+    /// Checks that everything but the tensors' data is as it was written; with parts, this part of it.
+    void check(i64 part, i64 parts);
+    /// Checks the data, and what HDF5 sees of it; to be called after check() of the same part.
+    void verify(i64 part, i64 parts);
+
+private:
+    void check_datasets(const std::map<i64, h5::File>& hdf5) const;
+    BlockReader& opened(i64 shard);
+
+    std::string path_;
+    Manifest manifest_;
+    Index index_;
+    std::map<i64, BlockReader> files_; ///< open now
 };
 
 /// The checkpoint in the folder `path`. UserError, DamagedCheckpoint, IoError.
-std::unique_ptr<CheckpointSource> open_source(const std::string& path);
-/// One of version 1 or 2, whose manifest has this text.
-std::unique_ptr<CheckpointSource> open_old_source(const std::string& path, const std::string& manifest);
+CheckpointSource open_source(const std::string& path);
 
 } // namespace trivium

@@ -2,8 +2,8 @@
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parts.hpp"
 #include "io/files/files.hpp"
+#include "mpi/records.hpp"
 
-#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -31,21 +31,9 @@ void require_all_files(const std::string& folder, const Manifest& manifest)
     }
 }
 
-std::string to_bytes(const Shard& shard)
-{
-    const u64 words[3] = {static_cast<u64>(shard.bytes), static_cast<u64>(shard.header), shard.hash};
-    return {reinterpret_cast<const char*>(words), sizeof words};
-}
-
-Shard to_shard(const std::string& bytes)
-{
-    u64 words[3];
-    TRV_CHECK(bytes.size() == sizeof words, "a rank tells of its shard in ", bytes.size(), " bytes");
-    std::memcpy(words, bytes.data(), sizeof words);
-    return {static_cast<Bytes>(words[0]), static_cast<Bytes>(words[1]), words[2]};
-}
-
 } // namespace
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Shard, bytes, header, hash)
 
 TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data)
 {
@@ -159,10 +147,7 @@ void CheckpointWriter::collect()
         w.abandon();
         throw;
     }
-    w.shards.clear();
-    for (const std::string& bytes : gather_to_first(w.world, to_bytes(w.shard)))
-        if (w.first())
-            w.shards.push_back(to_shard(bytes));
+    w.shards = gather_records_to_first(w.world, w.shard);
 }
 
 std::string CheckpointWriter::publish(const RunState& state)

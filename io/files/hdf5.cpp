@@ -35,6 +35,31 @@ Handle memory_space(const std::string& place, i64 count)
     return {check(H5Screate_simple(1, &extent, nullptr), place, "describe memory"), close_space};
 }
 
+Handle make_attribute(Handle::Id of, const std::string& place, const std::string& name, Handle::Id type,
+                      const Handle& space)
+{
+    return {check(H5Acreate2(of, name.c_str(), type, space.get(), H5P_DEFAULT, H5P_DEFAULT), place,
+                  "make an attribute"),
+            close_attribute};
+}
+
+/// An attribute, open for reading.
+struct Attribute {
+    Handle id, type;
+    i64 count = 0; ///< elements
+};
+
+Attribute open_attribute(Handle::Id of, const std::string& place, const std::string& name)
+{
+    if (H5Aexists(of, name.c_str()) <= 0)
+        throw_damaged(place, str("has no attribute '", name, "'"));
+    Handle id(check(H5Aopen(of, name.c_str(), H5P_DEFAULT), place, "open an attribute"), close_attribute);
+    Handle type(check(H5Aget_type(id.get()), place, "read an attribute"), close_type);
+    const Handle space(check(H5Aget_space(id.get()), place, "read an attribute"), close_space);
+    const i64 count = check(H5Sget_simple_extent_npoints(space.get()), place, "read an attribute");
+    return {std::move(id), std::move(type), count};
+}
+
 } // namespace
 
 i64 Dataset::count() const
@@ -80,10 +105,7 @@ void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
     const Handle space(check(values.empty() ? H5Screate(H5S_NULL) : H5Screate_simple(1, &count, nullptr),
                              place_, "describe an attribute"),
                        close_space);
-    const Handle id(
-        check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-              place_, "make an attribute"),
-        close_attribute);
+    const Handle id = make_attribute(id_.get(), place_, attribute, H5T_STD_I64LE, space);
     if (!values.empty())
         check(H5Awrite(id.get(), H5T_NATIVE_INT64, values.data()), place_, "write an attribute");
 }
@@ -91,18 +113,12 @@ void Dataset::set(const std::string& attribute, const std::vector<i64>& values)
 std::vector<i64> Dataset::get_integers(const std::string& attribute) const
 {
     const Lock lock;
-    if (H5Aexists(id_.get(), attribute.c_str()) <= 0)
-        throw_damaged(place_, str("has no attribute '", attribute, "'"));
-    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), place_, "open an attribute"),
-                    close_attribute);
-    const Handle type(check(H5Aget_type(id.get()), place_, "read an attribute"), close_type);
-    const Handle space(check(H5Aget_space(id.get()), place_, "read an attribute"), close_space);
-    const hssize_t count = check(H5Sget_simple_extent_npoints(space.get()), place_, "read an attribute");
-    if (H5Tget_class(type.get()) != H5T_INTEGER || count > static_cast<hssize_t>(longest_attribute))
-        throw_damaged(place_, str("its attribute '", attribute, "' is no list of whole numbers"));
-    std::vector<i64> values(static_cast<std::size_t>(count));
-    if (count > 0)
-        check(H5Aread(id.get(), H5T_NATIVE_INT64, values.data()), place_, "read an attribute");
+    const Attribute found = open_attribute(id_.get(), place_, attribute);
+    if (H5Tget_class(found.type.get()) != H5T_INTEGER || found.count > static_cast<i64>(longest_attribute))
+        throw_damaged(place_, str("its attribute '", attribute, "' is not a list of whole numbers"));
+    std::vector<i64> values(static_cast<std::size_t>(found.count));
+    if (found.count > 0)
+        check(H5Aread(found.id.get(), H5T_NATIVE_INT64, values.data()), place_, "read an attribute");
     return values;
 }
 
@@ -148,7 +164,7 @@ File File::open(const std::string& path)
 {
     const Lock lock;
     be_quiet();
-    const Bytes bytes = file_size(path, "file"); // the errors of a path that is no file
+    const Bytes bytes = file_size(path, "file"); // the errors of a path that is not a file
     File file;
     file.path_ = path;
     file.bytes_ = bytes;
@@ -160,7 +176,7 @@ File File::open(const std::string& path)
         throw UserError({path,
                          truncated    ? "is truncated"
                          : bytes == 0 ? "is empty"
-                                      : "is no readable HDF5 file",
+                                      : "is not a readable HDF5 file",
                          reason,
                          truncated ? "copy it again whole, or make it again"
                                    : "check the path; make the file again if it is damaged"});
@@ -171,6 +187,8 @@ File File::open(const std::string& path)
 
 void File::close()
 {
+    TRV_EXPECT(H5Fget_obj_count(id_.get(), H5F_OBJ_DATASET | H5F_OBJ_LOCAL) == 0, path_,
+               ": a dataset is open");
     const Lock lock;
     check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
     check(id_.reset(), path_, "close the file");
@@ -180,10 +198,7 @@ void File::set(const std::string& attribute, i64 value)
 {
     const Lock lock;
     const Handle space(check(H5Screate(H5S_SCALAR), path_, "describe an attribute"), close_space);
-    const Handle id(
-        check(H5Acreate2(id_.get(), attribute.c_str(), H5T_STD_I64LE, space.get(), H5P_DEFAULT, H5P_DEFAULT),
-              path_, "make an attribute"),
-        close_attribute);
+    const Handle id = make_attribute(id_.get(), path_, attribute, H5T_STD_I64LE, space);
     check(H5Awrite(id.get(), H5T_NATIVE_INT64, &value), path_, "write an attribute");
 }
 
@@ -194,52 +209,33 @@ void File::set(const std::string& attribute, const std::string& value)
     const Handle type(check(H5Tcopy(H5T_C_S1), path_, "describe text"), close_type);
     check(H5Tset_size(type.get(), value.size() + 1), path_, "describe text");
     check(H5Tset_cset(type.get(), H5T_CSET_UTF8), path_, "describe text");
-    const Handle id(
-        check(H5Acreate2(id_.get(), attribute.c_str(), type.get(), space.get(), H5P_DEFAULT, H5P_DEFAULT),
-              path_, "make an attribute"),
-        close_attribute);
+    const Handle id = make_attribute(id_.get(), path_, attribute, type.get(), space);
     check(H5Awrite(id.get(), type.get(), value.c_str()), path_, "write an attribute");
-}
-
-bool File::has_attribute(const std::string& attribute) const
-{
-    const Lock lock;
-    return H5Aexists(id_.get(), attribute.c_str()) > 0;
 }
 
 i64 File::get_integer(const std::string& attribute) const
 {
     const Lock lock;
-    if (!has_attribute(attribute))
-        throw_damaged(path_, str("has no attribute '", attribute, "'"));
-    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"),
-                    close_attribute);
-    const Handle type(check(H5Aget_type(id.get()), path_, "read an attribute"), close_type);
-    const Handle space(check(H5Aget_space(id.get()), path_, "read an attribute"), close_space);
-    if (H5Tget_class(type.get()) != H5T_INTEGER || H5Sget_simple_extent_npoints(space.get()) != 1)
-        throw_damaged(path_, str("its attribute '", attribute, "' is no whole number"));
+    const Attribute found = open_attribute(id_.get(), path_, attribute);
+    if (H5Tget_class(found.type.get()) != H5T_INTEGER || found.count != 1)
+        throw_damaged(path_, str("its attribute '", attribute, "' is not a whole number"));
     i64 value = 0;
-    check(H5Aread(id.get(), H5T_NATIVE_INT64, &value), path_, "read an attribute");
+    check(H5Aread(found.id.get(), H5T_NATIVE_INT64, &value), path_, "read an attribute");
     return value;
 }
 
 std::string File::get_string(const std::string& attribute) const
 {
     const Lock lock;
-    if (!has_attribute(attribute))
-        throw_damaged(path_, str("has no attribute '", attribute, "'"));
-    const Handle id(check(H5Aopen(id_.get(), attribute.c_str(), H5P_DEFAULT), path_, "open an attribute"),
-                    close_attribute);
-    const Handle type(check(H5Aget_type(id.get()), path_, "read an attribute"), close_type);
-    const Handle space(check(H5Aget_space(id.get()), path_, "read an attribute"), close_space);
-    if (H5Tget_class(type.get()) != H5T_STRING || H5Tis_variable_str(type.get()) != 0 ||
-        H5Sget_simple_extent_npoints(space.get()) != 1)
-        throw_damaged(path_, str("its attribute '", attribute, "' is no text"));
-    const std::size_t size = H5Tget_size(type.get());
+    const Attribute found = open_attribute(id_.get(), path_, attribute);
+    if (H5Tget_class(found.type.get()) != H5T_STRING || H5Tis_variable_str(found.type.get()) != 0 ||
+        found.count != 1)
+        throw_damaged(path_, str("its attribute '", attribute, "' is not text"));
+    const std::size_t size = H5Tget_size(found.type.get());
     if (size > longest_attribute)
         throw_damaged(path_, str("its attribute '", attribute, "' has ", size, " bytes"));
     std::string value(size, '\0');
-    check(H5Aread(id.get(), type.get(), value.data()), path_, "read an attribute");
+    check(H5Aread(found.id.get(), found.type.get(), value.data()), path_, "read an attribute");
     value.resize(std::min(value.size(), value.find('\0')));
     return value;
 }
@@ -369,30 +365,6 @@ Dataset File::dataset(const std::string& name) const
     if (bytes > static_cast<double>(bytes_))
         throw_damaged(dataset.place_, str("claims ", bytes, " bytes in a file of ", bytes_));
     return dataset;
-}
-
-std::vector<std::string> File::dataset_names() const
-{
-    const Lock lock;
-    std::vector<std::string> all, datasets;
-    check(H5Lvisit(
-              id_.get(), H5_INDEX_NAME, H5_ITER_INC,
-              [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
-                  static_cast<std::vector<std::string>*>(data)->emplace_back(name);
-                  return 0;
-              },
-              &all),
-          path_, "list the datasets");
-    for (std::string& name : all) {
-        const hid_t id = H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT); // a group is none
-        H5Eclear2(H5E_DEFAULT);
-        if (id < 0)
-            continue;
-        H5Dclose(id);
-        datasets.push_back(std::move(name));
-    }
-    std::sort(datasets.begin(), datasets.end());
-    return datasets;
 }
 
 void File::write_bytes(const std::string& name, const std::string& bytes)

@@ -36,7 +36,7 @@ public:
     const std::vector<i64>& shape() const { return shape_; }
     i64 count() const; ///< elements
     DType type() const { return type_; }
-    /// Where the contiguous data lies in the file, in bytes. IoError where it is not contiguous or not there.
+    /// Where the contiguous data lies in the file, in bytes. IoError if it is not contiguous or not there.
     Bytes file_offset() const;
     /// Elements [begin, begin + count), converted from/to `type`. \pre one dimension, or all elements
     void write(i64 begin, i64 count, DType type, const void* data);
@@ -62,7 +62,7 @@ struct FileLayout {
 
 /// What a stretch of a virtual dataset is taken from.
 struct VirtualSource {
-    std::string file;    ///< beside the file of the virtual dataset
+    std::string file;    ///< in the folder of the virtual dataset's file
     std::string dataset; ///< all of it
     Box box;             ///< which part of the virtual dataset it is
 };
@@ -75,8 +75,8 @@ public:
     /// missing or no HDF5 file, or a truncated one.
     static File open(const std::string& path);
 
-    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they keep
-    /// it open
+    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they would
+    /// keep it open
     void close();
 
     void set(const std::string& attribute, i64 value);
@@ -84,7 +84,6 @@ public:
     /// UserError (a file of another kind, or a damaged one) where it is missing or of another type.
     i64 get_integer(const std::string& attribute) const;
     std::string get_string(const std::string& attribute) const;
-    bool has_attribute(const std::string& attribute) const;
 
     /// Contiguous, no fill. `name` may contain '/': groups are made.
     Dataset create_dataset(const std::string& name, DType type, const std::vector<i64>& shape);
@@ -95,8 +94,6 @@ public:
     /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;
-    /// Full names ("group/name") of all datasets, sorted.
-    std::vector<std::string> dataset_names() const;
 
     /// Text or bytes as a one-dimensional u8 dataset.
     void write_bytes(const std::string& name, const std::string& bytes);

@@ -16,7 +16,7 @@ struct KeyPlace {
     std::string meaning;
 };
 
-/// The keys of a struct with `keys` (config/keys.hpp) of these four types. \pre it outlives the list
+/// The keys of a struct with `keys` (config/keys.hpp) of these four types; it must outlive the list.
 template <class Struct>
 std::vector<KeyPlace> key_places(Struct& object)
 {

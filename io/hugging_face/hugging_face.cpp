@@ -166,6 +166,9 @@ void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head,
 
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model)
 {
+    TRV_EXPECT(model.vocab > 0 && model.kv_heads > 0 && model.ffn_dim > 0 &&
+                   (model.family == Family::llama || model.kv_heads == model.heads),
+               "a model that is not resolved");
     const std::vector<Row>& rows = model.family == Family::llama ? llama_rows() : gpt2_rows();
     const auto of_layer = [](const Row& row) {
         return std::string_view(row.theirs).find(".N.") != std::string_view::npos;

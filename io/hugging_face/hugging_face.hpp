@@ -27,7 +27,7 @@ struct HuggingFaceTensor {
 
 /// All tensors of LlamaForCausalLM or GPT2LMHeadModel, in the order of the forward pass. Tied tables stand
 /// once. Nothing is permuted: our heads are in their order, and rotary pairs are halves apart on both sides.
-/// \pre resolved and validated, vocab > 0, GPT-2 with kv_heads = heads
+/// \pre a valid model with vocab > 0, GPT-2 with kv_heads = heads
 std::vector<HuggingFaceTensor> hugging_face_tensors(const ModelConfig& model);
 
 /// What config.json says.

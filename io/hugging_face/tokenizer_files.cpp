@@ -25,7 +25,7 @@ SpellId spelling_of(const SentencePieceModel& model)
     return [&model](i64 id) { return model.pieces.at(static_cast<std::size_t>(id)).text; };
 }
 
-/// \pre `text` was parsed by parse_tokenizer_json
+/// Of a text that parse_tokenizer_json accepts.
 SpellId spelling_of(const std::string& text)
 {
     std::map<i64, std::string> added;

@@ -320,6 +320,9 @@ std::string chart_style(const ChartPalette& palette)
 
 std::string chart_svg(const Chart& chart, const std::string& style)
 {
+    TRV_EXPECT(std::any_of(chart.series.begin(), chart.series.end(),
+                           [](const auto& s) { return !s.points.empty(); }),
+               "a chart without a point");
     Plot plot(chart);
     plot.frame();
     for (const ChartMark& mark : chart.marks)

@@ -2,32 +2,45 @@
 
 #include "base/check.hpp"
 #include "io/files/strict_json.hpp"
-#include "io/tokens/oniguruma.hpp"
 
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
+#include <algorithm>
+#include <oniguruma.h>
 
 namespace trivium {
 
 namespace {
 
-constexpr std::uint32_t first_limit = 1024; ///< steps of one match; most take a few
-constexpr std::uint32_t heap_limit_kib = 64 << 10;
-constexpr std::size_t jit_stack_bytes = std::size_t{1} << 20;
+constexpr std::size_t longest_pattern = 16384;
+
+/// Most matches need a few retries and little stack. A match that exceeds a limit is tried again with a
+/// higher one; each failed try is charged to the effort.
+constexpr u64 first_retries = 256, first_stack = 4096, most_stack = u64{1} << 24, growth = 4;
 
 template <auto free_it>
 struct Free {
     void operator()(auto* pointer) const { free_it(pointer); }
 };
 
-std::string message_of(int error)
+const OnigUChar* bytes(std::string_view text) { return reinterpret_cast<const OnigUChar*>(text.data()); }
+const OnigUChar* end_of(std::string_view text) { return bytes(text) + text.size(); }
+
+std::string message_of(int error, OnigErrorInfo* info = nullptr)
 {
-    PCRE2_UCHAR text[256];
-    pcre2_get_error_message(error, text, sizeof text);
-    return reinterpret_cast<const char*>(text);
+    OnigUChar text[ONIG_MAX_ERROR_MESSAGE_LEN];
+    const int length = onig_error_code_to_str(text, error, info);
+    return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(std::max(length, 0))};
 }
 
-/// Whether a piece goes on with the next one. Each is a match or what stands between two.
+void start_oniguruma()
+{
+    static const int started = [] {
+        OnigEncoding utf8 = ONIG_ENCODING_UTF8;
+        return onig_initialize(&utf8, 1);
+    }();
+    TRV_CHECK(started == ONIG_NORMAL, message_of(started));
+}
+
+/// Whether a piece continues with the next one. Each is a match, or the text between two.
 bool joins(SplitBehavior behavior, bool was_match, bool is_match)
 {
     switch (behavior) {
@@ -51,10 +64,9 @@ std::size_t next_character(std::string_view text, std::size_t at)
 struct TextSplit::Impl {
     SplitRule rule;
     std::string place;
-    std::unique_ptr<pcre2_code, Free<pcre2_code_free>> code;
-    std::unique_ptr<pcre2_match_data, Free<pcre2_match_data_free>> match;
-    std::unique_ptr<pcre2_match_context, Free<pcre2_match_context_free>> context;
-    std::unique_ptr<pcre2_jit_stack, Free<pcre2_jit_stack_free>> jit_stack;
+    std::unique_ptr<regex_t, Free<onig_free>> pattern;
+    std::unique_ptr<OnigMatchParam, Free<onig_free_match_param>> limits;
+    std::unique_ptr<OnigRegion, Free<[](OnigRegion* region) { onig_region_free(region, 1); }>> region;
 
     [[noreturn]] void refuse(const std::string& problem, const std::string& reason) const
     {
@@ -65,49 +77,45 @@ struct TextSplit::Impl {
 
     void compile()
     {
-        const std::unique_ptr<pcre2_compile_context, Free<pcre2_compile_context_free>> options(
-            pcre2_compile_context_create(nullptr));
-        pcre2_set_newline(options.get(), PCRE2_NEWLINE_LF);
-        const std::string pattern = rule.literal ? rule.pattern : pcre2_pattern(rule.pattern, place);
-        const std::uint32_t flags =
-            rule.literal ? PCRE2_LITERAL : PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-        int error = 0;
-        PCRE2_SIZE at = 0;
-        code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                                 flags | PCRE2_UTF, &error, &at, options.get()));
-        if (!code)
-            refuse("splits text by a pattern that cannot be read", message_of(error));
-        match.reset(pcre2_match_data_create(1, nullptr));
-        context.reset(pcre2_match_context_create(nullptr));
-        pcre2_set_heap_limit(context.get(), heap_limit_kib);
-        if (pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE) == 0) { // else the interpreter does it
-            jit_stack.reset(pcre2_jit_stack_create(32 << 10, jit_stack_bytes, nullptr));
-            pcre2_jit_stack_assign(context.get(), nullptr, jit_stack.get());
-        }
+        start_oniguruma();
+        if (rule.pattern.size() > longest_pattern)
+            refuse("splits text by a very long pattern", str("of ", rule.pattern.size(), " bytes"));
+        regex_t* compiled = nullptr;
+        OnigErrorInfo info{};
+        // The default syntax is the one that the package `tokenizers` uses.
+        const int error =
+            onig_new(&compiled, bytes(rule.pattern), end_of(rule.pattern), ONIG_OPTION_NONE,
+                     ONIG_ENCODING_UTF8, rule.literal ? ONIG_SYNTAX_ASIS : ONIG_SYNTAX_ONIGURUMA, &info);
+        if (error != ONIG_NORMAL)
+            refuse("splits text by a pattern that cannot be read", message_of(error, &info));
+        pattern.reset(compiled);
+        limits.reset(onig_new_match_param());
+        region.reset(onig_region_new());
     }
 
-    /// The first match from `from` on: its begin and end stand in `match`.
+    /// The first match from `from` on: `region` has its begin and end.
     bool find(std::string_view text, std::size_t from, MatchEffort& effort) const
     {
-        std::uint32_t options = PCRE2_NO_UTF_CHECK;
-        for (std::uint32_t limit = first_limit;;) {
-            pcre2_set_match_limit(context.get(), limit);
-            const int result = pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                                           from, options, match.get(), context.get());
+        for (u64 retries = first_retries, stack = first_stack;;) {
+            onig_set_retry_limit_in_match_of_match_param(limits.get(), retries);
+            onig_set_retry_limit_in_search_of_match_param(limits.get(), retries);
+            onig_set_match_stack_limit_size_of_match_param(limits.get(), static_cast<unsigned>(stack));
+            const int result =
+                onig_search_with_param(pattern.get(), bytes(text), end_of(text), bytes(text) + from,
+                                       end_of(text), region.get(), ONIG_OPTION_NONE, limits.get());
             if (result >= 0)
                 return true;
-            if (result == PCRE2_ERROR_NOMATCH)
+            if (result == ONIG_MISMATCH)
                 return false;
-            if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
-                options |= PCRE2_NO_JIT;
-                continue;
-            }
-            if (result != PCRE2_ERROR_MATCHLIMIT)
+            const bool stack_is_full = result == ONIGERR_MATCH_STACK_LIMIT_OVER;
+            if (!stack_is_full && result != ONIGERR_RETRY_LIMIT_IN_MATCH_OVER &&
+                result != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
                 refuse("splits text by a pattern that fails on it", message_of(result));
-            if (effort.left < limit)
+            const u64 cost = retries * (stack / first_stack); // a retry may search the stack
+            if (effort.left < cost || (stack_is_full && stack == most_stack))
                 refuse("splits text by a pattern that takes too long", "");
-            effort.left -= limit;
-            limit = limit > ~std::uint32_t{0} / 16 ? ~std::uint32_t{0} : limit * 16;
+            effort.left -= cost;
+            (stack_is_full ? stack : retries) *= growth;
         }
     }
 };
@@ -125,7 +133,7 @@ TextSplit::~TextSplit() = default;
 void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& emit) const
 {
     const SplitRule& rule = impl_->rule;
-    std::size_t begin = 0, end = 0; // of the piece that may go on
+    std::size_t begin = 0, end = 0; // of the piece that may continue
     bool was_match = false, open = false;
     const auto flush = [&] {
         if (open && end > begin && !(rule.behavior == SplitBehavior::removed && was_match))
@@ -142,11 +150,11 @@ void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& em
         was_match = is_match;
     };
 
-    const PCRE2_SIZE* const found = pcre2_get_ovector_pointer(impl_->match.get());
     std::size_t covered = 0, last_end = std::string_view::npos;
     for (std::size_t from = 0; from <= text.size() && impl_->find(text, from, effort);) {
-        const std::size_t first = found[0], last = found[1];
-        if (first == last && last == last_end) { // an empty match behind a match is none
+        const auto first = static_cast<std::size_t>(impl_->region->beg[0]);
+        const auto last = static_cast<std::size_t>(impl_->region->end[0]);
+        if (first == last && last == last_end) { // an empty match right after a match does not count
             from = next_character(text, from);
             continue;
         }

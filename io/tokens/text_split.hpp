@@ -1,5 +1,5 @@
 #pragma once
-// Text cut into pieces by a regular expression, as the pre-tokenizers of tokenizer.json do it.
+// Splits text into pieces by a regular expression, as the pre-tokenizers of tokenizer.json do.
 #include "base/units.hpp"
 
 #include <functional>
@@ -9,35 +9,36 @@
 
 namespace trivium {
 
-/// What becomes of a match: a piece of its own, nothing, a part of the piece before or behind, or of the
-/// matches beside it.
+/// What happens to a match: it is a piece of its own, is dropped, joins the text before or after it, or joins
+/// the matches next to it.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 struct SplitRule {
-    std::string pattern;  ///< of Oniguruma, see oniguruma.hpp
+    std::string pattern;  ///< in Oniguruma's own syntax (its doc/RE)
     bool literal = false; ///< the pattern is plain text
     SplitBehavior behavior = SplitBehavior::isolated;
-    bool invert = false; ///< what matches and what does not change places
+    bool invert = false; ///< swaps matches with the text between them
 };
 
-/// Steps of matching that may still be spent. A pattern that backtracks without end is stopped by it.
+/// Retries that the matcher may still spend. On a deep stack a retry counts several times. It stops a pattern
+/// that backtracks without end, but not one that runs forward for long: nested lookaheads on a long text.
 struct MatchEffort {
     u64 left = 0;
-    /// More than any sane pattern takes for so much text.
-    static MatchEffort for_text(std::size_t bytes) { return {u64{1} << 22 | u64{64} * bytes}; }
+    /// More than the pattern of any known model takes for so much text.
+    static MatchEffort for_text(std::size_t bytes) { return {(u64{1} << 26) + u64{256} * bytes}; }
 };
 
 /// Not for several threads at once.
 class TextSplit {
 public:
-    /// UserError about `place` where the pattern is none, or is not supported.
+    /// UserError about `place` if Oniguruma does not accept the pattern.
     TextSplit(const SplitRule& rule, const std::string& place);
     TextSplit(TextSplit&&) noexcept;
     ~TextSplit();
 
     using Emit = std::function<void(std::string_view)>;
     /// Calls `emit` with the pieces of valid UTF-8, none of them empty, in order; they are views into `text`.
-    /// UserError where the pattern takes more than `effort` has left.
+    /// UserError if the pattern needs more than `effort` has left.
     void split(std::string_view text, MatchEffort& effort, const Emit& emit) const;
 
 private:

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kind = "Trivium token store";
 constexpr const char* make_it_again = "copy it again whole, or make it again with `trivium data tokenize`";
-constexpr i64 version = 2;
+constexpr i64 version = 1;
 constexpr i64 copied_at_once = i64{4} << 20;     ///< elements
 constexpr Bytes hashed_block = Bytes{256} << 10; ///< what a sample may read for the sake of its hash
 constexpr Bytes largest_block = Bytes{1} << 30;

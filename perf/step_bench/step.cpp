@@ -126,9 +126,9 @@ void measure(const Setup& s, const Options& options)
 {
     const RunConfig& config = s.config;
     const bool first = s.grid.world().rank() == 0, device = s.machine.is_device;
-    const kernels::DType type = config.train.precision == Precision::bf16  ? kernels::DType::bf16
-                                : config.train.precision == Precision::f64 ? kernels::DType::f64
-                                                                           : kernels::DType::f32;
+    const DType type = config.train.precision == Precision::bf16  ? DType::bf16
+                       : config.train.precision == Precision::f64 ? DType::f64
+                                                                  : DType::f32;
     Peak peak = measure_peak(type, s.threads, options.peak_seconds);
     const DeviceMemory before = s.computing.memory();
     CompileConfig compile;

@@ -24,7 +24,7 @@ std::string format_si(double value);
 /// "1:02:03", "4:05" or "0.123 s".
 std::string format_seconds(Seconds seconds);
 
-/// Least multiple of `unit` that is not less than `value`. \pre unit > 0
+/// Least multiple of `unit` (more than 0) that is not less than `value` (0 or more).
 constexpr i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
 constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
 

@@ -4,10 +4,10 @@
 #include "base/clock.hpp"
 #include "check/kernels.hpp"
 #include "io/files/hash.hpp"
+#include "mpi/records.hpp"
 
 #include <fmt/format.h>
 #include <map>
-#include <nlohmann/json.hpp>
 
 namespace trivium {
 
@@ -62,6 +62,7 @@ std::string bits_of(const std::vector<double>& numbers)
 
 void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words)
 {
+    TRV_EXPECT(words.size() <= report.facts.size(), "facts of ", report.facts.size(), " ranks");
     std::map<int, Wrong> wrong;
     std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>>
         ballots; // by kernel and kind
@@ -104,22 +105,13 @@ void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelW
     }
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelWord, kernel, bits, error, tolerance, stable)
+
 void compare_arithmetic(const CheckGround& ground, const std::vector<KernelWord>& own, CheckReport& report)
 {
-    nlohmann::json out = nlohmann::json::array();
-    for (const KernelWord& w : own)
-        out.push_back({w.kernel, w.bits, fmt::format("{:.17g}", w.error), w.tolerance, w.stable});
-    const std::vector<std::string> all = gather_to_first(ground.world, out.dump());
-    if (!ground.first())
-        return;
-    std::vector<std::vector<KernelWord>> words;
-    for (const std::string& text : all) {
-        words.emplace_back();
-        for (const auto& w : nlohmann::json::parse(text))
-            words.back().push_back(
-                {w[0], w[1], std::strtod(w[2].get<std::string>().c_str(), nullptr), w[3], w[4]});
-    }
-    judge_arithmetic(report, words);
+    const std::vector<std::vector<KernelWord>> words = gather_records_to_first(ground.world, own);
+    if (ground.first())
+        judge_arithmetic(report, words);
 }
 
 void check_arithmetic(const CheckGround& ground, CheckReport& report)

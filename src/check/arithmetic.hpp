@@ -17,7 +17,7 @@ struct KernelWord {
 std::string bits_of(const std::vector<double>& numbers);
 
 /// Names ranks that are wrong, that are not the same each time, or that have other bits than most of their
-/// kind. `words`: by rank, of which some may lack some kernels. \pre report.facts
+/// kind. `words`: by rank, of which some may lack some kernels. \pre report.facts has them
 void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words);
 
 /// All ranks call it, each with its own; judged on rank 0.

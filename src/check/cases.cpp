@@ -72,8 +72,7 @@ Choice list_choice(const std::string& key, const std::vector<T>& values,
     return choice;
 }
 
-/// Microbatches of a data rank's share of sequences: one, a few, or many. \pre parallel and global_batch are
-/// set
+/// Microbatches of a data rank's share of sequences: one, a few, or many; after parallel and global_batch.
 void set_microbatches(RunConfig& c, int level)
 {
     const i64 share = c.train.global_batch / c.parallel.data;

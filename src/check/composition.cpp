@@ -7,14 +7,17 @@
 #include "base/log.hpp"
 #include "check/arithmetic.hpp"
 #include "check/parts.hpp"
+#include "mpi/records.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
 namespace trivium {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TinyDifference, losses, norms, step, parameters, parameter, initial)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CaseWord, difference, bits, loss, norm, expected_loss, expected_norm)
 
 namespace {
 
@@ -37,37 +40,6 @@ CaseWord word_of(const TinyOutcome& got, const TinyOutcome& one_rank, const RunC
         word.bits.emplace_back(place, bits_of(part.last));
     }
     return word;
-}
-
-/// JSON has no infinity; numbers go as text.
-std::string to_text(const CaseWord& w)
-{
-    const TinyDifference& d = w.difference;
-    const auto number = [](double value) { return fmt::format("{:.17g}", value); };
-    return nlohmann::json{number(d.losses),
-                          number(d.norms),
-                          d.step,
-                          number(d.parameters),
-                          d.parameter,
-                          d.initial,
-                          w.bits,
-                          number(w.loss),
-                          number(w.norm),
-                          number(w.expected_loss),
-                          number(w.expected_norm)}
-        .dump();
-}
-
-CaseWord from_text(const std::string& text)
-{
-    const auto j = nlohmann::json::parse(text);
-    const auto number = [&](std::size_t i) { return std::strtod(j[i].get<std::string>().c_str(), nullptr); };
-    return {{number(0), number(1), j[2], number(3), j[4], j[5]},
-            j[6],
-            number(7),
-            number(8),
-            number(9),
-            number(10)};
 }
 
 std::string ratio(double got, double want) { return fmt::format("{:.7g} ({:.4g} times)", got, got / want); }
@@ -131,21 +103,20 @@ bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, s
         }
     if (agree(world, refused ? 1 : 0) != 0)
         return false;
-    std::string own;
+    std::vector<CaseWord> own;
     if (takes_part)
         try {
             if (ground.config.hooks.compiled)
                 ground.config.hooks.compiled(config, compiled);
             const TinyOutcome& one_rank = answers.of(c.config);
-            own = to_text(
+            own.push_back(
                 word_of(train_tiny(*group, ground.facts, config, std::move(compiled)), one_rank, c.config));
         } catch (const InternalError& error) {
             throw InternalError(__FILE__, __LINE__, str("in the training '", c.text(), "': ", error.what()));
         }
     words.clear();
-    for (const std::string& text : gather_to_first(world, own))
-        if (!text.empty())
-            words.push_back(from_text(text));
+    for (const std::vector<CaseWord>& theirs : gather_records_to_first(world, own))
+        words.insert(words.end(), theirs.begin(), theirs.end());
     return true;
 }
 

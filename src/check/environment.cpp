@@ -231,6 +231,7 @@ void judge_environment(CheckReport& report)
 
 void judge_clocks(CheckReport& report, Seconds most)
 {
+    TRV_EXPECT(report.clocks.size() == report.node_of_rank.size(), report.clocks.size(), " clocks");
     for (int node = 0; node < static_cast<int>(report.nodes.size()); ++node) {
         std::vector<int> ranks;
         Seconds worst = 0;

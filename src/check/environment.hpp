@@ -4,11 +4,11 @@
 
 namespace trivium {
 
-/// Another program, library, processor or number of threads on some ranks; more threads than cores. \pre
-/// report.facts
+/// Another program, library, processor or number of threads on some ranks; more threads than cores, by
+/// report.facts.
 void judge_environment(CheckReport& report);
 
-/// Ranks whose clock is more than `most` seconds off rank 0's. \pre report.clocks
+/// Ranks whose clock is more than `most` seconds off rank 0's, by report.clocks.
 void judge_clocks(CheckReport& report, Seconds most);
 
 /// Nodes whose ranks have more threads than cores: what they measure is no rate of theirs.

@@ -6,6 +6,7 @@
 #include "check/parts.hpp"
 #include "io/files/files.hpp"
 #include "io/files/plain_file.hpp"
+#include "mpi/records.hpp"
 
 #include <filesystem>
 #include <fmt/format.h>
@@ -24,9 +25,8 @@ class Trial {
 public:
     Trial(Comm& world, const std::string& dir) : owns_(world.rank() == 0)
     {
-        const std::string name = gather_texts(
-            world, owns_ ? str("/.trivium-check-", std::hex, std::random_device{}(), std::random_device{}())
-                         : "")[0];
+        const std::string name = share_record(
+            world, str("/.trivium-check-", std::hex, std::random_device{}(), std::random_device{}()));
         path_ = dir + name;
         try {
             if (owns_)
@@ -178,17 +178,15 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
     report_ranks(ground, report, problem, "a file cannot be written and read",
                  str(format_bytes(bytes), " written, synced and read"),
                  "look at the file system: space, quota, mounts");
-    const std::vector<std::string> all =
-        gather_to_first(world, works ? fmt::format("{} {}", rate.write, rate.read) : "");
+    const auto all = gather_records_to_first(world, std::tuple(works, rate.write, rate.read));
     if (!ground.first())
         return;
     double write = 0, read = 0;
-    for (const std::string& text : all)
-        if (FolderRate r; !text.empty()) {
-            std::istringstream(text) >> r.write >> r.read;
-            report.folder.push_back(r);
-            write += r.write;
-            read += r.read;
+    for (const auto& [measured, its_write, its_read] : all)
+        if (measured) {
+            report.folder.push_back({its_write, its_read});
+            write += its_write;
+            read += its_read;
         }
     judge(report, ground.config.slow_link);
     report.parts.push_back(

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
+#include "mpi/records.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/device.hpp"
 
@@ -15,10 +16,12 @@
 #include <ctime>
 #include <fmt/format.h>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 namespace trivium {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankRates, flops_f32, flops_bf16, bytes_per_second, cpu_share)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRate, a, b, bytes_per_second, latency, cpu_share)
 
 namespace {
 
@@ -130,23 +133,17 @@ Measured measure_all(const CheckGround& ground, const std::vector<std::vector<Ra
     std::vector<std::string> wrong;
     const RankRates own = measure_rank(ground, ground.config.longer ? 2.0 : 0.2);
     const std::vector<LinkRate> links = measure_links(ground, rounds, ground.config.longer ? 20 : 3, wrong);
-    nlohmann::json out{own.flops_f32, own.flops_bf16,          own.bytes_per_second,
-                       own.cpu_share, nlohmann::json::array(), wrong};
-    for (const LinkRate& link : links)
-        out[4].push_back({link.a, link.b, link.bytes_per_second, link.latency, link.cpu_share});
     Measured all;
     std::map<std::pair<int, int>, double> other_share; // of the end that has not the rate
-    for (const std::string& text : gather_to_first(ground.world, out.dump())) {
-        if (text.empty())
-            break;
-        const auto j = nlohmann::json::parse(text);
-        all.rates.push_back({j[0], j[1], j[2], j[3]});
-        for (const auto& link : j[4])
-            if (link[0] == static_cast<int>(all.wrong.size())) // its other end has the same rate
-                all.links.push_back({link[0], link[1], link[2], link[3], link[4]});
+    for (const auto& [rates, theirs, changed] :
+         gather_records_to_first(ground.world, std::tuple(own, links, wrong))) {
+        all.rates.push_back(rates);
+        for (const LinkRate& link : theirs)
+            if (link.a == static_cast<int>(all.wrong.size())) // its other end has the same rate
+                all.links.push_back(link);
             else
-                other_share[{link[0], link[1]}] = link[4];
-        all.wrong.push_back(j[5]);
+                other_share[{link.a, link.b}] = link.cpu_share;
+        all.wrong.push_back(changed);
     }
     for (LinkRate& link : all.links)
         link.cpu_share = std::min(link.cpu_share, other_share.at({link.a, link.b}));

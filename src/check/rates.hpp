@@ -16,7 +16,7 @@ struct RankPair {
 /// circle method.)
 std::vector<std::vector<RankPair>> link_rounds(const std::vector<int>& node_of_rank, std::size_t most);
 
-/// The machine as the median rank has it, on top of `like`. \pre rates are measured
+/// The machine as the median rank has it, on top of `like`: what was not measured is as there.
 Machine machine_measured(const CheckReport& report, Machine like);
 
 /// Rates of this rank's processor and memory. All ranks call it, at the same time.

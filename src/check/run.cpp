@@ -5,25 +5,11 @@
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "check/parts.hpp"
-
-#include <nlohmann/json.hpp>
+#include "mpi/records.hpp"
 
 namespace trivium {
 
-namespace {
-
-std::string to_line(const RankFacts& f)
-{
-    return nlohmann::json{f.node, f.processor, f.build, f.libraries, f.cores, f.threads, f.memory}.dump();
-}
-
-RankFacts from_line(const std::string& line)
-{
-    const auto j = nlohmann::json::parse(line);
-    return {j[0], j[1], j[2], j[3], j[4], j[5], j[6]};
-}
-
-} // namespace
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, node, processor, build, libraries, cores, threads, memory)
 
 int CheckReport::count(Severity severity) const
 {
@@ -44,9 +30,7 @@ CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& f
     CheckReport report;
     report.strict = config.strict;
     report.node_of_rank = grid.node_of_rank();
-    for (const std::string& line : gather_to_first(world, to_line(facts)))
-        if (!line.empty())
-            report.facts.push_back(from_line(line));
+    report.facts = gather_records_to_first(world, facts);
     report.nodes.resize(static_cast<std::size_t>(grid.nodes()));
     for (std::size_t rank = 0; rank < report.facts.size(); ++rank)
         report.nodes[static_cast<std::size_t>(report.node_of_rank[rank])] = report.facts[rank].node;

@@ -241,6 +241,7 @@ void judge_shares(CheckReport& report)
 
 void judge_rates(CheckReport& report, double slow_rank, double slow_link)
 {
+    TRV_EXPECT(report.rates.size() == report.facts.size(), "rates of ", report.rates.size(), " ranks");
     const Judge judge{report};
     std::vector<std::string> kinds;
     for (const RankFacts& facts : report.facts)

@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
+#include "cli/config_json.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "compile/compile.hpp"
@@ -153,6 +154,11 @@ int explain(const ExplainArguments& a)
         throw UserError({"command line", "no config is given", "", "name a CONFIG.toml or a FILE.graph"});
     const Machine machine = machine_at(a.machine);
     const bool is_graph = a.config.file.ends_with(".graph");
+    const auto wanted = [&](const std::string& part) {
+        return (a.only.empty() && part != "commands") ||
+               std::find(a.only.begin(), a.only.end(), part) != a.only.end();
+    };
+    nlohmann::ordered_json out;
     Compiled compiled;
     if (is_graph) {
         compiled = compile_file(a.config.file, machine, a.rank);
@@ -167,10 +173,10 @@ int explain(const ExplainArguments& a)
             if (std::find(passes.begin(), passes.end(), name) == passes.end())
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "",
                                  "`trivium explain CONFIG.toml --only passes` lists them"});
-        const bool wanted =
-            a.only.empty() || std::find(a.only.begin(), a.only.end(), "config") != a.only.end();
-        if (wanted && !a.config.json)
+        if (wanted("config") && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
+        else if (wanted("config"))
+            out["config"] = config_json(config);
     }
     const Program* program = &compiled.programs[0];
     if (!is_graph) {
@@ -178,12 +184,8 @@ int explain(const ExplainArguments& a)
                                      [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line let no other name pass
     }
-    const auto wanted = [&](const std::string& part) {
-        return (a.only.empty() && part != "commands") ||
-               std::find(a.only.begin(), a.only.end(), part) != a.only.end();
-    };
     if (a.config.json) {
-        nlohmann::ordered_json out, passes = nlohmann::json::array();
+        nlohmann::ordered_json passes = nlohmann::json::array();
         for (const PassRecord& r : compiled.passes)
             passes.push_back({{"name", r.name}, {"seconds", r.seconds}, {"skipped", r.skipped}});
         if (wanted("passes"))

@@ -4,6 +4,7 @@
 #include "base/rank_list.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
+#include "cli/config_json.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "compile/choose_grid.hpp"
@@ -18,7 +19,7 @@ namespace trivium {
 
 namespace {
 
-void print_json(const PlanReport& r)
+nlohmann::ordered_json plan_json(const PlanReport& r)
 {
     nlohmann::ordered_json out{{"ranks", rank_count(r.config.parallel)},
                                {"parameters", parameter_count(r.config.model)}};
@@ -58,7 +59,26 @@ void print_json(const PlanReport& r)
     out["ranks_sharing_memory"] = m.sharers;
     if (!m.remedy.empty())
         out["remedy"] = m.remedy;
-    fmt::print("{}\n", out.dump(2));
+    out["config"] = config_json(r.config);
+    return out;
+}
+
+/// A line for each name, "ranks" or "train.steps": the value alone, text without quotes.
+void print_values(const nlohmann::ordered_json& plan, const std::vector<std::string>& names)
+{
+    std::string lines;
+    for (const std::string& name : names) {
+        const std::size_t dot = name.find('.');
+        const auto& config = plan.at("config");
+        const bool is_key = dot != std::string::npos && config.contains(name.substr(0, dot));
+        const auto& table = is_key ? config.at(name.substr(0, dot)) : plan;
+        const auto found = table.find(is_key ? name.substr(dot + 1) : name);
+        if (found == table.end())
+            throw UserError({"--get", str("there is no value '", name, "'"), "",
+                             "name members of what --json prints, or config keys such as train.steps"});
+        lines += str(found->is_string() ? found->get<std::string>() : found->dump(), "\n");
+    }
+    fmt::print("{}", lines);
 }
 
 /// At most some 40 characters of a list, which then ends in "…".
@@ -168,6 +188,10 @@ void add_plan_command(Command& program)
     command.option("--ranks", *ranks,
                    "plan the grid that parallel.strategy = \"auto\" takes for so many ranks",
                    {.from = 1, .to = 1e9, .type = "N"});
+    auto values = std::make_shared<std::vector<std::string>>();
+    command.option("--get", *values,
+                   "print these values alone, a line each: members of what --json prints, config keys",
+                   {.list = true, .type = "NAME,…"});
     auto must_fit = std::make_shared<bool>(false);
     command
         .flag("--must-fit", *must_fit,
@@ -177,7 +201,12 @@ void add_plan_command(Command& program)
     command.action([=] {
         const Machine where = machine_at(*machine);
         const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit());
-        arguments->json ? print_json(report) : print_report(report);
+        if (!values->empty())
+            print_values(plan_json(report), *values);
+        else if (arguments->json)
+            fmt::print("{}\n", plan_json(report).dump(2));
+        else
+            print_report(report);
         return *must_fit && !report.memory.fits ? 2 : 0;
     });
 }

@@ -18,7 +18,8 @@ namespace trivium {
 /// are taken only where there is no other. A rank of each stage keeps parallel.memory_limit, and where some
 /// grid does that too, `memory`: bytes that a rank has for what bytes_wanted counts (0: not known). A
 /// train.micro_batch of 0 becomes the largest part of a data rank's share that is no more than on the
-/// config's grid. The global batch, and with it the order of samples, stays. Deterministic. \pre validated
+/// config's grid. The global batch, and with it the order of samples, stays. Deterministic. All functions
+/// here take a validated config.
 /// \throws UserError where no grid is found
 RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory = 0,
                       const Machine& machine = machine_called(default_machine()));
@@ -34,11 +35,11 @@ std::optional<RunConfig> grid_that_fits(const RunConfig& config, i64 ranks, Byte
 
 /// What bytes_wanted says of the largest stage of the grid that `config` has; none where that is more than
 /// `most` (0: whatever it is), where the arena exceeds parallel.memory_limit, or where the model does not fit
-/// the grid. \pre validated
+/// the grid.
 std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& machine, Bytes most);
 
 /// For each stage, what the arena of its ranks has at least, without compiling: parameters, moments, and of
-/// the microbatches in flight what gradients need. \pre validated
+/// the microbatches in flight what gradients need.
 std::vector<Bytes> least_bytes_of_stages(const RunConfig& config);
 
 /// What a plan takes of the memory that its rank has: a device's, where the process has its share too, or the

@@ -42,7 +42,7 @@ enum : std::size_t { train_program = 0, eval_program = 1 };
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
-/// Programs `train` and `eval`. \pre resolved and validated
+/// Programs `train` and `eval` of a resolved and validated config.
 /// Throws UserError where the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
 /// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once.
@@ -51,7 +51,7 @@ void compile_ranks(const RunConfig& config, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64 rank)>& wanted,
                    const std::function<void(i64 rank, Compiled&)>& visit);
 
-/// Compiled::stage_of_block without compiling. \pre resolved and validated
+/// Compiled::stage_of_block of a validated config, without compiling.
 /// Throws UserError where there are more stages than blocks.
 std::vector<int> stages_of_blocks(const RunConfig& config);
 

@@ -139,6 +139,7 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
 
 const RankPlan& PlanReport::largest() const
 {
+    TRV_EXPECT(!ranks.empty(), "a plan without ranks");
     return *std::max_element(ranks.begin(), ranks.end(), [](const RankPlan& a, const RankPlan& b) {
         return a.memory.arena < b.memory.arena;
     });

@@ -114,6 +114,7 @@ void validate(const ModelConfig& c)
 
 i64 parameter_count(const ModelConfig& c)
 {
+    TRV_EXPECT(c.vocab > 0 && c.kv_heads > 0 && c.ffn_dim > 0, "a model that is not resolved");
     const i64 kv_dim = c.kv_heads * c.head_dim();
     const i64 attention = 2 * c.dim * c.dim + 2 * c.dim * kv_dim;
     const i64 tables = (c.tied_embeddings ? 1 : 2) * c.vocab * c.dim;

@@ -65,7 +65,7 @@ ModelConfig preset(const std::string& name);
 
 /// Fills in the zeros that stand for a rule (kv_heads, ffn_dim; vocab stays).
 void resolve(ModelConfig& config);
-/// Throws UserError on the first key that makes no model. \pre resolved
+/// Throws UserError on the first key of a resolved config that makes no model.
 void validate(const ModelConfig& config);
 
 /// Number of trained values; a tied table counts once. \pre resolved, vocab > 0

@@ -118,6 +118,8 @@ void validate_size(const RunConfig& config)
 
 i64 micro_batch(const RunConfig& config)
 {
+    TRV_EXPECT(config.train.global_batch % config.parallel.data == 0, config.train.global_batch,
+               " sequences over ", config.parallel.data, " data ranks");
     const i64 share = config.train.global_batch / config.parallel.data;
     return config.train.micro_batch == 0 ? share : config.train.micro_batch;
 }

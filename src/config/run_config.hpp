@@ -217,9 +217,9 @@ struct RunConfig {
 /// Ranks the grid of `config` needs.
 inline i64 rank_count(const ParallelConfig& config) { return config.data * config.tensor * config.pipeline; }
 
-/// Sequences of one microbatch. \pre validated
+/// Sequences of one microbatch. \pre parallel.data divides train.global_batch
 i64 micro_batch(const RunConfig& config);
-/// Microbatches per optimizer step and data rank. \pre validated
+/// Microbatches per optimizer step and data rank. \pre the same
 i64 microbatch_count(const RunConfig& config);
 
 /// Fills in the zeros that stand for a rule and throws UserError on the first value that makes no run.

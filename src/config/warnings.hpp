@@ -4,8 +4,8 @@
 
 namespace trivium {
 
-/// "key: problem; remedy", a line for each setting that has no effect or another one than it says. \pre
-/// validated
+/// "key: problem; remedy", a line for each setting of a validated config that has no effect or another one
+/// than it says.
 std::vector<std::string> warnings_of(const RunConfig& config);
 
 } // namespace trivium

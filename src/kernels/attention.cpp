@@ -1,5 +1,6 @@
 #include "kernels/attention.hpp"
 
+#include "base/check.hpp"
 #include "kernels/attention_tiles.hpp"
 #include "kernels/cudnn_attention.hpp"
 #include "kernels/instantiate.hpp"
@@ -41,6 +42,8 @@ template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
                const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch)
 {
+    TRV_EXPECT(start != nullptr || shape.q_len <= shape.kv_len, shape.q_len, " queries of ", shape.kv_len,
+               " keys");
     using A = Acc<T>;
     if (shape.batch * shape.q_len * shape.kv_heads * shape.q_per_kv == 0)
         return;

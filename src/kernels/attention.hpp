@@ -27,7 +27,7 @@ Bytes attention_grad_scratch(const AttentionShape& shape, int threads);
 /// Query i sees the keys t <= *start + i (start null: 0), so keys past the cache's filled part cost nothing.
 /// lse is the log-sum-exp of a query's scaled scores. With less scratch than asked for it uses fewer threads.
 /// What runs is decided by types, shapes, addresses and the scratch alone. \pre *start + q_len <= kv_len
-/// \throws InternalError where the scratch does not do for one thread
+/// (checked for a null start) \throws InternalError where the scratch does not do for one thread
 template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
                const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch);

@@ -20,7 +20,7 @@ struct Exec {
 };
 
 /// Working memory lent for one call; its content is garbage before and after.
-/// \pre data is aligned to 64 bytes
+/// `data` must be aligned to 64 bytes.
 struct Scratch {
     void* data = nullptr;
     Bytes size = 0;

@@ -71,7 +71,7 @@ TRV_HOST_DEVICE inline float fp8_scale(float top, Fp8 format)
 /// What fp8_round() needs beside its tensors.
 inline constexpr Bytes fp8_scratch = 256;
 
-/// y = x, each number rounded to the format under x's scale. \pre scratch of fp8_scratch bytes
+/// y = x, each number rounded to the format under x's scale. A device needs fp8_scratch bytes of scratch.
 void fp8_round(const Exec& exec, Fp8 format, i64 n, const bf16* x, bf16* y, Scratch scratch);
 
 } // namespace trivium::kernels

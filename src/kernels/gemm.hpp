@@ -61,7 +61,7 @@ public:
 
     /// c = op(a)·op(b), or c += where not `overwrite`; with an epilogue always overwrites. No two tensors
     /// overlap. Runs on the threads that it was made for, whatever exec.threads says; not on two threads at a
-    /// time. \pre on a device all addresses are aligned to 256 bytes \throws InternalError where scratch.size
+    /// time. On a device all addresses must be aligned to 256 bytes. \throws InternalError where scratch.size
     /// < scratch_bytes()
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
              const EpilogueOperands& beside = {}) const;

@@ -1,5 +1,6 @@
 #include "kernels/optimizer.hpp"
 
+#include "base/check.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/instantiate.hpp"
 #include "kernels/math.hpp"
@@ -193,6 +194,8 @@ void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const dou
 
 void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
 {
+    for ([[maybe_unused]] const StackPart& part : parts)
+        TRV_EXPECT(part.at >= 0 && part.at < n, "a part at ", part.at, " of ", n);
     if (parts.empty())
         return fill(exec, n, 0.0, y);
     bool first = true;

@@ -1,5 +1,7 @@
 #include "lifecycle/job.hpp"
 
+#include "base/check.hpp"
+
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
@@ -25,6 +27,7 @@ std::optional<i64> number_in(const char* variable)
 
 Seconds Job::left() const
 {
+    TRV_EXPECT(end, "a job without a time limit");
     return static_cast<double>(*end) -
            std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }

@@ -12,7 +12,7 @@ struct Job {
     i64 restart = 0;        ///< how often it was requeued
     std::optional<i64> end; ///< its time limit, seconds since 1970
 
-    /// Until the limit; negative past it. \pre end
+    /// Until the limit; negative past it. \pre there is one
     Seconds left() const;
 };
 

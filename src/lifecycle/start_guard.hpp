@@ -13,7 +13,7 @@ namespace trivium {
 /// do so unless rank 0 has ended them first; the launcher or the watchdog ends the rest.
 class StartGuard {
 public:
-    /// \pre `signals` outlives it
+    /// `signals` must outlive it.
     StartGuard(const RunSignals& signals, int rank);
     StartGuard(const StartGuard&) = delete;
     StartGuard& operator=(const StartGuard&) = delete;

@@ -2,21 +2,22 @@
 
 #include "base/counted.hpp"
 #include "compile/describe.hpp"
+#include "mpi/records.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
-#include <sstream>
 
 namespace trivium {
 
 namespace {
 
 /// What a rank tells of itself.
-struct RankFacts {
+struct RankSizes {
     i64 stage = 0, parameters = 0;
     Bytes arena = 0;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankSizes, stage, parameters, arena)
 
 std::string range(i64 least, i64 most, const std::function<std::string(i64)>& print)
 {
@@ -32,16 +33,10 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     for (const ValueId id : g.with_role(Role::parameter))
         parameters += g[id].type.elements();
     const i64 stage = g.at[static_cast<std::size_t>(g.mesh.find(pipeline_axis))];
-    const std::vector<std::string> all =
-        gather_to_first(grid.world(), str(stage, " ", parameters, " ", compiled.memory.arena));
+    const std::vector<RankSizes> facts =
+        gather_records_to_first(grid.world(), RankSizes{stage, parameters, compiled.memory.arena});
     if (grid.world().rank() != 0)
         return {};
-    std::vector<RankFacts> facts;
-    for (const std::string& text : all) {
-        RankFacts rank;
-        std::istringstream(text) >> rank.stage >> rank.parameters >> rank.arena;
-        facts.push_back(rank);
-    }
     std::string crossing;
     for (const MeshAxis& axis : grid.mesh().axes)
         if (grid.crosses_nodes(axis.name))
@@ -52,9 +47,9 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
     if (grid.nodes() > 1)
         lines.push_back("         across nodes: " + (crossing.empty() ? "no axis" : crossing));
     for (i64 s = 0; facts.size() > 1 && s < g.mesh.size(pipeline_axis); ++s) {
-        std::vector<RankFacts> mine;
+        std::vector<RankSizes> mine;
         std::copy_if(facts.begin(), facts.end(), std::back_inserter(mine),
-                     [&](const RankFacts& f) { return f.stage == s; });
+                     [&](const RankSizes& f) { return f.stage == s; });
         const auto [fewest, most] =
             std::minmax_element(mine.begin(), mine.end(),
                                 [](const auto& a, const auto& b) { return a.parameters < b.parameters; });

@@ -6,6 +6,7 @@
 #include "compile/choose_grid.hpp"
 #include "compile/describe.hpp"
 #include "mpi/device_grid.hpp"
+#include "mpi/records.hpp"
 #include "runtime/arena.hpp"
 #include "runtime/device.hpp"
 
@@ -18,13 +19,12 @@ namespace trivium {
 void require_free_memory(const Grid& grid, const std::string& device, Bytes arena)
 {
     const auto own = static_cast<std::size_t>(grid.world().rank());
-    const std::vector<u64> arenas = gather_numbers(grid.world(), static_cast<u64>(arena));
-    const std::vector<std::string> devices = gather_texts(grid.world(), device);
+    const auto arenas = gather_records(grid.world(), std::pair(device, arena));
     Bytes sum = 0;
     int sharers = 0;
     for (std::size_t rank = 0; rank < arenas.size(); ++rank)
-        if (grid.node_of_rank()[rank] == grid.node_of_rank()[own] && devices[rank] == device) {
-            sum += static_cast<Bytes>(arenas[rank]);
+        if (grid.node_of_rank()[rank] == grid.node_of_rank()[own] && arenas[rank].first == device) {
+            sum += arenas[rank].second;
             ++sharers;
         }
     const Bytes available = available_memory();
@@ -46,12 +46,11 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
     const auto each = static_cast<double>(*std::max_element(stages.begin(), stages.end()));
     const double all = static_cast<double>(config.parallel.data * config.parallel.tensor) *
                        std::accumulate(stages.begin(), stages.end(), 0.0);
-    std::map<std::string, double> free; // of each node, or each device of it
-    const std::vector<u64> numbers =
-        gather_numbers(grid.world(), static_cast<u64>(available_memory() + 1)); // 0: not known
-    const std::vector<std::string> devices = gather_texts(grid.world(), device);
-    for (std::size_t rank = 0; rank < numbers.size(); ++rank)
-        free[str(grid.node_of_rank()[rank], " ", devices[rank])] = static_cast<double>(numbers[rank]) - 1;
+    std::map<std::pair<int, std::string>, double> free; // of each node, or each device of it; -1: not known
+    const auto available = gather_records(grid.world(), std::pair(device, available_memory()));
+    for (std::size_t rank = 0; rank < available.size(); ++rank)
+        free[{grid.node_of_rank()[rank], available[rank].first}] =
+            static_cast<double>(available[rank].second);
     double sum = 0;
     for (const auto& [place, bytes] : free)
         sum += bytes;

@@ -27,6 +27,12 @@ CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
+# What Oniguruma reads in its own way.
+SYNTAX = {
+    "classes": [r"[[:alpha:]&&[^aeiou]]+", r"\h{2}?|\H\b", r"[^\p{Greek}\p{Cyrillic}[:space:]]{,3}"],
+    "groups": [r"(?<one>\w)\k<one>|(?m:\n.)", r"(?i:strasse|fi|ss)|(?y{w})\X\y", r"(?W:\w)+|(?~\s)"],
+}
+
 SENTENCES = [
     "The king's men didn't say what they'll do, and WE'VE heard THEY'RE 1234567 strong; I'm sure it's 3.14159.\n",
     "In the beginning God created the heaven and the earth. And the earth was without form, and void.\r\n",
@@ -156,6 +162,9 @@ def files(folder):
     for name, pre_tokenizer in json.loads((folder / "golden.json").read_text())["pre_tokenizers"].items():
         yield name, json.dumps({**shared, "pre_tokenizer": pre_tokenizer}, ensure_ascii=False)
     yield "qwen", json.dumps(qwen(folder), ensure_ascii=False)
+    for name, steps in SYNTAX.items():
+        yield name, json.dumps({**shared, "pre_tokenizer": json.loads(sequence(*map(split, steps), byte_level()).__getstate__())},
+                               ensure_ascii=False)
 
 
 def qwen(folder):

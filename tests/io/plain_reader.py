@@ -18,7 +18,7 @@ class Checkpoint:
         self.folder = pathlib.Path(folder)
         text = (self.folder / "manifest.json").read_bytes()
         self.manifest = json.loads(text)
-        assert self.manifest["format"] == "trivium checkpoint" and self.manifest["version"] == 3
+        assert self.manifest["format"] == "trivium checkpoint" and self.manifest["version"] == 1
         body = text[: text.rindex(b',\n  "xxh3"')]
         verify(body, self.manifest["xxh3"], "the manifest")
         index = self.manifest["index"]

@@ -13,8 +13,8 @@ kokkos        libkokkos-dev            +serial~cuda~openmp
 ninja         ninja-build
 nlohmann-json nlohmann-json3-dev
 onednn        libdnnl-dev              cpu_runtime=omp
+oniguruma     libonig-dev
 openmpi       libopenmpi-dev
-pcre2         libpcre2-dev
 pkgconf       pkgconf
 pkgconf       pkg-config
 sentencepiece libsentencepiece-dev

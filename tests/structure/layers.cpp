@@ -172,7 +172,7 @@ Findings check_includes(const Rooms& rooms, const std::string& room, const std::
 Findings check_planner_includes(const std::vector<SourceFile>& files)
 {
     static const std::regex foreign("^(mpi\\.h|hdf5.*|H5.*|Kokkos.*|cuda.*|cublas.*|nccl.*|oneapi/"
-                                    ".*|dnnl.*|omp\\.h|sentencepiece.*|pcre2.*|utf8proc.*)$");
+                                    ".*|dnnl.*|omp\\.h|sentencepiece.*|oniguruma.*|utf8proc.*)$");
     Findings findings;
     for (const SourceFile& file : files) {
         const std::vector<std::string> lines = lines_of(without_comments(file.text));

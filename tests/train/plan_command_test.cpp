@@ -63,6 +63,42 @@ TEST_CASE("explain and plan agree on the memory, in JSON too")
     CHECK(explained["graph"].get<std::string>().find("graph train") == 0);
 }
 
+TEST_CASE("plan and explain have the resolved config in JSON, and plan prints single values for scripts")
+{
+    const Folder folder;
+    const auto run = [&](std::vector<std::string> words) {
+        words.insert(words.end(), {"model.preset=toy", "parallel.tensor=2", "log.dir=my logs",
+                                   "model.rope_scaling=llama3", "train.lr=1e-3"});
+        return run_program(words, folder.path());
+    };
+    const auto plan = nlohmann::json::parse(run({"plan", "/dev/null", "--json"}).out);
+    const auto explained =
+        nlohmann::json::parse(run({"explain", "/dev/null", "--only", "config", "--json"}).out);
+    CHECK(plan["config"] == explained["config"]);
+    CHECK(plan["config"]["parallel"]["tensor"] == 2);
+    CHECK(plan["config"]["parallel"]["schedule"] == "1f1b");
+    CHECK(plan["config"]["train"]["lr"] == 1e-3);
+    CHECK(plan["config"]["model"]["rope_scaling"] == nlohmann::json{8.0, 1.0, 4.0, 8192.0});
+    // A value for each key that the TOML has.
+    const std::string toml = run({"explain", "/dev/null", "--only", "config"}).out;
+    std::size_t keys = 0;
+    for (const auto& table : plan["config"])
+        keys += table.size();
+    std::size_t lines = 0;
+    for (std::size_t at = toml.find(" = "); at != std::string::npos; at = toml.find(" = ", at + 1))
+        ++lines;
+    CHECK(keys == lines);
+
+    const Outcome values = run({"plan", "/dev/null", "--get", "ranks,log.dir,parallel.sequence,train.lr"});
+    CHECK(values.out == "2\nmy logs\ntrue\n0.001\n");
+    for (const char* none : {"rank", "train.step", "trains.steps", "config.train", "."}) {
+        const Outcome unknown = run({"plan", "/dev/null", "--get", none});
+        CHECK(unknown.status == 2);
+        CHECK(unknown.out.empty());
+        CHECK(unknown.err.find(std::string("there is no value '") + none) != std::string::npos);
+    }
+}
+
 TEST_CASE("mistakes on the command line name the nearest right word and exit with 2")
 {
     const Folder folder;

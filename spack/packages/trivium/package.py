@@ -52,7 +52,7 @@ class Trivium(CMakePackage, CudaPackage):
     depends_on("kokkos@3.4:")
     depends_on("mpi@3.1:")
     depends_on("nlohmann-json@3.9:")
-    depends_on("pcre2@10.40:")
+    depends_on("oniguruma@6.9.8:")
     depends_on("sentencepiece@0.1.96:")
     depends_on("tomlplusplus@3:")
     depends_on("utf8proc@2.1:")

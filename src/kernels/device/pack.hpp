@@ -9,7 +9,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// `width` elements of T in registers. \pre what is loaded from or stored to is aligned to the pack
+/// `width` elements of T in registers. What it is loaded from or stored to must be aligned to the pack.
 template <class T, int width>
 struct Pack {
     using Words = PackWords<width* static_cast<int>(sizeof(T))>;

@@ -10,7 +10,7 @@ namespace trivium::kernels {
 /// The stream that `exec` enqueues on, for kernels and libraries beside Kokkos.
 cudaStream_t stream_of(const Exec& exec);
 
-/// Kokkos's execution space on a CUDA stream, which must outlive it. \pre a Runtime lives
+/// Kokkos's execution space on a CUDA stream, which must outlive it, as a Runtime must.
 class SpaceOnStream {
 public:
     explicit SpaceOnStream(cudaStream_t stream);

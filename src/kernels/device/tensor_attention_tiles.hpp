@@ -48,7 +48,7 @@ inline bool fits_tensor_attention(const AttentionShape& shape)
                most;
 }
 
-/// What the kernels know of the shape. \pre fits_tensor_attention(shape)
+/// What the kernels know of a shape that fits_tensor_attention() accepts.
 struct TensorShape {
     explicit TensorShape(const AttentionShape& shape)
         : q_len(static_cast<u32>(shape.q_len)), kv_len(static_cast<u32>(shape.kv_len)),

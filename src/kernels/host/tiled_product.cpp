@@ -1,5 +1,6 @@
 #include "tiled_product.hpp"
 
+#include "base/check.hpp"
 #include "tile_product.hpp"
 
 namespace trivium::kernels {
@@ -98,6 +99,7 @@ Bytes tiled_product_scratch(const ProductShape& shape, int threads)
 void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
                    bool overwrite, Scratch scratch)
 {
+    TRV_EXPECT(scratch.size >= tiled_product_scratch(shape, exec.threads), scratch.size, " B of scratch");
     const auto as = [&](auto in, auto out) {
         using In = decltype(in);
         using Out = decltype(out);

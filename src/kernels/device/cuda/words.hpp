@@ -19,7 +19,7 @@ struct alignas(2) PackWords<2> {
     std::uint16_t word[1];
 };
 
-/// \pre `from` is global memory, aligned to the words
+/// `from` must be global memory, aligned to the words.
 template <int bytes>
 KOKKOS_FUNCTION PackWords<bytes> load_words([[maybe_unused]] const void* from)
 {
