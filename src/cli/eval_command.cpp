@@ -31,13 +31,13 @@ int evaluate(const EvalArguments& a)
                                                           : config.data.train;
     if (path.empty())
         throw UserError(
-            {"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
+            {"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
     const TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
-             str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
-             "evaluate on data of the model's tokenizer"});
+             str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab), "",
+             "use data of the model's tokenizer"});
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
@@ -54,7 +54,7 @@ int evaluate(const EvalArguments& a)
     const Evaluation e = evaluator.run(store, a.batches * config.train.global_batch);
     if (e.tokens == 0)
         throw UserError(
-            {path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
+            {path, "does not contain a whole sample", str("model.seq = ", config.model.seq), "use more text"});
     if (a.config.json)
         fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()},
                                                   {"step", checkpoint.state().step},
@@ -74,10 +74,10 @@ int evaluate(const EvalArguments& a)
 
 void add_eval_command(Command& program)
 {
-    Command command = program.add("eval", "validation loss and perplexity of a checkpoint");
+    Command command = program.add("eval", "compute validation loss and perplexity of a checkpoint");
     auto arguments = std::make_shared<EvalArguments>();
     arguments->config.add_to(command, true);
-    command.option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)")
+    command.option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
         .option("--data", arguments->data, "token store (default: data.valid)")
         .option("--batches", arguments->batches,
                 "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});

@@ -1,4 +1,4 @@
-// Named model shapes: published ones, and small ones to try things with.
+// Named model shapes: published models, and small ones for experiments.
 #include "base/check.hpp"
 #include "config/model_config.hpp"
 

@@ -1,11 +1,11 @@
 #pragma once
-// Internal: what a config says that its run does not do.
+// Internal: settings of a config that have no effect.
 #include "config/run_config.hpp"
 
 namespace trivium {
 
-/// "key: problem; remedy", a line for each setting that has no effect or another one than it says. \pre
-/// validated
+/// One line "key: problem; remedy" for each setting that has no effect, or an unexpected one.
+/// \pre validated
 std::vector<std::string> warnings_of(const RunConfig& config);
 
 } // namespace trivium

@@ -92,7 +92,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
         entropy += count * std::log(count);
     entropy = std::log(double(store.size())) - entropy / double(store.size());
     CHECK(report["unigram_entropy"].get<double>() == Approx(entropy));
-    CHECK(report["used_words"] == counts.size());
+    CHECK(report["used_tokens"] == counts.size());
     const std::string shown = data({"show", train, "--head", "5"});
     CHECK(has(shown, "sentencepiece, 350 words"));
     CHECK(has(shown, "nats per token"));
