@@ -54,11 +54,11 @@ CheckConfig config_of(const CheckArguments& arguments)
     };
     if (!arguments.output.empty() && !has(CheckPart::rates))
         throw UserError({"--output", "would have nothing to write",
-                         "a machine file needs the part rates, and --only excludes it", "add rates to --only"});
+                         "a machine file needs the part rates, and --only excludes it",
+                         "add rates to --only"});
     if (!config.dir.empty() && !has(CheckPart::folder))
-        throw UserError(
-            {"--dir", "the folder would not be tested", "--only excludes the part folder",
-             "add folder to --only"});
+        throw UserError({"--dir", "the folder would not be tested", "--only excludes the part folder",
+                         "add folder to --only"});
     if (config.dir.empty() && !arguments.only.empty() && has(CheckPart::folder))
         throw UserError({"--only folder", "no folder is named", "", "add --dir DIR"});
     return config;
@@ -135,13 +135,13 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
 
 void add_check_command(Command& program, const std::string& version)
 {
-    Command command = program.add(
-        "check",
-        "test machines, network and build before a long job (under mpirun or srun)");
+    Command command =
+        program.add("check", "test machines, network and build before a long job (under mpirun or srun)");
     auto arguments = std::make_shared<CheckArguments>();
     CheckConfig& config = arguments->config;
     command
-        .option("--dir", config.dir, "folder for checkpoints: test whether all ranks share it and can write, and how fast",
+        .option("--dir", config.dir,
+                "folder for checkpoints: test whether all ranks share it and can write, and how fast",
                 {.type = "DIR"})
         .option("-o,--output", arguments->output,
                 "write the measured speeds as a machine file, for `trivium plan --machine FILE.toml`",
@@ -157,10 +157,10 @@ void add_check_command(Command& program, const std::string& version)
                 {.show_default = true, .from = 0, .to = 1})
         .option("--clock", config.clock, "maximum difference between clocks, in seconds",
                 {.show_default = true, .from = 0, .to = 1e9})
-        .option(
-            "--watchdog", arguments->watchdog,
-            "seconds without a sign of life, or in which all ranks wait for each other, after which the check ends; 0: never",
-            {.show_default = true, .from = 0, .to = 1e6})
+        .option("--watchdog", arguments->watchdog,
+                "seconds without a sign of life, or in which all ranks wait for each other, after which the "
+                "check ends; 0: never",
+                {.show_default = true, .from = 0, .to = 1e6})
         .option("--threads", arguments->threads,
                 "CPU threads per rank (default: the cores that the rank may use)", {.from = 1, .to = 4096})
         .flag("--json", arguments->json, "print JSON")

@@ -39,11 +39,12 @@ int list(const CheckpointArguments& a)
                          "name a checkpoint, or the folder of a run's checkpoints"});
     nlohmann::ordered_json out = nlohmann::json::array();
     if (!looks_like_checkpoint(a.path) && list_checkpoints(a.path).empty()) { // a run may not have saved yet
-        fmt::print(
-            "{}", a.json ? "[]\n"
-                         : a.path + ": contains no checkpoint (none was saved yet, or this is the wrong folder)\n"
-                                    "  remedy: name the folder in checkpoint.dir; `trivium train` "
-                                    "saves there every checkpoint.every steps\n");
+        fmt::print("{}",
+                   a.json ? "[]\n"
+                          : a.path +
+                                ": contains no checkpoint (none was saved yet, or this is the wrong folder)\n"
+                                "  remedy: name the folder in checkpoint.dir; `trivium train` "
+                                "saves there every checkpoint.every steps\n");
         return 0;
     }
     for (const std::string& path : checkpoints_at(a.path)) {
@@ -167,7 +168,8 @@ int check(const CheckpointArguments& a)
 void add_checkpoint_command(Command& program, const std::string& build)
 {
     Command command = program.add(
-        "checkpoint", "list, show, verify, compare and prune checkpoints; import and export Hugging Face models");
+        "checkpoint",
+        "list, show, verify, compare and prune checkpoints; import and export Hugging Face models");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&),
                          bool with_json) {
         Command sub = command.add(name, help);
@@ -180,8 +182,8 @@ void add_checkpoint_command(Command& program, const std::string& build)
     };
     add("list", "list the checkpoints of a folder, newest first", list, true);
     add("show", "show state, config and tensors of a checkpoint (of a folder: the newest)", show, true);
-    add("verify", "verify that checkpoints contain the bytes that were written, and plausible values",
-        check, false);
+    add("verify", "verify that checkpoints contain the bytes that were written, and plausible values", check,
+        false);
     add_diff_command(command);
     add_prune_command(command);
     add_export_command(command);

@@ -70,8 +70,8 @@ public:
     ~CommandLine();
 
     Command root() { return {*app_, action_}; }
-    /// Parses and runs the chosen command; --help and --version print and return 0. Throws UserError for wrong
-    /// usage, with the nearest sub-command.
+    /// Parses and runs the chosen command; --help and --version print and return 0. Throws UserError for
+    /// wrong usage, with the nearest sub-command.
     int run(int argc, char* argv[]);
 
 private:

@@ -43,8 +43,8 @@ RunConfig load_training_config(const ConfigArguments& arguments)
     std::vector<std::string> warnings;
     RunConfig config = read_complete(arguments, warnings);
     if (const int cores = usable_core_count(); cores > 0 && config.parallel.threads > cores)
-        warnings.push_back(str("parallel.threads: is ", config.parallel.threads, ", but this process may use ",
-                               counted(cores, "core"),
+        warnings.push_back(str("parallel.threads: is ", config.parallel.threads,
+                               ", but this process may use ", counted(cores, "core"),
                                ": threads that share a core wait for each other; remove the key"));
     for (const std::string& warning : warnings)
         log_warning(warning);

@@ -66,8 +66,7 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
     std::error_code ignored;
     for (const std::string& other : others)
         if (output == other || fs::equivalent(output, other, ignored))
-            throw UserError(
-                {output, "is both input and output", "", "choose another --output"});
+            throw UserError({output, "is both input and output", "", "choose another --output"});
 }
 
 // ---- data tokenizer
@@ -76,8 +75,7 @@ void refuse_overwriting(const std::string& output, const std::vector<std::string
 void add_selection(Command& command, TextSelection& text)
 {
     command
-        .option("input", text.inputs,
-                "text files, files of JSON records (.jsonl, .ndjson, .json), folders",
+        .option("input", text.inputs, "text files, files of JSON records (.jsonl, .ndjson, .json), folders",
                 {.required = true, .type = "INPUT…"})
         .option("--key", text.key, "field of a JSON record that contains the text (default: text)")
         .option("--include", text.include,
@@ -213,7 +211,8 @@ void run_tokenize(const TokenizeOptions& options)
              "use a larger --valid-fraction, or more text"});
     if (train.documents() == 0)
         throw UserError({options.output, "no text is left for training",
-                         str("--valid-fraction is ", options.valid_fraction), "use a smaller --valid-fraction"});
+                         str("--valid-fraction is ", options.valid_fraction),
+                         "use a smaller --valid-fraction"});
     print_report(source.report());
     train.finish();
     print_summary(options.output, train);
@@ -322,7 +321,8 @@ void add_tokenizer(Command& data)
     add_selection(command, options->training.text);
     command
         .option("--vocab", options->training.vocab,
-                "vocabulary size in tokens, of which 259 are bytes and special tokens; at least 300", {.required = true})
+                "vocabulary size in tokens, of which 259 are bytes and special tokens; at least 300",
+                {.required = true})
         .option("-o,--output", options->output, "model file to write", {.required = true, .type = "FILE"})
         .option("--sample", options->sample_mb, "MB of text to train on, approximately",
                 {.show_default = true, .from = 1, .to = 1e5});
@@ -338,12 +338,10 @@ void add_tokenize(Command& data)
         .option("--tokenizer", options->tokenizer,
                 "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)",
                 {.required = true, .type = "T"})
-        .option("-o,--output", options->output, "token store to write",
-                {.required = true, .type = "FILE.h5"})
-        .option(
-            "--valid", options->valid,
-            "hold text out into this second store: whole documents, or blocks of a single document",
-            {.type = "FILE.h5"})
+        .option("-o,--output", options->output, "token store to write", {.required = true, .type = "FILE.h5"})
+        .option("--valid", options->valid,
+                "hold text out into this second store: whole documents, or blocks of a single document",
+                {.type = "FILE.h5"})
         .option("--valid-fraction", options->valid_fraction,
                 "fraction of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});

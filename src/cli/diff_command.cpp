@@ -164,10 +164,11 @@ int diff(const DiffArguments& arguments)
 
 void add_diff_command(Command& checkpoint)
 {
-    Command command = checkpoint.add(
-        "diff", "compare two checkpoints, also between grids; exit status 1 if they differ");
+    Command command =
+        checkpoint.add("diff", "compare two checkpoints, also between grids; exit status 1 if they differ");
     auto arguments = std::make_shared<DiffArguments>();
-    command.option("a", arguments->a, "a checkpoint, or a folder of checkpoints (the newest)", {.required = true});
+    command.option("a", arguments->a, "a checkpoint, or a folder of checkpoints (the newest)",
+                   {.required = true});
     command.option("b", arguments->b, "another checkpoint", {.required = true});
     command.flag("--json", arguments->json, "print JSON");
     command.action([=] { return diff(*arguments); });

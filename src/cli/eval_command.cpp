@@ -30,14 +30,13 @@ int evaluate(const EvalArguments& a)
                              : !config.data.valid.empty() ? config.data.valid
                                                           : config.data.train;
     if (path.empty())
-        throw UserError(
-            {"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
+        throw UserError({"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
     const TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
-             str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab), "",
-             "use data of the model's tokenizer"});
+             str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
+             "", "use data of the model's tokenizer"});
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
@@ -53,8 +52,8 @@ int evaluate(const EvalArguments& a)
     Evaluator evaluator(program, arena, {threads, false, contracts_on ? Bytes{256} : Bytes{0}});
     const Evaluation e = evaluator.run(store, a.batches * config.train.global_batch);
     if (e.tokens == 0)
-        throw UserError(
-            {path, "does not contain a whole sample", str("model.seq = ", config.model.seq), "use more text"});
+        throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
+                         "use more text"});
     if (a.config.json)
         fmt::print("{}\n", nlohmann::ordered_json{{"checkpoint", checkpoint.path()},
                                                   {"step", checkpoint.state().step},
@@ -77,7 +76,8 @@ void add_eval_command(Command& program)
     Command command = program.add("eval", "compute validation loss and perplexity of a checkpoint");
     auto arguments = std::make_shared<EvalArguments>();
     arguments->config.add_to(command, true);
-    command.option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
+    command
+        .option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
         .option("--data", arguments->data, "token store (default: data.valid)")
         .option("--batches", arguments->batches,
                 "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});

@@ -49,8 +49,7 @@ Bytes parse_size(const std::string& text)
 void require_parameters(const CheckpointReader& checkpoint, const std::vector<HuggingFaceTensor>& tensors)
 {
     const auto refuse = [&](const std::string& problem) {
-        throw UserError({checkpoint.path(), problem,
-                         "its config and its tensors belong to different models",
+        throw UserError({checkpoint.path(), problem, "its config and its tensors belong to different models",
                          "use an unmodified checkpoint of `trivium train`"});
     };
     std::map<std::string, Shape> stored;
@@ -168,13 +167,14 @@ void add_export_command(Command& checkpoint)
     command
         .option("checkpoint", a->checkpoint,
                 "a checkpoint, or the folder of a run's checkpoints (the newest)", {.required = true})
-        .option("output", a->output, "new folder for config.json and safetensors files",
-                {.required = true})
+        .option("output", a->output, "new folder for config.json and safetensors files", {.required = true})
         .option("--type", a->type, "type of the values; bf16 rounds to nearest even",
                 {.show_default = true, .words = {"f32", "bf16"}})
-        .option("--shard-size", a->shard_size, "maximum size of a file", {.show_default = true, .type = "SIZE"})
+        .option("--shard-size", a->shard_size, "maximum size of a file",
+                {.show_default = true, .type = "SIZE"})
         .option("--tokenizer", a->tokenizer,
-                "tokenizer of the run, if its file has moved; none: export without a tokenizer", {.type = "FILE"})
+                "tokenizer of the run, if its file has moved; none: export without a tokenizer",
+                {.type = "FILE"})
         .footer("docs/hugging-face.md describes the files.");
     command.action([=] { return export_checkpoint(*a); });
 }

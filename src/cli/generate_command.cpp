@@ -127,10 +127,13 @@ void add_generate_command(Command& program)
     command.option("--prompt", a->prompt, "text to continue")
         .option("--tokens", a->tokens, "maximum number of tokens to sample", {.show_default = true})
         .option("--checkpoint", a->checkpoint, "checkpoint (default: the newest good one of the run)")
-        .option("--temperature", a->sampler.temperature, "sampling temperature; 0 = always the most likely token",
+        .option("--temperature", a->sampler.temperature,
+                "sampling temperature; 0 = always the most likely token",
                 {.show_default = true, .from = 0, .to = 1e6})
-        .option("--top-k", a->sampler.top_k, "sample among the k most likely tokens; 0 = all", {.from = 0, .to = 1e9})
-        .option("--top-p", a->sampler.top_p, "sample among the most likely tokens that together reach this probability",
+        .option("--top-k", a->sampler.top_k, "sample among the k most likely tokens; 0 = all",
+                {.from = 0, .to = 1e9})
+        .option("--top-p", a->sampler.top_p,
+                "sample among the most likely tokens that together reach this probability",
                 {.show_default = true, .from = 0, .to = 1})
         .option("--seed", a->sampler.seed, "seed for sampling");
     command.action([=] { return on_first_rank([&] { return generate(*a); }); });

@@ -27,8 +27,8 @@ struct ImportArguments {
 
 /// The tokenizer of a Hugging Face folder.
 struct FoundTokenizer {
-    std::string path;                   ///< empty: none
-    std::string file;                   ///< its name in the folder; empty: "bytes"
+    std::string path;                            ///< empty: none
+    std::string file;                            ///< its name in the folder; empty: "bytes"
     std::string problem = "the folder has none"; ///< why there is none
 };
 
@@ -90,8 +90,8 @@ void require_no_window(const HuggingFaceModel& source, i64 seq, const ImportArgu
                          str("add model.seq=", source.window, " or less")});
 }
 
-/// The model's tensors in f32, as pieces of a checkpoint that are read when written. \pre both arguments outlive
-/// the pieces
+/// The model's tensors in f32, as pieces of a checkpoint that are read when written. \pre both arguments
+/// outlive the pieces
 std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, Bytes& done)
 {
     const Bytes all = parameter_count(source.model) * 4;

@@ -4,9 +4,9 @@
 
 namespace trivium {
 
-/// A known machine, or the machine in a file if `name_or_file` ends in ".toml" or contains a '/'. Missing keys have
-/// the values of "cpu"; a device's memory follows from its name. Throws UserError: unknown machine, unreadable
-/// file, invalid key or value.
+/// A known machine, or the machine in a file if `name_or_file` ends in ".toml" or contains a '/'. Missing
+/// keys have the values of "cpu"; a device's memory follows from its name. Throws UserError: unknown machine,
+/// unreadable file, invalid key or value.
 Machine machine_at(const std::string& name_or_file);
 
 /// The text of --help for an option that takes a machine.

@@ -33,8 +33,7 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
         if (fs::equivalent(own, file, error) ||
             (own.filename() == file.filename() &&
              fs::equivalent(own.parent_path(), file.parent_path(), error)))
-            throw UserError({output, "is the run's own file",
-                             "the output would replace it",
+            throw UserError({output, "is the run's own file", "the output would replace it",
                              "name another file for --output"});
     };
     for (const std::string& input : inputs) {
@@ -72,8 +71,7 @@ std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 
 int draw_curve(const MetricsArguments& a)
 {
-    require_form(a.output, "SVG", ".svg",
-                 "; browsers show it, and rsvg-convert or inkscape converts it");
+    require_form(a.output, "SVG", ".svg", "; browsers show it, and rsvg-convert or inkscape converts it");
     spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
@@ -119,8 +117,8 @@ int report(const MetricsArguments& a)
 
 void add_metrics_command(Command& program)
 {
-    Command metrics =
-        program.add("metrics", "write reports, loss curves, CSV and TensorBoard files from the metrics of runs");
+    Command metrics = program.add(
+        "metrics", "write reports, loss curves, CSV and TensorBoard files from the metrics of runs");
     auto arguments = std::make_shared<MetricsArguments>();
     Command curve = metrics.add("curve", "draw loss curves as SVG");
     curve

@@ -98,11 +98,10 @@ void print_rank_table(const PlanReport& r)
 void print_verdict(const PlanReport& r)
 {
     const MemoryVerdict& m = r.memory;
-    const std::string largest = format_bytes(bytes_wanted(r.largest().memory, r.machine));
+    const std::string largest = format_bytes(bytes_needed(r.largest().memory, r.machine));
     if (!m.known) {
-        fmt::print(
-            "\nlargest rank needs {}; the memory of '{}' is unknown (`memory` in a machine file)\n",
-            largest, r.machine.name);
+        fmt::print("\nlargest rank needs {}; the memory of '{}' is unknown (`memory` in a machine file)\n",
+                   largest, r.machine.name);
         return;
     }
     const std::string of =
@@ -159,7 +158,8 @@ void print_report(const PlanReport& r)
 
 void add_plan_command(Command& program)
 {
-    Command command = program.add("plan", "predict memory per rank and step time of a run, without running it");
+    Command command =
+        program.add("plan", "predict memory per rank and step time of a run, without running it");
     auto arguments = std::make_shared<ConfigArguments>();
     auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);

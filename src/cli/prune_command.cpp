@@ -34,10 +34,11 @@ bool is_good(const std::string& path)
 int run(const PruneArguments& arguments)
 {
     if (arguments.keep < 1)
-        throw UserError({"--keep", str("is ", arguments.keep), "the last good checkpoint always stays",
-                         "use 1 or more"});
+        throw UserError(
+            {"--keep", str("is ", arguments.keep), "the last good checkpoint always stays", "use 1 or more"});
     if (list_checkpoints(arguments.dir).empty())
-        throw UserError({arguments.dir, "contains no checkpoint", "", "name the folder of a run's checkpoints"});
+        throw UserError(
+            {arguments.dir, "contains no checkpoint", "", "name the folder of a run's checkpoints"});
     const FolderLock lock(arguments.dir); // not while a run saves there
     const std::vector<std::string> names = list_checkpoints(arguments.dir);
     i64 good = 0;
@@ -47,8 +48,7 @@ int run(const PruneArguments& arguments)
             const bool is = is_good(path);
             good += is ? 1 : 0;
             fmt::print("{}  {}\n", path,
-                       is ? "good, kept"
-                          : "bad, not removed: `trivium checkpoint verify` prints why");
+                       is ? "good, kept" : "bad, not removed: `trivium checkpoint verify` prints why");
         } else {
             if (!arguments.dry_run)
                 remove_checkpoint(arguments.dir, name);

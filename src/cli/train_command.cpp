@@ -82,8 +82,8 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuar
     }
 }
 
-/// Records a launch that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt. Returns the
-/// exit status: 75, or 1 if the job has started too often without progress.
+/// Records a launch that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt. Returns
+/// the exit status: 75, or 1 if the job has started too often without progress.
 int note_hang(const ConfigArguments& arguments, const std::string& cause)
 {
     const RunConfig config = read_config(arguments.file, arguments.overrides);
@@ -130,8 +130,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
         log_info(how);
     std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog",
                                      LaunchWatchConfig{.on_hang = watch.on_hang, .asked = watch.asked});
-    Watchdog watchdog(session.world(), &signals,
-                      {}); // until the config is read; then with its settings
+    Watchdog watchdog(session.world(), &signals, {}); // until the config is read; then with its settings
     start.reset();
     StartGuard guard(signals, session.rank());
     RunConfig config = config_for(session.world(), arguments);
@@ -160,9 +159,7 @@ int on_first_rank(const std::function<int()>& work)
         if (session.rank() > 0)
             return 0;
         if (session.ranks() > 1)
-            log_info(str(
-                session.ranks(),
-                " ranks were started, but this command computes on rank 0 only"));
+            log_info(str(session.ranks(), " ranks were started, but this command computes on rank 0 only"));
         return work();
     });
 }

@@ -46,7 +46,8 @@ struct ModelConfig {
         visit("dim", self.dim, "width of the residual stream");
         visit("heads", self.heads, "query heads; must divide dim");
         visit("kv_heads", self.kv_heads, "key-value heads (grouped-query attention); 0 = as many as heads");
-        visit("ffn_dim", self.ffn_dim, "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)");
+        visit("ffn_dim", self.ffn_dim,
+              "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)");
         visit("vocab", self.vocab, "vocabulary size in tokens; 0 = that of the tokenizer");
         visit("seq", self.seq, "tokens per sequence");
         visit("tied_embeddings", self.tied_embeddings, "share the token embedding with the output head");

@@ -92,8 +92,8 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             "make global_batch a multiple of parallel.data");
 }
 
-/// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds are
-/// generous and use floating point.
+/// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
+/// are generous and use floating point.
 void validate_size(const RunConfig& config)
 {
     const ModelConfig& m = config.model;

@@ -1,5 +1,6 @@
 #pragma once
-// The tables of a run's config file other than [model], one struct per consumer, and RunConfig with all tables.
+// The tables of a run's config file other than [model], one struct per consumer, and RunConfig with all
+// tables.
 #include "config/model_config.hpp"
 
 namespace trivium {
@@ -70,7 +71,8 @@ struct TrainConfig {
         visit("lr", self.lr, "peak learning rate");
         visit("min_lr", self.min_lr, "learning rate at the end of the cosine decay");
         visit("warmup", self.warmup, "steps of linear warm-up");
-        visit("weight_decay", self.weight_decay, "decoupled weight decay of matrices (not of norms and biases)");
+        visit("weight_decay", self.weight_decay,
+              "decoupled weight decay of matrices (not of norms and biases)");
         visit("beta1", self.beta1, "decay of AdamW's first moment");
         visit("beta2", self.beta2, "decay of AdamW's second moment");
         visit("eps", self.eps, "constant in AdamW's denominator");
@@ -78,18 +80,21 @@ struct TrainConfig {
         visit("seed", self.seed, "seed of the initial weights and of the order of samples");
         visit("precision", self.precision,
               "f32; bf16 (computes in bf16, with f32 master weights and reductions); f64 (for exact tests)");
-        visit("fp8", self.fp8,
-              "round the operands of the blocks' products to 8 bits (e4m3, gradients e5m2), with one scale per "
-              "tensor; requires precision = \"bf16\"");
+        visit(
+            "fp8", self.fp8,
+            "round the operands of the blocks' products to 8 bits (e4m3, gradients e5m2), with one scale per "
+            "tensor; requires precision = \"bf16\"");
         visit("eval_every", self.eval_every, "steps between validation losses; 0 = only at the end");
         visit("eval_batches", self.eval_batches,
               "batches of global_batch sequences per validation; 0 = the whole store");
-        visit("init_from", self.init_from, "checkpoint from which this run takes its initial weights, with a fresh optimizer");
+        visit("init_from", self.init_from,
+              "checkpoint from which this run takes its initial weights, with a fresh optimizer");
         visit("stop_after", self.stop_after,
               "steps after which this launch saves and stops; 0 = run to the end");
-        visit("spike_z", self.spike_z,
-              "skip a step whose loss is more than this many standard deviations above the mean of the recent "
-              "losses; 0 = off");
+        visit(
+            "spike_z", self.spike_z,
+            "skip a step whose loss is more than this many standard deviations above the mean of the recent "
+            "losses; 0 = off");
         visit("spike_window", self.spike_window, "number of recent losses for spike_z");
         visit("max_skipped", self.max_skipped,
               "how many steps in a row may be skipped before the run fails; 0 = no limit");
@@ -129,8 +134,7 @@ struct ParallelConfig {
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,
               "how gradients are grouped for reduction: \"auto\", \"block\", \"none\", or a number of bytes");
-        visit("memory_limit", self.memory_limit,
-              "maximum arena per rank in bytes; 0 = no limit");
+        visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
         visit("reduce", self.reduce, "type in which gradients are communicated");
@@ -152,7 +156,8 @@ struct CheckpointConfig {
     {
         visit("dir", self.dir, "folder for the run's checkpoints");
         visit("every", self.every, "steps between checkpoints; 0 = only at the end");
-        visit("keep", self.keep, "how many of the newest checkpoints are kept, at least 2 (1 keeps 2); 0 = all");
+        visit("keep", self.keep,
+              "how many of the newest checkpoints are kept, at least 2 (1 keeps 2); 0 = all");
         visit("async", self.async, "write while training continues, from a snapshot whose memory is planned");
         visit("resume", self.resume,
               "\"auto\" (the newest good checkpoint, if any), \"never\", or the path of a checkpoint");
@@ -183,9 +188,10 @@ struct JobConfig {
         visit("restarts", self.restarts,
               "how many launches of one job in a row may begin at the same step before the job ends; 0 = no "
               "limit");
-        visit("watchdog", self.watchdog,
-              "seconds without a sign of life or of progress after which a run is reported as hung and ended; "
-              "0 = off");
+        visit(
+            "watchdog", self.watchdog,
+            "seconds without a sign of life or of progress after which a run is reported as hung and ended; "
+            "0 = off");
     }
 };
 

@@ -31,7 +31,8 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          str("is ", t.stop_after, ", more than the run's ", t.steps, " steps: it has no effect"),
          "lower stop_after, or set it to 0");
     warn(t.spike_z == 0 && t.spike_window != usual.spike_window, "train.spike_window",
-         "is ignored because train.spike_z is 0: no step is skipped for its loss", "set train.spike_z, e.g. to 6");
+         "is ignored because train.spike_z is 0: no step is skipped for its loss",
+         "set train.spike_z, e.g. to 6");
     const std::string& resume = config.checkpoint.resume;
     warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
          str("is ignored because the run resumes from checkpoint.resume = \"", resume, "\""),
