@@ -1,4 +1,4 @@
-// Small values of the host that all ranks learn.
+// Collectives for small values of the host.
 #include "mpi/comm.hpp"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ private:
     std::string text_;
 };
 
-/// What went wrong, as one byte (kind) and one (exit status) before the text; empty where nothing did.
+/// An error as text: one byte for its kind, one for the exit status, then the message. Empty: no error.
 std::string run_and_report(const std::function<void()>& work)
 {
     const auto report = [](char kind, int status, const char* what) {
@@ -39,7 +39,7 @@ std::string run_and_report(const std::function<void()>& work)
     try {
         work();
         return "";
-    } catch (const ThreadsFailed&) { // this rank's comrade, who says why
+    } catch (const ThreadsFailed&) { // another rank has the cause
         throw;
     } catch (const UserError& error) {
         return report('u', error.exit_status(), error.what());
@@ -120,7 +120,7 @@ void succeed_together(Comm& comm, const std::function<void()>& work)
         ++rank;
     const char kind = reports[rank][0];
     const int status = static_cast<unsigned char>(reports[rank][1]);
-    // What all met alike (a wrong key) is no one rank's.
+    // An error that all ranks share (a wrong key) names no rank.
     const bool all_alike =
         std::all_of(reports.begin(), reports.end(), [&](const std::string& r) { return r == reports[0]; });
     const std::string text =

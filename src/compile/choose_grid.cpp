@@ -153,7 +153,7 @@ public:
     /// Of the largest stage, for any distribution of the layers: as if all stages were equal.
     double balanced() const
     {
-        double layers = 0; // over all stages
+        double layers = 0; // per byte of memory of each stage
         for (i64 stage = 0; stage < config_.parallel.pipeline; ++stage)
             layers += 1 / of_layer(stage);
         return static_cast<double>(config_.model.layers) / layers;
