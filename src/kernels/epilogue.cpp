@@ -28,12 +28,12 @@ void check_product(const ProductShape& shape, int threads)
     TRV_CHECK(threads >= 1 && shape.m >= 0 && shape.n >= 0 && shape.k >= 0 && shape.batch >= 0, "m ", shape.m,
               ", n ", shape.n, ", k ", shape.k, ", batch ", shape.batch, ", threads ", threads);
     TRV_CHECK(shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32),
-              "no product with these types");
+              "a product of these types is not supported");
     TRV_CHECK(shape.epilogue == Epilogue::none || (shape.batch == 1 && shape.out == shape.in),
-              "an epilogue of a batch of ", shape.batch, ", or into another type");
+              "an epilogue requires batch 1 and out = in; batch ", shape.batch);
     TRV_CHECK((shape.fp8_a == Fp8::none) == (shape.fp8_b == Fp8::none) &&
                   (shape.fp8_a == Fp8::none || (shape.batch == 1 && shape.in == DType::bf16)),
-              "a product in FP8 of one operand, of a batch of ", shape.batch, ", or not of bf16");
+              "FP8 requires both operands, batch 1 and bf16; batch ", shape.batch);
 }
 
 void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside)
