@@ -55,7 +55,7 @@ std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOp
     Chart chart;
     chart.title = options.title;
     chart.x_label = options.x;
-    chart.y_label = options.y;
+    chart.y_label = options.y == "loss" ? "loss, nats per token" : options.y;
     chart.width = options.width;
     chart.height = options.height;
     const int colours = static_cast<int>(light_palette().lines.size());

@@ -74,7 +74,7 @@ MemoryVerdict verdict_on(const PlanReport& r)
 
 /// A config change that needs less memory, as overrides.
 struct Change {
-    std::string words;
+    std::string overrides;
     RunConfig config;
 };
 
@@ -105,15 +105,16 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
     const Machine& machine = r.machine;
     std::string tried;
     for (const Change& change : changes_of(r.config)) {
-        tried += (tried.empty() ? "" : ", ") + change.words;
+        tried += (tried.empty() ? "" : ", ") + change.overrides;
         if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
-            return change.words + " fits";
+            return change.overrides + " fits";
     }
-    const auto choose = [&](const RunConfig& config, i64 count, const std::string& words) {
+    const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
         const std::optional<RunConfig> chosen =
             grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
         return chosen ? str(counted(rank_count(chosen->parallel), "rank"),
-                            words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen->parallel))
+                            overrides.empty() ? "" : " with " + overrides,
+                            " fit: ", describe_grid(chosen->parallel))
                       : std::string();
     };
     RunConfig smaller = given, least = given;
@@ -126,7 +127,8 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
     const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks add no memory
     for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
         for (const Change& variant : variants)
-            if (const std::string fits = choose(variant.config, times * now, variant.words); !fits.empty())
+            if (const std::string fits = choose(variant.config, times * now, variant.overrides);
+                !fits.empty())
                 return fits;
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");

@@ -92,7 +92,7 @@ TEST_CASE("a wrong divisor of the gradient mean")
             grids::lay_out_again(config, compiled);
         };
     });
-    require_found(report, CheckPart::composition, all_four, "another answer than one rank's");
+    require_found(report, CheckPart::composition, all_four, "results differ from those of one rank");
     INFO(to_text(report));
     CHECK(report.findings[0].seen.find("(0.7071 times)") != std::string::npos); // the norm: sqrt(2 s) / 2 t
     CHECK(report.findings[0].seen.find("(1 times)") != std::string::npos);      // the loss
@@ -109,8 +109,8 @@ TEST_CASE("a reduction over data ranks that is left out")
                                           })->second) = "nobody";
         };
     });
-    require_found(report, CheckPart::composition, all_four, "another answer than one rank's");
-    CHECK(report.findings[0].problem.find("data > 1 without zero, and no sound case has that") !=
+    require_found(report, CheckPart::composition, all_four, "results differ from those of one rank");
+    CHECK(report.findings[0].problem.find("data > 1 without zero; no correct case has them") !=
           std::string::npos);
 }
 
@@ -178,7 +178,7 @@ TEST_CASE("parameters of ZeRO 1 that are gathered as they were a step ago")
             }
         };
     });
-    require_found(report, CheckPart::composition, all_four, "zero 1, and no sound case has that");
+    require_found(report, CheckPart::composition, all_four, "zero 1; no correct case has them");
     CHECK(report.findings[0].expected.find("step 1:") == std::string::npos); // the first step is right
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("a microbatch that is counted twice while another is lost")
     }
     const CheckReport report = composition(counted_twice);
     require_found(report, CheckPart::composition, all_four,
-                  "several microbatches, and no sound case has that");
+                  "several microbatches; no correct case has them");
 }
 
 TEST_CASE("another seed on one rank")
@@ -226,7 +226,7 @@ TEST_CASE("another seed on one rank")
         if (me.rank == 2)
             me.config.hooks.config = [](RunConfig& c) { c.train.seed = 8; };
     });
-    require_found(report, CheckPart::composition, {2}, "other parameters than one rank begins with");
+    require_found(report, CheckPart::composition, {2}, "initial parameters differ from those of one rank");
 }
 
 TEST_CASE("a bit that tips over in what one rank receives of a sum")
@@ -241,7 +241,7 @@ TEST_CASE("a bit that tips over in what one rank receives of a sum")
                     pieces[3].data[0] ^= std::byte{1}; // the last of a mantissa: no loss shows it
             };
     });
-    require_found(report, CheckPart::composition, {1}, "other bits than the ranks that hold the same");
+    require_found(report, CheckPart::composition, {1}, "bits differ from ranks that hold the same");
 }
 
 TEST_CASE("wrong arithmetic on one rank, each time or once")
@@ -257,7 +257,7 @@ TEST_CASE("wrong arithmetic on one rank, each time or once")
                 };
         });
         require_found(report, CheckPart::arithmetic, {3}, "wrong arithmetic: attention f32");
-        CHECK(report.findings[0].seen.find(once ? "other bits at another time" : "off by 0.0") !=
+        CHECK(report.findings[0].seen.find(once ? "different bits when repeated" : "off by 0.0") !=
               std::string::npos);
     }
 }
@@ -292,7 +292,7 @@ TEST_CASE("another build, other libraries, another number of threads, a wrong cl
     require_found(environment([](Rank& me) { me.facts.threads = 0; }), CheckPart::environment, {3},
                   "another number of threads");
     const CheckReport late = environment([](Rank& me) { me.config.hooks.clock = [] { return 1e9; }; });
-    require_found(late, CheckPart::environment, {3}, "a clock that is wrong");
+    require_found(late, CheckPart::environment, {3}, "wrong clock");
     CHECK(late.findings[0].seen.find("behind") != std::string::npos);
 }
 

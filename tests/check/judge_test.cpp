@@ -127,13 +127,13 @@ TEST_CASE("slow ranks and nodes")
     report.findings.clear();
     judge_shares(report);
     check_findings(report,
-                   {{{5}, "cores that something else uses too"}}); // those of the others are their own
+                   {{{5}, "cores used by other processes"}}); // those of the others are their own
     report.findings.clear();
     for (RankRates& rates : report.rates)
         rates.cpu_share = std::min(rates.cpu_share, 0.85);
     judge_shares(report); // all is busy
-    check_findings(report, {{{5}, "cores that something else uses too", Severity::warning}});
-    CHECK(verdict(report).find("nothing is wrong for certain; 1 warning") != std::string::npos);
+    check_findings(report, {{{5}, "cores used by other processes", Severity::warning}});
+    CHECK(verdict(report).find("some measurements are not reliable; 1 warning") != std::string::npos);
     // Where ranks share cores, nothing is certain.
     report.findings.clear();
     for (RankFacts& facts : report.facts)
@@ -300,7 +300,7 @@ TEST_CASE("what ranks must have in common")
 TEST_CASE("votes on arithmetic")
 {
     const auto words = [](const std::vector<std::string>& bits) {
-        std::vector<std::vector<KernelWord>> all;
+        std::vector<std::vector<KernelRecord>> all;
         for (const std::string& b : bits)
             all.push_back({{"product", b, 0, 1e-5, true}});
         return all;
@@ -339,9 +339,9 @@ TEST_CASE("ranks and verdicts in words")
     CHECK(describe_ranks(report, {3}) == "rank 3 (n0)");
     CHECK(describe_ranks(report, {1, 2, 5}) == "ranks 1, 2 (n0), rank 5 (n1)");
     CHECK(describe_ranks(report, {0, 1, 2, 3, 4, 5, 6, 7}) == "every rank");
-    CHECK(verdict(report).find("all is well") != std::string::npos);
+    CHECK(verdict(report).find("check: passed; ") != std::string::npos);
     report.findings.push_back({CheckPart::rates, Severity::fault, {3}, "slow", "a", "b", "c"});
-    CHECK(verdict(report).find("something is wrong: 1 fault, 0 warnings") != std::string::npos);
+    CHECK(verdict(report).find("check: failed: 1 fault, 0 warnings") != std::string::npos);
     CHECK(
         to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  seen     b\n  remedy   c\n") !=
         std::string::npos);

@@ -57,8 +57,8 @@ TEST_CASE("a node dies in a step, another in a save: the job comes back on the n
               run.wait_for_end(job, "COMPLETED", 2);
               require_same(run, run.losses(), ground.losses(), 1e-4);
               const std::string log = run.log();
-              for (const char* line : {"start 0: 8 rank(s) on 4 node(s)", "start 1: 6 rank(s) on 3 node(s)",
-                                       "start 2: 6 rank(s) on 3 node(s)"})
+              for (const char* line : {"restart 0: ranks 8, nodes 4", "restart 1: ranks 6, nodes 3",
+                                       "restart 2: ranks 6, nodes 3"})
                   run.require(has(log, line), line);
               const std::vector<trivium::Launch> launches = read_launches(run.path() + "/log");
               run.require(launches.size() == 3 && launches[1].from == 40 && launches[2].from == 40,
