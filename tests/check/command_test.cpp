@@ -102,14 +102,14 @@ TEST_CASE("mistakes of a user of check")
         CHECK(has(outcome.err, message));
         return outcome.status;
     };
-    CHECK(fails({"--only", "folder", "-o", "m.toml"}, "there would be nothing to write") == 2);
-    CHECK(fails({"--only", "rates", "--dir", "ck"}, "the folder would not be looked at") == 2);
+    CHECK(fails({"--only", "folder", "-o", "m.toml"}, "would have nothing to write") == 2);
+    CHECK(fails({"--only", "rates", "--dir", "ck"}, "the folder would not be tested") == 2);
     CHECK(fails({"--only", "speed"}, "speed") == 2);
     CHECK(fails({"--slow-rank", "7"}, "7") == 2);
     for (const char* option : {"--slow-rank", "--slow-link", "--clock", "--watchdog"})
         for (const char* value : {"nan", "inf", "-nan"})
             CHECK(fails({option, value}, value) == 2);
-    CHECK(fails({"--only", "folder"}, "there is no folder to look at") == 2);
+    CHECK(fails({"--only", "folder"}, "no folder is named") == 2);
     const std::string no_utf8 = "a\xff";
     const Outcome odd = run_program({"check", "--only", "folder", "--dir", no_utf8, "--json"}, folder.path());
     INFO(odd.err);

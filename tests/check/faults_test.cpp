@@ -276,7 +276,7 @@ TEST_CASE("a kernel that fails on one rank")
     CHECK(report.findings[0].seen == "no such product");
 }
 
-TEST_CASE("another build, other libraries, another number of threads, a wrong clock")
+TEST_CASE("a different build, different libraries, a different number of threads, a wrong clock")
 {
     const auto environment = [](const std::function<void(Rank&)>& fault) {
         return check_on_threads(4, [&](Rank& me) {
@@ -286,11 +286,11 @@ TEST_CASE("another build, other libraries, another number of threads, a wrong cl
         });
     };
     require_found(environment([](Rank& me) { me.facts.build = "an older build"; }), CheckPart::environment,
-                  {3}, "another build");
+                  {3}, "a different build");
     require_found(environment([](Rank& me) { me.facts.libraries = "libmpi.so.40 2\n"; }),
-                  CheckPart::environment, {3}, "other libraries");
+                  CheckPart::environment, {3}, "different libraries");
     require_found(environment([](Rank& me) { me.facts.threads = 0; }), CheckPart::environment, {3},
-                  "another number of threads");
+                  "a different number of threads");
     const CheckReport late = environment([](Rank& me) { me.config.hooks.clock = [] { return 1e9; }; });
     require_found(late, CheckPart::environment, {3}, "wrong clock");
     CHECK(late.findings[0].seen.find("behind") != std::string::npos);

@@ -117,7 +117,7 @@ TEST_CASE("what is no checkpoint is the user's mistake, an empty folder is none"
     CHECK(checkpoint({"verify", folder / "fresh"}).status == 2);
     const Printed fresh = checkpoint({"list", folder / "fresh"});
     CHECK(fresh.status == 0);
-    CHECK(says(fresh.text, "no checkpoint in it"));
+    CHECK(says(fresh.text, "contains no checkpoint"));
     CHECK(!has(fresh.text, "bad"));
     CHECK(nlohmann::json::parse(checkpoint({"list", folder / "fresh", "--json"}).text).empty());
     std::filesystem::create_directories(folder / "step-00000009"); // begun, or what is left of one

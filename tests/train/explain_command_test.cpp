@@ -94,7 +94,7 @@ TEST_CASE("the report has totals and a legend, and its graph still parses")
     REQUIRE(text.status == 0);
     for (const char* words :
          {"# totals of rank 0 per axis", "= an optimizer step",
-          "# a sharding: <data,tensor+data,-|tensor:sum>", "# letters in rules: b sequences"})
+          "# sharding: <data,tensor+data,-|tensor:sum>", "# letters in rules: b sequences"})
         CHECK(text.out.find(words) != std::string::npos);
     const Outcome graph = run_program(
         {"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--only", "graph"}, folder.path());

@@ -100,7 +100,7 @@ TEST_CASE(
     // Without a tokenizer nothing is known of it, and nothing refused.
     fs::remove(t.folder / "theirs/tokenizer.model");
     fs::remove(t.folder / "theirs/tokenizer.json");
-    CHECK(has(t.good({"checkpoint", "import", "theirs", "plain", "model.seq=16"}), "none there"));
+    CHECK(has(t.good({"checkpoint", "import", "theirs", "plain", "model.seq=16"}), "the folder has none"));
     CHECK(has(read_text(t.folder / "plain/model.toml"), "seq = 16"));
     t.good({"eval", "plain/model.toml", "--data", "valid.h5", "--checkpoint", "plain"});
 
