@@ -324,7 +324,7 @@ std::string chart_svg(const Chart& chart, const std::string& style)
     plot.frame();
     for (const ChartMark& mark : chart.marks)
         plot.mark(mark);
-    for (const Form form : {Form::raw, Form::line, Form::dots}) // what is thin lies below
+    for (const Form form : {Form::raw, Form::line, Form::dots}) // thin lines first, below the others
         for (const ChartSeries& series : chart.series)
             if (series.form == form)
                 plot.draw(series);
@@ -340,7 +340,8 @@ std::vector<ChartPoint> smoothed(std::vector<ChartPoint> points, std::size_t wid
     for (std::size_t i = 0; i < points.size(); ++i)
         sums[i + 1] = sums[i] + points[i].y;
     for (std::ptrdiff_t i = 0; i < size; ++i) {
-        // Symmetric at the steep start, where one side would bend the curve; cut off at the flat end.
+        // Symmetric at the steep start, where a one-sided window would bend the curve; truncated at the flat
+        // end.
         const std::ptrdiff_t reach = std::min(half, i), begin = i - reach,
                              end = std::min(size, i + reach + 1);
         const double sum = sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];

@@ -103,7 +103,7 @@ void set_model(RunConfig& c)
 std::vector<Choice> choices()
 {
     const ParallelConfig usual;
-    const auto cuts_data = [](const Shape3& g) { return g.data > 1; };
+    const auto has_data_ranks = [](const Shape3& g) { return g.data > 1; };
     const auto has_stages = [](const Shape3& g) { return g.pipeline > 1; };
     std::vector<Choice> all;
     const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
@@ -113,14 +113,14 @@ std::vector<Choice> choices()
     precision.always_all = true;
     Choice& reduce = add(enum_choice<ReduceType>(
         "parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
-    reduce.matters = cuts_data;
+    reduce.matters = has_data_ranks;
     for (Choice& choice : all)
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
 
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3},
                                         [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
-    zero.matters = cuts_data;
+    zero.matters = has_data_ranks;
     zero.always_all = zero.may_be_refused = true;
     Choice& schedule =
         add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule,
@@ -149,7 +149,7 @@ std::vector<Choice> choices()
     })).matters = [](const Shape3& g) { return g.ranks() > 1; };
     add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"},
                                  [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; }))
-        .matters = cuts_data;
+        .matters = has_data_ranks;
     add(list_choice<int>("microbatches", {1, 2, 0},
                          [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
     return all;

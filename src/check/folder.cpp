@@ -1,4 +1,4 @@
-// The folder that checkpoints will go to: one for all ranks, writable, and how fast.
+// The folder for checkpoints: shared by all ranks, writable, and how fast.
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
@@ -133,8 +133,8 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
     const std::vector<int>& node_of_rank = ground.grid.node_of_rank();
     const int node = node_of_rank[static_cast<std::size_t>(world.rank())], nodes = ground.grid.nodes();
     const bool works = ground.grid.local_rank() == 0;
-    const auto first_of = [&](int wanted) {
-        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), wanted) -
+    const auto first_of = [&](int which) {
+        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), which) -
                                 node_of_rank.begin());
     };
     const auto timed = [&](const char* what) {

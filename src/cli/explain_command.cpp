@@ -168,9 +168,9 @@ int explain(const ExplainArguments& a)
             if (std::find(passes.begin(), passes.end(), name) == passes.end())
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "",
                                  "`trivium explain CONFIG.toml --only passes` lists them"});
-        const bool wanted =
+        const bool selected =
             a.only.empty() || std::find(a.only.begin(), a.only.end(), "config") != a.only.end();
-        if (wanted && !a.config.json)
+        if (selected && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
     }
     const Program* program = &compiled.programs[0];
@@ -179,7 +179,7 @@ int explain(const ExplainArguments& a)
                                      [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line accepts no other name
     }
-    const auto wanted = [&](const std::string& part) {
+    const auto selected = [&](const std::string& part) {
         return (a.only.empty() && part != "commands") ||
                std::find(a.only.begin(), a.only.end(), part) != a.only.end();
     };
@@ -187,32 +187,32 @@ int explain(const ExplainArguments& a)
         nlohmann::ordered_json out, passes = nlohmann::json::array();
         for (const PassRecord& r : compiled.passes)
             passes.push_back({{"name", r.name}, {"seconds", r.seconds}, {"skipped", r.skipped}});
-        if (wanted("passes"))
+        if (selected("passes"))
             out["passes"] = passes;
-        if (wanted("graph"))
+        if (selected("graph"))
             out["graph"] = to_text(program->graph);
-        if (wanted("shardings"))
+        if (selected("shardings"))
             out["shardings"] = shardings_json(program->sharded);
-        if (wanted("communication")) {
+        if (selected("communication")) {
             out["communication"] = communication_json(program->graph);
             out["communication_totals"] =
                 totals_json(communication_totals(program->graph, program->microbatches));
         }
-        if (wanted("steps"))
+        if (selected("steps"))
             out["steps"] = to_text(program->schedule, program->graph);
-        if (wanted("memory"))
+        if (selected("memory"))
             out["memory"] = memory_json(compiled.memory);
         fmt::print("{}\n", out.dump(2));
         return 0;
     }
-    if (wanted("passes")) {
+    if (selected("passes")) {
         fmt::print("# passes\n");
         for (const PassRecord& r : compiled.passes)
             fmt::print("  {:<16} {:>9.3f} ms{}\n", r.name, 1e3 * r.seconds, r.skipped ? "  skipped" : "");
     }
-    if (wanted("shardings"))
+    if (selected("shardings"))
         fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
-    if (wanted("communication") && program->graph.mesh.ranks() > 1) {
+    if (selected("communication") && program->graph.mesh.ranks() > 1) {
         fmt::print(
             "# communication of rank {}: where, what, along which axis, tensors, bytes sent each time, "
             "times per microbatch or step\n{}",
@@ -222,16 +222,16 @@ int explain(const ExplainArguments& a)
             "averaged over the axis\n{}",
             a.rank, totals_table(communication_totals(program->graph, program->microbatches)));
     }
-    if (wanted("ops"))
+    if (selected("ops"))
         fmt::print("# ops of one microbatch and step\n{}", flops_table(program->graph));
-    if (wanted("graph"))
+    if (selected("graph"))
         fmt::print("# graph\n{}{}{}", sharding_legend, rule_legend, to_text(program->graph));
-    if (wanted("steps"))
+    if (selected("steps"))
         fmt::print("# steps\n{}{}", steps_legend, to_text(program->schedule, program->graph));
-    if (wanted("commands"))
+    if (selected("commands"))
         fmt::print("# commands to a device, with one launch per Step\n{}",
                    to_text(lower(program->schedule), program->schedule, program->graph));
-    if (wanted("memory"))
+    if (selected("memory"))
         fmt::print("# memory\n{}", memory_table(compiled.memory));
     return 0;
 }

@@ -74,30 +74,31 @@ constexpr const char* no_tokenizer = "none"; ///< value of --tokenizer
 std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, const DataConfig& data,
                                         const std::string& named)
 {
-    const std::string& wanted = checkpoint.state().tokenizer;
+    const std::string& fingerprint = checkpoint.state().tokenizer;
     if (named == no_tokenizer)
         return nullptr;
     if (!named.empty()) {
         auto tokenizer = make_tokenizer(named);
-        if (!wanted.empty() && tokenizer->fingerprint() != wanted)
+        if (!fingerprint.empty() && tokenizer->fingerprint() != fingerprint)
             throw UserError({named, "is not the tokenizer that the checkpoint was trained with",
-                             tokenizer->fingerprint() + " and " + wanted, "name the tokenizer of the run"});
+                             tokenizer->fingerprint() + " and " + fingerprint,
+                             "name the tokenizer of the run"});
         return tokenizer;
     }
-    if (wanted.empty())
+    if (fingerprint.empty())
         return nullptr;
     for (const bool of_store : {false, true}) {
         try {
             auto tokenizer =
                 of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
-            if (tokenizer->fingerprint() == wanted)
+            if (tokenizer->fingerprint() == fingerprint)
                 return tokenizer;
         } catch (const Error&) { // deleted or replaced
         }
     }
     throw UserError({checkpoint.path(), "its tokenizer is missing",
                      str("neither data.tokenizer = \"", data.tokenizer, "\" nor the token store \"",
-                         data.train, "\" has the tokenizer of the run (", wanted, ")"),
+                         data.train, "\" has the tokenizer of the run (", fingerprint, ")"),
                      "name its file with --tokenizer FILE, or export without one: --tokenizer none"});
 }
 

@@ -57,21 +57,21 @@ int generate(const GenerateArguments& a)
     std::vector<std::int32_t> ids{tokenizer->eos()}; // an eos separates documents
     const std::vector<std::int32_t> prompt = tokenizer->encode(a.prompt);
     ids.insert(ids.end(), prompt.begin(), prompt.end());
-    const i64 wanted = static_cast<i64>(ids.size()) + a.tokens;
-    if (wanted > config.model.seq)
-        log_warning(fmt::format("prompt and sample have {} tokens, but the model was trained on {}", wanted,
-                                config.model.seq));
-    if (wanted > config.model.seq && config.model.family == Family::gpt2)
+    const i64 total_tokens = static_cast<i64>(ids.size()) + a.tokens;
+    if (total_tokens > config.model.seq)
+        log_warning(fmt::format("prompt and sample have {} tokens, but the model was trained on {}",
+                                total_tokens, config.model.seq));
+    if (total_tokens > config.model.seq && config.model.family == Family::gpt2)
         throw UserError(
             {"--tokens",
-             str("prompt and sample need ", wanted, " positions, but the model has ", config.model.seq),
+             str("prompt and sample need ", total_tokens, " positions, but the model has ", config.model.seq),
              "gpt2 has learned positions", "use fewer tokens or a shorter prompt"});
 
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
     GenerationShape shape;
-    shape.prefill = std::min<i64>(64, wanted);
-    shape.capacity = round_up(wanted, shape.prefill);
+    shape.prefill = std::min<i64>(64, total_tokens);
+    shape.capacity = round_up(total_tokens, shape.prefill);
     const Compiled compiled = compile_generation(config, shape, {machine_of(computing), {}, 0});
     Arena arena(compiled.memory.arena);
     const Program& program = compiled.programs[prefill_program];

@@ -43,7 +43,7 @@ Machine machine_at(const std::string& name_or_file)
     const std::vector<KeyPlace> keys = key_places(machine);
     read_key_file(name_or_file, "machine file", keys);
     require_sound(name_or_file, keys);
-    if (machine.is_device && machine.memory == 0) // written before machine files had it
+    if (machine.is_device && machine.memory == 0) // from before machine files had this key
         machine.memory = machine_of_device(machine.name).memory;
     return machine;
 }

@@ -61,7 +61,7 @@ void print_json(const PlanReport& r)
     fmt::print("{}\n", out.dump(2));
 }
 
-/// At most some 40 characters of a list, which then ends in "…".
+/// Shortens a list to about 40 characters, ending in "…".
 std::string shortened(const std::string& list)
 {
     constexpr std::size_t most = 40;

@@ -39,7 +39,7 @@ int run(const PruneArguments& arguments)
     if (list_checkpoints(arguments.dir).empty())
         throw UserError(
             {arguments.dir, "contains no checkpoint", "", "name the folder of a run's checkpoints"});
-    const FolderLock lock(arguments.dir); // not while a run saves there
+    const FolderLock lock(arguments.dir); // excludes a run in this folder
     const std::vector<std::string> names = list_checkpoints(arguments.dir);
     i64 good = 0;
     for (const std::string& name : names) {

@@ -29,11 +29,11 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
         const MeshAxis& axis = graph.mesh.axes[a];
-        const bool cuts =
+        const bool is_sharded =
             std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
                 return std::find(dim.axes.begin(), dim.axes.end(), axis.name) != dim.axes.end();
             });
-        if (cuts)
+        if (is_sharded)
             continue;
         std::vector<i64> places; // coordinates of the holders on this axis
         if (const auto stages = stages_of.find(value.name);

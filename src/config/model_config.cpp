@@ -64,7 +64,7 @@ void resolve(ModelConfig& config)
 {
     if (config.kv_heads == 0)
         config.kv_heads = config.heads;
-    if (config.ffn_dim == 0 && config.dim > 0 && config.dim <= max_dim) // else validate refuses dim
+    if (config.ffn_dim == 0 && config.dim > 0 && config.dim <= max_dim) // otherwise validate refuses dim
         config.ffn_dim =
             config.family == Family::gpt2 ? 4 * config.dim : round_up(ceil_div(8 * config.dim, 3), 64);
 }

@@ -27,7 +27,7 @@ struct ModelConfig {
     i64 heads = 4;
     i64 kv_heads = 0; ///< 0: as many as heads
     i64 ffn_dim = 0;  ///< 0: 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)
-    i64 vocab = 0;    ///< 0: the tokenizer's
+    i64 vocab = 0;    ///< 0: that of the tokenizer
     i64 seq = 128;
     bool tied_embeddings = false;
     double rope_theta = 500000;

@@ -65,7 +65,7 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     at_least(1, "parallel.data", c.data);
     at_least(1, "parallel.tensor", c.tensor);
     at_least(1, "parallel.pipeline", c.pipeline);
-    constexpr i64 most_ranks = i64{1} << 20; // as many as a mesh may have (ir/limits.hpp)
+    constexpr i64 most_ranks = i64{1} << 20; // the limit of a mesh (ir/limits.hpp)
     const double ranks =
         static_cast<double>(c.data) * static_cast<double>(c.tensor) * static_cast<double>(c.pipeline);
     require(ranks <= static_cast<double>(most_ranks), "parallel",

@@ -25,7 +25,7 @@ inline constexpr std::array<std::string_view, 2> names_of_enum<ReduceType>{"f32"
 struct DataConfig {
     std::string train;
     std::string valid;
-    std::string tokenizer; ///< empty: the store's; "bytes" where there is no store
+    std::string tokenizer; ///< empty: that of the store, or "bytes" without a store
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)

@@ -36,17 +36,17 @@ void check_product(const ProductShape& shape, int threads)
               "FP8 requires both operands, batch 1 and bf16; batch ", shape.batch);
 }
 
-void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside)
+void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& operands)
 {
-    return shape.epilogue == Epilogue::bias_gelu ? beside.pre_mn : c;
+    return shape.epilogue == Epilogue::bias_gelu ? operands.pre_mn : c;
 }
 
-void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& beside)
+void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& operands)
 {
     const auto finish_as = [&](auto type) {
         using T = decltype(type);
-        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(beside.bias_n),
-                  static_cast<T*>(beside.pre_mn));
+        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(operands.bias_n),
+                  static_cast<T*>(operands.pre_mn));
     };
     switch (shape.out) {
     case DType::f64: return finish_as(double{});

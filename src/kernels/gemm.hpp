@@ -61,7 +61,7 @@ public:
     /// Uses the number of threads of the constructor, not exec.threads. Not thread-safe. \pre on a device all
     /// addresses are aligned to 256 bytes \throws InternalError if scratch.size < scratch_bytes()
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
-             const EpilogueOperands& beside = {}) const;
+             const EpilogueOperands& operands = {}) const;
 
     Bytes scratch_bytes() const;
     const ProductShape& shape() const;

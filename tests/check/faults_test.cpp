@@ -214,8 +214,7 @@ TEST_CASE("a microbatch that is counted twice while another is lost")
         return;
     }
     const CheckReport report = composition(counted_twice);
-    require_found(report, CheckPart::composition, all_four,
-                  "several microbatches; no correct case has them");
+    require_found(report, CheckPart::composition, all_four, "several microbatches; no correct case has them");
 }
 
 TEST_CASE("another seed on one rank")

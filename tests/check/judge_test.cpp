@@ -126,8 +126,7 @@ TEST_CASE("slow ranks and nodes")
     CHECK(report.findings[0].seen.find("only 40 % of the cores' time") != std::string::npos);
     report.findings.clear();
     judge_shares(report);
-    check_findings(report,
-                   {{{5}, "cores used by other processes"}}); // those of the others are their own
+    check_findings(report, {{{5}, "cores used by other processes"}}); // those of the others are their own
     report.findings.clear();
     for (RankRates& rates : report.rates)
         rates.cpu_share = std::min(rates.cpu_share, 0.85);

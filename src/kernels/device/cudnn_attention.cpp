@@ -8,7 +8,7 @@
 #include "stream.hpp"
 
 #include <cmath>
-#include <cstring> // the frontend wants it
+#include <cstring> // needed by the frontend
 #include <map>
 #include <memory>
 #include <mutex>

@@ -209,12 +209,12 @@ struct Product::Impl {
         set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
     }
 
-    void point_to(const EpilogueOperands& beside) const
+    void point_to(const EpilogueOperands& operands) const
     {
         if (shape.epilogue != Epilogue::gelu_grad)
-            set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.bias_n);
+            set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias_n);
         if (shape.epilogue != Epilogue::bias)
-            set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.pre_mn);
+            set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre_mn);
     }
 
     /// Takes the heuristic's first algorithm that fits the scratch. Measures nothing.
@@ -306,7 +306,7 @@ Bytes Product::scratch_bytes() const { return impl_->scratch; }
 const ProductShape& Product::shape() const { return impl_->shape; }
 
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
-                  const EpilogueOperands& beside) const
+                  const EpilogueOperands& operands) const
 {
     const Impl& p = *impl_;
     const ProductShape& shape = p.shape;
@@ -316,12 +316,12 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
     if (p.empty())
         return;
     for (const void* address :
-         {a, b, static_cast<const void*>(c), beside.bias_n, static_cast<const void*>(beside.pre_mn),
+         {a, b, static_cast<const void*>(c), operands.bias_n, static_cast<const void*>(operands.pre_mn),
           static_cast<const void*>(p.scratch > 0 ? scratch.data : nullptr)})
         TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % alignment == 0,
                   "an address that is not aligned to ", alignment, " bytes");
     const cudaStream_t stream = stream_of(exec);
-    void* const target = p.by_library ? c : product_target(shape, c, beside);
+    void* const target = p.by_library ? c : product_target(shape, c, operands);
     if (shape.k == 0) {
         for (i64 i = 0; overwrite && i < shape.batch; ++i)
             check_cuda(cudaMemsetAsync(static_cast<char*>(target) + i * shape.stride_c * size_of(shape.out),
@@ -332,11 +332,11 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
         if (p.fp8())
             p.quantise(exec, a, b, scratch);
         if (p.by_library)
-            p.point_to(beside);
+            p.point_to(operands);
         p.multiply(stream, a, b, target, overwrite, scratch);
     }
     if (!p.by_library)
-        finish_product(exec, shape, c, beside);
+        finish_product(exec, shape, c, operands);
 }
 
 Bytes product_scratch(const ProductShape& shape, int threads)

@@ -36,7 +36,7 @@ struct ScatterRows {
         const i64 c = index / tiles, first = (index - c * tiles) * tile;
         const std::int32_t token = token_c[c];
         const i64 v = token - offset;
-        if (v < 0 || v >= rows || stands_before(team, token, c))
+        if (v < 0 || v >= rows || occurs_before(team, token, c))
             return;
         const int group = team.rank() / lanes;
         const i64 column = first + team.rank() % lanes * width;
@@ -67,7 +67,7 @@ struct ScatterRows {
     }
 
     /// Whether `token` is among the first `end`. All threads call it.
-    KOKKOS_FUNCTION bool stands_before(const Team& team, std::int32_t token, i64 end) const
+    KOKKOS_FUNCTION bool occurs_before(const Team& team, std::int32_t token, i64 end) const
     {
         TRV_ROLLED
         for (i64 last = end - 1 - team.rank(), done = 0; done < end; done += round, last -= round) {

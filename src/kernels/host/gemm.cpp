@@ -186,7 +186,7 @@ Bytes Product::scratch_bytes() const { return impl_->scratch; }
 const ProductShape& Product::shape() const { return impl_->asked; }
 
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
-                  const EpilogueOperands& beside) const
+                  const EpilogueOperands& operands) const
 {
     const ProductShape& shape = impl_->shape;
     TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "a product with an epilogue cannot accumulate");
@@ -205,8 +205,8 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
         const Bytes taken = impl_->rounded_a + impl_->rounded_b;
         scratch = {at + taken, scratch.size - taken};
     }
-    impl_->multiply(a, b, product_target(shape, c, beside), overwrite, scratch);
-    finish_product(exec, shape, c, beside);
+    impl_->multiply(a, b, product_target(shape, c, operands), overwrite, scratch);
+    finish_product(exec, shape, c, operands);
 }
 
 Bytes product_scratch(const ProductShape& shape, int threads)
