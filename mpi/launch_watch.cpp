@@ -104,8 +104,8 @@ void LaunchWatch::run()
 void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) const
 {
     const std::string seen = describe(launch_, others);
-    const std::string cause =
-        str(what_, " has not finished after ", static_cast<int>(waited), " s", seen.empty() ? "" : ": " + seen);
+    const std::string cause = str(what_, " has not finished after ", static_cast<int>(waited), " s",
+                                  seen.empty() ? "" : ": " + seen);
     std::fprintf(
         stderr,
         "trivium: the run hangs: rank %d: %s\n%s  remedy: %s; TRIVIUM_START_LIMIT sets the time (0: none)\n",

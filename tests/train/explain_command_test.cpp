@@ -93,8 +93,8 @@ TEST_CASE("the report has totals and a legend, and its graph still parses")
     INFO(text.err);
     REQUIRE(text.status == 0);
     for (const char* words :
-         {"# totals of rank 0 per axis", "= an optimizer step",
-          "# sharding: <data,tensor+data,-|tensor:sum>", "# letters in rules: b sequences"})
+         {"# totals of rank 0 per axis", "= an optimizer step", "# sharding: <data,tensor+data,-|tensor:sum>",
+          "# letters in rules: b sequences"})
         CHECK(text.out.find(words) != std::string::npos);
     const Outcome graph = run_program(
         {"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--only", "graph"}, folder.path());
