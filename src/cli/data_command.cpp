@@ -81,12 +81,12 @@ void add_selection(Command& command, TextSelection& text)
         .option("--include", text.include,
                 "in folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'",
                 {.list = true, .type = "PATTERN,…"})
-        .option("--exclude", text.exclude, "in folders, skip files that match a pattern",
+        .option("--exclude", text.exclude, "in folders, leave out files that match a pattern",
                 {.list = true, .type = "PATTERN,…"});
     command.footer(
         "A file of UTF-8 text is one document. In a file of JSON records (one object per line, or a list of "
         "objects), each record is one.\n"
-        "Folders are read with their sub-folders, in order of path. Skipped, and counted in the summary: "
+        "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: "
         "hidden files and\n"
         "folders (.NAME), links to folders, and files that are compressed, binary, not UTF-8 or empty. If "
         "you name a file\n"

@@ -20,11 +20,10 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
         // Larger values are typing errors, and their sums would overflow.
         const auto check = [&](double value, double least, double most) {
             if (!(std::isfinite(value) && value <= most && (value >= least || (value == 0 && zero_is_fine))))
-                throw UserError(
-                    {path, str(key.name, " = ", value),
-                     str("it must be a finite number ", zero_is_fine ? "of at least 0" : "above 0",
-                         ", and from ", least, " to ", most),
-                     "measure the machine again with `trivium check --output`"});
+                throw UserError({path, str(key.name, " = ", value),
+                                 str("it must be ", zero_is_fine ? "0 or " : "", "a finite number from ",
+                                     least, " to ", most),
+                                 "measure the machine again with `trivium check --output`"});
         };
         if (const auto* real = std::get_if<double*>(&key.value))
             check(**real, time ? 1e-12 : 1, time ? 1e6 : 1e24);

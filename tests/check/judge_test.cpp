@@ -123,7 +123,7 @@ TEST_CASE("slow ranks and nodes")
     report.rates[5].cpu_share = 0.4;
     judge_rates(report, 0.75, 0.5);
     check_findings(report, {{{5}, "slow products", Severity::warning}, {{2, 3}, "slow memory"}});
-    CHECK(report.findings[0].seen.find("only 40 % of the cores' time") != std::string::npos);
+    CHECK(report.findings[0].seen.find("only 40 % of its cores' time") != std::string::npos);
     report.findings.clear();
     judge_shares(report);
     check_findings(report, {{{5}, "cores used by other processes"}}); // those of the others are their own
@@ -342,6 +342,6 @@ TEST_CASE("ranks and verdicts in words")
     report.findings.push_back({CheckPart::rates, Severity::fault, {3}, "slow", "a", "b", "c"});
     CHECK(verdict(report).find("check: failed: 1 fault, 0 warnings") != std::string::npos);
     CHECK(
-        to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  seen     b\n  remedy   c\n") !=
+        to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  found    b\n  remedy   c\n") !=
         std::string::npos);
 }
