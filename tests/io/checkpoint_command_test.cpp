@@ -237,11 +237,14 @@ TEST_CASE("prune keeps the newest good ones, and never takes the last")
     CHECK(list_checkpoints(folder.path()) == all);
     const Printed pruned = checkpoint({"prune", folder.path(), "--keep", "1"});
     CHECK(has(pruned.text, "step-00000004  bad"));
-    CHECK(has(pruned.text, "step-00000003  good, stays"));
+    CHECK(has(pruned.text, "step-00000003  good, kept"));
     CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000004", "step-00000003"});
     CHECK(message_of<UserError>([&] {
               checkpoint({"prune", folder.path(), "--keep", "0"});
           }).find("always stays") != std::string::npos);
     CHECK(list_checkpoints(folder.path()).size() == 2);
-    CHECK(has(message_of<UserError>([&] { checkpoint({"prune", folder / "none"}); }), "holds no checkpoint"));
+    CHECK(has(message_of<UserError>([&] {
+                  checkpoint({"prune", folder / "none"});
+              }),
+              "contains no checkpoint"));
 }
