@@ -118,7 +118,7 @@ void judge(CheckReport& report, double slow)
                         ranks.push_back(static_cast<int>(rank));
                 report.findings.push_back(
                     {CheckPart::folder, Severity::warning, ranks, str(rate.what, " in the folder"),
-                     fmt::format("{:.3f} GB/s, as the median node", median(all) / 1e9),
+                     fmt::format("{:.3f} GB/s (median node)", median(all) / 1e9),
                      fmt::format("{:.3f} GB/s", all[node] / 1e9),
                      "check the node's mounts and its storage network; run the check again, "
                      "because others may have used the file system"});

@@ -78,7 +78,7 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
             which, share,
             str("slow ", what,
                 which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
-            fmt::format("{} (median rank), at least {:.0f} % of it", print_rate(middle, unit), 100 * slow),
+            fmt::format("at least {:.0f} % of {}, the median rank", 100 * slow, print_rate(middle, unit)),
             fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle),
             rank_remedy);
     }
@@ -121,11 +121,11 @@ void report_bad(const Judge& judge, const Standard& usual, const std::vector<int
                 const std::string& what, const Link& seen)
 {
     const bool slow = usual.is_slow(seen);
-    judge.add(ranks, seen.share, str(slow ? "slow" : "late", " ", what, " ", usual.where),
-              slow ? fmt::format("{:.3g} GB/s (median link), at least {:.0f} % of it", usual.rate / 1e9,
-                                 100 * usual.slow)
-                   : fmt::format("a latency of {:.3g} us (median link), at most {} times that",
-                                 1e6 * usual.latency, high_latency),
+    judge.add(ranks, seen.share, str(slow ? "slow" : "high-latency", " ", what, " ", usual.where),
+              slow ? fmt::format("at least {:.0f} % of {:.3g} GB/s, the median link", 100 * usual.slow,
+                                 usual.rate / 1e9)
+                   : fmt::format("a latency of at most {} times {:.3g} us, the median link", high_latency,
+                                 1e6 * usual.latency),
               slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate)
                    : fmt::format("{:.3g} us", 1e6 * seen.latency),
               link_remedy);
