@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# For scripts that go through stages: each is timed, its output goes to a log file, and a summary ends the run.
+# For scripts with stages: times each stage, writes its output to a log file, and prints a summary at the end.
 #   stages_begin LOG_FOLDER; stage NAME COMMAND…; stage_skip NAME REASON; stages_end
-# `stage` returns the command's status; with stages_loud=yes it shows the output as it comes.
+# `stage` returns the command's status; with stages_loud=yes it also prints the output.
 stages_loud=${stages_loud:-no}
 
 stages_begin() {
@@ -19,7 +19,7 @@ stage() {
     printf '== %s\n' "$name"
     begin=$(date +%s)
     if [[ $stages_loud == yes ]]; then
-        { "$@" 2>&1 || echo $? >"$log.status"; } | tee "$log" # a pipeline: done when tee is
+        { "$@" 2>&1 || echo $? >"$log.status"; } | tee "$log" # a pipeline ends when tee does
         if [[ -e $log.status ]]; then
             status=$(<"$log.status")
             rm -f "$log.status"
@@ -35,7 +35,7 @@ stage() {
         stages_lines+=("$(printf '%-28s %5d s  FAILED with status %d: %s' "$name" $((end - begin)) "$status" "$log")")
         stages_failed=$((stages_failed + 1))
         if [[ $stages_loud != yes ]]; then tail -n 60 "$log"; fi
-        printf '   FAILED with status %d; all of its output: %s\n' "$status" "$log"
+        printf '   FAILED with status %d; full output: %s\n' "$status" "$log"
     fi
     return "$status"
 }
@@ -45,10 +45,10 @@ stage_skip() {
     printf '== %s\n   skipped: %s\n' "$1" "$2"
 }
 
-# Prints the page; fails where a stage failed.
+# Prints the summary; fails if a stage failed.
 stages_end() {
     printf '\n'
     printf '%s\n' "${stages_lines[@]}"
-    printf '%-28s %5d s\n' 'in all' $(($(date +%s) - stages_start))
+    printf '%-28s %5d s\n' 'total' $(($(date +%s) - stages_start))
     [[ $stages_failed -eq 0 ]]
 }

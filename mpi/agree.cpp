@@ -1,4 +1,4 @@
-// Small values of the host that all ranks learn.
+// Collectives for small values of the host.
 #include "mpi/comm.hpp"
 #include "mpi/records.hpp"
 
@@ -31,7 +31,7 @@ private:
     std::string text_;
 };
 
-/// What went wrong; kind 0 if nothing did.
+/// An error of a rank; kind 0: none.
 struct FailureReport {
     char kind = 0; ///< 'u'ser, 'i'o, 'b'ug, other 'e'rror
     int status = 0;
@@ -48,7 +48,7 @@ FailureReport run_and_report(const std::function<void()>& work)
     try {
         work();
         return {};
-    } catch (const ThreadsFailed&) { // this rank's comrade, who says why
+    } catch (const ThreadsFailed&) { // another rank has the cause
         throw;
     } catch (const UserError& error) {
         return report('u', error.exit_status(), error.what());
@@ -128,7 +128,7 @@ void succeed_together(Comm& comm, const std::function<void()>& work)
     while (reports[rank].kind == 0)
         ++rank;
     const char kind = reports[rank].kind;
-    // An error that all ranks met (a wrong key) names no rank.
+    // An error that all ranks share (a wrong key) names no rank.
     const bool all_alike =
         std::all_of(reports.begin(), reports.end(), [&](const FailureReport& r) { return r == reports[0]; });
     const std::string text =

@@ -9,8 +9,8 @@ struct Collective::Impl {
     Comm& comm;
     CollectiveRounds rounds;
     Round round;
-    std::unique_ptr<Request> pending; ///< none: it is over
-    int lane = 0;
+    std::unique_ptr<Request> pending; ///< null: done
+    int tag = 0;
 
     Impl(Comm& on, CollectiveShape shape, Piece scratch)
         : comm(on), rounds(std::move(shape), comm.size(), comm.rank(), scratch)
@@ -24,11 +24,11 @@ struct Collective::Impl {
             return;
         }
         copy_blocks(round.pack);
-        pending = comm.exchange(round.sends, round.receives, lane);
+        pending = comm.exchange(round.sends, round.receives, tag);
         copy_blocks(round.keep);
     }
 
-    /// After an exchange: what came is put to use, and the next exchange begins.
+    /// Processes the received pieces and starts the next exchange.
     void go_on()
     {
         combine_blocks(round.combination);
@@ -47,12 +47,12 @@ Collective::Collective(Collective&&) noexcept = default;
 void Collective::start()
 {
     Impl& impl = *impl_;
-    TRV_CHECK(!impl.pending, "a collective is started that is under way");
+    TRV_CHECK(!impl.pending, "a collective is started that is still running");
     if (impl.comm.size() == 1) {
         copy_blocks(copies_of_whole(impl.rounds.shape()));
         return;
     }
-    impl.lane = impl.comm.take_lane();
+    impl.tag = impl.comm.take_tag();
     impl.rounds.rewind();
     impl.begin_round();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Which bytes of a bucket belong to which rank. What a rank has of all operands, one after the other, is its
-// stream: the parts [outer, part, inner] of each, dense. A collective moves the streams window by window.
+// Which bytes of a bucket belong to which rank. The shards [outer, part, inner] of all operands of a rank,
+// dense and concatenated, are its stream. A collective moves the streams window by window.
 #include "mpi/collective.hpp"
 
 #include <algorithm>
@@ -10,23 +10,22 @@ namespace trivium {
 
 class CollectiveLayout {
 public:
-    /// An all_reduce is free to choose its parts: it sees operands as [1, elements, 1]. Empty operands go.
+    /// An all_reduce may choose its shards: it sees operands as [1, elements, 1]. Empty operands are dropped.
     CollectiveLayout(const CollectiveShape& shape, int ranks);
 
-    /// Rows of elements of a stream, which follow each other in it.
+    /// Consecutive rows of elements of a stream.
     struct Block {
         const Operand* operand;
-        i64 whole;  ///< index of the first element in [outer, extent, inner]
-        i64 stride; ///< and from row to row there
-        i64 part;   ///< index of the first element in [outer, part, inner], where the rows follow each other
-                    ///< too
-        i64 at;     ///< and in the window
-        i64 rows, row; ///< rows, and elements of each
+        i64 whole;     ///< index of the first element in [outer, extent, inner]
+        i64 stride;    ///< between rows in [outer, extent, inner]
+        i64 part;      ///< index of the first element in [outer, part, inner], where the rows are consecutive
+        i64 at;        ///< index of the first element in the window
+        i64 rows, row; ///< number of rows, elements per row
     };
 
-    /// Elements of a rank's stream; rank 0 has the longest.
+    /// Number of elements of a rank's stream; that of rank 0 is the longest.
     i64 elements(int rank) const;
-    /// No operand is scattered, and there is but one: windows are contiguous in it.
+    /// A single operand with contiguous shards: windows are contiguous in it.
     bool dense() const
     {
         return operands_.empty() || (operands_.size() == 1 && operands_.front().outer == 1);
@@ -37,7 +36,7 @@ public:
     /// The blocks of the window [begin, end) of a rank's stream, in order.
     template <class Visit>
     void for_each_block(int rank, i64 begin, i64 end, Visit&& visit) const;
-    /// The window as one row, if it is contiguous in the whole tensor, or in the part.
+    /// The window as one row, if it is contiguous in the whole tensor or in the shard.
     std::optional<Block> one_row(int rank, i64 begin, i64 end, bool in_part) const;
 
 private:
@@ -48,7 +47,7 @@ private:
 template <class Visit>
 void CollectiveLayout::for_each_block(int rank, i64 begin, i64 end, Visit&& visit) const
 {
-    i64 first = 0; // of the operand, in the stream
+    i64 first = 0; // offset of the operand in the stream
     for (const Operand& operand : operands_) {
         if (first >= end)
             return;
@@ -57,7 +56,7 @@ void CollectiveLayout::for_each_block(int rank, i64 begin, i64 end, Visit&& visi
                   stride = operand.extent * operand.inner;
         const i64 last = std::min(end - first, elements);
         for (i64 at = std::max<i64>(begin - first, 0);
-             at < last;) { // what is left of a row, whole rows, the head of one
+             at < last;) { // the rest of a row, whole rows, the start of a row
             const i64 o = at / row, in_row = at % row, whole_rows = in_row == 0 ? (last - at) / row : 0;
             const i64 rows = std::max<i64>(whole_rows, 1),
                       count = whole_rows > 0 ? row : std::min(row - in_row, last - at);

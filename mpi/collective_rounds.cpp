@@ -6,8 +6,8 @@ namespace {
 
 constexpr Bytes alignment = 64, least_slot = 4096;
 
-/// Windows that wait in the scratch: those to be sent that are not contiguous in their tensors, and those
-/// received that are to be added up or spread out.
+/// Windows in the scratch: those to send that are not contiguous in their tensors, and received ones that
+/// must be added or scattered.
 int slots_of(const CollectiveLayout& layout, CollectiveKind kind)
 {
     const int peers = layout.ranks() - 1;
@@ -45,14 +45,14 @@ CollectiveRounds::CollectiveRounds(CollectiveShape shape, int ranks, int rank, P
 {
     TRV_CHECK(gathers_only() || shape_.type != DType::i32, "no reduction of i32");
     const Bytes least = collective_scratch(shape_, ranks).least;
-    TRV_CHECK(scratch.bytes >= least, "a collective with ", scratch.bytes, " bytes of scratch, which needs ",
+    TRV_CHECK(scratch.bytes >= least, "a collective with ", scratch.bytes, " bytes of scratch; it needs ",
               least);
     window_ = layout_.elements(0);
     if (const int slots = slots_of(layout_, shape_.kind); slots > 0 && window_ > 0) {
         TRV_CHECK(reinterpret_cast<std::uintptr_t>(scratch.data) % alignment == 0,
-                  "a scratch that is not aligned");
+                  "the scratch is not aligned");
         slot_ = std::min(scratch.bytes / slots, window_ * element_ + alignment - 1) / alignment * alignment;
-        window_ = ceil_div(window_, ceil_div(window_, slot_ / element_)); // rounds alike
+        window_ = ceil_div(window_, ceil_div(window_, slot_ / element_)); // rounds of equal size
         received_ = packed_ + slot_ * (slots - (ranks - 1));
     }
     rewind();
@@ -122,7 +122,7 @@ void CollectiveRounds::scatter(Round& round) const
 
 void CollectiveRounds::gather(Round& round) const
 {
-    // What the others are to have: the part that came in, or the whole's own part, where it was combined.
+    // Send the own shard: the input, or the result of the reduction.
     const auto own = [&](const Block& b) { return gathers_only() ? in(b, b.part) : out(b, b.whole); };
     ConstPiece send{nullptr, window_bytes(rank_)};
     if (send.bytes > 0 && ranks_ > 1) {
@@ -130,7 +130,7 @@ void CollectiveRounds::gather(Round& round) const
             send.data = own(*row);
         else {
             layout_.for_each_block(
-                rank_, begin_, end(rank_), [&](const Block& b) { // rows follow each other in the part
+                rank_, begin_, end(rank_), [&](const Block& b) { // rows are consecutive in the shard
                     const Bytes stride = (gathers_only() ? b.row : b.stride) * element_;
                     round.pack.push_back({packed_ + b.at * element_, own(b), b.row * element_, b.rows,
                                           b.row * element_, stride});

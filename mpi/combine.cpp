@@ -24,7 +24,7 @@ struct LogSumExp {
     T operator()(T a, T b) const
     {
         const T high = a < b ? b : a, low = a < b ? a : b;
-        if (std::isinf(low) && low < 0) // the identity, also of itself
+        if (std::isinf(low) && low < 0) // both are the identity
             return high;
         if (std::isinf(high) && high == low)
             return high;
@@ -32,7 +32,7 @@ struct LogSumExp {
     }
 };
 
-/// In tiles that stay in the first-level cache, so that every part is read once and `out` written once.
+/// Tiles fit the first-level cache, so every part is read once and `out` is written once.
 template <class T, class Accumulator, class Op>
 void combine_tiles(std::span<const std::byte* const> parts, std::byte* out, i64 count, Op op)
 {

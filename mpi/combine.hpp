@@ -1,5 +1,5 @@
 #pragma once
-// The host's arithmetic of reductions, and its copies.
+// Reductions and copies on the host.
 #include "mpi/collective_rounds.hpp"
 
 #include <span>
@@ -7,7 +7,7 @@
 namespace trivium {
 
 /// out[i] = ((p0[i] + p1[i]) + p2[i]) + … over `parts`, each [count] of `type`, kept in accumulator_of(type)
-/// and rounded once. `out` may be one of the parts. \pre `type` is f64, f32 or bf16; there is a part
+/// and rounded once. `out` may be one of the parts. \pre `type` is f64, f32 or bf16; parts is not empty
 void combine_parts(DType type, Combine combine, std::span<const std::byte* const> parts, std::byte* out,
                    i64 count);
 

@@ -1,12 +1,12 @@
 #pragma once
-// Communicators: a group of ranks in an order, and the non-blocking moves between them that every collective
-// is made of (mpi/collective.hpp). Back-ends: one rank alone, ranks as threads of one process, MPI.
+// Communicators: an ordered group of ranks with non-blocking transfers. mpi/collective.hpp builds all
+// collectives from them. Back-ends: one rank alone, ranks as threads of one process, MPI.
 //
-// Between two ranks of a communicator, exchanges of one lane match in the order in which they are started,
-// and so do messages of one channel. Several may be under way at once. The memory named must stay as it is
-// until the end of the move. Pieces of any size travel, above 2 GiB too. One thread of a rank calls. Any call
-// throws IoError where the network fails and InternalError where sizes do not fit; between threads,
-// ThreadsFailed where another has failed.
+// Between two ranks of a communicator, exchanges with the same tag match in the order in which they start,
+// and so do messages with the same tag. Several transfers may run concurrently. Their memory must not change
+// until they are done. Pieces may be larger than 2 GiB. Only one thread of a rank calls. Every call throws
+// IoError if the network fails and InternalError if sizes do not match; between threads, ThreadsFailed if
+// another rank has failed.
 #include "base/check.hpp"
 #include "base/units.hpp"
 
@@ -27,24 +27,22 @@ struct Piece {
     Bytes bytes = 0;
 };
 
-/// A move that was started. Destroying one that is not over is for a rank that fails: the move is given up,
-/// and the run with it.
+/// A transfer in progress. Destroying it before it is done abandons it; only a failing rank may do that.
 class Request {
 public:
     Request() = default;
     Request(const Request&) = delete;
     Request& operator=(const Request&) = delete;
     virtual ~Request() = default;
-    /// Drives it on without waiting; true once it is over. May be called again then.
+    /// Advances without waiting; true when done. May be called again after that.
     virtual bool test() = 0;
-    /// Returns when it is over.
+    /// Returns when done.
     virtual void wait() = 0;
-    /// The ranks of the world that it still waits for, as far as the back-end can tell. Not after it
-    /// is over.
+    /// World ranks that it still waits for, if the back-end knows them. Only before it is done.
     virtual std::vector<int> waits_for() const { return {}; }
 };
 
-/// What the other ranks get where one that is a thread has failed; run_on_threads throws the failure itself.
+/// Thrown on the other threads if one rank has failed; run_on_threads throws the original error.
 class ThreadsFailed : public Error {
 public:
     ThreadsFailed();
@@ -52,8 +50,8 @@ public:
 
 class Comm {
 public:
-    static constexpr int channels = 1024; ///< of messages
-    static constexpr int lanes = 1024;    ///< of exchanges
+    static constexpr int message_tags = 1024;  ///< number of tags for messages
+    static constexpr int exchange_tags = 1024; ///< number of tags for exchanges
 
     Comm(const Comm&) = delete;
     Comm& operator=(const Comm&) = delete;
@@ -61,22 +59,23 @@ public:
 
     int rank() const { return rank_; } ///< of this process in the group
     int size() const { return size_; }
-    /// Where in the world the group's members stand.
+    /// World rank of each member.
     const std::vector<int>& world_ranks() const { return world_ranks_; }
 
-    /// All members call it: sends sends[r] to member r and fills receives[r] from it, for every r, itself
-    /// included. Pieces may be empty; sizes fit on both sides. \pre both have size() entries
+    /// MPI_Alltoallv: all members call it; sends sends[r] to member r and receives receives[r] from it, for
+    /// every r, itself included. Pieces may be empty; sizes match on both sides. \pre both have size()
+    /// entries
     virtual std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends,
-                                              std::span<const Piece> receives, int lane = 0) = 0;
-    /// A lane for a collective of several exchanges, so that it may overlap with others that advance at
-    /// another pace. All members take lanes in the same order; lane 0 is never taken.
-    int take_lane() { return last_lane_ = last_lane_ % (lanes - 1) + 1; }
+                                              std::span<const Piece> receives, int tag = 0) = 0;
+    /// A tag for a collective of several exchanges, so that it may overlap with other collectives. All
+    /// members take tags in the same order; tag 0 is never taken.
+    int take_tag() { return last_tag_ = last_tag_ % (exchange_tags - 1) + 1; }
 
-    /// One message to member `to` on `channel` (0 to 1023: messages of one channel stay in order).
-    virtual std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) = 0;
-    virtual std::unique_ptr<Request> receive(int from, int channel, Piece piece) = 0;
+    /// Sends a message to member `to` with `tag` (0 to 1023). Messages with the same tag stay in order.
+    virtual std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) = 0;
+    virtual std::unique_ptr<Request> receive(int from, int tag, Piece piece) = 0;
 
-    /// All members call it, each with the members (ranks of this Comm, ascending) of its own new group. The
+    /// All members call it, each with the members of its new group (ranks of this Comm, ascending). The
     /// groups of one call are disjoint. \pre the caller is a member of its group
     virtual std::unique_ptr<Comm> subgroup(const std::vector<int>& members) = 0;
 
@@ -85,57 +84,55 @@ protected:
         : rank_(rank), size_(static_cast<int>(world_ranks.size())), world_ranks_(std::move(world_ranks))
     {
     }
-    /// For exchange(): checks the arguments, and copies what this rank sends to itself.
-    void keep_own(std::span<const ConstPiece> sends, std::span<const Piece> receives, int lane) const;
+    /// For exchange(): checks the arguments and copies the piece that this rank sends to itself.
+    void keep_own(std::span<const ConstPiece> sends, std::span<const Piece> receives, int tag) const;
     /// For send() and receive().
-    void check_peer(int peer, int channel) const;
-    /// For subgroup(): this rank's place among `members`. \throws InternalError where they make no group
+    void check_peer(int peer, int tag) const;
+    /// For subgroup(): this rank's index in `members`. \throws InternalError if they are not a valid group
     int place_among(const std::vector<int>& members) const;
     std::vector<int> in_world(const std::vector<int>& members) const;
 
 private:
-    int rank_, size_, last_lane_ = 0;
+    int rank_, size_, last_tag_ = 0;
     std::vector<int> world_ranks_;
 };
 
-/// One rank alone, which has this number in the world.
+/// A communicator of one rank, with this world rank.
 std::unique_ptr<Comm> make_self_comm(int world_rank = 0);
 
-/// Runs `body` on `ranks` threads of this process, each with its Comm of all of them. Returns when all are
-/// done. Where one throws, the others' pending and later moves throw too; then the first error is thrown
-/// here. So it is where one waits for another that has returned (InternalError): ranks that would hang
-/// between processes fail as threads.
+/// Runs `body` on `ranks` threads of this process, each with a Comm of all threads. Returns when all are
+/// done. If one throws, pending and later transfers of the others throw too, and the first error is rethrown
+/// here. The same happens if a rank waits for one that has returned (InternalError), where processes would
+/// hang.
 void run_on_threads(int ranks, const std::function<void(Comm&)>& body);
 
-// Small values of the host, by exchange. All members call them.
+// Collectives for small values of the host. All members call them.
 
 /// Each member's text, by rank.
 std::vector<std::string> gather_texts(Comm& comm, const std::string& text);
-/// Each member's text on rank 0; empty ones on the others. (Of a thousand ranks, it is much for each to have
-/// all.)
+/// Each member's text on rank 0; empty texts on the other ranks. (Saves memory with many ranks.)
 std::vector<std::string> gather_to_first(Comm& comm, const std::string& text);
 /// Each member's number, by rank.
 std::vector<u64> gather_numbers(Comm& comm, u64 number);
-/// The bits that any member has set: what all have to do something about (a signal, a failure).
+/// Bitwise or over all members: what all must react to (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
 
-/// Marks an Error that all members of a group throw alike. It is a UserError, an IoError or an InternalError
-/// too.
+/// Marks an Error that all members of a group throw. It is also a UserError, an IoError or an InternalError.
 class Agreed {
 public:
     Agreed(int rank, int members) : rank_(rank), members_(members) {}
     virtual ~Agreed() = default;
-    int rank() const { return rank_; } ///< of this one among them
+    int rank() const { return rank_; } ///< this member's rank in the group
     int members() const { return members_; }
 
 private:
     int rank_, members_;
 };
 
-/// Runs `work` on every member. Where it throws on some, all throw the error of the lowest such rank: of the
-/// same kind and exit status, marked as Agreed. Its message begins with "rank N: ", a rank of the world,
-/// unless all met the same. An exception that is no Error arrives as an InternalError, std::bad_alloc as an
-/// IoError.
+/// Runs `work` on every member. If it throws on some, all members throw the error of the lowest such rank,
+/// with the same type and exit status, marked as Agreed. Its message begins with "rank N: " (world rank),
+/// unless all members have the same error. An exception that is not an Error becomes an InternalError,
+/// std::bad_alloc an IoError.
 void succeed_together(Comm& comm, const std::function<void()>& work);
 
 } // namespace trivium

@@ -4,9 +4,10 @@ namespace trivium {
 
 namespace {
 
-constexpr Bytes largest_gather = Bytes{1} << 19; ///< of all ranks' contributions: below, latency counts
+constexpr Bytes largest_gather = Bytes{1}
+                                 << 19; ///< of all ranks' contributions; below this, latency dominates
 
-/// The operands as the back-end's own collective takes them; none where it does not.
+/// The operands for the back-end's own collective; empty if it cannot take them.
 std::vector<DenseMove> native_moves(const CollectiveShape& shape, int ranks, bool deterministic)
 {
     const bool gathers = shape.kind == CollectiveKind::all_gather;

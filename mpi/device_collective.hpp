@@ -4,25 +4,24 @@
 
 namespace trivium {
 
-/// A collective with its memory bound, that may run many times. Three ways, the same on all members:
-///   native:  the back-end's own collective. Gathers where every operand is cut evenly along its first
-///   dimension; sums
-///            of f32 and f64 so cut (an all_reduce needs no cut) where not `deterministic`. The order of its
-///            sums is the back-end's: within 1e-6 of the sum of magnitudes for f32, and not the same bits for
-///            other buckets.
-///   gather:  an all_reduce that is small: every rank gathers all contributions and combines them itself.
-///   rounds:  all else, as on the host.
-/// The last two combine in the order of the ranks as the host does: a sum's bits are the host's, and bf16 is
-/// added in f32 and rounded once in either mode. lse has the device's exp and log1p.
+/// A collective bound to its memory. It may run many times. Three methods, the same on all members:
+///   native:  the back-end's own collective. For gathers, if every operand is sharded evenly along its first
+///            dimension; for sums of f32 and f64 sharded like that (or all_reduce), if not `deterministic`.
+///            The back-end decides the order of additions: within 1e-6 of the sum of magnitudes for f32, and
+///            other buckets give other bits.
+///   gather:  a small all_reduce: every rank gathers all contributions and combines them.
+///   rounds:  everything else, as on the host.
+/// The last two combine in rank order and give the bits of the host; bf16 is added in f32 and rounded once.
+/// lse uses the device's exp and log1p.
 class DeviceCollective {
 public:
     enum class Way { native, gather, rounds };
 
     /// \pre scratch as for Collective, in memory of the device
-    /// \throws InternalError where not, and for a reduction of i32
+    /// \throws InternalError if not, and for a reduction of i32
     DeviceCollective(DeviceComm& comm, CollectiveShape shape, Piece scratch, bool deterministic);
 
-    /// Puts it on the stream. All members enqueue their collectives of one DeviceComm in the same order.
+    /// Enqueues it on the stream. All members enqueue their collectives of one DeviceComm in the same order.
     void enqueue(void* stream);
 
     Way way() const { return way_; }
@@ -34,8 +33,8 @@ private:
     CollectiveRounds rounds_;
     Round round_;
     Way way_ = Way::rounds;
-    std::vector<DenseMove> moves_; ///< native, and of a gather
-    Round gather_;                 ///< its pack and combination
+    std::vector<DenseMove> moves_; ///< for native and gather
+    Round gather_;                 ///< pack and combination of a gather
 };
 
 } // namespace trivium

@@ -1,25 +1,25 @@
 #pragma once
-// Communicators between devices: a group of ranks in an order, whose moves are work on a stream. A call
-// returns when its work is enqueued; the host never waits for a peer. Back-ends: NCCL (mpi/nccl.hpp), and one
-// of threads in the tests.
+// Communicators between devices: an ordered group of ranks whose transfers are work on a stream. A call
+// returns when its work is enqueued; the host never waits for a peer. Back-ends: NCCL (mpi/nccl.hpp), and
+// threads in the tests.
 //
-// `stream` is the back-end's own (cudaStream_t). Memory is the device's; it must stay as it is until the work
-// is done. The moves of one communicator go on one stream at a time, in the same order on all its members.
-// Moves that are to go on at the same time, and messages of two directions, need communicators of their own:
-// those of one take turns. Pieces of any size travel, above 2 GiB too. \throws IoError where the device or
-// the network fails, at once or from a later check()
+// `stream` is the back-end's type (cudaStream_t). Memory is on the device and must not change until the work
+// is done. The transfers of one communicator use one stream at a time, in the same order on all members, and
+// run one after the other. Concurrent transfers, and messages of two directions, need separate communicators.
+// Pieces may be larger than 2 GiB. \throws IoError if the device or the network fails, at once or from a
+// later check()
 #include "mpi/collective_rounds.hpp"
 
 #include <span>
 
 namespace trivium {
 
-/// One tensor of a native collective: parts of the same `count` of elements on every rank.
+/// One tensor of a native collective: shards of the same `count` of elements on every rank.
 ///   all_gather: in [count] -> out [ranks * count]   reduce_scatter: in [ranks * count] -> out [count]
 ///   all_reduce: in, out [count]
 struct DenseMove {
     const void* in = nullptr;
-    void* out = nullptr; ///< all_reduce: may be `in`; all_gather: `in` may be the own part of it
+    void* out = nullptr; ///< all_reduce: may be `in`; all_gather: `in` may be this rank's shard of it
     i64 count = 0;
 };
 
@@ -35,34 +35,34 @@ public:
     int rank() const { return rank_; } ///< of this process in the group
     int size() const { return size_; }
 
-    /// Sends sends[r] to member r and fills receives[r] from it, for every other r. Pieces may be empty;
-    /// sizes fit on both sides. \pre both have size() entries, and this rank's own are empty
+    /// Sends sends[r] to member r and receives receives[r] from it, for every other r. Pieces may be empty;
+    /// sizes match on both sides. \pre both have size() entries, and those of this rank are empty
     virtual void exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
                           void* stream) = 0;
     /// One message, to or from another member.
     virtual void send(int to, ConstPiece piece, void* stream) = 0;
     virtual void receive(int from, Piece piece, void* stream) = 0;
-    /// The back-end's own collectives, sums in an order of its own; all of `moves` at once. Any type for
-    /// all_gather.
+    /// The back-end's own collectives, with its own order of additions; all of `moves` at once. all_gather
+    /// takes any type.
     virtual void collective(CollectiveKind kind, DType type, std::span<const DenseMove> moves,
                             void* stream) = 0;
 
-    /// Notes that the collectives of this rank will take these (bits: use_of(kind), use_exchange).
+    /// Records which collectives this rank will use (bits: use_of(kind), use_exchange).
     void plan(u64 uses) { planned_ |= uses; }
     u64 planned() const { return planned_; }
-    /// Makes the connections that `uses` take, so that no later call waits for a peer. All members call it
-    /// with the same bits; the host waits for them. A link is connected when it is made.
+    /// Makes the connections for `uses`, so that no later call waits for a peer. All members call it with the
+    /// same bits; the host waits for them. A link is connected when it is made.
     virtual void connect(u64 uses) = 0;
 
-    // Work on the own device alone.
-    /// Blocks may be many, but do not overlap; addresses and strides are multiples of 2.
+    // Work on this rank's device only.
+    /// Blocks must not overlap; addresses and strides are multiples of 2.
     virtual void copy(std::span<const CopyBlock> blocks, void* stream) = 0;
     virtual void combine(const Combination& combination, void* stream) = 0;
 
-    /// Says what went wrong since the last call, without waiting.
+    /// Throws errors since the last call, without waiting.
     virtual void check() const = 0;
-    /// Gives up what is under way, for a rank that fails: its peers may never come. No call but the
-    /// destructor may follow.
+    /// Abandons running transfers of a failing rank, because its peers may never arrive. Only the destructor
+    /// may follow.
     virtual void abandon() = 0;
 
 protected:
@@ -85,17 +85,18 @@ private:
     u64 planned_ = 0;
 };
 
-/// What a communicator is for: a link carries messages from its rank 0 to its rank 1 alone, and takes less of
-/// a device.
+/// Purpose of a communicator. A link only carries messages from its rank 0 to its rank 1 and needs fewer
+/// device resources.
 enum class DeviceGroup { all, link };
 
-/// Makes communicators. They outlive it, but not the back-end's library or device.
+/// Makes communicators. They may outlive it, but not the back-end's library or device.
 class DeviceBackend {
 public:
     virtual ~DeviceBackend() = default;
-    /// What the members of a communicator find each other by: one makes it, the others are told.
+    /// Id by which the members of a communicator find each other: one member makes it and sends it to the
+    /// others.
     virtual std::string make_id() = 0;
-    /// Returns when all members have called it. One rank alone needs no id.
+    /// Returns when all members have called it. A single rank needs no id.
     virtual std::unique_ptr<DeviceComm> join(const std::string& id, int ranks, int rank,
                                              DeviceGroup group) = 0;
 };

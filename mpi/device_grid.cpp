@@ -7,14 +7,14 @@ namespace trivium {
 
 namespace {
 
-/// The first member makes the id, the others get it.
+/// The first member makes the id and sends it to the others.
 std::unique_ptr<DeviceComm> join_group(Comm& group, DeviceBackend& backend)
 {
     const std::string id = gather_texts(group, group.rank() == 0 ? backend.make_id() : "").front();
     return backend.join(id, group.size(), group.rank(), DeviceGroup::all);
 }
 
-std::string describe(const Link& link) { return str(link.from, " ", link.to, " ", link.channel); }
+std::string describe(const Link& link) { return str(link.from, " ", link.to, " ", link.tag); }
 
 } // namespace
 
@@ -23,8 +23,8 @@ DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend)
 {
     alone_ = &add(backend_->join({}, 1, 0, DeviceGroup::all));
     world_ = grid.world().size() == 1 ? alone_ : &add(join_group(grid.world(), *backend_));
-    // The groups along one axis are disjoint, and all ranks take the axes in the same order: nobody waits in
-    // a circle.
+    // Groups along one axis are disjoint, and all ranks take the axes in the same order, so this cannot
+    // deadlock.
     for (const MeshAxis& axis : grid.mesh().axes)
         if (axis.size > 1)
             along_[axis.name] = &add(join_group(grid.along(axis.name), *backend_));
@@ -32,7 +32,7 @@ DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend)
 
 DeviceGrid::~DeviceGrid()
 {
-    while (!all_.empty()) // the last made goes first, on all ranks alike
+    while (!all_.empty()) // destroy in reverse order, the same on all ranks
         all_.pop_back();
 }
 
@@ -51,7 +51,7 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
     Comm& group = grid_.along(axis);
     std::sort(links.begin(), links.end());
     links.erase(std::unique(links.begin(), links.end()), links.end());
-    // Both ends of a link list it until they have it; its sender adds the id.
+    // Both ends of a link list it until they have joined it; the sender adds the id.
     std::vector<std::tuple<int, int, int, std::string>> own;
     for (const Link& link : links) {
         TRV_CHECK((link.from == group.rank()) != (link.to == group.rank()), "link ", describe(link),
@@ -67,8 +67,8 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
     std::map<Link, Ends> all;
     const auto lists = gather_records(group, own);
     for (int rank = 0; rank < group.size(); ++rank)
-        for (const auto& [from, to, channel, id] : lists[static_cast<std::size_t>(rank)]) {
-            Ends& ends = all[{from, to, channel}];
+        for (const auto& [from, to, tag, id] : lists[static_cast<std::size_t>(rank)]) {
+            Ends& ends = all[{from, to, tag}];
             ++(rank == from ? ends.senders : ends.receivers);
             if (rank == from)
                 ends.id = id;
@@ -76,9 +76,8 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
     for (const auto& [link, ends] : all)
         TRV_CHECK(ends.senders == 1 && ends.receivers == 1, "link ", describe(link), " along ", axis,
                   " has one end");
-    // Joining waits for the other end. All have the same list and take it in its order: of the links that are
-    // not yet made, the first one's ends have made all of theirs before it, so both are there, and the list
-    // gets shorter.
+    // Joining waits for the other end. All ranks have the same list and process it in order: both ends of the
+    // first remaining link have joined all their earlier links, so they meet, and the list gets shorter.
     for (const auto& [link, ends] : all)
         if (link.from == group.rank() || link.to == group.rank())
             links_[{axis, link}] =
@@ -88,7 +87,7 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
 DeviceComm& DeviceGrid::link(const std::string& axis, const Link& link) const
 {
     const auto found = links_.find({axis, link});
-    TRV_CHECK(found != links_.end(), "link ", describe(link), " along ", axis, " was not opened");
+    TRV_CHECK(found != links_.end(), "link ", describe(link), " along ", axis, " is not open");
     return *found->second;
 }
 

@@ -8,14 +8,15 @@
 
 namespace trivium {
 
-/// A way for messages of one direction: from member `from` to member `to` of a group along an axis.
+/// Messages of one direction and tag, from member `from` to member `to` of a group along an axis.
 struct Link {
-    int from = 0, to = 0, channel = 0;
+    int from = 0, to = 0, tag = 0;
     auto operator<=>(const Link&) const = default;
 };
 
-/// One rank's share of them. A communicator's moves take turns, so what is to go on at once has one of its
-/// own: each axis, the world, and each link. All are made by the constructor and open_links(), none later.
+/// The communicators of one rank's device. Transfers of one communicator run one after the other, so each
+/// axis, the world and each link has its own. The constructor and open_links() make all of them, none is made
+/// later.
 class DeviceGrid {
 public:
     /// All ranks of the grid call it, each with its device ready. `grid` must outlive it.
@@ -24,23 +25,22 @@ public:
     DeviceGrid& operator=(const DeviceGrid&) = delete;
     ~DeviceGrid();
 
-    /// As Grid::along().
+    /// See Grid::along().
     DeviceComm& along(const std::string& axis) const;
 
-    /// All members of this rank's group along `axis` call it, each with the links that it has an end of.
-    /// Makes those that are not there yet. \throws InternalError, on all of them, where a link has one end
-    /// only
+    /// All members of this rank's group along `axis` call it, each with the links of which it is an end.
+    /// Makes those that do not exist yet. \throws InternalError on all members if a link has only one end
     void open_links(const std::string& axis, std::vector<Link> links);
-    /// One that was opened: the sender is its rank 0, the receiver its rank 1.
+    /// An open link: the sender is its rank 0, the receiver its rank 1.
     DeviceComm& link(const std::string& axis, const Link& link) const;
 
-    /// All ranks call it when all their collectives are made, before the first is enqueued:
-    /// DeviceComm::connect() of what any member has planned.
+    /// DeviceComm::connect() for everything that any member has planned. All ranks call it after making their
+    /// collectives and before enqueuing the first.
     void connect();
 
-    /// DeviceComm::check() of all.
+    /// DeviceComm::check() of all communicators.
     void check() const;
-    /// DeviceComm::abandon() of all.
+    /// DeviceComm::abandon() of all communicators.
     void abandon();
 
 private:
@@ -55,11 +55,11 @@ private:
     std::map<Place, DeviceComm*> links_;
 };
 
-/// The device of a rank among those that it sees: the ranks of a node take them in turn. Where a launcher
-/// shows each rank only its own (as Slurm does), that is device 0.
+/// The device of a rank among those that it sees: the ranks of a node take them in turn. If a launcher shows
+/// each rank only its own device (Slurm can), that is device 0.
 int device_index(const Grid& grid, int devices);
 
-/// Whether two of the names are alike. (Each rank names its device: ranks that share one are for tests.)
+/// Whether two names are equal. (Each rank names its device; sharing a device is for tests.)
 bool share_a_device(std::vector<std::string> devices);
 
 } // namespace trivium

@@ -51,7 +51,7 @@ bool Grid::crosses_nodes(const std::string& axis) const
 {
     const int along = mesh_.find(axis);
     for (i64 rank = 0; rank < mesh_.ranks() && along >= 0; ++rank) {
-        Coordinates first = mesh_.coordinates(rank); // of its group
+        Coordinates first = mesh_.coordinates(rank); // first member of its group
         first[static_cast<std::size_t>(along)] = 0;
         if (node_of_rank_[static_cast<std::size_t>(mesh_.rank(first))] !=
             node_of_rank_[static_cast<std::size_t>(rank)])

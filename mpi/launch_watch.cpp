@@ -17,12 +17,12 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds turn = 1;           ///< between two looks
-constexpr Seconds gap = 3;            ///< this process was stopped too
-constexpr Seconds stopped_limit = 30; ///< a rank that is stopped for so long
-constexpr Seconds asked_limit = 10;   ///< from a signal to the end, where the start does not come to its own
-constexpr Seconds writing = 5;        ///< for what the hang leaves on the disk
-constexpr Seconds leaving = 5;        ///< for the others' processes to go after the end of MPI
+constexpr Seconds turn = 1;           ///< between two checks
+constexpr Seconds gap = 3;            ///< a longer pause means that this process was stopped too
+constexpr Seconds stopped_limit = 30; ///< how long a rank may be stopped
+constexpr Seconds asked_limit = 10;   ///< from a signal to the end of a start that does not finish
+constexpr Seconds writing = 5;        ///< for writing the record of a hang
+constexpr Seconds leaving = 5;        ///< for the other processes to exit after the end of MPI
 constexpr int status_again = 75;
 
 bool is_stopped(const Sibling& each) { return each.state == 'T' || each.state == 't'; }
@@ -40,7 +40,7 @@ LaunchVerdict judge(const LaunchWait& wait, Seconds limit, int rank)
     TRV_EXPECT(limit > 0, "a limit of ", limit, " s");
     if (wait.asked >= asked_limit)
         return LaunchVerdict::stop;
-    // One speaks for a node, and one for all; the next where the one before does not.
+    // One rank reports per node, and one for all nodes; if it is silent, the next one does.
     if (wait.stopped >= std::min(stopped_limit, limit) + wait.before ||
         wait.waited >= limit + 0.5 * std::clamp(rank, 0, 60))
         return LaunchVerdict::hung;
@@ -67,7 +67,7 @@ void LaunchWatch::run()
     const Seconds limit = start_limit(launch_.ranks);
     if (limit <= 0)
         return;
-    Seconds begin = now(), before = begin, free = begin, asked = -1; // `free`: when nobody was seen stopped
+    Seconds begin = now(), before = begin, free = begin, asked = -1; // `free`: when no rank was seen stopped
     std::unique_lock lock(mutex_);
     while (!over_.wait_for(lock, std::chrono::duration<double>(turn), [this] { return is_over_; })) {
         const Seconds time = now();
@@ -79,7 +79,7 @@ void LaunchWatch::run()
         const bool ended = config_.ended_by_launcher && config_.ended_by_launcher();
         LaunchWait wait{.waited = time - begin, .asked = ended ? asked_limit : asked < 0 ? -1 : time - asked};
         std::vector<Sibling> others;
-        if (wait.waited > 2 * turn) { // a start that comes to its end has nobody looked at
+        if (wait.waited > 2 * turn) { // do not inspect other processes during a normal start
             others = siblings_of(launch_);
             if (std::none_of(others.begin(), others.end(), is_stopped))
                 free = time;
@@ -95,7 +95,7 @@ void LaunchWatch::run()
                     "trivium: rank %d: stopped on a signal during %s, before there was anything to save\n",
                     launch_.rank, what_);
             std::fflush(stderr);
-            std::_Exit(ended ? status_again : leave_status(status_again)); // it did not end by itself
+            std::_Exit(ended ? status_again : leave_status(status_again)); // MPI did not finish
         }
         if (verdict == LaunchVerdict::hung)
             end_hung(others, wait.waited);
@@ -105,19 +105,19 @@ void LaunchWatch::run()
 void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) const
 {
     const std::string seen = describe(launch_, others);
-    const std::string cause = str(what_, " has not come back for ", static_cast<int>(waited), " s",
+    const std::string cause = str(what_, " has not finished after ", static_cast<int>(waited), " s",
                                   seen.empty() ? "" : ": " + seen);
     std::fprintf(
         stderr,
         "trivium: the run hangs: rank %d: %s\n%s  remedy: %s; TRIVIUM_START_LIMIT sets the time (0: none)\n",
         launch_.rank, cause.c_str(),
-        seen.empty() ? "  reason: a rank on another node has not come so far, or the network between the "
-                       "nodes does not carry MPI\n"
+        seen.empty() ? "  reason: a rank on another node is late, or MPI cannot use the network between the "
+                       "nodes\n"
                      : "",
-        seen.empty() ? "see whether `mpirun -n 2 hostname` and a small run on two nodes work"
-                     : "see what has stopped or ended it; the run goes on when started again");
+        seen.empty() ? "check whether `mpirun -n 2 hostname` and a small run on two nodes work"
+                     : "find out what stopped or ended it; the run resumes when it is started again");
     std::fflush(stderr);
-    // Apart, as the disk may be what hangs.
+    // On a separate thread, because the disk may be what hangs.
     auto written = std::make_shared<std::promise<int>>();
     std::future<int> done = written->get_future();
     std::thread([written, cause, on_hang = config_.on_hang] {
@@ -125,7 +125,7 @@ void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) c
         try {
             if (on_hang)
                 status = on_hang("hang: " + cause);
-        } catch (const std::exception&) { // the log has it
+        } catch (const std::exception&) { // already logged
         }
         written->set_value(leave_status(status));
     }).detach();
@@ -140,10 +140,10 @@ void LaunchWatch::end_hung(const std::vector<Sibling>& others, Seconds waited) c
 
 namespace {
 
-/// Until all ranks of the node are gone.
+/// Waits until all ranks of the node have exited.
 void see_off(LaunchId launch)
 {
-    launch.rank = -1; // so that the rank that made this process is looked at, too
+    launch.rank = -1; // include the rank that made this process
     const Seconds limit = std::min(stopped_limit, start_limit(launch.ranks));
     Seconds begin = now(), before = begin, free = begin, pause = 0.01;
     for (;;) {
@@ -181,10 +181,10 @@ void see_others_off()
         return;
     ::prctl(PR_SET_NAME, helper_name);
     ::setsid();
-    ::close_range(0, ~0U, 0); // the launcher waits for their end
+    ::close_range(0, ~0U, 0); // the launcher waits until they are closed
     try {
         see_off(launch);
-    } catch (const std::exception&) { // it was worth a try
+    } catch (const std::exception&) { // best effort
     }
     std::_Exit(0);
 }

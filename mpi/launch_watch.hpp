@@ -1,6 +1,5 @@
 #pragma once
-// Watches over what ranks wait for while there is no watchdog: the start of MPI and of the watchdog itself,
-// and the end of MPI.
+// Detects hangs while there is no watchdog: during the start of MPI and of the watchdog, and the end of MPI.
 #include "base/units.hpp"
 #include "mpi/siblings.hpp"
 
@@ -13,35 +12,33 @@
 namespace trivium {
 
 struct LaunchWatchConfig {
-    /// Notes the hang, where the run keeps such notes, and returns the exit status to end with. It may take 5
-    /// s.
+    /// Records the hang and returns the exit status. May take 5 s.
     std::function<int(const std::string& cause)> on_hang{};
-    /// Whether the run was asked to stop, by a signal.
+    /// Whether a signal asked the run to stop.
     std::function<bool()> asked{};
-    /// Whether the launcher itself has told it to end: then nobody waits for a start.
+    /// Whether the launcher told the run to end: then it does not wait for the start.
     std::function<bool()> ended_by_launcher{};
 };
 
-/// How long ranks may wait for each other's start, by their number: a minute for a few nodes.
-/// $TRIVIUM_START_LIMIT, in seconds, sets another (0: for ever).
+/// How long ranks may wait for each other's start, by their number: about a minute for a few nodes.
+/// $TRIVIUM_START_LIMIT, in seconds, overrides it (0: no limit).
 Seconds start_limit(int ranks);
 
-/// What a LaunchWatch decides by.
+/// Input of a LaunchWatch's decision.
 struct LaunchWait {
-    Seconds waited = 0;  ///< in all, without times in which this process was stopped itself
+    Seconds waited = 0;  ///< total, without times in which this process was stopped
     Seconds stopped = 0; ///< how long another rank of this node has been stopped, without a break
-    Seconds asked = -1;  ///< since it was asked to stop; -1: it was not
-    int before =
-        0; ///< ranks of this node, neither stopped nor gone, whose turn it is to speak before this one
+    Seconds asked = -1;  ///< since a request to stop; -1: none
+    int before = 0;      ///< running ranks of this node that report before this one
 };
 enum class LaunchVerdict { wait, hung, stop };
 /// \pre limit > 0
 LaunchVerdict judge(const LaunchWait& wait, Seconds limit, int rank);
 
-/// While it lives, a thread ends the process, with a message, where `what` does not come back in time: status
-/// 75, or on_hang's. Where a signal has asked to stop, it waits for 10 s only. A process that stopped before
-/// the launcher could start the program in it is killed, as the launcher would wait for it; the launcher ends
-/// the other ranks.
+/// During its lifetime, a thread ends the process with a message if `what` does not finish in time: status
+/// 75, or that of on_hang. After a signal that asks to stop, the limit is 10 s. A process that stopped before
+/// the launcher could start the program in it is killed, because the launcher would wait for it; the launcher
+/// ends the other ranks.
 class LaunchWatch {
 public:
     LaunchWatch(const char* what, LaunchWatchConfig config);
@@ -59,12 +56,12 @@ private:
     std::mutex mutex_;
     std::condition_variable over_;
     bool is_over_ = false;
-    std::thread thread_; ///< last: it uses the others
+    std::thread thread_; ///< last member, because it uses the others
 };
 
-/// After the end of MPI, on all ranks: the first two of a node each leave a process behind that waits until
-/// all ranks of the node are gone, for 5 s at most, and kills those that have been stopped for too long: the
-/// launcher would wait for them for ever. It waits for nobody, and holds no file open.
+/// After the end of MPI, on all ranks: the first two of a node each fork a process that waits until all ranks
+/// of the node have exited, for at most 5 s, and kills those that were stopped for too long, because the
+/// launcher would wait for them forever. Does not block and keeps no file open.
 void see_others_off();
 
 } // namespace trivium

@@ -20,8 +20,8 @@ void Mailbox::post(const Address& address, Move& move, Side own, Side other)
         return;
     }
     Move& partner = *(line.*other).front();
-    TRV_CHECK(partner.bytes == move.bytes, "ranks ", address[1], " and ", address[2], " move ", move.bytes,
-              " and ", partner.bytes, " bytes");
+    TRV_CHECK(partner.bytes == move.bytes, "ranks ", address[1], " and ", address[2], " transfer ",
+              move.bytes, " and ", partner.bytes, " bytes");
     (line.*other).pop_front();
     move.state = partner.state = State::copying;
     const Move &send = move.source ? move : partner, &receive = move.source ? partner : move;
@@ -45,7 +45,7 @@ void Mailbox::wait(const Move& move)
 {
     std::unique_lock lock(mutex_);
     TRV_CHECK(wake_.size() > 1 || move.state == State::over,
-              "a rank alone waits for a message that it did not send");
+              "a single rank waits for a message that it did not send");
     wake(move).wait(lock, [&] { return move.state == State::over || in_vain(move); });
     if (move.state != State::over)
         give_up(move);

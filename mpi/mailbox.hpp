@@ -1,6 +1,6 @@
 #pragma once
-// Where the threads of one process meet to move bytes: a send and a receive of one line match in order, and
-// whichever comes second copies.
+// Transfers between threads of one process: a send and a receive at the same address match in order, and the
+// second one copies.
 #include "mpi/comm.hpp"
 
 #include <array>
@@ -14,19 +14,19 @@ namespace trivium {
 
 class Mailbox {
 public:
-    /// Group, sender, receiver, and channel or (negative) lane.
+    /// Group, sender, receiver, and tag (negative for exchanges).
     using Address = std::array<int, 4>;
     enum class State { waiting, copying, over };
     struct Move;
     struct Line {
         std::deque<Move*> sends, receives;
     };
-    /// One side of a copy; its owner keeps it in place until it is over or withdrawn.
+    /// One side of a copy; its owner keeps it in place until it is done or withdrawn.
     struct Move {
         const std::byte* source = nullptr; ///< of a send
         std::byte* target = nullptr;       ///< of a receive
         Bytes bytes = 0;
-        int owner = 0, peer = 0; ///< the thread that may wait for it, and the one that is to match it
+        int owner = 0, peer = 0; ///< the thread that may wait for it, and the one that must match it
         Line* line = nullptr;
         State state = State::waiting;
     };
@@ -43,21 +43,20 @@ public:
     }
     bool test(const Move& move);
     void wait(const Move& move);
-    /// Nobody touches the move afterwards.
+    /// No thread uses the move afterwards.
     void withdraw(Move& move);
 
-    /// Records the first failure, and wakes all who wait.
+    /// Records the first failure and wakes all waiting threads.
     void fail(std::exception_ptr error);
-    /// This thread posts nothing any more: who waits for it in vain is told so.
+    /// This thread posts nothing more: threads that wait for it get an error.
     void end(int thread);
     std::exception_ptr failure() const { return failure_; }
 
-    /// The number of a new group: the same for all its members, who are told apart from other groups by the
-    /// lowest.
+    /// The number of a new group, the same for all its members. The lowest member identifies the group.
     int group(int parent, int call, int lowest_member);
 
 private:
-    /// Nobody will match it. Called with the mutex held.
+    /// Whether no thread will ever match it. Called with the mutex held.
     bool in_vain(const Move& move) const
     {
         return move.state == State::waiting && (failure_ || ended_[static_cast<std::size_t>(move.peer)]);
@@ -69,7 +68,7 @@ private:
     std::condition_variable& wake(const Move& move) { return wake_[static_cast<std::size_t>(move.owner)]; }
 
     std::mutex mutex_;
-    std::vector<std::condition_variable> wake_; ///< a thread each
+    std::vector<std::condition_variable> wake_; ///< by thread
     std::vector<bool> ended_;
     std::map<Address, Line> lines_;
     std::map<std::array<int, 3>, int> groups_;

@@ -14,7 +14,7 @@ namespace trivium {
 
 namespace {
 
-/// MPI counts bytes in an int: what is longer goes in several messages, which stay in order.
+/// MPI counts bytes in an int: longer pieces are sent as several messages, which stay in order.
 constexpr Bytes longest_message = Bytes{1} << 30;
 
 class MpiRequest final : public Request {
@@ -63,7 +63,7 @@ public:
             settle();
         return over != 0;
     }
-    /// MPI's own wait keeps the core to itself; where ranks share cores, the one waited for needs it.
+    /// MPI_Wait would occupy the core, which another rank on the same core may need.
     void wait() override
     {
         PatientWait patience;
@@ -91,15 +91,14 @@ private:
     }
     MPI_Request* next() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-    /// What came is what was expected.
+    /// Checks the sizes of the received messages.
     void settle()
     {
         for (std::size_t i = 0; i < requests_.size(); ++i) {
             int received = -1;
             if (expected_[i] >= 0)
                 check_mpi(MPI_Get_count(&statuses_[i], MPI_BYTE, &received), "MPI_Get_count");
-            TRV_CHECK(received == expected_[i], "a message of ", received, " bytes where ", expected_[i],
-                      " were expected");
+            TRV_CHECK(received == expected_[i], "received ", received, " bytes instead of ", expected_[i]);
         }
         requests_.clear();
         Activity::of_process().advance();
@@ -107,9 +106,9 @@ private:
 
     MPI_Comm comm_;
     const std::vector<int>& world_ranks_;
-    std::vector<MPI_Request> requests_; ///< empty once all are over
+    std::vector<MPI_Request> requests_; ///< empty once all are done
     std::vector<int> peers_;            ///< by request
-    std::vector<int> expected_;         ///< bytes of a receive, by request; -1 of a send
+    std::vector<int> expected_;         ///< bytes of a receive, by request; -1 for a send
     std::vector<MPI_Status> statuses_;
 };
 
@@ -123,42 +122,42 @@ public:
     }
     ~MpiComm() override
     {
-        if (std::uncaught_exceptions() == 0) // else the other members may never come to free it
+        if (std::uncaught_exceptions() == 0) // otherwise the other members may never free it
             MPI_Comm_free(&comm_);
     }
 
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
-                                      int lane) override
+                                      int tag) override
     {
         TRV_EXPECT(static_cast<int>(sends.size()) == size() && sends.size() == receives.size(), sends.size(),
                    " and ", receives.size(), " pieces for ", size(), " ranks");
-        keep_own(sends, receives, lane);
+        keep_own(sends, receives, tag);
         const auto ranks = static_cast<std::size_t>(size());
         auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 2 * ranks);
-        // Receives first, so that what comes finds its place; each rank begins with another peer.
+        // Receives first, so that messages arrive in place; each rank starts with another peer.
         for (int i = 1; i < size(); ++i) {
             const int from = (rank() + size() - i) % size();
-            request->receive(from, channels + lane, receives[static_cast<std::size_t>(from)]);
+            request->receive(from, message_tags + tag, receives[static_cast<std::size_t>(from)]);
         }
         for (int i = 1; i < size(); ++i) {
             const int to = (rank() + i) % size();
-            request->send(to, channels + lane, sends[static_cast<std::size_t>(to)]);
+            request->send(to, message_tags + tag, sends[static_cast<std::size_t>(to)]);
         }
         return request;
     }
 
-    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) override
     {
-        check_peer(to, channel);
+        check_peer(to, tag);
         auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
-        request->send(to, channel, piece);
+        request->send(to, tag, piece);
         return request;
     }
-    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    std::unique_ptr<Request> receive(int from, int tag, Piece piece) override
     {
-        check_peer(from, channel);
+        check_peer(from, tag);
         auto request = std::make_unique<MpiRequest>(comm_, world_ranks(), 1);
-        request->receive(from, channel, piece);
+        request->receive(from, tag, piece);
         return request;
     }
 
@@ -195,7 +194,7 @@ void check_mpi(int code, const char* call)
 
 namespace {
 
-/// Owns `comm`; its ranks are the world's.
+/// Owns `comm`; its ranks are world ranks.
 std::unique_ptr<Comm> as_world(MPI_Comm comm)
 {
     int rank = 0, ranks = 1;
@@ -224,7 +223,7 @@ std::unique_ptr<Comm> make_mpi_world(const std::string& node)
         firsts.push_back(first(rank));
     if (std::is_sorted(firsts.begin(), firsts.end()))
         return given;
-    MPI_Comm sorted = MPI_COMM_NULL; // equal keys stay in order
+    MPI_Comm sorted = MPI_COMM_NULL; // ranks with equal keys stay in order
     check_mpi(
         MPI_Comm_split(world, 0, static_cast<int>(firsts[static_cast<std::size_t>(given->rank())]), &sorted),
         "MPI_Comm_split");

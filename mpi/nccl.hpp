@@ -1,29 +1,28 @@
 #pragma once
-// Communicators between NVIDIA's devices: mpi/nccl with NVIDIA's library, mpi/no_nccl for builds without.
+// Communicators between NVIDIA GPUs: mpi/nccl uses NCCL, mpi/no_nccl is for builds without.
 #include "mpi/device_comm.hpp"
 
 #include <string>
 
 namespace trivium {
 
-/// "NCCL 2.28.9", of the library that is loaded; "no NCCL" in builds without.
+/// "NCCL 2.28.9" (the loaded library); "no NCCL" in builds without.
 std::string nccl_description();
 
 class Grid;
 
-/// Communicators of NCCL, one rank a process. All ranks of the grid call it, each with its device current.
-/// Where ranks share one, it says so and calls prepare_shared_device(). \throws UserError in builds without
-/// NCCL
+/// NCCL communicators, one rank per process. All ranks of the grid call it, each with its device current. If
+/// ranks share a device, it warns and calls prepare_shared_device(). \throws UserError in builds without NCCL
 std::shared_ptr<DeviceBackend> make_nccl(const Grid& grid);
 
-// What is set in the environment, where the user has not set it. Builds without NCCL leave it alone.
+// Environment variables, set unless the user has set them. No effect in builds without NCCL.
 
-/// What CUDA reads when it starts; called before. A stream that waits for a peer must not hold up another:
-/// each gets a hardware queue, and where there are peers all kernels are loaded at the start, as loading one
-/// may wait for the device.
+/// Variables that CUDA reads at its start; call this before. A stream that waits for a peer must not block
+/// another: each stream gets a hardware queue. With peers, all kernels are loaded at the start, because
+/// loading one may wait for the device.
 void prepare_device_environment(int ranks);
-/// Lets ranks share a device, which NCCL refuses within a host: each says that it is one of its own, so that
-/// they talk over the host's network (all on this host: over `lo`). Slow: for tests.
+/// Lets ranks share a device, which NCCL refuses within a host: each rank pretends to be a host of its own,
+/// so they communicate over the host's network (over `lo` if all are on this host). Slow; for tests.
 void prepare_shared_device(int world_rank, bool one_node);
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// Waiting for other ranks without holding a core, and so that a watchdog learns for whom.
+// Waits for other ranks without occupying a core, and reports them to the watchdog.
 #include "base/activity.hpp"
 #include "base/clock.hpp"
 #include "base/rank_list.hpp"
@@ -8,7 +8,7 @@
 
 namespace trivium {
 
-/// One wait, in a loop that asks again and again.
+/// One wait, in a polling loop.
 class PatientWait {
 public:
     PatientWait() = default;
@@ -20,7 +20,7 @@ public:
             Activity::of_process().waits_for("");
     }
 
-    /// Lets others have the core; now and then tells whom `ranks()` names.
+    /// Yields the core; from time to time reports `ranks()`.
     template <class Ranks>
     void yield(Ranks&& ranks)
     {

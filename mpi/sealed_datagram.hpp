@@ -1,6 +1,6 @@
 #pragma once
-// Datagrams that only ranks of one run can make: each has the hash, under a key that never travels with them,
-// of its sender, its receiver, a counter and its text.
+// Authenticated datagrams: each has a keyed hash of its sender, receiver, counter and text. Only the ranks of
+// the run know the key, which is never part of a datagram.
 #include "mpi/siphash.hpp"
 
 #include <optional>
@@ -14,24 +14,23 @@ struct OpenedDatagram {
     std::string text{};
 };
 
-/// A datagram is the receiver's address tag (8 bytes), the hash (8), the counter (8), the sender (4), the
-/// text.
+/// Format: the receiver's address tag (8 bytes), the hash (8), the counter (8), the sender (4), the text.
 ///
-/// The tag is plain: whoever reads a datagram knows its receiver's tag. It keeps off strangers who flood a
-/// receiver whose datagrams they cannot read, before any hash is computed; the hash alone says what is true.
+/// The tag is not secret to anyone who can read a datagram. It only filters floods from others cheaply,
+/// before a hash is computed. The hash alone authenticates.
 class SealedDatagrams {
 public:
     static constexpr std::size_t header = 28; ///< bytes
 
-    /// Of rank `rank` among `ranks`, which all have this key.
+    /// For rank `rank` of `ranks`, which all have this key.
     SealedDatagrams(const SipKey& key, int rank, int ranks);
 
-    /// What to send to rank `to`: a new one at each call. The receiver takes it once.
+    /// A datagram for rank `to`, with a new counter at each call. The receiver accepts it once.
     std::string seal(int to, std::string_view text);
-    /// The message of what has arrived, unless it is forged, cut, for another rank, or no newer than one of
-    /// that sender that was taken before.
+    /// The message of a datagram; nullopt if it is forged, truncated, for another rank, or not newer than the
+    /// last accepted one of its sender.
     std::optional<OpenedDatagram> open(std::string_view datagram);
-    /// What each datagram to `rank` begins with, as it lies in memory.
+    /// The first bytes of each datagram to `rank`.
     std::string tag_of(int rank) const;
 
 private:
@@ -40,7 +39,7 @@ private:
     SipKey key_;
     int rank_;
     u64 sent_ = 0;
-    std::vector<u64> taken_; ///< the last counter of each sender; 0: none
+    std::vector<u64> taken_; ///< last accepted counter of each sender; 0: none
 };
 
 } // namespace trivium

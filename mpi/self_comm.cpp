@@ -1,4 +1,4 @@
-// One rank alone: a mailbox of its own.
+// A single rank, with its own mailbox.
 #include "mpi/mailbox.hpp"
 
 namespace trivium {

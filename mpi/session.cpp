@@ -32,14 +32,13 @@ bool launched_as_rank()
 Session::Session(const LaunchWatchConfig& watch)
 {
     if (!launched_as_rank()) {
-        // srun without a PMI plug-in starts tasks that do not know of each other: each would train the whole
-        // run.
+        // srun without a PMI plug-in starts independent tasks: each would train the whole run.
         const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
         const char* step = std::getenv("SLURM_STEP_ID");
         if (tasks && step && std::strtol(tasks, nullptr, 10) > 1)
             throw UserError({"srun", str("started ", tasks, " tasks without MPI's start-up interface"),
-                             "no PMI variable is set, so each task would be a run of its own",
-                             "use `srun --mpi=pmix` (`srun --mpi=list` shows what there is), or mpirun"});
+                             "no PMI variable is set, so each task would be a separate run",
+                             "use `srun --mpi=pmix` (`srun --mpi=list` lists what is available), or mpirun"});
         world_ = make_self_comm();
         prepare_device_environment(1);
         return;
@@ -85,7 +84,7 @@ void Session::abort(int exit_status) const
 {
     std::fflush(nullptr);
     leave_status(exit_status);
-    if (started_) // the message travels through the launcher, which has its own to print
+    if (started_) // give the launcher time to forward the message before its own
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (started_)
         MPI_Abort(MPI_COMM_WORLD, exit_status);
@@ -115,7 +114,7 @@ int run_session(const std::function<int(Session&)>& body, const LaunchWatchConfi
             print_error(error.what());
         if (agreed && agreed->members() == session.ranks())
             return session.ends_with(leave_status(error.exit_status()));
-        if (agreed && agreed->rank() > 0) // the first of the group speaks, and ends this rank too
+        if (agreed && agreed->rank() > 0) // the first rank of the group prints and ends this rank too
             std::this_thread::sleep_for(std::chrono::seconds(5));
         session.abort(error.exit_status());
     } catch (const std::exception& error) {

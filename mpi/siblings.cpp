@@ -38,7 +38,7 @@ int variable_or(const char* name, int otherwise)
     return text ? number_or(text, otherwise) : otherwise;
 }
 
-/// The value of NAME in a process's environment; null where it has none.
+/// The value of NAME in a process's environment, or null.
 const char* value_in(const std::string& environment, const std::string& name)
 {
     for (std::size_t at = 0; at < environment.size(); at = environment.find('\0', at) + 1) {
@@ -59,7 +59,7 @@ struct Status {
 Status status_of(int process)
 {
     const std::string text = content(
-        str("/proc/", process, "/stat")); // "PID (NAME) STATE PARENT …"; the name may have anything in it
+        str("/proc/", process, "/stat")); // "PID (NAME) STATE PARENT …"; the name may contain any character
     const std::size_t name_end = text.rfind(')');
     Status status;
     if (name_end != std::string::npos) {
@@ -102,7 +102,7 @@ LaunchId launch_of_environment()
         break;
     }
     for (const char* name : {"SLURM_STEP_NUM_TASKS", "PMI_SIZE",
-                             "OMPI_COMM_WORLD_SIZE"}) // mpirun in a Slurm job: its own counts
+                             "OMPI_COMM_WORLD_SIZE"}) // for mpirun in a Slurm job, its own counts
         id.ranks = std::max(1, variable_or(name, id.ranks));
     for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"})
         id.on_node = variable_or(name, id.on_node);
@@ -126,7 +126,8 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
         const Status status = status_of(process);
         if (status.state == 'Z' || status.state == 'X' || status.is_helper)
             continue;
-        const std::string environment = content(str("/proc/", process, "/environ")); // empty: another user's
+        const std::string environment =
+            content(str("/proc/", process, "/environ")); // empty for other users' processes
         const bool shares =
             launch.shared.empty()
                 ? status.parent == parent
@@ -137,7 +138,7 @@ std::vector<Sibling> siblings_of(const LaunchId& launch)
                   });
         const char* rank =
             launch.rank_variable.empty() || !shares ? nullptr : value_in(environment, launch.rank_variable);
-        if (rank && number_or(rank, -1) != launch.rank) // else a wrapper or a helper of this one's own
+        if (rank && number_or(rank, -1) != launch.rank) // otherwise a wrapper or a helper of this rank
             found.push_back({process, number_or(rank, -1), status.state});
         else if (rank)
             continue;
@@ -160,14 +161,14 @@ std::string describe(const LaunchId& launch, const std::vector<Sibling>& others)
         if (each.state == 'T' || each.state == 't')
             text +=
                 str(text.empty() ? "" : "; ",
-                    each.rank >= 0 ? str("rank ", each.rank) : "a rank that the launcher has not yet begun",
+                    each.rank >= 0 ? str("rank ", each.rank) : "a rank that the launcher has not started yet",
                     " is stopped", each.state == 't' ? " by a debugger" : "", " (process ", each.process,
                     ", state ", each.state, ")");
     }
     const int missing = launch.on_node - static_cast<int>(there.size());
     if (missing > 0)
         text += str(text.empty() ? "" : "; ", missing, " of the ", launch.on_node, " ranks of this node ",
-                    missing == 1 ? "is" : "are", " not there");
+                    missing == 1 ? "is" : "are", " missing");
     return text;
 }
 

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Which machine this is, since it was started.
+/// Identifies this machine since its boot.
 std::string machine_id()
 {
     std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -31,7 +31,7 @@ std::string machine_id()
     return file >> id ? id : "unknown";
 }
 
-/// This machine's IPv4 addresses that others may reach.
+/// This machine's IPv4 addresses that other machines may reach.
 std::vector<std::string> outer_addresses()
 {
     std::vector<std::string> addresses;
@@ -64,13 +64,13 @@ SipKey random_key()
 {
     SipKey key{};
     if (::getrandom(key.data(), sizeof key, 0) != static_cast<ssize_t>(sizeof key))
-        throw IoError({"the watchdog", str("gets no random key: ", std::strerror(errno)), "",
-                       "job.watchdog=0 goes without it"});
+        throw IoError({"the watchdog", str("cannot get a random key: ", std::strerror(errno)), "",
+                       "job.watchdog=0 runs without a watchdog"});
     return key;
 }
 
-/// Has the kernel drop what does not begin with `tag` (8 bytes) before it takes room in the socket's queue.
-/// Where it takes no filter, such datagrams are dropped later.
+/// Makes the kernel drop datagrams that do not begin with `tag` (8 bytes) before they use the socket's queue.
+/// If the kernel accepts no filter, they are dropped later.
 void let_only_pass(int socket, const std::string& tag)
 {
     std::uint32_t words[2] = {};
@@ -95,9 +95,9 @@ struct SideChannel::Impl {
     int rank = 0;
     std::uint16_t port = 0;
     std::optional<SealedDatagrams> sealed;
-    Clock::time_point second{}; ///< when the second began of which `looked_at` counts the datagrams
+    Clock::time_point second{}; ///< start of the second in which `looked_at` counts datagrams
     int looked_at = 0;
-    std::vector<std::vector<sockaddr_in>> peers; ///< by rank: where it may be reached
+    std::vector<std::vector<sockaddr_in>> peers; ///< by rank: its possible addresses
 
     ~Impl()
     {
@@ -105,7 +105,7 @@ struct SideChannel::Impl {
             ::close(socket);
     }
 
-    /// Whether one more datagram may be looked at by now.
+    /// Whether the limit per second allows one more datagram.
     bool may_look()
     {
         const auto time = Clock::now();
@@ -125,10 +125,10 @@ struct SideChannel::Impl {
         socklen_t size = sizeof own;
         if (socket < 0 || ::bind(socket, reinterpret_cast<const sockaddr*>(&own), size) != 0 ||
             ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0)
-            throw IoError({"the watchdog", str("gets no UDP socket: ", std::strerror(errno)), "",
-                           "job.watchdog=0 goes without it"});
+            throw IoError({"the watchdog", str("cannot open a UDP socket: ", std::strerror(errno)), "",
+                           "job.watchdog=0 runs without a watchdog"});
         port = ntohs(own.sin_port);
-        const int room = 1 << 20; // for a thousand ranks that speak at once
+        const int room = 1 << 20; // enough for a thousand ranks that send at once
         ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     }
 };
@@ -152,7 +152,7 @@ SideChannel::SideChannel(Comm& world) : impl_(std::make_unique<Impl>())
         std::vector<sockaddr_in>& addresses = impl_->peers.emplace_back();
         if (theirs == machine)
             addresses.push_back(address_of("127.0.0.1", port));
-        for (const std::string& ip : ips) // of the same machine too: containers on it share no loopback
+        for (const std::string& ip : ips) // also for the same machine: containers do not share the loopback
             addresses.push_back(address_of(ip, port));
     }
 }

@@ -1,12 +1,12 @@
 #pragma once
-// Datagrams between ranks, beside MPI and NCCL: for what has to be said when these are stuck.
+// Datagrams between ranks, independent of MPI and NCCL, for use when these hang.
 //
-// UDP: small, never waited for, and some may be lost; one that another of the same sender has overtaken is
-// dropped. A rank is reached at each address that its machine has, at the loopback's where it shares the
-// machine, so that it does not matter which network lets it through. Strangers are not heard
-// (mpi/sealed_datagram.hpp): the key is random, and the ranks agree on it over their communicator alone. A
-// flood of foreign datagrams neither keeps a receiver from its time limit nor crowds out the ranks' own: the
-// kernel drops what lacks the receiver's tag before it queues it, and the rest is bounded by second.
+// UDP: small datagrams that nobody waits for and that may be lost; late ones of a sender are dropped. A rank
+// is sent to at each address of its machine (the loopback on the same machine), so any working network is
+// enough. Datagrams are authenticated (mpi/sealed_datagram.hpp) with a random key on which the ranks agree
+// over their communicator. A flood of foreign datagrams neither delays a receiver beyond its time limit nor
+// displaces genuine ones: the kernel drops datagrams without the receiver's tag, and the rest is limited per
+// second.
 #include "mpi/comm.hpp"
 #include "mpi/sealed_datagram.hpp"
 
@@ -17,25 +17,24 @@ namespace trivium {
 
 class SideChannel {
 public:
-    static constexpr Bytes longest = 1024; ///< of a text; the rest is cut off
+    static constexpr Bytes longest = 1024; ///< maximum text; the rest is cut off
     static constexpr int most_per_second =
-        50000; ///< datagrams that a rank looks at; later ones wait, or are lost
+        50000; ///< datagrams that a rank reads per second; later ones wait or are lost
 
     using Message = OpenedDatagram;
 
-    /// All ranks of `world` make one; it needs the communicator no longer then. IoError on all where one gets
-    /// no socket.
+    /// All ranks of `world` make one; the communicator is not used afterwards. IoError on all ranks if one
+    /// cannot open a socket.
     explicit SideChannel(Comm& world);
     SideChannel(const SideChannel&) = delete;
     SideChannel& operator=(const SideChannel&) = delete;
     ~SideChannel();
 
-    /// Never waits and never fails: it may come, or not. One thread at a time sends or receives.
+    /// Never waits and never fails; the datagram may be lost. One thread at a time sends or receives.
     void send(int to, std::string_view text) const;
-    /// The next one; none where none comes within `limit`, whatever else arrives.
+    /// The next message, or nullopt if none arrives within `limit`.
     std::optional<Message> receive(Seconds limit) const;
-    /// Where it listens, on all addresses of this machine, and what the kernel lets pass: datagrams that
-    /// begin so.
+    /// The port (on all addresses of this machine), and the tag with which datagrams must begin.
     struct Place {
         int port = 0;
         std::string tag{};

@@ -1,5 +1,5 @@
 #pragma once
-// SipHash-2-4: a keyed hash of short messages, that nobody without the key can compute.
+// SipHash-2-4: a keyed hash of short messages.
 // J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012.
 #include "base/units.hpp"
 
@@ -11,7 +11,7 @@ namespace trivium {
 /// 128 bits; the first 8 bytes of the paper's key are the first number, little-endian.
 using SipKey = std::array<u64, 2>;
 
-/// Bytes of `text` and the result are the paper's, on a machine of either byte order.
+/// The same result as in the paper, on machines of either byte order.
 u64 siphash(const SipKey& key, std::string_view text);
 
 } // namespace trivium

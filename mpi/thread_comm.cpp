@@ -1,4 +1,5 @@
-// Ranks as threads of one process, for tests and tools: the same rules as between processes, sizes checked.
+// Ranks as threads of one process, for tests and tools: the same rules as between processes; sizes are
+// checked.
 #include "mpi/mailbox.hpp"
 
 #include "base/check.hpp"
@@ -38,7 +39,7 @@ public:
 
 private:
     std::shared_ptr<Mailbox> mailbox_;
-    std::vector<Mailbox::Move> moves_; ///< never grows: others point into it
+    std::vector<Mailbox::Move> moves_; ///< never grows, because others point into it
     std::size_t posted_ = 0, over_ = 0;
 };
 
@@ -52,33 +53,33 @@ public:
     }
 
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
-                                      int lane) override
+                                      int tag) override
     {
         TRV_EXPECT(static_cast<int>(sends.size()) == size() && sends.size() == receives.size(), sends.size(),
                    " and ", receives.size(), " pieces for ", size(), " ranks");
-        keep_own(sends, receives, lane);
+        keep_own(sends, receives, tag);
         const auto ranks = static_cast<std::size_t>(size());
         auto request = std::make_unique<ThreadRequest>(mailbox_, 2 * ranks);
         for (int i = 1; i < size(); ++i) {
             const int to = (rank() + i) % size(), from = (rank() + size() - i) % size();
-            post_send(*request, to, -1 - lane, sends[static_cast<std::size_t>(to)]);
-            post_receive(*request, from, -1 - lane, receives[static_cast<std::size_t>(from)]);
+            post_send(*request, to, -1 - tag, sends[static_cast<std::size_t>(to)]);
+            post_receive(*request, from, -1 - tag, receives[static_cast<std::size_t>(from)]);
         }
         return request;
     }
 
-    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) override
     {
-        check_peer(to, channel);
+        check_peer(to, tag);
         auto request = std::make_unique<ThreadRequest>(mailbox_, 1);
-        post_send(*request, to, channel, piece);
+        post_send(*request, to, tag, piece);
         return request;
     }
-    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    std::unique_ptr<Request> receive(int from, int tag, Piece piece) override
     {
-        check_peer(from, channel);
+        check_peer(from, tag);
         auto request = std::make_unique<ThreadRequest>(mailbox_, 1);
-        post_receive(*request, from, channel, piece);
+        post_receive(*request, from, tag, piece);
         return request;
     }
 
@@ -115,7 +116,7 @@ private:
 
     std::shared_ptr<Mailbox> mailbox_;
     int group_, subgroups_ = 0;
-    std::vector<int> threads_; ///< of the mailbox, by rank
+    std::vector<int> threads_; ///< thread index in the mailbox, by rank
 };
 
 } // namespace

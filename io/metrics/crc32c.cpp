@@ -6,7 +6,7 @@ namespace trivium {
 
 namespace {
 
-/// What each byte does to the register, least significant bit first.
+/// Update table, by byte, least significant bit first.
 constexpr std::array<std::uint32_t, 256> make_table()
 {
     std::array<std::uint32_t, 256> table{};

@@ -1,5 +1,5 @@
 #pragma once
-// CRC-32C (Castagnoli), RFC 3720, appendix B.4: what TFRecord files are framed with.
+// CRC-32C (Castagnoli), RFC 3720, appendix B.4: the checksum of TFRecord files.
 #include <cstdint>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// TensorBoard's event files: TFRecord frames (length, its checksum, data, theirs) around protobuf messages,
-// of which four are needed. Their fields, from tensorboard/compat/proto/{event,summary}.proto:
+// TensorBoard event files: TFRecord frames (length, its checksum, data, its checksum) around four kinds of
+// protobuf messages. Their fields, from tensorboard/compat/proto/{event,summary}.proto:
 //   Event   { double wall_time = 1; int64 step = 2; string file_version = 3; Summary summary = 5; }
 //   Summary { repeated Value value = 1; }    Value { string tag = 1; float simple_value = 2; }
 #include "io/files/files.hpp"
@@ -63,7 +63,7 @@ std::string framed(const std::string& data)
     const auto put_checksum = [](std::string& to, std::string_view bytes) {
         const std::uint32_t crc = crc32c(bytes);
         put_little_endian(to, std::rotr(crc, 15) +
-                                  0xa282ead8u); // "masked": a checksum of checksums stays a good one
+                                  0xa282ead8u); // "masked", so that checksums of checksums stay useful
     };
     std::string frame;
     put_little_endian(frame, static_cast<std::uint64_t>(data.size()));
@@ -73,7 +73,7 @@ std::string framed(const std::string& data)
     return frame;
 }
 
-/// When each record was made, Unix seconds.
+/// Time of each record, in Unix seconds.
 std::vector<Seconds> wall_times(const MetricsTable& metrics)
 {
     const MetricsValues time = metrics.values("time"), seconds = metrics.values("step_seconds");

@@ -38,7 +38,7 @@ void append_end(const std::string& path, i64 number, int status, const std::stri
                   {"step", step}});
 }
 
-/// Adds what a line says.
+/// Adds the content of a line.
 void take(const Json& line, std::vector<Launch>& launches)
 {
     const i64 number = line.at("launch");
@@ -79,7 +79,7 @@ std::vector<Launch> read_launches(const std::string& path)
     for_each_line(read_file(file, "list of launches", most_log_bytes), [&](const std::string& text, bool) {
         try {
             take(Json::parse(text), launches);
-        } catch (const Json::exception&) { // torn by a kill
+        } catch (const Json::exception&) { // incomplete, because the run was killed
         }
     });
     return launches;
@@ -91,7 +91,7 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
     const std::vector<Launch> before = read_launches(path_);
     if (std::filesystem::exists(path_))
         if (const std::string content = read_file(path_, "list of launches", most_log_bytes);
-            !content.empty() && content.back() != '\n') // torn by a kill
+            !content.empty() && content.back() != '\n') // incomplete, because the run was killed
             LineWriter(path_).write("");
     number_ = before.empty() ? 1 : before.back().number + 1;
     append(path_, {{"launch", number_},
@@ -132,7 +132,7 @@ bool was_told_to_stop(const Launch& l)
 
 bool makes_no_progress(const std::vector<Launch>& launches, const std::string& job, i64 step, i64 limit)
 {
-    const i64 stops = 10; // orderly ones weigh as much as one other, so that not even they go on for ever
+    const i64 stops = 10; // launches stopped by a signal count as one other, so that they also end some time
     i64 weight = 0;
     for (auto l = launches.rbegin();
          l != launches.rend() && weight < stops * limit && l->job == job && l->from >= step; ++l)

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What JSON has for it: whole numbers without a point, null where there is none.
+/// As JSON: integers without a decimal point, null for values that are not finite.
 Json json_of(double value)
 {
     if (!std::isfinite(value))
@@ -34,8 +34,8 @@ std::string line_of(const MetricsRecord& record)
     return line.dump();
 }
 
-/// Discarded where it is no JSON, or longer than any line that runs write: each key is compared with those
-/// before.
+/// Discarded if it is not JSON, or longer than any line that runs write (each key is compared with the
+/// previous ones).
 Json parse_line(const std::string& line)
 {
     constexpr std::size_t most = std::size_t{64} << 10;
@@ -48,7 +48,7 @@ bool is_record(const Json& line)
     return line.is_object() && line.contains("step") && line["step"].is_number_integer();
 }
 
-/// The lines of whole records up to step `last`, and what else the file has.
+/// Splits a file into the lines of complete records up to step `last`, and the rest.
 std::pair<std::string, std::string> divide(const std::string& path, i64 last)
 {
     std::string kept, other;
@@ -61,7 +61,7 @@ std::pair<std::string, std::string> divide(const std::string& path, i64 last)
     return {kept, other};
 }
 
-/// Moves the lines past `resume_step` and what is no whole record to the side file.
+/// Moves the lines after `resume_step`, and incomplete records, to the side file.
 void supersede(const std::string& path, const std::string& side_path, i64 resume_step)
 {
     if (!std::filesystem::exists(path))
@@ -69,11 +69,11 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
     auto [kept, superseded] = divide(path, resume_step);
     if (superseded.empty())
         return;
-    // First the copy: a kill between the two leaves lines twice, in different files, rather than nowhere. The
-    // next start sees that.
+    // Copy first: after a kill between the two writes, lines exist in both files rather than in none. The
+    // next launch detects that.
     if (!std::filesystem::exists(side_path) ||
         !read_file(side_path, "metrics file", most_log_bytes).ends_with(superseded)) {
-        superseded.pop_back(); // the writer ends the line
+        superseded.pop_back(); // the writer adds the newline
         LineWriter(side_path).write(superseded);
     }
     write_file(path, kept);
@@ -113,7 +113,7 @@ MetricsWriter::MetricsWriter(const std::string& dir, i64 resume_step) : restarte
     const std::string path = dir + "/metrics.jsonl";
     supersede(path, dir + "/metrics.superseded.jsonl", resume_step);
     lines_.emplace(path);
-    sync_path(dir); // that the file is there
+    sync_path(dir); // makes the file's entry durable
 }
 
 void MetricsWriter::write(const MetricsRecord& record)
@@ -165,11 +165,11 @@ void visit_metrics(const std::string& path, const std::function<void(const Metri
             ++number;
             const Json object = parse_line(line);
             if (!is_record(object)) {
-                if (!complete || superseded) // the run still writes it, or was killed doing so
+                if (!complete || superseded) // the run is writing it, or was killed
                     return;
-                throw UserError({str(file, ":", number), "is no record of a step",
+                throw UserError({str(file, ":", number), "is not the record of a step",
                                  "a line is a JSON object with a whole number \"step\"",
-                                 "remove the line, or give a metrics.jsonl that `trivium train` wrote"});
+                                 "remove the line, or name a metrics.jsonl that `trivium train` wrote"});
             }
             record.step = object["step"].get<i64>();
             record.values.clear();

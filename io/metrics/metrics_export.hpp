@@ -1,5 +1,5 @@
 #pragma once
-// metrics.jsonl in the forms of other programs: CSV, and the event files that TensorBoard reads.
+// Export of metrics.jsonl as CSV and as TensorBoard event files.
 #include "io/metrics/metrics_table.hpp"
 
 #include <span>
@@ -13,17 +13,16 @@ struct NamedMetrics {
     MetricsTable metrics;
 };
 
-/// Short names that tell runs apart: of several paths, what is neither their common beginning nor their
-/// common end; of one, the path itself. UserError where two are the same file.
+/// Short unique names of runs: the paths without their common beginning and end; for a single run, the path.
+/// UserError if two paths are the same file.
 std::vector<std::string> run_names(std::span<const std::string> paths);
 
-/// A header and a line for each record; of several runs, one below the other, with a first column `run`. A
-/// cell is empty where the record lacks the key, and `nan` where the value was not finite. IoError.
+/// A header and one line per record. Several runs follow one another, with a first column `run`. A cell is
+/// empty if the record lacks the key, and `nan` if the value was not finite. IoError.
 void write_csv(const std::string& path, std::span<const NamedMetrics> runs);
 
-/// `folder`/events.out.tfevents.trivium, or of several runs `folder`/NAME/…: a scalar (f32, as TensorBoard
-/// keeps them) for each value, at the record's `time`, or where it has none, after the seconds of its steps.
-/// IoError.
+/// Writes `folder`/events.out.tfevents.trivium, or `folder`/NAME/… for several runs: a scalar (f32, as in
+/// TensorBoard) per value, at the record's `time`; without one, at the sum of the step times. IoError.
 void write_event_files(const std::string& folder, std::span<const NamedMetrics> runs);
 
 } // namespace trivium

@@ -11,11 +11,11 @@ namespace {
 
 constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
-/// The column of this name; a new one has nothing for the `records` before.
+/// The column of this name; a new one is empty for the previous `records`.
 MetricsColumn& column_of(MetricsTable& table, const std::string& name, std::size_t guess, std::size_t records)
 {
     if (guess < table.columns.size() &&
-        table.columns[guess].name == name) // nearly always: lines have the same keys
+        table.columns[guess].name == name) // the usual case: lines have the same keys
         return table.columns[guess];
     const auto found = std::find_if(table.columns.begin(), table.columns.end(),
                                     [&](const MetricsColumn& c) { return c.name == name; });

@@ -1,5 +1,5 @@
 #pragma once
-// metrics.jsonl by columns: for what goes through all steps of a run, a million of them too.
+// metrics.jsonl by columns, for up to millions of steps.
 #include "base/units.hpp"
 
 #include <limits>
@@ -8,14 +8,14 @@
 
 namespace trivium {
 
-/// The values of one key, one for each record.
+/// The values of one key, one per record.
 struct MetricsColumn {
     std::string name;
-    std::vector<double> values; ///< NaN where it is absent, or was not finite
-    std::vector<bool> given;    ///< false where it is absent
+    std::vector<double> values; ///< NaN if absent or not finite
+    std::vector<bool> given;    ///< false if absent
 };
 
-/// The values of a key that may stand in no record at all.
+/// The values of a key that may be missing in all records.
 struct MetricsValues {
     const MetricsColumn* column = nullptr;
     double operator[](std::size_t record) const
@@ -25,16 +25,16 @@ struct MetricsValues {
 };
 
 struct MetricsTable {
-    std::vector<i64> steps;             ///< of each record, in the order of the file
-    std::vector<MetricsColumn> columns; ///< in the order in which the keys first stand in the file
+    std::vector<i64> steps;             ///< by record, in file order
+    std::vector<MetricsColumn> columns; ///< in order of the first occurrence of the keys
 
     std::size_t size() const { return steps.size(); }
-    /// Null where no record has it.
+    /// Null if no record has it.
     const MetricsColumn* find(const std::string& name) const;
     MetricsValues values(const std::string& name) const { return {find(name)}; }
 };
 
-/// What visit_metrics reads, with its errors.
+/// Reads with visit_metrics; same errors.
 MetricsTable read_metrics_table(const std::string& path);
 
 } // namespace trivium

@@ -16,7 +16,7 @@ std::vector<std::string> run_names(std::span<const std::string> paths)
     std::vector<std::vector<std::string>> parts;
     std::set<std::vector<std::string>> seen;
     for (const std::string& path : paths) {
-        std::error_code ignored; // whoever reads the file says what is wrong with it
+        std::error_code ignored; // the reader of the file reports errors
         const fs::path whole = fs::weakly_canonical(metrics_file(path), ignored);
         parts.emplace_back();
         for (const fs::path& part : whole.relative_path())

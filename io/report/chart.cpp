@@ -24,7 +24,7 @@ std::string number(double value)
     return text;
 }
 
-/// What of the values the vertical axis shows.
+/// The vertical axis.
 Axis vertical_axis(const Chart& chart)
 {
     double low = std::numeric_limits<double>::infinity(), high = -low;
@@ -87,7 +87,7 @@ public:
     double place_y(double y) const
     {
         const double share =
-            std::clamp((y - y_.low) / (y_.high - y_.low), 0.0, 1.0); // spikes past the axis stay at its edge
+            std::clamp((y - y_.low) / (y_.high - y_.low), 0.0, 1.0); // clamp spikes to the edge
         return bottom_ - share * (bottom_ - top_);
     }
 
@@ -142,7 +142,7 @@ public:
             return;
         const bool restart = mark.kind == ChartMark::Kind::restart;
         double& before = last_mark_[restart ? 0 : 1];
-        if (std::abs(at - before) < 3) // they would run into one another
+        if (std::abs(at - before) < 3) // they would overlap
             return;
         before = at;
         const std::string colour = mark.colour < 0 ? "" : str(" c", mark.colour);
@@ -155,7 +155,7 @@ public:
         }
     }
 
-    /// In one row above the lines where it fits, else a box at the right, where a falling curve is not.
+    /// One row above the lines if it fits, otherwise a box at the right, where a falling curve leaves room.
     void legend()
     {
         std::vector<Entry> entries;
@@ -243,7 +243,7 @@ private:
         text("tick", x + 28, y, entry.text, " dy=\"0.35em\"");
     }
 
-    /// Of each `pixels` wide column the least and the greatest value.
+    /// Minimum and maximum of each column of `pixels` width.
     Points thinned(const Points& points, double pixels) const
     {
         const auto column_of = [&](const ChartPoint& p) { return std::floor(place_x(p.x) / pixels); };
@@ -266,9 +266,9 @@ private:
 
     const Chart& chart_;
     Axis x_, y_;
-    double left_, right_, top_, bottom_; ///< of the frame, pixels
-    double label_end_ = 0;               ///< where the last label of a mark ends
-    double last_mark_[2] = {-1e9, -1e9}; ///< where the last one of each kind stands
+    double left_, right_, top_, bottom_; ///< frame, in pixels
+    double label_end_ = 0;               ///< end of the last label of a mark
+    double last_mark_[2] = {-1e9, -1e9}; ///< position of the last mark of each kind
     std::string body_;
 };
 
@@ -276,7 +276,7 @@ private:
 
 const ChartPalette& light_palette()
 {
-    // Lines that stay apart for colour-blind eyes (Okabe and Ito, 2008).
+    // Distinguishable for colour-blind readers (Okabe and Ito, 2008).
     static const ChartPalette palette{
         "#ffffff",
         "#e6e8eb",
@@ -327,7 +327,7 @@ std::string chart_svg(const Chart& chart, const std::string& style)
     plot.frame();
     for (const ChartMark& mark : chart.marks)
         plot.mark(mark);
-    for (const Form form : {Form::raw, Form::line, Form::dots}) // what is thin lies below
+    for (const Form form : {Form::raw, Form::line, Form::dots}) // thin lines first, below the others
         for (const ChartSeries& series : chart.series)
             if (series.form == form)
                 plot.draw(series);
@@ -343,7 +343,8 @@ std::vector<ChartPoint> smoothed(std::vector<ChartPoint> points, std::size_t wid
     for (std::size_t i = 0; i < points.size(); ++i)
         sums[i + 1] = sums[i] + points[i].y;
     for (std::ptrdiff_t i = 0; i < size; ++i) {
-        // Symmetric at the steep start, where one side would bend the curve; cut off at the flat end.
+        // Symmetric at the steep start, where a one-sided window would bend the curve; truncated at the flat
+        // end.
         const std::ptrdiff_t reach = std::min(half, i), begin = i - reach,
                              end = std::min(size, i + reach + 1);
         const double sum = sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];

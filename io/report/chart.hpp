@@ -13,34 +13,33 @@ struct ChartPoint {
 
 struct ChartSeries {
     enum class Form {
-        raw,  ///< a thin faint line of values as they are; nearly all of them decide what the axis shows,
-              ///< spikes do not
+        raw,  ///< a thin faint line of unsmoothed values; the axis ignores rare spikes
         line, ///< a strong line
         dots,
     };
     Form form = Form::line;
-    int colour = 0;                 ///< one of seven
-    std::string name;               ///< in the legend, where it is not empty
-    std::vector<ChartPoint> points; ///< finite, in the order of x
+    int colour = 0;                 ///< 0 to 6
+    std::string name;               ///< in the legend, unless empty
+    std::vector<ChartPoint> points; ///< finite, ordered by x
 };
 
-/// Something that happened at one place of the horizontal axis.
+/// An event at one position of the horizontal axis.
 struct ChartMark {
     enum class Kind { restart, skipped };
     Kind kind = Kind::restart;
     double x = 0;
-    std::string label; ///< beside it
-    std::string hint;  ///< where the pointer stands on it
-    int colour = -1;   ///< that of a series, or none
+    std::string label; ///< text next to it
+    std::string hint;  ///< tooltip
+    int colour = -1;   ///< of a series; -1: none
 };
 
 struct Chart {
     std::string title, x_label, y_label;
     std::vector<ChartSeries> series;
     std::vector<ChartMark> marks;
-    bool explains_marks = true;                     ///< in the legend
-    bool from_zero = false;                         ///< the vertical axis begins there
-    std::optional<std::pair<double, double>> range; ///< of x; else what the points need
+    bool explains_marks = true;                     ///< lists marks in the legend
+    bool from_zero = false;                         ///< the vertical axis starts at zero
+    std::optional<std::pair<double, double>> range; ///< of x; otherwise that of the points
     int width = 900, height = 500;                  ///< pixels
 };
 
@@ -55,8 +54,8 @@ const ChartPalette& dark_palette();
 /// CSS rules for the classes of a chart's elements.
 std::string chart_style(const ChartPalette& palette);
 
-/// One svg element; `style` is put inside, empty where the page has it. Of a long series each column of
-/// pixels keeps its least and its greatest value, so that spikes stay. \pre at least one point
+/// One svg element with `style` inside (empty if the page has it). In a long series each column of pixels
+/// keeps its minimum and maximum, so spikes stay visible. \pre at least one point
 std::string chart_svg(const Chart& chart, const std::string& style = "");
 
 /// Centred moving average over `width` points.

@@ -15,7 +15,8 @@ std::string rank_text(double ranks)
     return std::isfinite(ranks) ? str(static_cast<i64>(ranks), ranks == 1 ? " rank" : " ranks") : "";
 }
 
-void add_run(Chart& chart, const NamedMetrics& run, int colour, const LossCurveOptions& options)
+void add_run(Chart& chart, const NamedMetrics& run, const std::string& name, int colour,
+             const LossCurveOptions& options)
 {
     const MetricsTable& m = run.metrics;
     ChartSeries raw{ChartSeries::Form::raw, colour, "", {}},
@@ -39,7 +40,7 @@ void add_run(Chart& chart, const NamedMetrics& run, int colour, const LossCurveO
                 {ChartMark::Kind::restart, x, rank_text(ranks), first_of_many ? "start" : "restart", colour});
         ranks_before = std::isfinite(ranks) ? ranks : ranks_before;
     }
-    ChartSeries line{ChartSeries::Form::line, colour, run.name,
+    ChartSeries line{ChartSeries::Form::line, colour, name,
                      smoothed(raw.points, static_cast<std::size_t>(options.smoothing *
                                                                    static_cast<double>(raw.points.size())))};
     if (options.smoothing > 0)
@@ -55,12 +56,13 @@ std::string loss_curve_svg(std::span<const NamedMetrics> runs, const LossCurveOp
     Chart chart;
     chart.title = options.title;
     chart.x_label = options.x;
-    chart.y_label = options.y;
+    chart.y_label = options.y == "loss" ? "loss, nats per token" : options.y;
     chart.width = options.width;
     chart.height = options.height;
     const int colours = static_cast<int>(light_palette().lines.size());
     for (std::size_t i = 0; i < runs.size(); ++i)
-        add_run(chart, runs[i], static_cast<int>(i) % colours, options);
+        add_run(chart, runs[i], runs.size() == 1 ? "training" : runs[i].name, static_cast<int>(i) % colours,
+                options);
     if (std::all_of(chart.series.begin(), chart.series.end(),
                     [](const ChartSeries& s) { return s.points.empty(); }))
         throw UserError({"loss curve",

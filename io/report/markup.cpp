@@ -6,7 +6,7 @@ namespace trivium {
 
 namespace {
 
-/// Bytes of the character that `text` begins with; 0 where that is no UTF-8, or no character of XML 1.0.
+/// Length in bytes of the first character of `text`; 0 if it is not valid UTF-8 or not allowed in XML 1.0.
 std::size_t character_length(std::string_view text)
 {
     const auto byte = [&](std::size_t i) {

@@ -11,15 +11,15 @@ namespace {
 
 using Form = ChartSeries::Form;
 
-/// The finite values of a key, times `scale`, of the records that `wanted` takes.
-template <class Wanted>
+/// The finite values of a key, times `scale`, of the `included` records.
+template <class Included>
 std::vector<ChartPoint> points_of(const MetricsTable& metrics, const std::string& name, double scale,
-                                  Wanted&& wanted)
+                                  Included&& included)
 {
     std::vector<ChartPoint> points;
     const MetricsValues values = metrics.values(name);
     for (std::size_t i = 0; i < metrics.size(); ++i)
-        if (std::isfinite(values[i]) && wanted(i))
+        if (std::isfinite(values[i]) && included(i))
             points.push_back({static_cast<double>(metrics.steps[i]), values[i] * scale});
     return points;
 }
@@ -29,8 +29,8 @@ std::vector<ChartPoint> points_of(const MetricsTable& metrics, const std::string
     return points_of(metrics, name, scale, [](std::size_t) { return true; });
 }
 
-/// Of noisy values: as they are, and means over 2 % of the steps, without those that were skipped. With
-/// `by_launch`, no mean is taken over a restart, as what is measured may be another from there on.
+/// Adds noisy values: raw, and means over 2 % of the steps without skipped ones. With `by_launch`, no mean
+/// extends over a restart, because the measured quantity may change there.
 void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double scale, bool by_launch,
                const std::string& name = "")
 {
@@ -38,7 +38,7 @@ void add_noisy(Chart& chart, const RunFiles& run, const std::string& key, double
     const MetricsValues skipped = m.values("skipped"), restarted = m.values("restarted_at");
     const std::vector<ChartPoint> kept =
         points_of(m, key, scale, [&](std::size_t i) { return !(skipped[i] > 0); });
-    std::vector<double> breaks; // where a launch begins
+    std::vector<double> breaks; // starts of launches
     for (std::size_t i = 0; by_launch && i < m.size(); ++i)
         if (std::isfinite(restarted[i]))
             breaks.push_back(static_cast<double>(m.steps[i]));
@@ -68,7 +68,7 @@ std::vector<ChartMark> marks_of(const RunFiles& run)
         const std::string label = other_ranks ? str(l.ranks, l.ranks == 1 ? " rank" : " ranks") : "";
         if (i > 0)
             marks.push_back({ChartMark::Kind::restart, static_cast<double>(l.from), label,
-                             str("launch ", l.number, " went on from step ", l.from)});
+                             str("launch ", l.number, " resumed from step ", l.from)});
     }
     const MetricsValues skipped = run.metrics.values("skipped");
     for (std::size_t i = 0; i < run.metrics.size(); ++i)
@@ -85,7 +85,7 @@ Chart small(const std::string& title)
     chart.width = 560;
     chart.height = 240;
     chart.from_zero = true;
-    chart.explains_marks = false; // as in the chart of the loss
+    chart.explains_marks = false; // the chart of the loss does
     return chart;
 }
 
@@ -95,7 +95,7 @@ std::vector<Chart> report_charts(const RunFiles& run)
 {
     const MetricsTable& m = run.metrics;
     Chart loss;
-    loss.title = "Loss";
+    loss.title = "Loss, nats per token";
     loss.x_label = "step";
     loss.width = 1140;
     loss.height = 400;
@@ -106,15 +106,15 @@ std::vector<Chart> report_charts(const RunFiles& run)
     rate.series.push_back({Form::line, 0, "", points_of(m, "lr")});
     Chart norm = small("Gradient norm");
     add_noisy(norm, run, "grad_norm", 1, false);
-    Chart speed = small("Tokens a second");
+    Chart speed = small("Throughput, tokens/s");
     add_noisy(speed, run, "tokens_per_second", 1, true);
-    Chart mfu = small("Model flops utilisation, %");
+    Chart mfu = small("Model FLOPs utilisation, %");
     add_noisy(mfu, run, "mfu", 100, true);
-    Chart time = small("Time of a step, s");
+    Chart time = small("Step time, s");
     add_noisy(time, run, "step_seconds", 1, true);
-    Chart exposed = small("Exposed communication, s a step");
+    Chart exposed = small("Exposed communication, s per step");
     add_noisy(exposed, run, "exposed_comm_seconds", 1, true);
-    Chart saves = small("Saves, s");
+    Chart saves = small("Checkpoint saves, s");
     saves.series.push_back({Form::dots, 0, "whole", points_of(m, "checkpoint_seconds")});
     saves.series.push_back({Form::dots, 1, "training waited", points_of(m, "checkpoint_stall_seconds")});
     Chart memory = small("Memory of the fullest rank, GiB");

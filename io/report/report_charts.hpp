@@ -7,8 +7,8 @@
 
 namespace trivium {
 
-/// Over all steps of the run, with its restarts and skipped steps; charts without a point are left out. The
-/// loss is the first, and wider than the others.
+/// All steps of the run, with restarts and skipped steps; without empty charts. The loss is first and wider
+/// than the others.
 std::vector<Chart> report_charts(const RunFiles& run);
 
 } // namespace trivium

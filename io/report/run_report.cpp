@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t most_rows = 200; ///< of a table; the last ones
+constexpr std::size_t most_rows = 200; ///< of a table; shows the last ones
 
 std::string page_style()
 {
@@ -60,7 +60,7 @@ std::string printed(const char* pattern, double value)
     return text;
 }
 
-/// A number for people, and as it is for programs.
+/// A number as text, with its exact value for programs.
 std::string data(const std::string& id, double value, const std::string& text)
 {
     char exact[32];
@@ -68,7 +68,7 @@ std::string data(const std::string& id, double value, const std::string& text)
     return str("<data id=\"", id, "\" value=\"", number, "\">", markup_text(text), "</data>");
 }
 
-/// One fact of the summary; nothing where the value is unknown. `note` is markup.
+/// One fact of the summary; empty if the value is unknown. `note` is markup.
 std::string fact(const char* name, const std::string& id, double value, const std::string& text,
                  const std::string& note = "")
 {
@@ -78,7 +78,7 @@ std::string fact(const char* name, const std::string& id, double value, const st
                note.empty() ? "" : "<br/><span class=\"note\">" + note + "</span>", "</dd></div>\n");
 }
 
-/// `begin` data `end`, where it is known.
+/// `begin` data `end`; empty if the value is unknown.
 std::string note(const std::string& begin, const std::string& id, double value, const std::string& text,
                  const std::string& end = "")
 {
@@ -106,11 +106,11 @@ std::string facts(const RunFiles& run, const RunSummary& s)
     list += fact("Validation loss", "valid_loss", s.valid_loss, printed("%.4f", s.valid_loss),
                  note("best ", "best_valid_loss", s.best_valid_loss, printed("%.4f", s.best_valid_loss),
                       str(" at step ", s.best_valid_step)));
-    list += fact("Tokens a second", "tokens_per_second", s.tokens_per_second, format_si(s.tokens_per_second),
-                 note("a step takes ", "median_step", s.median_step, seconds(s.median_step), " (median)"));
-    list += fact("MFU", "mfu", s.mfu, printed("%.1f\u00a0%%", 100 * s.mfu), "model flops utilisation");
+    list += fact("Tokens/s", "tokens_per_second", s.tokens_per_second, format_si(s.tokens_per_second),
+                 note("median step ", "median_step", s.median_step, seconds(s.median_step)));
+    list += fact("MFU", "mfu", s.mfu, printed("%.1f\u00a0%%", 100 * s.mfu), "model FLOPs utilisation");
     list += fact("Exposed communication", "exposed_share", s.exposed_share,
-                 printed("%.1f\u00a0%%", 100 * s.exposed_share), "of a step's time");
+                 printed("%.1f\u00a0%%", 100 * s.exposed_share), "of the step time");
     list += fact("Memory", "memory_used", s.memory_used, bytes(s.memory_used),
                  note("planned ", "memory_planned", s.memory_planned, bytes(s.memory_planned)));
     list += fact("Training time", "training", s.training, seconds(s.training),
@@ -119,7 +119,7 @@ std::string facts(const RunFiles& run, const RunSummary& s)
                           s.elapsed > 0 ? printed(" (%.0f\u00a0%%)", 100 * s.training / s.elapsed) : "")));
     list += fact("Saving a checkpoint", "median_save", s.median_save, seconds(s.median_save),
                  note("median of ", "saves", static_cast<double>(s.saves), format_count(s.saves)) +
-                     note("; training waited ", "stalled", s.stalled, seconds(s.stalled), " in all"));
+                     note("; training waited ", "stalled", s.stalled, seconds(s.stalled), " in total"));
     list += fact("Restarts", "restarts", static_cast<double>(s.restarts), format_count(s.restarts),
                  s.steps_lost == 0 ? ""
                                    : note("steps lost: ", "steps_lost", static_cast<double>(s.steps_lost),
@@ -129,18 +129,18 @@ std::string facts(const RunFiles& run, const RunSummary& s)
     return list + "</dl>\n";
 }
 
-/// How the run stands, by its last launch.
+/// State of the run, from its last launch.
 std::string state_of(const RunFiles& run, const RunSummary& s)
 {
     const std::string at =
         run.metrics.size() == 0 ? "before its first step" : str("after step ", format_count(s.last_step));
     if (!run.launches_known)
-        return str("As it stood ", at);
+        return str("State ", at);
     const Launch& last = run.launches.back();
     if (!last.ended())
-        return str("Running, or killed, ", at);
+        return str("Running or killed, ", at);
     return str(last.status == 0    ? "Ended "
-               : last.status == 75 ? "Stopped, to be started again, "
+               : last.status == 75 ? "Stopped, resumes when started again, "
                                    : "Failed ",
                at, ": ", last.reason);
 }
@@ -159,7 +159,7 @@ std::string end_cell(const std::vector<Launch>& launches, std::size_t i)
     if (l.ended())
         return cell(str(l.reason, l.status == 0 ? "" : str(" (status ", l.status, ")")),
                     l.status == 0 || l.status == 75 ? "" : "bad");
-    return i + 1 == launches.size() ? cell("running, or killed") : cell("killed: it left no word", "bad");
+    return i + 1 == launches.size() ? cell("running or killed") : cell("killed", "bad");
 }
 
 std::string rows_left_out(std::size_t rows)
@@ -177,12 +177,12 @@ std::string launches_table(const RunFiles& run, const RunSummary& s)
     std::string table =
         str("<h2>Launches</h2>\n", rows_left_out(run.launches.size()),
             "<div class=\"table\"><table id=\"launches\"><thead><tr><th class=\"number\">launch</th>",
-            known ? "<th>begun (UTC)</th><th class=\"number\">lasted</th><th>job</th><th "
+            known ? "<th>start (UTC)</th><th class=\"number\">duration</th><th>job</th><th "
                     "class=\"number\">nodes</th>"
                   : "",
             "<th class=\"number\">ranks</th>", known ? "<th>grid</th>" : "",
             "<th class=\"number\">from step</th><th class=\"number\">to step</th>",
-            known ? "<th>how it ended</th>" : "", "</tr></thead><tbody>\n");
+            known ? "<th>end</th>" : "", "</tr></thead><tbody>\n");
     for (std::size_t i = run.launches.size() - std::min(run.launches.size(), most_rows);
          i < run.launches.size(); ++i) {
         const Launch& l = run.launches[i];
@@ -201,16 +201,16 @@ std::string launches_table(const RunFiles& run, const RunSummary& s)
         table += count_cell(l.ranks);
         if (known)
             table += cell(l.grid);
-        const bool goes_on = !l.ended() && i + 1 == run.launches.size();
-        table += count_cell(l.from) + count_cell(goes_on ? std::max(s.last_step, l.from) : l.to);
+        const bool running = !l.ended() && i + 1 == run.launches.size();
+        table += count_cell(l.from) + count_cell(running ? std::max(s.last_step, l.from) : l.to);
         if (known)
             table += end_cell(run.launches, i);
         table += "</tr>\n";
     }
     return table + "</tbody></table></div>\n" +
            (known ? ""
-                  : "<p class=\"faint\">There is no launches.jsonl: these are the restarts that "
-                    "metrics.jsonl tells of.</p>\n");
+                  : "<p class=\"faint\">There is no launches.jsonl: these are the restarts in "
+                    "metrics.jsonl.</p>\n");
 }
 
 std::string skipped_table(const RunFiles& run, const RunSummary& s)
@@ -255,13 +255,13 @@ std::string run_report_html(const RunFiles& run, const std::string& title)
     }
     page += "</header>\n" + facts(run, s);
     if (!s.warnings.empty()) {
-        page += "<h2>To look at</h2>\n<ul id=\"warnings\">\n";
+        page += "<h2>Warnings</h2>\n<ul id=\"warnings\">\n";
         for (const std::string& warning : s.warnings)
             page += "<li>" + markup_text(warning) + "</li>\n";
         page += "</ul>\n";
     }
     if (const std::vector<Chart> charts = report_charts(run); !charts.empty()) {
-        page += "<h2>By step</h2>\n<div class=\"charts\">\n";
+        page += "<h2>Charts, by step</h2>\n<div class=\"charts\">\n";
         for (const Chart& chart : charts)
             page += str("<figure", chart.width > 700 ? " class=\"wide\"" : "", ">", chart_svg(chart),
                         "</figure>\n");

@@ -55,7 +55,7 @@ double greatest(const std::vector<double>& values)
     return values.empty() ? unknown : *std::max_element(values.begin(), values.end());
 }
 
-/// Mean of `name`, each record weighing by its step's time.
+/// Mean of `name`, weighted by step time.
 double mean_over_time(const MetricsTable& metrics, const std::string& name)
 {
     const MetricsValues values = metrics.values(name), seconds = metrics.values("step_seconds");
@@ -109,8 +109,8 @@ void warn_of_order(const RunFiles& run, std::vector<std::string>& warnings)
             first = str("step ", steps[i - 1], " is followed by step ", steps[i]);
     }
     if (gaps + back > 0)
-        warnings.push_back(str("The steps of metrics.jsonl do not follow one another: ", counted(gaps, "gap"),
-                               ", ", counted(back, "step"), " back; first, ", first, "."));
+        warnings.push_back(str("The steps of metrics.jsonl are not consecutive: ", counted(gaps, "gap"), ", ",
+                               counted(back, "step"), " back; first, ", first, "."));
 }
 
 void warn_of_slow_steps(const RunFiles& run, Seconds median_step, std::vector<std::string>& warnings)
@@ -121,7 +121,7 @@ void warn_of_slow_steps(const RunFiles& run, Seconds median_step, std::vector<st
     std::size_t count = 0, worst = 0;
     for (std::size_t i = 1; i < run.metrics.size(); ++i) {
         if (!(seconds[i] > slow * median_step) ||
-            std::isfinite(restarted[i])) // the first step of a launch warms up
+            std::isfinite(restarted[i])) // the first step of a launch is slow
             continue;
         worst = count == 0 || seconds[i] > seconds[worst] ? i : worst;
         ++count;
@@ -136,19 +136,18 @@ std::vector<std::string> warnings_of(const RunFiles& run, const RunSummary& s)
 {
     std::vector<std::string> warnings;
     if (!s.skipped.empty())
-        warnings.push_back(str(steps_text(s.skipped.size()),
-                               " left the parameters as they were (the table below has them)."));
+        warnings.push_back(str(steps_text(s.skipped.size()), " were skipped (see the table below)."));
     std::size_t killed = 0;
     for (std::size_t i = 0; run.launches_known && i + 1 < run.launches.size(); ++i)
         killed += run.launches[i].ended() ? 0 : 1;
     if (killed > 0)
         warnings.push_back(str(killed, killed == 1 ? " launch" : " launches",
-                               " ended without a word: killed, or lost with a node."));
+                               " ended without a record: killed, or the node failed."));
     if (s.steps_lost > 0)
         warnings.push_back(str(steps_text(static_cast<std::size_t>(s.steps_lost)), ", ",
                                format_seconds(s.time_lost),
-                               " of training, were lost: they lay past the checkpoint that a later launch "
-                               "went on from (metrics.superseded.jsonl)."));
+                               " of training, were lost: they came after the checkpoint from which a later "
+                               "launch resumed (metrics.superseded.jsonl)."));
     if (s.memory_used > s.memory_planned)
         warnings.push_back(
             str("More memory was used than planned: ", s.memory_used, " bytes, not ", s.memory_planned, "."));
@@ -157,7 +156,7 @@ std::vector<std::string> warnings_of(const RunFiles& run, const RunSummary& s)
     return warnings;
 }
 
-/// What metrics.jsonl alone tells of launches: where each began, and on how many ranks.
+/// The launches according to metrics.jsonl: first step and number of ranks.
 std::vector<Launch> launches_of(const MetricsTable& metrics)
 {
     const MetricsValues restarted = metrics.values("restarted_at"), ranks = metrics.values("ranks");

@@ -14,13 +14,13 @@ namespace trivium {
 
 namespace {
 
-/// The one check for calls of NCCL.
+/// Checks every NCCL call.
 void check_nccl(ncclResult_t result, const char* call)
 {
     if (result != ncclSuccess)
         throw IoError({"NCCL", str(call, " failed"),
                        str(ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)),
-                       "set NCCL_DEBUG=INFO to see which network and devices it takes"});
+                       "set NCCL_DEBUG=INFO to see which network and devices it uses"});
 }
 
 ncclDataType_t type_of(DType type)
@@ -34,8 +34,7 @@ ncclDataType_t type_of(DType type)
     }
 }
 
-/// Calls that make one piece of work. One left open by an exception is closed: what follows is the end of the
-/// process.
+/// Groups calls into one operation. Closed also after an exception, when the process is about to end.
 class Group {
 public:
     Group() { check_nccl(ncclGroupStart(), "ncclGroupStart"); }
@@ -56,7 +55,7 @@ private:
     bool open_ = true;
 };
 
-/// Memory and a stream of its own, for the moves that make connections.
+/// Memory and a stream for the transfers that make connections.
 class Trial {
 public:
     explicit Trial(Bytes bytes)
@@ -89,10 +88,10 @@ class NcclComm final : public DeviceComm {
 public:
     NcclComm(const std::string& id, int ranks, int rank, DeviceGroup group) : DeviceComm(ranks, rank)
     {
-        if (ranks == 1) // has nobody to talk to
+        if (ranks == 1) // no peers
             return;
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-        if (group == DeviceGroup::link) // a message that waits for its peer keeps these from computing
+        if (group == DeviceGroup::link) // a waiting message keeps its thread blocks from computing
             config.maxCTAs = 8;
         check_nccl(ncclCommInitRankConfig(&comm_, ranks, id_of(id), rank, &config), "ncclCommInitRank");
         if (group == DeviceGroup::link)
@@ -103,7 +102,7 @@ public:
     {
         if (!comm_)
             return;
-        // Destroying waits for the peers. A rank that fails does not: they may never come.
+        // Destroying waits for the peers. A failing rank does not wait: they may never arrive.
         if (failed_ || std::uncaught_exceptions() > 0)
             ncclCommAbort(comm_);
         else
@@ -151,7 +150,7 @@ public:
         uses &= ~connected_;
         if (uses == 0 || size() == 1)
             return;
-        // Which connections a collective takes is a question of its size: small, middling and large ones.
+        // The connections of a collective depend on its size: try small, medium and large ones.
         const Bytes largest = uses == use_exchange ? 1 << 16 : 64 << 20;
         const Bytes share = round_up(largest / size(), Bytes{256}), small = 16;
         Trial trial(2 * share * size());
@@ -204,7 +203,7 @@ public:
         check_nccl(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError");
         failed_ = state != ncclSuccess && state != ncclInProgress;
         if (failed_)
-            check_nccl(state, "a move between devices");
+            check_nccl(state, "a transfer between devices");
     }
 
 private:
@@ -293,12 +292,13 @@ std::shared_ptr<DeviceBackend> make_nccl(const Grid& grid)
     cudaDeviceProp properties{};
     check_cuda_call(cudaGetDevice(&device), "cudaGetDevice");
     check_cuda_call(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-    // The bus may have the same numbers on another node; the identity is the device's alone.
+    // Bus numbers may repeat on another node; the UUID is unique.
     const std::string identity(properties.uuid.bytes, sizeof properties.uuid.bytes);
     if (share_a_device(gather_texts(grid.world(), identity))) {
         prepare_shared_device(grid.world().rank(), grid.nodes() == 1);
         if (grid.world().rank() == 0)
-            log_warning("several ranks share a device: they talk over the host's network, which is slow");
+            log_warning(
+                "several ranks share a device: they communicate over the host's network, which is slow");
     }
     return std::make_shared<Nccl>();
 }

@@ -9,7 +9,7 @@ void check_cuda_call(cudaError_t status, const char* call)
 {
     if (status != cudaSuccess)
         throw IoError({"CUDA", str(call, " failed"), cudaGetErrorString(status),
-                       "see what `nvidia-smi` says of the device and who uses it"});
+                       "run `nvidia-smi` to see the state of the device and who uses it"});
 }
 
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
-// Internal: the kernels of moves.cpp, thread by thread, and how blocks are given to them. No thread needs
-// another, so that the host can be all of them, one after the other (the tests do that).
+// Internal: the kernels of moves.cpp, thread by thread, and their launch. Threads are independent, so the
+// host can run them one after the other (the tests do that).
 #include "base/bf16.hpp"
 #include "mpi/collective_rounds.hpp"
 
@@ -11,18 +11,18 @@
 namespace trivium::tiles {
 
 constexpr int threads = 256;           ///< of a thread block
-constexpr int unroll = 4;              ///< units that a thread has under way
-constexpr int tile = threads * unroll; ///< units of one turn of a thread block
-constexpr int batch = 48;              ///< blocks of one launch: they are the kernel's arguments
-constexpr i64 largest_grid = 2048;     ///< thread blocks; more tiles take turns
+constexpr int unroll = 4;              ///< units that a thread processes at once
+constexpr int tile = threads * unroll; ///< units per iteration of a thread block
+constexpr int batch = 48;              ///< blocks per launch: they are kernel arguments
+constexpr i64 largest_grid = 2048;     ///< maximum thread blocks; they iterate over more tiles
 
-/// Which of the threads of a launch.
+/// Index of a thread in a launch.
 struct Thread {
     i64 block, blocks;
     int thread;
 };
 
-/// Blocks [0, count) as tiles in a row: block i has those from first[i] to first[i + 1].
+/// Blocks [0, count) as consecutive tiles: block i has tiles first[i] to first[i + 1].
 template <class Block>
 struct Batch {
     Block blocks[batch];
@@ -30,7 +30,7 @@ struct Batch {
     int count;
 };
 
-/// The block that a tile belongs to.
+/// The block of a tile.
 template <class Block>
 TRV_HOST_DEVICE int block_of(const Batch<Block>& all, i64 at)
 {
@@ -45,8 +45,8 @@ TRV_HOST_DEVICE int block_of(const Batch<Block>& all, i64 at)
     return low;
 }
 
-/// Row and column of unit `i` of rows of `row` units. Most blocks are small or of one row: 64-bit divisions
-/// are dear.
+/// Row and column of unit `i` of rows of `row` units. Avoids 64-bit divisions, which
+/// are slow, for small blocks and single rows.
 struct Place {
     i64 row, column;
 };
@@ -112,7 +112,7 @@ TRV_HOST_DEVICE inline void copy_thread(const Batch<DeviceCopy>& all, Thread me)
     }
 }
 
-// Sums, in vectors of 16 bytes where all is aligned, else element by element.
+// Sums, in vectors of 16 bytes if everything is aligned, otherwise element by element.
 
 struct DeviceCombine {
     std::byte* out;
@@ -152,7 +152,7 @@ struct LogSumExp {
     TRV_HOST_DEVICE static A of(A a, A b)
     {
         const A high = a < b ? b : a, low = a < b ? a : b;
-        if ((std::isinf(low) && low < 0) || (std::isinf(high) && high == low)) // the identity, also of itself
+        if ((std::isinf(low) && low < 0) || (std::isinf(high) && high == low)) // both are the identity
             return high;
         return high + std::log1p(std::exp(low - high));
     }
@@ -207,7 +207,7 @@ TRV_HOST_DEVICE void combine_thread(const Batch<DeviceCombine>& all, const Slots
     }
 }
 
-// The host's side.
+// Host code.
 
 /// Whether all are multiples of `unit`.
 template <class... Numbers>
@@ -218,7 +218,7 @@ bool divides(std::uintptr_t unit, Numbers... numbers)
 
 inline std::uintptr_t address(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
-/// Gives the blocks to `launch`, as many at a time as one launch takes, with the number of thread blocks.
+/// Passes the blocks to `launch` in batches, with the number of thread blocks.
 template <class Made, class Blocks, class Make, class Launch>
 void in_batches(const Blocks& blocks, Make&& make, Launch&& launch)
 {
@@ -255,7 +255,7 @@ void copy(std::span<const CopyBlock> blocks, Launch&& launch)
             while (unit > 1 && !divides(static_cast<std::uintptr_t>(unit), address(block.to),
                                         address(block.from), block.row, to_stride, from_stride))
                 unit /= 2;
-            TRV_CHECK(unit > 1, "a copy of odd bytes");
+            TRV_CHECK(unit > 1, "a copy with odd addresses or sizes");
             const bool in_place = block.to == block.from && to_stride == from_stride;
             return DeviceCopy{block.to,         block.from, to_stride, from_stride, in_place ? 0 : block.rows,
                               block.row / unit, unit};
@@ -263,7 +263,7 @@ void copy(std::span<const CopyBlock> blocks, Launch&& launch)
         launch);
 }
 
-/// `launch(batch, slots, thread_blocks)` runs combine_thread<T, Op>(); for elements of T.
+/// `launch(batch, slots, thread_blocks)` runs combine_thread<T, Op>(); for elements of type T.
 template <class T, class Launch>
 void combine(const Combination& combination, Launch&& launch)
 {

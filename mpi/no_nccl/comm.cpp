@@ -9,7 +9,7 @@ std::string nccl_description() { return "no NCCL"; }
 
 std::shared_ptr<DeviceBackend> make_nccl(const Grid&)
 {
-    throw UserError({"NCCL", "collectives between GPUs are asked for", "this build has no NCCL",
+    throw UserError({"NCCL", "collectives between GPUs are not available", "this build has no NCCL",
                      "build with the preset 'cuda': docs/cuda.md"});
 }
 

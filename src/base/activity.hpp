@@ -1,5 +1,5 @@
 #pragma once
-// What this process is at: told by the thread that works, read by a watchdog on another.
+// The current operation of this process: set by the working thread, read by a watchdog thread.
 #include "base/units.hpp"
 
 #include <atomic>
@@ -13,21 +13,20 @@ class Activity {
 public:
     static Activity& of_process();
 
-    /// A new phase of the run, such as "step 12". Progress.
+    /// Enters a phase of the run, such as "step 12". Counts as progress.
     void enter(const std::string& phase);
-    /// Some work was done.
+    /// Reports progress.
     void advance() { progress_.fetch_add(1, std::memory_order_relaxed); }
-    /// Begins with piece `index` of the phase's work, or waits for it to end (a Step of a Schedule).
-    /// Progress.
+    /// Starts piece `index` of the phase (a Step of a Schedule), or waits for it. Counts as progress.
     void at(i64 index)
     {
         piece_.store(index, std::memory_order_relaxed);
         advance();
     }
-    /// What tells a piece by its index, also on the watchdog's thread, until it is replaced; empty: the
-    /// pieces have no names.
+    /// Names a piece by its index, also on the watchdog's thread, until it is replaced. Empty: pieces have no
+    /// names.
     void set_pieces(std::function<std::string(i64)> describe);
-    /// It has waited for a while, for `whom` ("rank 3"); empty: no more. No progress.
+    /// Waits for `whom` ("rank 3"); empty: no longer waits. Not progress.
     void waits_for(const std::string& whom);
 
     struct Reading {
@@ -39,7 +38,7 @@ public:
 private:
     std::atomic<u64> progress_{0};
     std::atomic<i64> piece_{-1};
-    mutable std::mutex mutex_; ///< of what follows
+    mutable std::mutex mutex_; ///< guards the members below
     std::string phase_ = "the start", waits_;
     std::function<std::string(i64)> describe_;
 };

@@ -25,12 +25,12 @@ void require_address_space(Bytes bytes, const std::string& purpose)
     const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
     throw IoError(
         {"memory", str("the system refuses ", format_bytes(bytes), " for ", purpose),
-         limited ? str("this process may have ", format_bytes(static_cast<Bytes>(limit.rlim_cur)),
-                       " of address space (ulimit -v)")
+         limited ? str("the limit of address space is ", format_bytes(static_cast<Bytes>(limit.rlim_cur)),
+                       " (ulimit -v)")
                  : reason,
          limited ? "raise the limit (ulimit -v, or the batch system's limit of virtual memory), or run on "
                    "more ranks; `trivium plan` shows the need"
-                 : "ask for a node with more memory, or run on more ranks; `trivium plan` shows the need"});
+                 : "use a node with more memory, or run on more ranks; `trivium plan` shows the need"});
 }
 
 std::string describe_exception(const std::exception& error)
@@ -40,7 +40,7 @@ std::string describe_exception(const std::exception& error)
                                     system->code() == std::errc::not_enough_memory);
     if (refused || dynamic_cast<const std::bad_alloc*>(&error))
         return str("out of memory", refused ? " or threads" : "", "\n  reason: ", error.what(),
-                   "\n  remedy: raise the limits of this process (ulimit -v, ulimit -u), or take a machine "
+                   "\n  remedy: raise the limits of this process (ulimit -v, ulimit -u), or use a machine "
                    "with more memory; `trivium plan` shows what a run needs");
     return str("internal error: ", error.what());
 }

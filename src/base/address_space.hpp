@@ -1,6 +1,6 @@
 #pragma once
-// Room for what a process will still be given: libraries crash, rather than say so, where a limit (ulimit -v)
-// refuses them memory.
+// Checks the limit of address space (ulimit -v) in advance, because libraries crash when it refuses them
+// memory.
 #include "base/units.hpp"
 
 #include <exception>
@@ -8,15 +8,14 @@
 
 namespace trivium {
 
-/// Address space that MPI, oneDNN's generated code, HDF5 and threads take beside what is planned.
+/// Address space for MPI, oneDNN's generated code, HDF5 and threads, in addition to the plan.
 inline constexpr Bytes room_for_libraries = Bytes{128} << 20;
 
-/// Throws IoError where the process may not have `bytes` more memory, which `purpose` needs ("the arena and
-/// libraries"). Takes none of it.
+/// Throws IoError if the process cannot get `bytes` more memory for `purpose` ("the arena and libraries").
+/// Allocates nothing.
 void require_address_space(Bytes bytes, const std::string& purpose);
 
-/// What to print of an exception that is no Error: that the system refuses memory or threads, else that this
-/// is a bug.
+/// The message for an exception that is not an Error: out of memory or threads, otherwise a bug.
 std::string describe_exception(const std::exception& error);
 
 } // namespace trivium

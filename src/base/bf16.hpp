@@ -34,7 +34,7 @@ private:
         const auto wide = __builtin_bit_cast(std::uint32_t, value);
         const std::uint32_t rounded = (wide + 0x7fffu + ((wide >> 16) & 1u)) >> 16;
         const bool is_nan = (wide & 0x7fffffffu) > 0x7f800000u;
-        // Keep a NaN a NaN: rounding could carry it into infinity.
+        // Keep NaN: rounding could turn it into infinity.
         return static_cast<std::uint16_t>(is_nan ? (wide >> 16 | 0x40u) : rounded);
 #endif
     }

@@ -1,9 +1,9 @@
 #pragma once
 // Errors and contracts.
 //
-// Three kinds of failure, told apart by type:
+// Three kinds of failure, by type:
 //   UserError      the input is wrong (config, file content, command line): exit status 2
-//   IoError        the machine refused (missing file, full disk, failed write): exit status 1
+//   IoError        the system refused (missing file, full disk, failed write): exit status 1
 //   InternalError  a bug in Trivium: exit status 1
 // Every message names place, problem, reason and remedy.
 #include <sstream>
@@ -21,7 +21,7 @@ std::string str(const Args&... args)
     return out.str();
 }
 
-/// The four parts of a message for a person. `reason` and `remedy` may be empty.
+/// The four parts of an error message. `reason` and `remedy` may be empty.
 struct Diagnostic {
     std::string place;   ///< file, key, tensor or rank the message is about
     std::string problem; ///< what is wrong
@@ -55,11 +55,11 @@ public:
     InternalError(const char* file, int line, const std::string& what);
 };
 
-/// Writes an exit status to the file that TRIVIUM_STATUS_FILE names, if it is not there yet: how the first of
-/// a job's ranks ended. Launchers tell of ranks that they killed for it, or nothing. Returns the status.
+/// Writes an exit status to the file that TRIVIUM_STATUS_FILE names, unless it exists: the status of the
+/// first rank that ends. Launchers report the status of ranks that they killed, or none. Returns the status.
 int leave_status(int status);
 
-/// True where contracts that cost time are on (the `debug` preset).
+/// True if expensive contracts are on (the preset `debug`).
 #ifdef TRIVIUM_CONTRACTS
 inline constexpr bool contracts_on = true;
 #else
@@ -76,7 +76,7 @@ inline constexpr bool contracts_on = false;
                                            ::trivium::str("'" #condition "' is false: ", __VA_ARGS__));      \
     } while (false)
 
-/// On where `contracts_on`: preconditions on hot paths.
+/// Only if `contracts_on`: preconditions on hot paths.
 #define TRV_EXPECT(condition, ...)                                                                           \
     do {                                                                                                     \
         if constexpr (::trivium::contracts_on)                                                               \

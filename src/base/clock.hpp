@@ -1,12 +1,12 @@
 #pragma once
-// How long things take.
+// Clocks.
 #include "base/units.hpp"
 
 #include <chrono>
 
 namespace trivium {
 
-/// Since some moment in the past; it never goes back.
+/// Monotonic time since an arbitrary moment.
 inline Seconds now()
 {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();

@@ -4,9 +4,9 @@
 
 namespace trivium {
 
-/// How many; 0 where the system does not say.
+/// Their number; 0 if unknown.
 int usable_core_count();
-/// Their numbers, with commas between; empty where the system does not say.
+/// Their ids, comma-separated; empty if unknown.
 std::string usable_cores();
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// Counts with their noun, for messages: "1 rank", "8 ranks".
+// Counts with a noun, for messages: "1 rank", "8 ranks".
 #include "base/units.hpp"
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trivium {
 
-/// "rank" of one, "ranks" of others. `plural` is for nouns that take more than an s.
+/// "rank" for one, "ranks" otherwise. `plural` is for nouns whose plural is not noun + s.
 inline std::string noun_of(bool one, std::string_view noun, std::string_view plural = "")
 {
     if (!one && !plural.empty())
@@ -24,7 +24,7 @@ std::string counted(Integer count, std::string_view noun, std::string_view plura
     return std::to_string(count) + ' ' + noun_of(count == 1, noun, plural);
 }
 
-/// The same with the digits in groups, for large counts: "1,234 documents".
+/// The same with groups of digits: "1,234 documents".
 inline std::string counted_in_groups(i64 count, std::string_view noun)
 {
     return format_count(count) + ' ' + noun_of(count == 1, noun);

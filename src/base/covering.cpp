@@ -20,8 +20,7 @@ bool counts(const CoveringRules& rules, const Row& row, const Pair& pair)
     return !rules.counts || rules.counts(row, pair.first.first, pair.second.first);
 }
 
-/// A row of which the leading levels and a pair are known; none where they contradict each other, or the pair
-/// does not count.
+/// A row with the given leading levels and one pair; nullopt if they conflict or the pair does not count.
 std::optional<Row> begin_row(const Row& setting, std::size_t factors, const Pair& pair,
                              const CoveringRules& rules)
 {
@@ -36,7 +35,7 @@ std::optional<Row> begin_row(const Row& setting, std::size_t factors, const Pair
     return counts(rules, row, pair) ? std::optional(row) : std::nullopt;
 }
 
-/// Those of the factors that have a level, as far as they count.
+/// The pairs of the factors that have a level, if they count.
 std::vector<Pair> pairs_of(const Row& row, const CoveringRules& rules)
 {
     std::vector<Pair> all;
@@ -82,8 +81,7 @@ std::vector<Row> covering_array(const Row& levels, const CoveringRules& rules)
     const RandomStream ties(0, "covering");
     while (!missing.empty()) {
         std::optional<Row> row;
-        // Of `count` rows that `make` gives, the one with the most new pairs; of equals, the first from any
-        // place on.
+        // Of `count` rows from `make`, the one with the most new pairs; ties are broken from a random place.
         const auto choose = [&](std::size_t factor, std::size_t count, const auto& make) {
             const auto start =
                 static_cast<std::size_t>(ties.bits_at(rows.size() * (levels.size() + 1) + factor) % count);

@@ -1,26 +1,25 @@
 #pragma once
-// Covering arrays: few rows that have every pair of levels of any two factors in some row.
+// Covering arrays: a small set of rows such that every pair of levels of any two factors occurs in some row.
 #include <functional>
 #include <vector>
 
 namespace trivium {
 
-/// What is asked of a covering array beyond its levels.
+/// Further requirements for a covering array.
 struct CoveringRules {
-    /// Whether a row exercises its pair of levels of factors f < g. It depends on the levels of the first
-    /// `leading` factors alone; others may be -1. None given: each does.
+    /// Whether a row exercises its pair of levels of factors f < g. Depends only on the levels of the first
+    /// `leading` factors; others may be -1. Empty: every row does.
     std::function<bool(const std::vector<int>& row, int f, int g)> counts{};
     std::size_t leading = 0;
-    std::vector<std::vector<int>> begun{}; ///< rows that come first
+    std::vector<std::vector<int>> begun{}; ///< rows to start with
 };
 
-/// A level for each factor; `levels` says how many a factor has. Each pair of levels that counts in some row
-/// counts in one of these. Deterministic. Greedy: each row begins with a pair that no row has yet, and takes
-/// for every other factor the level with the most new pairs (Cohen et al. 1997, "The AETG system"), and of
-/// equals any, whatever other factors take.
+/// Rows with one level per factor; `levels` has the number of levels of each factor. Each pair of levels that
+/// counts in some row counts in one of these. Deterministic and greedy: each row starts with a new pair and
+/// takes, for every other factor, the level with the most new pairs (Cohen et al. 1997, "The AETG system").
 std::vector<std::vector<int>> covering_array(const std::vector<int>& levels, const CoveringRules& rules = {});
 
-/// Every row there is, the last factor fastest.
+/// All rows, the last factor fastest.
 std::vector<std::vector<int>> full_product(const std::vector<int>& levels);
 
 } // namespace trivium

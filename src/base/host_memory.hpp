@@ -4,8 +4,7 @@
 
 namespace trivium {
 
-/// Bytes that programs may still take here, of the machine and of this process's control group; -1 where
-/// nobody says.
+/// Available bytes on this machine and in this process's control group; -1 if unknown.
 Bytes available_host_memory();
 
 } // namespace trivium

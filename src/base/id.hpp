@@ -1,5 +1,5 @@
 #pragma once
-// Typed indices: a ValueId cannot be passed where an OpId is wanted.
+// Typed indices: a ValueId cannot be passed as an OpId.
 #include <compare>
 #include <cstdint>
 #include <functional>

@@ -38,7 +38,7 @@ void write_line(LogLevel level, const char* mark, const std::string& line)
         return;
     info_lost = true;
     std::fprintf(stderr,
-                 "%swarning: stdout takes no more lines (%s): the log ends here, the program goes on\n",
+                 "%swarning: stdout cannot be written (%s): the log ends here, the program continues\n",
                  line_prefix.c_str(), std::strerror(errno));
 }
 

@@ -5,7 +5,7 @@
 
 namespace trivium {
 
-/// "rank 3", "ranks 0-2, 5"; sorts them and drops doubles.
+/// "rank 3", "ranks 0-2, 5"; sorted, without duplicates.
 std::string print_ranks(std::vector<int> ranks);
 
 } // namespace trivium

@@ -16,7 +16,7 @@ PhiloxBlock philox(std::uint64_t key, const PhiloxBlock& counter);
 /// One stream of numbers, addressed by index.
 class RandomStream {
 public:
-    /// `name` sets the streams of one seed apart, e.g. a parameter's global name.
+    /// `name` distinguishes the streams of one seed, e.g. a parameter's global name.
     RandomStream(std::uint64_t seed, std::string_view name);
 
     std::uint64_t bits_at(std::uint64_t index) const;

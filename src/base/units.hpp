@@ -1,5 +1,5 @@
 #pragma once
-// Units in types, and how they print.
+// Units as types, and their text.
 #include <cstdint>
 #include <string>
 
@@ -8,7 +8,7 @@ namespace trivium {
 using i64 = std::int64_t;
 using u64 = std::uint64_t;
 
-/// A number of bytes. Arithmetic is that of integers; only the name differs.
+/// A number of bytes.
 using Bytes = std::int64_t;
 /// Floating-point operations (a multiply-add counts as two).
 using Flops = double;
@@ -24,7 +24,7 @@ std::string format_si(double value);
 /// "1:02:03", "4:05" or "0.123 s".
 std::string format_seconds(Seconds seconds);
 
-/// Least multiple of `unit` (more than 0) that is not less than `value` (0 or more).
+/// Smallest multiple of `unit` that is at least `value`. \pre unit > 0
 constexpr i64 round_up(i64 value, i64 unit) { return (value + unit - 1) / unit * unit; }
 constexpr i64 ceil_div(i64 value, i64 unit) { return (value + unit - 1) / unit; }
 

@@ -13,10 +13,10 @@ namespace trivium {
 
 namespace {
 
-/// What is wrong with one rank.
+/// The faults of one rank.
 struct Wrong {
     std::vector<std::string> kernels;
-    std::string expected, seen; ///< of the first
+    std::string expected, seen; ///< of the first fault
 
     void note(const std::string& kernel, const std::string& should, const std::string& is)
     {
@@ -29,13 +29,13 @@ struct Wrong {
     }
 };
 
-/// Ranks that give the same bits where all is well.
+/// Ranks with equal keys should compute the same bits.
 std::string kind_of(const RankFacts& facts)
 {
     return facts.processor + "\n" + facts.build + "\n" + facts.libraries;
 }
 
-/// Bits of one kernel on ranks of one kind: the majority is right; of two that differ, neither.
+/// Compares the bits of one kernel on similar ranks: the majority is right; of two that differ, neither.
 void vote(const std::string& kernel, const std::vector<int>& ranks, const std::vector<std::string>& bits,
           std::map<int, Wrong>& wrong)
 {
@@ -45,12 +45,12 @@ void vote(const std::string& kernel, const std::vector<int>& ranks, const std::v
         for (const int place : groups[i].second)
             wrong[ranks[static_cast<std::size_t>(place)]].note(
                 kernel,
-                majority ? str(kernel, ": the bits that ", groups[0].second.size(), " of ", bits.size(),
-                               " like ranks have")
-                         : str(kernel, ": the same bits on like ranks"),
-                majority ? "other bits"
+                majority ? str(kernel, ": the bits of ", groups[0].second.size(), " of ", bits.size(),
+                               " similar ranks")
+                         : str(kernel, ": the same bits on similar ranks"),
+                majority ? "different bits"
                          : str(groups.size(), " different results on ", bits.size(),
-                               " ranks, so that one cannot say which is right"));
+                               " ranks; which is right is unknown"));
 }
 
 } // namespace
@@ -60,25 +60,24 @@ std::string bits_of(const std::vector<double>& numbers)
     return hex(hash_block(numbers.data(), static_cast<Bytes>(numbers.size() * sizeof(double))));
 }
 
-void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words)
+void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelRecord>>& records)
 {
     TRV_EXPECT(words.size() <= report.facts.size(), "facts of ", report.facts.size(), " ranks");
     std::map<int, Wrong> wrong;
     std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>>
         ballots; // by kernel and kind
-    for (std::size_t r = 0; r < words.size(); ++r) {
+    for (std::size_t r = 0; r < records.size(); ++r) {
         const int rank = static_cast<int>(r);
-        for (const KernelWord& w : words[r]) {
-            if (!(w.error <= w.tolerance)) { // no witness against others
+        for (const KernelRecord& w : records[r]) {
+            if (!(w.error <= w.tolerance)) { // not counted for the comparison with others
                 wrong[rank].note(
-                    w.kernel,
-                    fmt::format("{}: within {:.0e} of straight loops in f64", w.kernel, w.tolerance),
+                    w.kernel, fmt::format("{}: within {:.0e} of simple loops in f64", w.kernel, w.tolerance),
                     fmt::format("off by {:.2g}", w.error));
                 continue;
             }
             if (!w.stable)
                 wrong[rank].note(w.kernel, w.kernel + ": the same bits each time",
-                                 "other bits at another time");
+                                 "different bits when repeated");
             auto& [ranks, bits] = ballots[w.kernel][kind_of(report.facts[r])];
             ranks.push_back(rank);
             bits.push_back(w.bits);
@@ -100,25 +99,25 @@ void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelW
              "wrong arithmetic: " + kernels,
              what.expected,
              what.seen,
-             "leave the node out and have its processor and memory tested; where a whole node differs, "
+             "exclude the node and have its processor and memory tested; if a whole node differs, "
              "compare its CPU (lscpu) and its environment (ONEDNN_*)"});
     }
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelWord, kernel, bits, error, tolerance, stable)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(KernelRecord, kernel, bits, error, tolerance, stable)
 
-void compare_arithmetic(const CheckGround& ground, const std::vector<KernelWord>& own, CheckReport& report)
+void compare_arithmetic(const CheckGround& ground, const std::vector<KernelRecord>& own, CheckReport& report)
 {
-    const std::vector<std::vector<KernelWord>> words = gather_records_to_first(ground.world, own);
+    const std::vector<std::vector<KernelRecord>> records = gather_records_to_first(ground.world, own);
     if (ground.first())
-        judge_arithmetic(report, words);
+        judge_arithmetic(report, records);
 }
 
 void check_arithmetic(const CheckGround& ground, CheckReport& report)
 {
     const Seconds begin = now();
     const int times = ground.config.longer ? 50 : 3;
-    std::vector<KernelWord> own;
+    std::vector<KernelRecord> own;
     std::string failure;
     try {
         for (int time = 0; time < times; ++time) {
@@ -126,17 +125,18 @@ void check_arithmetic(const CheckGround& ground, CheckReport& report)
             run_kernels(ground.facts.threads, 1, [&](KernelResult& result) {
                 if (ground.config.hooks.computed)
                     ground.config.hooks.computed(result.kernel, result.got);
-                KernelWord word{result.kernel, bits_of(result.got), result.error(), result.tolerance, true};
+                KernelRecord record{result.kernel, bits_of(result.got), result.error(), result.tolerance,
+                                    true};
                 if (time == 0) {
-                    own.push_back(word);
+                    own.push_back(record);
                     return;
                 }
-                KernelWord& first = own[at++];
-                first.stable = first.stable && first.bits == word.bits;
-                first.error = std::max(first.error, word.error); // an infinite one stays
+                KernelRecord& first = own[at++];
+                first.stable = first.stable && first.bits == record.bits;
+                first.error = std::max(first.error, record.error); // infinity stays
             });
         }
-    } catch (const std::exception& error) { // the others go on, so that the rank is named
+    } catch (const std::exception& error) { // the others continue, so that the report names the rank
         failure = error.what();
     }
     const std::vector<std::string> failures = gather_to_first(ground.world, failure);
@@ -149,10 +149,10 @@ void check_arithmetic(const CheckGround& ground, CheckReport& report)
                                        "kernels that run on every rank",
                                        failures[rank],
                                        "compare the node's processor (lscpu), memory and environment "
-                                       "(ONEDNN_*) with the others'; leave the node out"});
+                                       "(ONEDNN_*) with the others; exclude the node"});
     compare_arithmetic(ground, own, report);
     if (ground.first())
-        report.parts.push_back(fmt::format("arithmetic   {} kernels, {} times on each rank, against straight "
+        report.parts.push_back(fmt::format("arithmetic   {} kernels, {} times on each rank, against simple "
                                            "loops in f64 and between ranks, in {}",
                                            own.size(), times, format_seconds(now() - begin)));
 }

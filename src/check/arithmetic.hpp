@@ -1,14 +1,14 @@
 #pragma once
-// Internal: the same work on each rank, compared over ranks and with what is known to be right.
+// Internal: the same computations on each rank, compared between ranks and with references.
 #include "check/parts.hpp"
 
 namespace trivium {
 
-/// What a rank says of one piece of work.
-struct KernelWord {
+/// A rank's result for one kernel.
+struct KernelRecord {
     std::string kernel;
-    std::string bits; ///< hash of what it gave
-    double error = 0; ///< against straight loops in f64; of what has none, 0
+    std::string bits; ///< hash of the result
+    double error = 0; ///< relative to simple loops in f64; 0 without a reference
     double tolerance = 0;
     bool stable = true; ///< the same bits each time
 };
@@ -16,11 +16,11 @@ struct KernelWord {
 /// Hash of numbers.
 std::string bits_of(const std::vector<double>& numbers);
 
-/// Names ranks that are wrong, that are not the same each time, or that have other bits than most of their
-/// kind. `words`: by rank, of which some may lack some kernels. \pre report.facts has them
-void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelWord>>& words);
+/// Reports ranks with wrong results, results that do not repeat, or bits that differ from most similar ranks.
+/// `records`: by rank; may lack kernels. Reads report.facts.
+void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelRecord>>& records);
 
-/// All ranks call it, each with its own; judged on rank 0.
-void compare_arithmetic(const CheckGround& ground, const std::vector<KernelWord>& own, CheckReport& report);
+/// All ranks call it, each with its own results; rank 0 evaluates.
+void compare_arithmetic(const CheckGround& ground, const std::vector<KernelRecord>& own, CheckReport& report);
 
 } // namespace trivium

@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 largest_degree = 8; ///< of tensor and pipeline: more of the same moves, for a larger model
+constexpr i64 largest_degree = 8; ///< of tensor and pipeline: larger ones repeat the same communication
 
 struct Shape3 {
     i64 data = 1, pipeline = 1, tensor = 1;
@@ -31,18 +31,18 @@ std::vector<Shape3> grids_of(i64 ranks)
     return all;
 }
 
-/// A key with what it may be set to.
+/// A key with its possible settings.
 struct Choice {
     struct Level {
         std::string name;
         std::function<void(RunConfig&)> set;
-        bool blurs = false; ///< hides small errors
+        bool blurs = false; ///< hides small errors (bf16)
     };
     std::string key;
     std::vector<Level> levels;
-    std::function<bool(const Shape3&)> matters{}; ///< on which grids; none given: on all
-    bool always_all = false;     ///< in a longer check, with each level of the others that are so
-    bool may_be_refused = false; ///< some levels may not be built yet
+    std::function<bool(const Shape3&)> matters{}; ///< on which grids it has an effect; empty: on all
+    bool always_all = false;                      ///< a longer check tests all combinations of these
+    bool may_be_refused = false;                  ///< some levels may not be implemented
 
     bool may_blur() const
     {
@@ -50,7 +50,7 @@ struct Choice {
     }
 };
 
-/// What a user has who says nothing comes first.
+/// The default setting comes first.
 template <class Enum>
 Choice enum_choice(const std::string& key, Enum usual, const std::function<void(RunConfig&, Enum)>& set)
 {
@@ -72,7 +72,7 @@ Choice list_choice(const std::string& key, const std::vector<T>& values,
     return choice;
 }
 
-/// Microbatches of a data rank's share of sequences: one, a few, or many; after parallel and global_batch.
+/// Splits a data rank's share into one, a few or many microbatches. After parallel and global_batch.
 void set_microbatches(RunConfig& c, int level)
 {
     const i64 share = c.train.global_batch / c.parallel.data;
@@ -82,9 +82,9 @@ void set_microbatches(RunConfig& c, int level)
     c.train.micro_batch = share / count;
 }
 
-/// Three layers, or as many as the stages need; heads, columns, words and tokens that do not divide over the
-/// ranks. Llama's heads share keys, so that more tensor ranks than key-value heads cut queries; GPT-2's
-/// embeddings are tied.
+/// Three layers, or as many as the stages need; heads, columns, vocabulary and tokens that do not divide
+/// evenly over the ranks. Llama's heads share keys, so more tensor ranks than key-value heads shard the
+/// queries; GPT-2's embeddings are tied.
 void set_model(RunConfig& c)
 {
     const i64 t = c.parallel.tensor;
@@ -99,11 +99,11 @@ void set_model(RunConfig& c)
     c.model.tied_embeddings = !llama;
 }
 
-/// All choices but the grid, those first that blur. The number of microbatches depends on the grid.
+/// All choices except the grid; those that blur come first. The number of microbatches depends on the grid.
 std::vector<Choice> choices()
 {
     const ParallelConfig usual;
-    const auto cuts_data = [](const Shape3& g) { return g.data > 1; };
+    const auto has_data_ranks = [](const Shape3& g) { return g.data > 1; };
     const auto has_stages = [](const Shape3& g) { return g.pipeline > 1; };
     std::vector<Choice> all;
     const auto add = [&](Choice choice) -> Choice& { return all.emplace_back(std::move(choice)); };
@@ -113,14 +113,14 @@ std::vector<Choice> choices()
     precision.always_all = true;
     Choice& reduce = add(enum_choice<ReduceType>(
         "parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
-    reduce.matters = cuts_data;
+    reduce.matters = has_data_ranks;
     for (Choice& choice : all)
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
 
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3},
                                         [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
-    zero.matters = cuts_data;
+    zero.matters = has_data_ranks;
     zero.always_all = zero.may_be_refused = true;
     Choice& schedule =
         add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule,
@@ -139,7 +139,7 @@ std::vector<Choice> choices()
                                    [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
     std::erase_if(recompute.levels, [](const Choice::Level& level) {
         return level.name == name_of(Recompute::automatic);
-    }); // one of the others
+    }); // implied by the others
     recompute.may_be_refused = true;
     add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
         c.parallel.sequence = on;
@@ -149,7 +149,7 @@ std::vector<Choice> choices()
     })).matters = [](const Shape3& g) { return g.ranks() > 1; };
     add(list_choice<std::string>("parallel.bucket", {"auto", "none", "block", "700"},
                                  [](RunConfig& c, const std::string& bucket) { c.parallel.bucket = bucket; }))
-        .matters = cuts_data;
+        .matters = has_data_ranks;
     add(list_choice<int>("microbatches", {1, 2, 0},
                          [](RunConfig& c, const int& level) { set_microbatches(c, level); }));
     return all;
@@ -165,7 +165,7 @@ RunConfig config_of(const Shape3& grid, const std::vector<Choice>& choices, cons
     c.parallel.threads = 1;
     c.train.global_batch = ranks * std::max<i64>(2, ceil_div(16, ranks));
     c.train.lr = 0.01;
-    c.train.eps = 1e-3; // near the size of gradients: an update shows how large they were, and rounding
+    c.train.eps = 1e-3; // near the size of gradients: updates depend on their magnitude, and rounding
                         // errors stay small
     c.train.seed = 7;
     for (std::size_t f = 0; f < choices.size(); ++f)
@@ -187,8 +187,8 @@ bool is_built(RunConfig config, const Choice::Level& level)
     }
 }
 
-/// Drops the levels that this version refuses on a grid of every axis; the first one of each key is the
-/// plainest.
+/// Drops the levels that this version refuses on a grid with every axis. The first level of each key is the
+/// simplest.
 std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
 {
     std::vector<std::string> dropped;
@@ -202,8 +202,8 @@ std::vector<std::string> drop_unbuilt(std::vector<Choice>& all)
     return dropped;
 }
 
-/// Levels of the grid and of each choice, a row a case. A pair of levels is met where both change what runs
-/// and neither hides small errors, or one of the two does and the pair is about that.
+/// Levels of the grid and of each choice, one row per case. A pair of levels counts if both have an effect,
+/// and neither setting outside the pair hides small errors.
 std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const std::vector<Choice>& all,
                                       bool longer)
 {
@@ -233,7 +233,7 @@ std::vector<std::vector<int>> rows_of(const std::vector<Shape3>& grids, const st
             blurred = blurred || blurs(factor);
         return matters(row, f) && matters(row, g) && (!blurred || blurs(f) || blurs(g));
     };
-    // First what most runs have: nothing is set but the grid, and microbatches.
+    // First the usual runs: only the grid and microbatches are set.
     const auto factor_of = [&](const std::string& key) {
         return static_cast<std::size_t>(
                    std::find_if(all.begin(), all.end(), [&](const Choice& c) { return c.key == key; }) -
@@ -292,7 +292,7 @@ CheckCases check_cases(int ranks, bool longer)
             }
     for (const std::vector<int>& row : rows_of(grids, all, longer)) {
         CheckCase c{config_of(grids[static_cast<std::size_t>(row[0])], all, {row.begin() + 1, row.end()}), 0};
-        if (made.cases.size() % 2 == 1) // so that no rank stands aside each time
+        if (made.cases.size() % 2 == 1) // alternate, so that all ranks take part
             c.first = ranks - c.ranks();
         made.cases.push_back(std::move(c));
     }

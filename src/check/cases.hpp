@@ -1,6 +1,6 @@
 #pragma once
-// Internal: which tiny trainings a check runs. Levels of a key are those that its type has and this version
-// builds: a new schedule or ZeRO stage joins by itself.
+// Internal: the tiny trainings of a check. The levels of a key come from its type, so new schedules and ZeRO
+// stages are included automatically.
 #include "check/run.hpp"
 
 namespace trivium {
@@ -16,22 +16,22 @@ struct CheckCase {
 
 struct CheckCases {
     std::vector<CheckCase> cases;
-    std::vector<std::string> not_built; ///< what this version refuses, e.g. "parallel.zero = 2"
+    std::vector<std::string> not_built; ///< settings that this version refuses, e.g. "parallel.zero = 2"
 };
 
-/// For `ranks` ranks: every grid that they make, with tensor and pipeline degrees of at most 8; where there
-/// are fewer than six such, also those of the next lower number of ranks that has six. On each grid both
-/// families as a user has them who sets no key, in f32; and every pair of levels of any two keys in some case
-/// where both change what runs, which is computed or sent in bf16 only where that is one of the two.
-/// `longer`: also every combination of grid, ZeRO stage, schedule, family and precision.
+/// For `ranks` ranks: every grid that they can form, with tensor and pipeline degrees of at most 8; if there
+/// are fewer than six, also the grids of the next lower number of ranks that has six. On each grid: both
+/// families with default settings in f32. In addition, every pair of levels of any two keys in some case
+/// where both have an effect; a case uses bf16 only if that is one of the pair. `longer`: also every
+/// combination of grid, ZeRO stage, schedule, family and precision.
 CheckCases check_cases(int ranks, bool longer);
 
 /// The same model and batch on one rank, in one microbatch.
 RunConfig on_one_rank(const RunConfig& config);
-/// What names the model, the batch and the precision: cases that have it alike have one answer.
+/// Identifies model, batch and precision: cases with equal keys have the same one-rank result.
 std::string answer_key(const RunConfig& config);
 
-/// What a case exercises, each as words: "data > 1", "zero 1", "bucket block", "bf16".
+/// The settings that a case exercises: "data > 1", "zero 1", "bucket block", "bf16".
 std::vector<std::string> traits_of(const RunConfig& config);
 
 } // namespace trivium

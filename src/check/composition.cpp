@@ -21,30 +21,30 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CaseWord, difference, bits, loss, norm, expec
 
 namespace {
 
-CaseWord word_of(const TinyOutcome& got, const TinyOutcome& one_rank, const RunConfig& config)
+CaseResult result_of(const TinyOutcome& got, const TinyOutcome& one_rank, const RunConfig& config)
 {
-    CaseWord word;
-    word.difference = compare(got, one_rank, config);
-    const auto step = static_cast<std::size_t>(std::max(1, word.difference.step) - 1);
-    word.loss = got.losses[step];
-    word.norm = got.norms[step];
-    word.expected_loss = one_rank.losses[step];
-    word.expected_norm = one_rank.norms[step];
-    word.bits.emplace_back("the losses", bits_of(got.losses));
-    word.bits.emplace_back("the gradient norms", bits_of(got.norms));
+    CaseResult result;
+    result.difference = compare(got, one_rank, config);
+    const auto step = static_cast<std::size_t>(std::max(1, result.difference.step) - 1);
+    result.loss = got.losses[step];
+    result.norm = got.norms[step];
+    result.expected_loss = one_rank.losses[step];
+    result.expected_norm = one_rank.norms[step];
+    result.bits.emplace_back("the losses", bits_of(got.losses));
+    result.bits.emplace_back("the gradient norms", bits_of(got.norms));
     for (const HeldPart& part : got.parameters) {
         std::string place = part.name;
         for (std::size_t d = 0; d < part.whole.size(); ++d)
             place += str(d == 0 ? " [" : ", ", part.box.offset[d], ":",
                          part.box.offset[d] + part.box.shape[d], d + 1 == part.whole.size() ? "]" : "");
-        word.bits.emplace_back(place, bits_of(part.last));
+        result.bits.emplace_back(place, bits_of(part.last));
     }
-    return word;
+    return result;
 }
 
 std::string ratio(double got, double want) { return fmt::format("{:.7g} ({:.4g} times)", got, got / want); }
 
-/// One-rank outcomes by answer_key, as this rank computes them.
+/// One-rank results by answer_key, computed by this rank.
 class Answers {
 public:
     explicit Answers(const CheckGround& ground) : ground_(ground), alone_(make_self_comm()) {}
@@ -58,10 +58,10 @@ public:
         }
         return at->second;
     }
-    /// What this rank has computed alone, to be compared with what others have.
-    std::vector<KernelWord> words() const
+    /// Results of this rank alone, for comparison between ranks.
+    std::vector<KernelRecord> records() const
     {
-        std::vector<KernelWord> all;
+        std::vector<KernelRecord> all;
         for (const auto& [key, outcome] : known_) {
             std::vector<double> numbers = outcome.losses;
             numbers.insert(numbers.end(), outcome.norms.begin(), outcome.norms.end());
@@ -78,9 +78,10 @@ private:
     std::map<std::string, TinyOutcome> known_;
 };
 
-/// The ranks of the case run it; the others wait. Rank 0 of the world gets their words. False where the case
-/// is refused.
-bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, std::vector<CaseWord>& words)
+/// The ranks of the case run it; the others wait. World rank 0 gets the results. Returns false if the case is
+/// refused.
+bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers,
+              std::vector<CaseResult>& results)
 {
     Comm& world = ground.world;
     const bool takes_part = world.rank() >= c.first && world.rank() < c.first + c.ranks();
@@ -98,7 +99,7 @@ bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, s
     if (takes_part)
         try {
             compiled = compile_tiny(config, group->rank());
-        } catch (const UserError&) { // some levels do not go together
+        } catch (const UserError&) { // some settings are incompatible
             refused = true;
         }
     if (agree(world, refused ? 1 : 0) != 0)
@@ -110,13 +111,13 @@ bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers, s
                 ground.config.hooks.compiled(config, compiled);
             const TinyOutcome& one_rank = answers.of(c.config);
             own.push_back(
-                word_of(train_tiny(*group, ground.facts, config, std::move(compiled)), one_rank, c.config));
+                result_of(train_tiny(*group, ground.facts, config, std::move(compiled)), one_rank, c.config));
         } catch (const InternalError& error) {
             throw InternalError(__FILE__, __LINE__, str("in the training '", c.text(), "': ", error.what()));
         }
-    words.clear();
-    for (const std::vector<CaseWord>& theirs : gather_records_to_first(world, own))
-        words.insert(words.end(), theirs.begin(), theirs.end());
+    results.clear();
+    for (const std::vector<CaseResult>& theirs : gather_records_to_first(world, own))
+        results.insert(results.end(), theirs.begin(), theirs.end());
     return true;
 }
 
@@ -137,15 +138,15 @@ void CompositionJudge::note(Fault& fault, const CheckCase& c, const std::vector<
     fault.traits.push_back(traits_of(c.config));
 }
 
-bool CompositionJudge::add_replicas(const CheckCase& c, const std::vector<CaseWord>& words)
+bool CompositionJudge::add_replicas(const CheckCase& c, const std::vector<CaseResult>& results)
 {
     std::map<std::pair<std::string, std::string>, std::vector<std::string>>
-        holders; // bits of a part on like processors, by rank; "" where it is not
-    for (std::size_t rank = 0; rank < words.size(); ++rank)
-        for (const auto& [part, bits] : words[rank].bits) {
+        holders; // bits of a shard on similar processors, by rank; "" if not held
+    for (std::size_t rank = 0; rank < results.size(); ++rank)
+        for (const auto& [part, bits] : results[rank].bits) {
             std::vector<std::string>& all =
                 holders[{part, facts_[static_cast<std::size_t>(c.first) + rank].processor}];
-            all.resize(words.size());
+            all.resize(results.size());
             all[rank] = bits;
         }
     std::set<int> unlike;
@@ -156,61 +157,63 @@ bool CompositionJudge::add_replicas(const CheckCase& c, const std::vector<CaseWo
         for (std::size_t i = 1; i < groups.size(); ++i) {
             unlike.insert(groups[i].second.begin(), groups[i].second.end());
             seen = seen.empty()
-                       ? str(part.first, ": other bits than on rank ", c.first + groups[0].second.front())
+                       ? str(part.first, ": different bits from rank ", c.first + groups[0].second.front())
                        : seen;
         }
     }
     if (!unlike.empty())
-        note(replicas_, c, {unlike.begin(), unlike.end()},
-             "the same bits of the same part on ranks of one kind", seen);
+        note(replicas_, c, {unlike.begin(), unlike.end()}, "the same bits of the same shard on similar ranks",
+             seen);
     return !unlike.empty();
 }
 
-void CompositionJudge::add(const CheckCase& c, const std::vector<CaseWord>& words)
+void CompositionJudge::add(const CheckCase& c, const std::vector<CaseResult>& results)
 {
     ++cases_;
     const CheckTolerance tolerance = tolerance_of(c.config);
-    const auto ranks_where = [&](const std::function<bool(const CaseWord&)>& holds) {
+    const auto ranks_where = [&](const std::function<bool(const CaseResult&)>& holds) {
         std::vector<int> ranks;
-        for (std::size_t rank = 0; rank < words.size(); ++rank)
-            if (holds(words[rank]))
+        for (std::size_t rank = 0; rank < results.size(); ++rank)
+            if (holds(results[rank]))
                 ranks.push_back(static_cast<int>(rank));
         return ranks;
     };
     using Pair = std::array<std::string, 2>;
     const auto found = [&](Fault& fault, const std::vector<int>& ranks,
-                           const std::function<Pair(const CaseWord&)>& expected_seen) {
+                           const std::function<Pair(const CaseResult&)>& expected_seen) {
         if (ranks.empty())
             return false;
-        const auto [expected, seen] = expected_seen(words[static_cast<std::size_t>(ranks.front())]);
+        const auto [expected, seen] = expected_seen(results[static_cast<std::size_t>(ranks.front())]);
         note(fault, c, ranks, expected, seen);
         return true;
     };
-    if (found(initial_, ranks_where([](const CaseWord& w) { return !w.difference.initial.empty(); }),
-              [&](const CaseWord& w) {
+    if (found(initial_, ranks_where([](const CaseResult& w) { return !w.difference.initial.empty(); }),
+              [&](const CaseResult& w) {
                   return Pair{str("the numbers of seed ", c.config.train.seed),
-                              w.difference.initial + " has others"};
+                              w.difference.initial + " differs"};
               }))
-        return; // what begins wrong goes on wrong
-    bool sound = !add_replicas(c, words);
-    if (found(answers_, ranks_where([&](const CaseWord& w) {
+        return; // later differences follow from this
+    bool sound = !add_replicas(c, results);
+    if (found(answers_, ranks_where([&](const CaseResult& w) {
                   return !(std::max(w.difference.losses, w.difference.norms) <= tolerance.losses);
               }),
-              [&](const CaseWord& w) {
+              [&](const CaseResult& w) {
                   return Pair{fmt::format("step {}: loss {:.7g}, gradient norm {:.7g}, as on one rank",
                                           w.difference.step, w.expected_loss, w.expected_norm),
                               str("loss ", ratio(w.loss, w.expected_loss), ", gradient norm ",
                                   ratio(w.norm, w.expected_norm))};
               }))
         return;
-    if (found(parameters_, ranks_where([&](const CaseWord& w) {
+    if (found(parameters_, ranks_where([&](const CaseResult& w) {
                   return !(w.difference.parameters <= tolerance.parameters);
               }),
-              [&](const CaseWord& w) {
-                  return Pair{fmt::format("within {:.0e} of the way that {} steps may go, of one rank's",
-                                          tolerance.parameters, tiny_steps),
-                              fmt::format("{} is off by {:.2g} of it", w.difference.parameter,
-                                          w.difference.parameters)};
+              [&](const CaseResult& w) {
+                  return Pair{
+                      fmt::format(
+                          "within {:.0e} of the largest possible change in {} steps, relative to one rank",
+                          tolerance.parameters, tiny_steps),
+                      fmt::format("{} differs by {:.2g} of it", w.difference.parameter,
+                                  w.difference.parameters)};
               }))
         return;
     if (sound)
@@ -238,13 +241,13 @@ std::string CompositionJudge::in_common(const Fault& fault) const
             best.push_back(trait);
     }
     if (best.empty() || least == sound_.size())
-        return "the cases that are have nothing in common that the others have not";
-    std::string text = "what they have in common: ";
+        return "the wrong cases share no setting that the correct ones lack";
+    std::string text = "common settings: ";
     for (const std::string& trait : best)
         text += (trait == best.front() ? "" : ", ") + trait;
     return text + (least == 0
-                       ? ", and no sound case has that"
-                       : str(", which ", counted(least, "sound case has", "sound cases have"), " too"));
+                       ? "; no correct case has them"
+                       : str("; ", counted(least, "correct case has", "correct cases have"), " them too"));
 }
 
 void CompositionJudge::report(CheckReport& report) const
@@ -256,16 +259,16 @@ void CompositionJudge::report(CheckReport& report) const
                                            in_common(fault), "); the first: ", fault.first_case),
                                        fault.expected, fault.seen, remedy});
     };
-    say(initial_, "other parameters than one rank begins with",
+    say(initial_, "initial parameters differ from those of one rank",
         "start all ranks with the same program and the same seed");
-    say(answers_, "another answer than one rank's",
+    say(answers_, "results differ from those of one rank",
         "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R "
         "'grid|comm'), try another MPI library or compiler");
-    say(parameters_, "other parameters than one rank ends with",
+    say(parameters_, "final parameters differ from those of one rank",
         "do not train on such a grid with this build and this MPI: run the project's tests (ctest -R "
         "'grid|comm'), try another MPI library or compiler");
-    say(replicas_, "other bits than the ranks that hold the same have,",
-        "look at the memory and the network card of the node, or leave it out");
+    say(replicas_, "bits differ from ranks that hold the same shard",
+        "check the memory and the network card of the node, or exclude it");
 }
 
 void check_composition(const CheckGround& ground, CheckReport& report)
@@ -277,17 +280,17 @@ void check_composition(const CheckGround& ground, CheckReport& report)
         std::erase_if(all.cases, [&](const CheckCase& c) { return !ground.config.hooks.chosen(c.config); });
     Answers answers(ground);
     CompositionJudge judge(report.facts);
-    std::vector<CaseWord> words;
+    std::vector<CaseResult> results;
     std::size_t done = 0, refused = 0;
     for (const CheckCase& c : all.cases) {
         if (ground.first())
             log_progress(str("composition  ", ++done, " of ", all.cases.size(), ": ", c.text()));
-        if (!run_case(ground, c, answers, words))
+        if (!run_case(ground, c, answers, results))
             ++refused;
         else if (ground.first())
-            judge.add(c, words);
+            judge.add(c, results);
     }
-    compare_arithmetic(ground, answers.words(), report);
+    compare_arithmetic(ground, answers.records(), report);
     if (!ground.first())
         return;
     judge.report(report);
@@ -297,8 +300,8 @@ void check_composition(const CheckGround& ground, CheckReport& report)
     report.parts.push_back(fmt::format("composition  {} on up to {} against one, in {}{}{}",
                                        counted(judge.cases(), "tiny training"),
                                        counted(ground.world.size(), "rank"), format_seconds(now() - begin),
-                                       refused > 0 ? str("; ", refused, " more are refused") : "",
-                                       missing.empty() ? "" : str("; not built: ", missing)));
+                                       refused > 0 ? str("; ", refused, " more are not supported") : "",
+                                       missing.empty() ? "" : str("; not implemented: ", missing)));
 }
 
 } // namespace trivium

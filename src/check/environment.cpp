@@ -30,8 +30,8 @@ std::string processor_name()
     return "unknown processor";
 }
 
-/// Of what the loader has mapped, what results depend on, by file name: nodes may keep the same ones in other
-/// folders. (Plug-ins of MPI and the like come and go, rank by rank.)
+/// Loaded libraries on which results depend, by file name: nodes may keep the same ones in different folders.
+/// (Plug-ins of MPI and others differ between ranks.)
 std::string loaded_libraries()
 {
     static const std::vector<std::string> kinds{
@@ -58,8 +58,8 @@ std::string loaded_libraries()
     return text;
 }
 
-/// By rank, how far each clock is ahead of rank 0's: the offset seen in the fastest of a few round trips (as
-/// NTP does, RFC 5905), with half of that trip as its uncertainty taken off.
+/// Offset of each rank's clock from rank 0's: from the fastest of a few round trips (as in NTP, RFC 5905),
+/// reduced by its uncertainty, half of that trip.
 std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& clock)
 {
     constexpr int trips = 5, channel = 0;
@@ -93,8 +93,8 @@ Seconds system_clock()
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// The lines that one text has and the other has not.
-std::vector<std::string> lines_beside(const std::string& text, const std::string& other)
+/// The lines of one text that the other lacks.
+std::vector<std::string> extra_lines(const std::string& text, const std::string& other)
 {
     std::vector<std::string> lines;
     std::istringstream in(text);
@@ -109,10 +109,10 @@ std::string joined(const std::vector<std::string>& lines)
     std::string text;
     for (const std::string& line : lines)
         text += (text.empty() ? "" : ", ") + line;
-    return text.empty() ? "nothing of its own" : text;
+    return text.empty() ? "nothing else" : text;
 }
 
-/// Of the compiler and the system: nodes that were updated at other times differ in these, and may.
+/// Libraries of compiler and system, which may differ between nodes after updates.
 bool is_of_system(const std::string& library)
 {
     for (const char* name : {"libc.", "libc-", "libm.", "libm-", "libgomp", "libomp", "libstdc++"})
@@ -121,7 +121,7 @@ bool is_of_system(const std::string& library)
     return false;
 }
 
-/// Cores that ranks of a node share, and the threads they have there.
+/// Cores that ranks of a node share, and the threads on them.
 struct Shared {
     std::vector<int> ranks;
     i64 cores = 0, threads = 0;
@@ -150,7 +150,7 @@ struct Unlike {
     Severity severity = Severity::fault;
 };
 
-/// A finding for every group of ranks that has not what most have.
+/// Adds a finding for every group of ranks that differs from most ranks.
 template <class Member>
 void must_be_alike(CheckReport& report, Member member, const std::string& problem, const std::string& remedy,
                    const std::function<Unlike(const std::string& most, const std::string& other)>& compare)
@@ -192,37 +192,37 @@ std::vector<int> crowded_nodes(const CheckReport& report)
 void judge_environment(CheckReport& report)
 {
     must_be_alike(
-        report, &RankFacts::build, "another build than most ranks run",
-        "start the same program on all nodes: install it on a file system that they share, or anew on these",
+        report, &RankFacts::build, "a different build from most ranks",
+        "run the same program on all nodes: install it on a shared file system, or reinstall it on these",
         [](const std::string& most, const std::string& other) {
             return Unlike{most, other};
         });
-    must_be_alike(report, &RankFacts::libraries, "other libraries than most ranks have loaded",
+    must_be_alike(report, &RankFacts::libraries, "different libraries from most ranks",
                   "load the same modules in the job script on all nodes, and compare LD_LIBRARY_PATH",
                   [](const std::string& most, const std::string& other) {
-                      const std::vector<std::string> theirs = lines_beside(most, other),
-                                                     own = lines_beside(other, most);
+                      const std::vector<std::string> theirs = extra_lines(most, other),
+                                                     own = extra_lines(other, most);
                       const bool system = std::all_of(theirs.begin(), theirs.end(), is_of_system) &&
                                           std::all_of(own.begin(), own.end(), is_of_system);
                       return Unlike{joined(theirs) + " bytes", joined(own) + " bytes",
                                     system ? Severity::warning : Severity::fault};
                   });
-    must_be_alike(report, &RankFacts::threads, "another number of threads than most ranks have",
-                  "give each rank as many cores (--cpus-per-task, --map-by), or give --threads (in a run: "
+    must_be_alike(report, &RankFacts::threads, "a different number of threads from most ranks",
+                  "give each rank as many cores (--cpus-per-task, --map-by), or set --threads (in a run: "
                   "parallel.threads)",
                   [](const std::string& most, const std::string& other) {
                       return Unlike{most + (most == "1" ? " thread" : " threads"), other};
                   });
-    must_be_alike(report, &RankFacts::processor, "another processor than most ranks have",
-                  "ask for nodes of one kind (--constraint): a step takes as long as the slowest takes, and "
+    must_be_alike(report, &RankFacts::processor, "a different processor from most ranks",
+                  "request nodes of one kind (--constraint): a step takes as long as the slowest rank, and "
                   "the bits differ",
                   [](const std::string& most, const std::string& other) {
                       return Unlike{most, other, Severity::warning};
                   });
     for (const Shared& shared : shared_cores(report))
         report.findings.push_back(
-            {CheckPart::environment, Severity::warning, shared.ranks,
-             "cores that are shared with other ranks", "a core for each thread",
+            {CheckPart::environment, Severity::warning, shared.ranks, "cores shared with other ranks",
+             "a core for each thread",
              str(counted(shared.threads, "thread"), " of ", counted(shared.ranks.size(), "rank"), " on ",
                  counted(shared.cores, "core")),
              "start fewer ranks or threads, or bind each rank to its own cores (--cpus-per-task, --bind-to "
@@ -242,10 +242,10 @@ void judge_clocks(CheckReport& report, Seconds most)
             }
         if (!ranks.empty())
             report.findings.push_back(
-                {CheckPart::environment, Severity::fault, ranks, "a clock that is wrong",
-                 str("at most ", most, " s off rank 0's"),
+                {CheckPart::environment, Severity::fault, ranks, "wrong clock",
+                 str("at most ", most, " s from rank 0"),
                  fmt::format("{:.1f} s {}", std::abs(worst), worst > 0 ? "ahead" : "behind"),
-                 "let the node's clock be set (chrony, ntpd): time limits and file times depend on it"});
+                 "synchronise the node's clock (chrony, ntpd): time limits and file times depend on it"});
     }
 }
 

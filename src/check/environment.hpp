@@ -1,17 +1,17 @@
 #pragma once
-// Internal: what ranks must have in common, judged from what they say.
+// Internal: compares the environments of the ranks.
 #include "check/run.hpp"
 
 namespace trivium {
 
-/// Another program, library, processor or number of threads on some ranks; more threads than cores, by
-/// report.facts.
+/// Reports ranks with a different program, library, processor or number of threads, and more threads than
+/// cores. Reads report.facts.
 void judge_environment(CheckReport& report);
 
-/// Ranks whose clock is more than `most` seconds off rank 0's, by report.clocks.
+/// Reports ranks whose clock differs from rank 0's by more than `most` seconds. Reads report.clocks.
 void judge_clocks(CheckReport& report, Seconds most);
 
-/// Nodes whose ranks have more threads than cores: what they measure is no rate of theirs.
+/// Nodes whose ranks have more threads than cores: their measurements are not reliable.
 std::vector<int> crowded_nodes(const CheckReport& report);
 
 } // namespace trivium

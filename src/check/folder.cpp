@@ -1,4 +1,4 @@
-// The folder that checkpoints will go to: one for all ranks, writable, and how fast.
+// The folder for checkpoints: shared by all ranks, writable, and how fast.
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "base/counted.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The trial folder; rank 0's goes with the object, whatever happens.
+/// The test folder; rank 0 removes it with the object.
 class Trial {
 public:
     Trial(Comm& world, const std::string& dir) : owns_(world.rank() == 0)
@@ -44,7 +44,7 @@ public:
     }
     std::string file(int rank) const { return str(path_, "/rank-", rank); }
     const std::string& path() const { return path_; }
-    /// On rank 0, why there is none.
+    /// On rank 0: why it could not be made.
     const std::string& problem() const { return problem_; }
 
 private:
@@ -52,7 +52,7 @@ private:
     std::string path_, problem_;
 };
 
-/// File systems of networks take a moment to show what others have made.
+/// Whether a path appears; network file systems show the files of other nodes with a delay.
 bool appears(const std::string& path)
 {
     for (int tries = 0; tries < 20; ++tries) {
@@ -65,7 +65,7 @@ bool appears(const std::string& path)
 
 std::string content_of(int rank) { return str("rank ", rank, " of a check\n"); }
 
-/// "" where all is well; else what went wrong, on one line.
+/// "" on success; otherwise the error on one line.
 std::string try_to(const std::function<std::string()>& work)
 {
     try {
@@ -77,7 +77,7 @@ std::string try_to(const std::function<std::string()>& work)
     }
 }
 
-/// By what it said, each rank that met something.
+/// Adds a finding for each group of ranks with the same problem.
 void report_ranks(const CheckGround& ground, CheckReport& report, const std::string& own,
                   const std::string& problem, const std::string& expected, const std::string& remedy)
 {
@@ -98,7 +98,7 @@ Bytes trial_bytes(int nodes, bool longer)
     return std::clamp(total / nodes, Bytes{8} << 20, most);
 }
 
-/// Nodes whose rate is far below the median. Others use a file system too, so it is no more than a warning.
+/// Nodes whose throughput is far below the median. Only a warning, because others use the file system too.
 void judge(CheckReport& report, double slow)
 {
     struct Rate {
@@ -116,25 +116,25 @@ void judge(CheckReport& report, double slow)
                 for (std::size_t rank = 0; rank < report.node_of_rank.size(); ++rank)
                     if (report.node_of_rank[rank] == static_cast<int>(node))
                         ranks.push_back(static_cast<int>(rank));
-                report.findings.push_back({CheckPart::folder, Severity::warning, ranks,
-                                           str(rate.what, " in the folder"),
-                                           fmt::format("{:.3f} GB/s, as the median node", median(all) / 1e9),
-                                           fmt::format("{:.3f} GB/s", all[node] / 1e9),
-                                           "look at the node's mounts and its storage network; check again, "
-                                           "as others may have used it meanwhile"});
+                report.findings.push_back(
+                    {CheckPart::folder, Severity::warning, ranks, str(rate.what, " in the folder"),
+                     fmt::format("{:.3f} GB/s (median node)", median(all) / 1e9),
+                     fmt::format("{:.3f} GB/s", all[node] / 1e9),
+                     "check the node's mounts and its storage network; run the check again, "
+                     "because others may have used the file system"});
             }
     }
 }
 
-/// A node's first rank writes its file; after all of them, it reads that of the next node.
+/// The first rank of each node writes a file; when all are done, it reads that of the next node.
 void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
 {
     Comm& world = ground.world;
     const std::vector<int>& node_of_rank = ground.grid.node_of_rank();
     const int node = node_of_rank[static_cast<std::size_t>(world.rank())], nodes = ground.grid.nodes();
     const bool works = ground.grid.local_rank() == 0;
-    const auto first_of = [&](int wanted) {
-        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), wanted) -
+    const auto first_of = [&](int which) {
+        return static_cast<int>(std::find(node_of_rank.begin(), node_of_rank.end(), which) -
                                 node_of_rank.begin());
     };
     const auto timed = [&](const char* what) {
@@ -144,7 +144,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
     const Bytes bytes = trial_bytes(nodes, ground.config.longer), at_once = Bytes{1} << 20;
     std::vector<char> block(static_cast<std::size_t>(at_once));
     for (std::size_t i = 0; i < block.size(); ++i)
-        block[i] = static_cast<char>(i * 2654435761u >> 13); // nothing that a file system could leave out
+        block[i] = static_cast<char>(i * 2654435761u >> 13); // data that a file system cannot compress away
     FolderRate rate;
     std::string problem = try_to([&] {
         if (!works)
@@ -169,7 +169,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
             for (Bytes at = 0; at < bytes; at += at_once) {
                 in.read(at, got.data(), at_once);
                 if (got != block)
-                    return str(in.path(), ": other bytes than were written, below offset ", at + at_once);
+                    return str(in.path(), ": bytes differ from those written, below offset ", at + at_once);
             }
             timed("read");
             rate.read = static_cast<double>(bytes) / (now() - begin);
@@ -177,7 +177,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
         });
     report_ranks(ground, report, problem, "a file cannot be written and read",
                  str(format_bytes(bytes), " written, synced and read"),
-                 "look at the file system: space, quota, mounts");
+                 "check the file system: space, quota, mounts");
     const auto all = gather_records_to_first(world, std::tuple(works, rate.write, rate.read));
     if (!ground.first())
         return;
@@ -194,7 +194,7 @@ void measure(const CheckGround& ground, const Trial& trial, CheckReport& report)
                     ground.config.dir, counted(report.folder.size(), "node"),
                     report.folder.size() == 1 ? "writes" : "write", write / 1e9,
                     report.folder.size() == 1 ? "reads" : "read", read / 1e9,
-                    nodes == 1 ? " (from memory, as there is one node)" : ""));
+                    nodes == 1 ? " (from memory, because there is one node)" : ""));
 }
 
 } // namespace
@@ -212,7 +212,7 @@ void check_folder(const CheckGround& ground, CheckReport& report)
                  "a folder that can be written to", remedy);
     if (!all_well(world, trial.problem()))
         return;
-    std::string own = appears(trial.path()) ? "" : trial.path() + " is not there";
+    std::string own = appears(trial.path()) ? "" : trial.path() + " does not exist";
     report_ranks(ground, report, own, str(ground.config.dir, " is not the folder that rank 0 sees"),
                  "one folder for all ranks", remedy);
     if (!all_well(world, own))
@@ -221,21 +221,21 @@ void check_folder(const CheckGround& ground, CheckReport& report)
         write_file(trial.file(rank), content_of(rank));
         return "";
     });
-    report_ranks(ground, report, own, str(ground.config.dir, " cannot be written to"),
+    report_ranks(ground, report, own, str(ground.config.dir, " is not writable"),
                  "a folder that all ranks can write to", remedy);
     if (!all_well(world, own))
         return;
     own = try_to([&]() -> std::string {
         const int other =
-            (rank + ground.grid.local_ranks()) % world.size(); // of another node, where there are several
+            (rank + ground.grid.local_ranks()) % world.size(); // on another node, if there are several
         if (!appears(trial.file(other)))
-            return str("the file of rank ", other, " is not there");
+            return str("the file of rank ", other, " does not exist");
         return read_file(trial.file(other)) == content_of(other)
                    ? ""
-                   : str("the file of rank ", other, " has another content");
+                   : str("the file of rank ", other, " has different content");
     });
     report_ranks(ground, report, own, str(ground.config.dir, " does not show what another rank has written"),
-                 "the other's file, whole", remedy);
+                 "the complete file of the other rank", remedy);
     if (all_well(world, own))
         measure(ground, trial, report);
 }

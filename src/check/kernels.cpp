@@ -21,7 +21,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// Memory where the build computes, the numbers in it, and what runs there.
+/// Memory where the build computes (host or device), and the kernels' execution space.
 class Bench {
 public:
     explicit Bench(int threads) : threads_(threads), arena_(Bytes{64} << 20)
@@ -42,7 +42,7 @@ public:
         TRV_CHECK(used_ <= arena_.size(), "the kernels of a check need ", used_, " bytes");
         return reinterpret_cast<T*>(at);
     }
-    /// `numbers` as T, which they take over: they are what the kernel gets.
+    /// Copies `numbers` as T; rounds `numbers` to what the kernel gets.
     template <class T>
     T* put(Numbers& numbers)
     {
@@ -91,7 +91,7 @@ private:
     Bytes used_ = 0;
 };
 
-/// In [-1, 1), by name.
+/// Random numbers in [-1, 1), by name.
 Numbers random_numbers(std::uint64_t seed, const std::string& name, i64 count)
 {
     const RandomStream stream(seed, name);

@@ -1,5 +1,5 @@
 #pragma once
-// Internal: kernels on seeded numbers, beside what straight loops in f64 make of the same numbers.
+// Internal: kernels on seeded numbers, compared with simple loops in f64.
 #include "kernels/exec.hpp"
 
 #include <functional>
@@ -8,17 +8,17 @@
 
 namespace trivium {
 
-/// What a kernel gave, and what it should have given.
+/// Result of a kernel, and the expected result.
 struct KernelResult {
     std::string kernel; ///< "product f32"
     std::vector<double> got, expected;
-    double tolerance = 0; ///< of the largest difference, relative to the largest magnitude expected
+    double tolerance = 0; ///< for the largest difference, relative to the largest expected magnitude
 
-    double error() const; ///< infinite where something is not finite
+    double error() const; ///< infinite if a value is not finite
 };
 
-/// Runs each kernel where this build computes, and visits its result. The same numbers on every rank, and the
-/// same bits on like processors. `seed`: of the numbers.
+/// Runs each kernel where this build computes (host or device) and visits its result. The numbers are the
+/// same on every rank, the bits on similar processors. `seed`: of the numbers.
 void run_kernels(int threads, std::uint64_t seed, const std::function<void(KernelResult&)>& visit);
 
 } // namespace trivium

@@ -1,4 +1,4 @@
-// Links, pair by pair in rounds: latency, rate, and whether each byte arrives as it was sent.
+// Links, pair by pair in rounds: latency, bandwidth, and whether each byte arrives unchanged.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "base/clock.hpp"
@@ -13,10 +13,10 @@ namespace trivium {
 
 namespace {
 
-/// Rounds in which each of 0 … players - 1 meets each other one once: one sits still, the others go round.
+/// Round-robin tournament of 0 … players - 1 by the circle method: one stays, the others rotate.
 std::vector<std::vector<RankPair>> tournament(int players)
 {
-    const int seats = players + players % 2; // of an odd number, one waits
+    const int seats = players + players % 2; // with an odd number, one waits
     std::vector<std::vector<RankPair>> rounds;
     if (players < 2)
         return rounds;
@@ -32,7 +32,7 @@ std::vector<std::vector<RankPair>> tournament(int players)
     return rounds;
 }
 
-/// At most `most` of them, spread evenly.
+/// At most `most` rounds, spread evenly.
 template <class T>
 std::vector<T> some_of(const std::vector<T>& all, std::size_t most)
 {
@@ -45,7 +45,7 @@ std::vector<T> some_of(const std::vector<T>& all, std::size_t most)
 
 constexpr i64 words_of_message = i64{1} << 18; ///< 2 MiB
 
-/// What `from` sends to `to`: random words, each with its place added, so that no two stretches are alike.
+/// The message from `from` to `to`: random words, each plus its index, so that no two parts are equal.
 std::vector<u64> message(int from, int to)
 {
     constexpr std::size_t period = 4096;
@@ -56,7 +56,7 @@ std::vector<u64> message(int from, int to)
     return words;
 }
 
-/// For how long this thread was ready to run and was not let; none where the kernel does not say.
+/// CPU time and waiting time of this thread; nullopt if the kernel does not provide them.
 std::optional<Seconds> time_kept_waiting()
 {
     double ran = 0, waited = 0; // in ns
@@ -137,7 +137,7 @@ private:
                 at = i;
                 ++count;
             }
-        wrong = str(count, " of ", bytes, " bytes from rank ", other_, " arrived changed, the first at ", at,
+        wrong = str(count, " of ", bytes, " bytes from rank ", other_, " arrived changed; the first at ", at,
                     " (", std::hex, std::to_integer<int>(got[at]), " instead of ",
                     std::to_integer<int>(want[at]), ")");
     }
@@ -195,7 +195,7 @@ std::vector<LinkRate> measure_links(const CheckGround& ground,
                 pair.emplace(ground, own->a == rank ? own->b : own->a);
             Activity::of_process().enter(pair ? str("the link to rank ", own->a == rank ? own->b : own->a)
                                               : "a round of links without it");
-            agree(ground.world, 0); // all begin together
+            agree(ground.world, 0); // start together
             if (!pair)
                 continue;
             std::string problem;
@@ -207,7 +207,7 @@ std::vector<LinkRate> measure_links(const CheckGround& ground,
             });
             if (known == links.end()) {
                 links.push_back(link);
-            } else { // the best of several times, apart in time: what is slow is slow each time
+            } else { // the best of several measurements at different times: a slow link is slow each time
                 known->bytes_per_second = std::max(known->bytes_per_second, link.bytes_per_second);
                 known->latency = std::min(known->latency, link.latency);
                 known->cpu_share = std::max(known->cpu_share, link.cpu_share);

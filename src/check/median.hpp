@@ -6,8 +6,8 @@
 
 namespace trivium {
 
-/// Of an even number, the higher one of the middle two: of two ranks, the other one's rate is what a slow one
-/// is held to. \pre there is one
+/// For an even count, the higher one of the middle two: with two ranks, a slow one is compared with the
+/// other. \pre values is not empty
 inline double median(std::vector<double> values)
 {
     TRV_CHECK(!values.empty(), "a median of nothing");

@@ -1,12 +1,12 @@
 #pragma once
-// Internal: the parts of a check, each in a file of its own, and what they share.
+// Internal: the parts of a check, and what they share.
 #include "check/run.hpp"
 
 #include <algorithm>
 
 namespace trivium {
 
-/// One rank in a check.
+/// The context of one rank in a check.
 struct CheckGround {
     Comm& world;
     const Grid& grid; ///< all ranks along data
@@ -23,7 +23,7 @@ void check_arithmetic(const CheckGround& ground, CheckReport& report);
 void check_composition(const CheckGround& ground, CheckReport& report);
 void check_rates(const CheckGround& ground, CheckReport& report);
 
-/// Ranks by what they have, the most frequent first; of equals, the one of the lowest rank.
+/// Groups ranks by value, the most frequent first; ties by lowest rank.
 template <class T>
 std::vector<std::pair<T, std::vector<int>>> group_ranks(const std::vector<T>& by_rank)
 {

@@ -25,7 +25,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LinkRate, a, b, bytes_per_second, latency, cp
 
 namespace {
 
-/// Of all threads of this process, or of the calling one where it works alone (ranks may be threads).
+/// CPU time of all threads of this process, or of the calling thread if it works alone (ranks may be
+/// threads).
 Seconds cpu_time(int threads)
 {
     timespec t{};
@@ -34,15 +35,15 @@ Seconds cpu_time(int threads)
 }
 
 struct Pace {
-    Seconds each = 0; ///< of a run
+    Seconds each = 0; ///< duration of a run
     double cpu_share = 1;
 };
 
-/// Runs `work` for so long, and waits for it each time.
+/// Runs `work` repeatedly for this time, and waits for each run.
 Pace pace_of(const CheckGround& ground, const char* what, Seconds seconds, const std::function<void()>& work)
 {
-    work();                 // what the first one has to prepare is no one's rate
-    agree(ground.world, 0); // all begin together
+    work();                 // the first run prepares; not measured
+    agree(ground.world, 0); // start together
     const int threads = ground.facts.threads;
     const Seconds begin = now(), cpu = cpu_time(threads);
     i64 runs = 0;
@@ -77,7 +78,7 @@ private:
     std::optional<Stream> stream_;
 };
 
-/// Square products of a size that a transformer has.
+/// Square products of a typical size in a transformer.
 Pace product_pace(const CheckGround& ground, const RateBench& bench, DType type, i64 side, Seconds seconds)
 {
     kernels::ProductShape shape;
@@ -88,7 +89,7 @@ Pace product_pace(const CheckGround& ground, const RateBench& bench, DType type,
     const Bytes bytes = round_up(side * side * size_of(type), 256);
     const Arena arena(3 * bytes + product.scratch_bytes());
     const i64 count = side * side;
-    for (const Bytes at : {Bytes{0}, bytes}) // no zeros: some processors multiply those faster
+    for (const Bytes at : {Bytes{0}, bytes}) // not zeros: some processors multiply those faster
         type == DType::bf16 ? kernels::fill(bench.exec, count, 0.73, reinterpret_cast<bf16*>(arena.at(at)))
                             : kernels::fill(bench.exec, count, 0.73, reinterpret_cast<float*>(arena.at(at)));
     return pace_of(ground, type == DType::bf16 ? "products bf16" : "products f32", seconds, [&] {
@@ -100,7 +101,7 @@ Pace product_pace(const CheckGround& ground, const RateBench& bench, DType type,
 
 double rate(double work, const Pace& pace) { return work / pace.each; }
 
-/// The same ranks, measured again: the best of each, as what is slow is slow each time.
+/// Merges a repeated measurement: takes the best of each, because a slow rank is slow each time.
 void keep_best(std::vector<RankRates>& best, const std::vector<RankRates>& again)
 {
     for (std::size_t i = 0; i < best.size(); ++i) {
@@ -108,7 +109,7 @@ void keep_best(std::vector<RankRates>& best, const std::vector<RankRates>& again
         best[i].flops_bf16 = std::max(best[i].flops_bf16, again[i].flops_bf16);
         best[i].bytes_per_second = std::max(best[i].bytes_per_second, again[i].bytes_per_second);
         best[i].cpu_share = std::max(best[i].cpu_share,
-                                     again[i].cpu_share); // what is slow once with its cores its own is slow
+                                     again[i].cpu_share); // slow with undisturbed cores is slow
     }
 }
 
@@ -121,11 +122,11 @@ void keep_best(std::vector<LinkRate>& best, const std::vector<LinkRate>& again)
     }
 }
 
-/// What all ranks measured, on rank 0.
+/// The measurements of all ranks, on rank 0.
 struct Measured {
     std::vector<RankRates> rates;
     std::vector<LinkRate> links;
-    std::vector<std::vector<std::string>> wrong; ///< by rank, what arrived changed
+    std::vector<std::vector<std::string>> wrong; ///< by rank: messages that arrived changed
 };
 
 Measured measure_all(const CheckGround& ground, const std::vector<std::vector<RankPair>>& rounds)
@@ -134,12 +135,12 @@ Measured measure_all(const CheckGround& ground, const std::vector<std::vector<Ra
     const RankRates own = measure_rank(ground, ground.config.longer ? 2.0 : 0.2);
     const std::vector<LinkRate> links = measure_links(ground, rounds, ground.config.longer ? 20 : 3, wrong);
     Measured all;
-    std::map<std::pair<int, int>, double> other_share; // of the end that has not the rate
+    std::map<std::pair<int, int>, double> other_share; // of the end without the rate
     for (const auto& [rates, theirs, changed] :
          gather_records_to_first(ground.world, std::tuple(own, links, wrong))) {
         all.rates.push_back(rates);
         for (const LinkRate& link : theirs)
-            if (link.a == static_cast<int>(all.wrong.size())) // its other end has the same rate
+            if (link.a == static_cast<int>(all.wrong.size())) // its other end has the same value
                 all.links.push_back(link);
             else
                 other_share[{link.a, link.b}] = link.cpu_share;
@@ -156,7 +157,7 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
 {
     const RateBench bench(ground.facts.threads);
     const bool device = computes_on_device();
-    // On the host, so much for each thread that handing out the work takes little of the time.
+    // On the host, enough work per thread that scheduling takes little time.
     const i64 side = device         ? 8192
                      : contracts_on ? 256
                                     : round_up(std::llround(1024 * std::cbrt(ground.facts.threads)), 64);
@@ -167,7 +168,7 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     rates.flops_f32 = rate(work, f32);
     const Pace bf16 = product_pace(ground, bench, DType::bf16, side, seconds);
     rates.flops_bf16 = rate(work, bf16);
-    // z = x + y over more than caches hold: a thread's share of them is a few MiB.
+    // z = x + y over more memory than the caches: a thread's share is a few MiB.
     const i64 count = device ? i64{1} << 28 : i64{1} << (contracts_on ? 18 : 22);
     const i64 all = count * (device ? 1 : ground.facts.threads);
     const Bytes bytes = all * static_cast<Bytes>(sizeof(float));
@@ -175,7 +176,7 @@ RankRates measure_rank(const CheckGround& ground, Seconds seconds)
     auto *x = reinterpret_cast<float*>(arena.at(0)), *y = reinterpret_cast<float*>(arena.at(bytes)),
          *z = reinterpret_cast<float*>(arena.at(2 * bytes));
     for (float* array : {x, y, z})
-        kernels::fill(bench.exec, all, 1.0, array); // by the threads that will use it: near to them
+        kernels::fill(bench.exec, all, 1.0, array); // first touch by the threads that will use it
     const Pace memory = pace_of(ground, "memory", seconds, [&] {
         kernels::add<float>(bench.exec, all, x, y, z);
         bench.wait();
@@ -192,7 +193,7 @@ void check_rates(const CheckGround& ground, CheckReport& report)
     const Seconds begin = now();
     const auto rounds = link_rounds(ground.grid.node_of_rank(), ground.config.longer ? 1024 : most_rounds);
     Measured all = measure_all(ground, rounds);
-    // What looks slow is measured again before it is called so.
+    // Measure slow ranks and links again before reporting them.
     for (int time = 1; time < tries; ++time) {
         CheckReport trial;
         if (ground.first()) {
@@ -221,11 +222,11 @@ void check_rates(const CheckGround& ground, CheckReport& report)
             report.findings.push_back({CheckPart::rates,
                                        Severity::fault,
                                        {static_cast<int>(rank)},
-                                       "other bytes arrive than were sent",
-                                       "every byte as it was sent",
+                                       "received bytes differ from those sent",
+                                       "every byte unchanged",
                                        all.wrong[rank].front(),
-                                       "look at the network card and the memory of both nodes, and at the "
-                                       "MPI library; leave the node out"});
+                                       "check the network card and the memory of both nodes, and the "
+                                       "MPI library; exclude the node"});
     judge_shares(report);
     judge_rates(report, ground.config.slow_rank, ground.config.slow_link);
     report.parts.push_back(fmt::format("rates        products, memory and {} in {}, in {}",

@@ -16,12 +16,12 @@ namespace trivium {
 
 namespace {
 
-/// One node's figures: medians of its ranks, and of its links.
+/// One node's values: medians of its ranks and links.
 struct NodeRow {
     std::vector<int> ranks;
-    double flops_f32 = 0, flops_bf16 = 0, memory = 0; ///< of a rank
-    double cpu_share = 1;                             ///< of the rank that had least
-    LinkRate within, between; ///< between: the best of its partners; 0 where there is none
+    double flops_f32 = 0, flops_bf16 = 0, memory = 0; ///< per rank
+    double cpu_share = 1;                             ///< of the rank with the smallest share
+    LinkRate within, between; ///< between: the best of its partners; 0 without partners
 };
 
 NodeRow row_of(const CheckReport& report, int node)
@@ -135,10 +135,10 @@ std::string verdict(const CheckReport& report)
                                   counted(report.nodes.size(), "node"), ", ", format_seconds(report.seconds));
     const std::string what = str(counted(faults, "fault"), ", ", counted(warnings, "warning"), "; ");
     if (report.status() != 0)
-        return str("check: something is wrong: ", what, where);
+        return str("check: failed: ", what, where);
     const bool slow = std::any_of(report.findings.begin(), report.findings.end(),
                                   [](const Finding& f) { return f.part == CheckPart::rates; });
-    return str(slow ? "check: nothing is wrong for certain; " : "check: all is well; ",
+    return str(slow ? "check: passed, but some measurements are not reliable; " : "check: passed; ",
                warnings > 0 ? str(counted(warnings, "warning"), "; ") : "", where);
 }
 
@@ -149,7 +149,7 @@ std::string to_text(const CheckReport& report)
         const std::string who = describe_ranks(report, f.ranks);
         text += str("\n", f.severity == Severity::fault ? "FAULT" : "warning", " ", name_of(f.part),
                     who.empty() ? "" : ", ", who, ": ", f.problem, "\n  expected ", f.expected,
-                    "\n  seen     ", f.seen, "\n  remedy   ", f.remedy, "\n");
+                    "\n  found    ", f.seen, "\n  remedy   ", f.remedy, "\n");
     }
     return text + "\n" + verdict(report) + "\n";
 }
@@ -211,7 +211,7 @@ std::string to_json(const CheckReport& report, const Machine* machine)
         out["machine"] = m;
     }
     return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
-           "\n"; // a folder's name may be no UTF-8
+           "\n"; // the name of a folder may be invalid UTF-8
 }
 
 } // namespace trivium

@@ -1,14 +1,14 @@
 #pragma once
-// Internal: what a check prints.
+// Internal: the output of a check.
 #include "check/parts.hpp"
 
 namespace trivium {
 
-/// Tables, findings and the verdict, for people.
+/// Tables, findings and the verdict as text.
 std::string to_text(const CheckReport& report);
-/// All of it, for programs. `machine`: as measured; null where it was not.
+/// Everything as JSON. `machine`: the measured machine, or null.
 std::string to_json(const CheckReport& report, const Machine* machine);
-/// The last line: "check: all is well: 8 ranks on 2 nodes, 41 s"
+/// The last line: "check: passed; 8 ranks on 2 nodes, 41 s"
 std::string verdict(const CheckReport& report);
 
 } // namespace trivium

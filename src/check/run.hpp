@@ -1,6 +1,6 @@
 #pragma once
-// `trivium check`: before a long job starts, whether these machines and this build can be trusted.
-// docs/check.md says what each part does. All ranks run a part together; rank 0 judges and has the report.
+// `trivium check`: tests machines, network and build before a long job. docs/check.md describes each part.
+// All ranks run a part together; rank 0 evaluates and has the report.
 #include "compile/compile.hpp"
 #include "mpi/grid.hpp"
 
@@ -11,26 +11,27 @@
 
 namespace trivium {
 
-/// What a rank says of itself.
+/// The environment of a rank.
 struct RankFacts {
-    std::string node;      ///< as node_name()
-    std::string processor; ///< the device, or the CPU: like ones give the same bits
+    std::string node;      ///< node_name()
+    std::string processor; ///< device or CPU: equal ones compute the same bits
     std::string build;     ///< version and hash of the program
-    std::string libraries; ///< those that the process has loaded, with their sizes
-    std::string cores;     ///< that it may use, "0,1,2"
+    std::string libraries; ///< loaded libraries with their sizes
+    std::string cores;     ///< cores that it may use, "0,1,2"
     int threads = 1;
-    Bytes memory = -1; ///< available on the node; -1: nobody says
+    Bytes memory = -1; ///< available on the node; -1: unknown
 };
-/// Of this process. `version`: of the program; `device`: what it computes on, empty on the host.
+/// The facts of this process. `version`: of the program; `device`: empty on the host.
 RankFacts facts_of_process(const std::string& version, const std::string& device, int threads);
 
-/// Where tests put faults; each rank has its own.
+/// Hooks with which tests inject faults, per rank.
 struct CheckHooks {
-    std::function<bool(const RunConfig&)> chosen;              ///< which trainings to run; none given: all
-    std::function<void(RunConfig&)> config;                    ///< of a training, before it is compiled
-    std::function<void(const RunConfig&, Compiled&)> compiled; ///< before it runs
-    std::function<void(const std::string& kernel, std::vector<double>&)> computed; ///< what a kernel gave
-    std::function<void(const std::string& what)> timed; ///< called within each timed piece of work
+    std::function<bool(const RunConfig&)> chosen;              ///< which trainings to run; empty: all
+    std::function<void(RunConfig&)> config;                    ///< changes a training before it is compiled
+    std::function<void(const RunConfig&, Compiled&)> compiled; ///< changes it before it runs
+    std::function<void(const std::string& kernel, std::vector<double>&)>
+        computed;                                       ///< changes the result of a kernel
+    std::function<void(const std::string& what)> timed; ///< called within each measurement
     std::function<Seconds()> clock;                     ///< instead of the system's
 };
 
@@ -42,36 +43,36 @@ inline constexpr std::array<std::string_view, 5> names_of_enum<CheckPart>{
 struct CheckConfig {
     std::vector<CheckPart> parts{CheckPart::environment, CheckPart::folder, CheckPart::arithmetic,
                                  CheckPart::composition, CheckPart::rates};
-    std::string dir;         ///< folder to try; empty: none
+    std::string dir;         ///< folder to test; empty: none
     bool longer = false;     ///< every combination, and longer measurements
-    bool strict = false;     ///< warnings count as faults
-    double slow_rank = 0.75; ///< a rate below so much of the median is slow
+    bool strict = false;     ///< count warnings as faults
+    double slow_rank = 0.75; ///< below this fraction of the median is slow
     double slow_link = 0.5;
-    Seconds clock = 1; ///< most that clocks may be apart
+    Seconds clock = 1; ///< maximum difference between clocks
     CheckHooks hooks;
 };
 
 enum class Severity { warning, fault };
 
-/// Something that is wrong.
+/// A fault or a warning.
 struct Finding {
     CheckPart part{};
     Severity severity = Severity::fault;
-    std::vector<int> ranks; ///< whom it is about; empty: nobody more than the others
+    std::vector<int> ranks; ///< affected ranks; empty: no specific ranks
     std::string problem, expected, seen, remedy;
 };
 
-/// What was measured; 0 where it was not.
+/// Measurements; 0 if not measured.
 struct RankRates {
-    double flops_f32 = 0, flops_bf16 = 0; ///< of products, per second, by all its threads
-    double bytes_per_second = 0;          ///< of memory
-    double cpu_share = 1; ///< of its cores' time, what it was given while it computed: the least of the three
+    double flops_f32 = 0, flops_bf16 = 0; ///< FLOP/s of products, with all threads
+    double bytes_per_second = 0;          ///< memory bandwidth
+    double cpu_share = 1; ///< fraction of its cores' time that it got: the minimum of the three measurements
 };
 struct LinkRate {
     int a = 0, b = 0;            ///< ranks
-    double bytes_per_second = 0; ///< each way, both at once
+    double bytes_per_second = 0; ///< per direction, both directions at once
     Seconds latency = 0;         ///< one way
-    double cpu_share = 1;        ///< of the time that its ends wanted a core, what the worse one was given
+    double cpu_share = 1;        ///< fraction of the requested CPU time that the worse end got
 };
 struct FolderRate {
     double write = 0, read = 0; ///< bytes per second, all nodes at once
@@ -80,23 +81,23 @@ struct FolderRate {
 struct CheckReport {
     std::vector<RankFacts> facts; ///< by rank
     std::vector<int> node_of_rank;
-    std::vector<std::string> nodes; ///< names, by number
+    std::vector<std::string> nodes; ///< names, by index
     std::vector<Finding> findings;
-    std::vector<std::string> parts; ///< what was done, a line each
-    std::vector<RankRates> rates;   ///< by rank; empty where that part was not run
+    std::vector<std::string> parts; ///< summary of each part, one line each
+    std::vector<RankRates> rates;   ///< by rank; empty if that part did not run
     std::vector<LinkRate> links;
     std::vector<FolderRate> folder; ///< by node
-    std::vector<Seconds> clocks;    ///< by rank, against rank 0
+    std::vector<Seconds> clocks;    ///< by rank, relative to rank 0
     bool strict = false;
     Seconds seconds = 0;
 
     int count(Severity severity) const;
-    /// 0: all is well; 1: something is wrong.
+    /// Exit status: 0 passed, 1 failed.
     int status() const;
 };
 
-/// All ranks of `world` call it; rank 0 gets the report, the others an empty one. Tells Activity what it is
-/// at, for a watchdog. Throws what a part throws.
+/// All ranks of `world` call it; rank 0 gets the report, the others an empty one. Reports to Activity, for a
+/// watchdog. Throws what a part throws.
 CheckReport run_check(Comm& world, const CheckConfig& config, const RankFacts& facts);
 
 } // namespace trivium

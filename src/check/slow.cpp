@@ -12,47 +12,47 @@ namespace trivium {
 
 namespace {
 
-constexpr double least_share = 0.8; ///< of its cores' time that a rank is given, for its rates to be its own
-constexpr double full_share = 0.9;  ///< that others have where a rank with less is starved by something there
-constexpr double high_latency = 4;  ///< times the median
-constexpr Seconds low_latency = 20e-6; ///< below this, none is high
+constexpr double least_share = 0.8;    ///< of its cores' time: minimum for a reliable measurement
+constexpr double full_share = 0.9;     ///< if most others have this, a rank with less is starved on its node
+constexpr double high_latency = 4;     ///< times the median
+constexpr Seconds low_latency = 20e-6; ///< below this, latency is never high
 
-const std::string rank_remedy = "leave the node out, or have its clocks, cooling and memory looked at; see "
+const std::string rank_remedy = "exclude the node, or have its clocks, cooling and memory checked; see "
                                 "what else runs there (top), and how ranks are bound";
-const std::string link_remedy = "leave the node out, or have its network card, cable and switch port looked "
-                                "at; see that MPI uses the fast network";
+const std::string link_remedy = "exclude the node, or have its network card, cable and switch port "
+                                "checked; make sure that MPI uses the fast network";
 
 struct Judge {
     CheckReport& report;
 
     int node(int rank) const { return report.node_of_rank[static_cast<std::size_t>(rank)]; }
-    /// Why what these ranks measured is not certain: their cores were not their own; "" where they were.
-    /// `share`: the least that one of them was given meanwhile.
+    /// Why the measurements of these ranks are not reliable; "" if they are. `share`: the smallest fraction
+    /// of CPU time that one of them got.
     std::string why_uncertain(const std::vector<int>& ranks, double share) const
     {
         const std::vector<int> crowded = crowded_nodes(report);
         for (const int rank : ranks)
             if (std::find(crowded.begin(), crowded.end(), node(rank)) != crowded.end())
-                return "ranks share cores, so that this says little";
-        return share < least_share ? fmt::format("only {:.0f} % of the cores' time was given to the rank "
-                                                 "that had least, so that this says little",
+                return "not reliable: ranks share cores";
+        return share < least_share ? fmt::format("not reliable: a rank got only {:.0f} % of its cores' "
+                                                 "time",
                                                  100 * share)
                                    : "";
     }
-    /// `share`: of their cores' time, what the ranks were given when this was measured.
+    /// `share`: fraction of the cores' time that the ranks got during the measurement.
     void add(const std::vector<int>& ranks, double share, const std::string& problem,
              const std::string& expected, const std::string& seen, const std::string& remedy) const
     {
         const std::string unless = why_uncertain(ranks, share);
         report.findings.push_back({CheckPart::rates, unless.empty() ? Severity::fault : Severity::warning,
-                                   ranks, problem, expected, seen + (unless.empty() ? "" : "; but " + unless),
+                                   ranks, problem, expected, seen + (unless.empty() ? "" : "; " + unless),
                                    remedy});
     }
 };
 
 std::string print_rate(double rate, const char* unit) { return fmt::format("{:.3g} G{}", rate / 1e9, unit); }
 
-/// Ranks of one kind of processor, by one rate.
+/// Evaluates one measurement of ranks with the same processor.
 void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankRates::*member,
                  const char* what, const char* unit, double slow)
 {
@@ -78,13 +78,13 @@ void judge_ranks(const Judge& judge, const std::vector<int>& ranks, double RankR
             which, share,
             str("slow ", what,
                 which.size() > 1 && which.size() == by_node[node].size() ? " on the whole node" : ""),
-            fmt::format("{} as the median rank, or {:.0f} % of it", print_rate(middle, unit), 100 * slow),
+            fmt::format("at least {:.0f} % of {}, the median rank", 100 * slow, print_rate(middle, unit)),
             fmt::format("{}, {:.0f} %", print_rate(least[node], unit), 100 * least[node] / middle),
             rank_remedy);
     }
 }
 
-/// What was seen between two ends, ranks or nodes.
+/// Measurement between two ends (ranks or nodes).
 struct Link {
     int a = 0, b = 0;
     double rate = 0;
@@ -92,7 +92,7 @@ struct Link {
     double share = 1;
 };
 
-/// What most links have.
+/// The typical link.
 struct Standard {
     std::string where; ///< "within the node"
     double slow = 0.5;
@@ -117,15 +117,15 @@ struct Standard {
     bool is_bad(const Link& l) const { return is_slow(l) || is_late(l); }
 };
 
-void say_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks,
-             const std::string& what, const Link& seen)
+void report_bad(const Judge& judge, const Standard& usual, const std::vector<int>& ranks,
+                const std::string& what, const Link& seen)
 {
     const bool slow = usual.is_slow(seen);
-    judge.add(ranks, seen.share, str(slow ? "slow" : "late", " ", what, " ", usual.where),
-              slow ? fmt::format("{:.3g} GB/s as the median link, or {:.0f} % of it", usual.rate / 1e9,
-                                 100 * usual.slow)
-                   : fmt::format("a latency of {:.3g} us as the median link, or {} times that",
-                                 1e6 * usual.latency, high_latency),
+    judge.add(ranks, seen.share, str(slow ? "slow" : "high-latency", " ", what, " ", usual.where),
+              slow ? fmt::format("at least {:.0f} % of {:.3g} GB/s, the median link", 100 * usual.slow,
+                                 usual.rate / 1e9)
+                   : fmt::format("a latency of at most {} times {:.3g} us, the median link", high_latency,
+                                 1e6 * usual.latency),
               slow ? fmt::format("{:.3g} GB/s, {:.0f} %", seen.rate / 1e9, 100 * seen.rate / usual.rate)
                    : fmt::format("{:.3g} us", 1e6 * seen.latency),
               link_remedy);
@@ -138,14 +138,14 @@ const Link& worst_of(const std::vector<Link>& all)
     });
 }
 
-/// Of paths between two nodes that were measured at the same time, those far below the others. They share
-/// what the nodes have, not always evenly: only what is very far below counts. One finding tells the worst.
+/// Reports paths between two nodes, measured at the same time, that are far below the others. The paths share
+/// the nodes' bandwidth, not always evenly, so the limit is low. One finding for the worst.
 void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_nodes, double slow_link)
 {
     std::vector<Link> bad;
     Standard usual_of_worst;
     for (const std::vector<Link>& paths : by_nodes) {
-        Standard usual{"to another node than beside it", slow_link / 2};
+        Standard usual{"to another node, compared with parallel paths", slow_link / 2};
         usual.set(paths);
         for (const Link& path : paths)
             if (usual.is_bad(path)) {
@@ -157,12 +157,12 @@ void judge_paths(const Judge& judge, const std::vector<std::vector<Link>>& by_no
     if (bad.empty())
         return;
     const Link& worst = worst_of(bad);
-    say_bad(judge, usual_of_worst, {worst.a, worst.b},
-            str("path between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
-            worst);
+    report_bad(judge, usual_of_worst, {worst.a, worst.b},
+               str("path between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
+               worst);
 }
 
-/// An end whose best link is bad is bad itself; else the link is. `ranks_of`: those of an end.
+/// An end whose best link is bad is bad itself; otherwise the link is. `ranks_of`: ranks of an end.
 void judge_links(const Judge& judge, const std::vector<Link>& links, Standard usual,
                  const std::function<std::vector<int>(int)>& ranks_of)
 {
@@ -184,15 +184,15 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
     for (const auto& [end, b] : best)
         if (usual.is_bad(b)) {
             named.insert(end);
-            say_bad(judge, usual, ranks_of(end), "links", b);
+            report_bad(judge, usual, ranks_of(end), "links", b);
         }
     std::vector<Link> others;
     std::copy_if(links.begin(), links.end(), std::back_inserter(others),
                  [&](const Link& link) { return !named.contains(link.a) && !named.contains(link.b); });
     if (others.empty())
         return;
-    usual.set(others); // some ends may be nearer to each other than others are
-    // Of single links, one finding tells the worst: on a busy network there may be many.
+    usual.set(others); // some ends may be closer to each other than others
+    // One finding for the worst of all single links: on a busy network there may be many.
     std::vector<Link> bad;
     std::copy_if(others.begin(), others.end(), std::back_inserter(bad),
                  [&](const Link& link) { return usual.is_bad(link); });
@@ -202,16 +202,16 @@ void judge_links(const Judge& judge, const std::vector<Link>& links, Standard us
     std::vector<int> both = ranks_of(worst.a);
     for (const int rank : ranks_of(worst.b))
         both.push_back(rank);
-    say_bad(judge, usual, both,
-            str("link between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
-            worst);
+    report_bad(judge, usual, both,
+               str("link between them", bad.size() > 1 ? str(" (the worst of ", bad.size(), " such)") : ""),
+               worst);
 }
 
 } // namespace
 
 void judge_shares(CheckReport& report)
 {
-    const std::vector<int> crowded = crowded_nodes(report); // known already, and why
+    const std::vector<int> crowded = crowded_nodes(report); // already reported
     for (int node = 0; node < static_cast<int>(report.nodes.size()); ++node) {
         std::vector<int> ranks;
         std::vector<double> others;
@@ -227,15 +227,16 @@ void judge_shares(CheckReport& report)
         }
         if (ranks.empty() || std::find(crowded.begin(), crowded.end(), node) != crowded.end())
             continue;
-        const bool alone = !others.empty() && median(others) >= full_share; // else the whole machine is busy
+        const bool alone =
+            !others.empty() && median(others) >= full_share; // otherwise the whole machine is busy
         report.findings.push_back(
             {CheckPart::rates, alone ? Severity::fault : Severity::warning, ranks,
-             "cores that something else uses too",
+             "cores used by other processes",
              fmt::format("at least {:.0f} % of the cores' time{}", 100 * least_share,
-                         alone ? fmt::format(", as most others have {:.0f} %", 100 * median(others)) : ""),
+                         alone ? fmt::format("; most others have {:.0f} %", 100 * median(others)) : ""),
              fmt::format("{:.0f} %", 100 * least),
-             "see what runs there (top), and whether a limit holds the job back (cpu.max of its cgroup); ask "
-             "for whole nodes (--exclusive)"});
+             "see what runs there (top), and whether the job has a CPU limit (cpu.max of its cgroup); "
+             "request whole nodes (--exclusive)"});
     }
 }
 
@@ -263,7 +264,7 @@ void judge_rates(CheckReport& report, double slow_rank, double slow_link)
     }
     std::vector<std::vector<Link>> paths;
     for (const auto& [nodes, pairs] :
-         between_nodes) { // measured at the same time: the mean is a share of what the nodes have
+         between_nodes) { // measured at the same time: they share the bandwidth of the nodes
         Link link{nodes.first, nodes.second, 0, pairs.front().latency};
         for (const Link& pair : pairs) {
             link.rate += pair.rate / static_cast<double>(pairs.size());
@@ -316,10 +317,11 @@ Machine machine_measured(const CheckReport& report, Machine like)
     const bool within = measured(false, like.link_bytes_per_second, like.link_latency);
     if (measured(true, like.node_link_bytes_per_second, like.node_link_latency) && !within &&
         !like.is_device) {
-        like.link_bytes_per_second = like.node_link_bytes_per_second; // a rank a node: all that is known
+        like.link_bytes_per_second =
+            like.node_link_bytes_per_second; // one rank per node: nothing else is known
         like.link_latency = like.node_link_latency;
     }
-    if (report.nodes.size() > 1) { // of one node alone, nobody says that it is full
+    if (report.nodes.size() > 1) { // a single node may not be full
         std::vector<i64> ranks(report.nodes.size(), 0);
         for (const int node : report.node_of_rank)
             ++ranks[static_cast<std::size_t>(node)];

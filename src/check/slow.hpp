@@ -1,18 +1,18 @@
 #pragma once
-// Internal: which ranks and links are too slow.
+// Internal: finds slow ranks and links.
 #include "check/rates.hpp"
 
 namespace trivium {
 
-/// Names the ranks that were not given their cores: a fault where those of most others were their own, else a
-/// warning. By report.rates.
+/// Reports ranks that did not get their cores: a fault if most others did, otherwise a warning. Reads
+/// report.rates.
 void judge_shares(CheckReport& report);
 
-/// Names the ranks and nodes whose rate is below `slow_rank` of the median of their kind, and the links whose
-/// rate is below `slow_link` of the median of theirs (within nodes, between nodes), or whose latency is far
-/// above it: a rank or a node all of whose links are so, else the link; and of the paths between two nodes,
-/// measured at the same time, one that is far below the others. Faults where the cores of those concerned
-/// were their own, else warnings. \pre report.rates has all ranks
+/// Reports ranks and nodes below `slow_rank` of the median of their kind, and links below `slow_link` of the
+/// median of their kind (within nodes, between nodes) or with a far higher latency. If all links of a rank or
+/// node are slow, it reports that rank or node. Of the paths between two nodes that are measured at the same
+/// time, it reports one far below the others. Faults if the affected ranks got their cores, otherwise
+/// warnings. Reads report.rates of all ranks.
 void judge_rates(CheckReport& report, double slow_rank, double slow_link);
 
 } // namespace trivium

@@ -1,10 +1,10 @@
 #pragma once
-// Internal: a tiny model trained for a few steps on a grid of ranks, with data that follow from the seed.
+// Internal: trains a tiny model for a few steps on a grid of ranks, with data that depend on the seed only.
 #include "check/run.hpp"
 
 namespace trivium {
 
-/// A rank's part of a parameter, before the first step and after the last.
+/// A rank's shard of a parameter, before the first step and after the last.
 struct HeldPart {
     std::string name;
     Shape whole;
@@ -12,8 +12,8 @@ struct HeldPart {
     std::vector<double> initial, last;
 };
 
-/// What came of it: the same losses and norms (of the mean gradient) on all ranks, a line a step, and what
-/// this rank holds.
+/// Result of a training: losses and norms (of the mean gradient) per step, the same on all ranks, and this
+/// rank's shards.
 struct TinyOutcome {
     std::vector<double> losses, norms;
     std::vector<HeldPart> parameters;
@@ -21,30 +21,30 @@ struct TinyOutcome {
 
 inline constexpr int tiny_steps = 3;
 
-/// What rank `rank` of the grid runs. Throws UserError where this version does not build the config.
+/// The programs of rank `rank`. Throws UserError if this version does not support the config.
 Compiled compile_tiny(const RunConfig& config, int rank);
 
-/// All ranks of `ranks` call it with the config of one case, whose grid has as many, and what they compiled
-/// of it. Numbers of parameters follow from (seed, name, global index), the tokens of a step from (seed,
-/// step, global index): the same on any grid. Throws what an executor throws.
+/// All ranks of `ranks` call it with the config of a case, whose grid has as many ranks, and their programs.
+/// Parameters depend on (seed, name, global index), the tokens of a step on (seed, step, global index): the
+/// same on any grid. Throws what an executor throws.
 TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, Compiled compiled);
 
-/// Largest differences from one rank that rounding explains, by precision of computation and of reduction.
-/// Losses and norms as the project's own tests have them; parameters in units of the steps' learning rates.
+/// Tolerances relative to one rank, by precision of computation and of reduction. Losses and norms as in the
+/// project's tests; parameters in units of the sum of the learning rates.
 struct CheckTolerance {
     double losses = 0, parameters = 0;
 };
 CheckTolerance tolerance_of(const RunConfig& config);
 
-/// How far an outcome is from the one-rank outcome of the same model.
+/// Difference between a result and the one-rank result of the same model.
 struct TinyDifference {
-    double losses = 0, norms = 0; ///< relative, of the step where they are largest
-    int step = 0;                 ///< the first one, from 1 on, where either is beyond the tolerance; 0: none
+    double losses = 0, norms = 0; ///< relative, the largest of all steps
+    int step = 0;                 ///< the first step (from 1) at which either exceeds the tolerance; 0: none
     double parameters = 0;
-    std::string parameter; ///< of which that is the largest
-    std::string initial;   ///< a parameter that did not begin with the same bits; "" where all did
+    std::string parameter; ///< the parameter with the largest difference
+    std::string initial;   ///< a parameter with different initial bits; "" if there is none
 };
-/// Infinite where something is not finite or not there.
+/// Infinite if a value is not finite or missing.
 TinyDifference compare(const TinyOutcome& got, const TinyOutcome& one_rank, const RunConfig& config);
 
 } // namespace trivium

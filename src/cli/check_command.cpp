@@ -1,4 +1,4 @@
-// `trivium check`: the machines and the build, before a long job starts.
+// `trivium check`: tests the machines and the build before a long job.
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
@@ -53,22 +53,23 @@ CheckConfig config_of(const CheckArguments& arguments)
         return std::find(config.parts.begin(), config.parts.end(), part) != config.parts.end();
     };
     if (!arguments.output.empty() && !has(CheckPart::rates))
-        throw UserError({"--output", "there would be nothing to write",
-                         "a machine file holds rates, and --only leaves them out", "add rates to --only"});
+        throw UserError({"--output", "would have nothing to write",
+                         "a machine file needs the part rates, and --only excludes it",
+                         "add rates to --only"});
     if (!config.dir.empty() && !has(CheckPart::folder))
-        throw UserError(
-            {"--dir", "the folder would not be looked at", "--only leaves it out", "add folder to --only"});
+        throw UserError({"--dir", "the folder would not be tested", "--only excludes the part folder",
+                         "add folder to --only"});
     if (config.dir.empty() && !arguments.only.empty() && has(CheckPart::folder))
-        throw UserError({"--only folder", "there is no folder to look at", "", "say which one: --dir DIR"});
+        throw UserError({"--only folder", "no folder is named", "", "add --dir DIR"});
     return config;
 }
 
-/// Whether it can be written is known before anything is measured; a file that is there stays until then.
+/// Fails before the measurements if `file` cannot be written. An existing file is not changed.
 void try_output(const std::string& path)
 {
     const std::string file = file_to_replace(path);
     if (file.empty())
-        return; // a device or a pipe: nothing to try without writing to it
+        return; // a device or a pipe: cannot be tested without writing to it
     write_file(file + ".probe", "");
     std::remove((file + ".probe").c_str());
 }
@@ -86,7 +87,7 @@ void print(const std::string& text)
 {
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
         throw IoError({"stdout", "the report cannot be written", std::strerror(errno),
-                       "free some space, or send it elsewhere"});
+                       "free some space, or redirect stdout elsewhere"});
 }
 
 int check(Session& session, const CheckArguments& arguments, const std::string& version)
@@ -102,10 +103,10 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
     });
     Watchdog::Config watch;
     watch.limit = arguments.watchdog;
-    watch.much_longer = 2; // its pieces of work take a second
+    watch.much_longer = 2; // each operation of a check takes about a second
     watch.status = 1;
-    watch.remedy = "look at these processes and their nodes (stopped, swapping, a hung file system or "
-                   "network), or leave the nodes out; where ranks are only slow, give --watchdog";
+    watch.remedy = "check these processes and their nodes (stopped, swapping, a hung file system or "
+                   "network), or exclude the nodes; if ranks are only slow, raise --watchdog";
     std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog", LaunchWatchConfig{});
     const Watchdog watchdog(world, nullptr, watch);
     start.reset();
@@ -134,37 +135,36 @@ int check(Session& session, const CheckArguments& arguments, const std::string& 
 
 void add_check_command(Command& program, const std::string& version)
 {
-    Command command = program.add(
-        "check",
-        "whether these machines and this build can be trusted: under mpirun or srun, before a long job");
+    Command command =
+        program.add("check", "test machines, network and build before a long job (under mpirun or srun)");
     auto arguments = std::make_shared<CheckArguments>();
     CheckConfig& config = arguments->config;
     command
-        .option("--dir", config.dir, "folder for checkpoints: shared by all ranks, writable, how fast",
+        .option("--dir", config.dir,
+                "folder for checkpoints: test whether all ranks share it and can write, and how fast",
                 {.type = "DIR"})
         .option("-o,--output", arguments->output,
-                "write the rates as a machine file, for `trivium plan --machine FILE.toml`",
+                "write the measured speeds as a machine file, for `trivium plan --machine FILE.toml`",
                 {.type = "FILE.toml"})
         .option("--only", arguments->only,
-                "parts to do: environment, folder, arithmetic, composition, rates (default: all)",
+                "parts to run: environment, folder, arithmetic, composition, rates (default: all)",
                 {.list = true, .words = part_names()})
-        .flag("--long", config.longer, "every combination, and longer measurements")
-        .flag("--strict", config.strict, "warnings count as faults")
-        .option("--slow-rank", config.slow_rank, "a rank below so much of the median rate is slow",
+        .flag("--long", config.longer, "test every combination, and measure longer")
+        .flag("--strict", config.strict, "count warnings as faults")
+        .option("--slow-rank", config.slow_rank, "a rank below this fraction of the median speed is slow",
                 {.show_default = true, .from = 0, .to = 1})
-        .option("--slow-link", config.slow_link, "a link below so much of the median rate is slow",
+        .option("--slow-link", config.slow_link, "a link below this fraction of the median bandwidth is slow",
                 {.show_default = true, .from = 0, .to = 1})
-        .option("--clock", config.clock, "seconds that clocks may be apart",
+        .option("--clock", config.clock, "maximum difference between clocks, in seconds",
                 {.show_default = true, .from = 0, .to = 1e9})
-        .option(
-            "--watchdog", arguments->watchdog,
-            "seconds without a sign of life, or of all waiting for each other, that end the check; 0: never",
-            {.show_default = true, .from = 0, .to = 1e6})
+        .option("--watchdog", arguments->watchdog,
+                "seconds without a sign of life, or in which all ranks wait for each other, after which the "
+                "check ends; 0: never",
+                {.show_default = true, .from = 0, .to = 1e6})
         .option("--threads", arguments->threads,
                 "CPU threads per rank (default: the cores that the rank may use)", {.from = 1, .to = 4096})
         .flag("--json", arguments->json, "print JSON")
-        .footer("Exit status: 0 all is well, 1 something is wrong. docs/check.md says what each part does "
-                "and what to do about findings.");
+        .footer("Exit status: 0 no fault, 1 a fault. docs/check.md explains each part and the remedies.");
     command.action(
         [=] { return run_session([&](Session& session) { return check(session, *arguments, version); }); });
 }

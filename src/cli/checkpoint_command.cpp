@@ -1,4 +1,4 @@
-// `trivium checkpoint`: what is in a checkpoint, and whether it is whole.
+// `trivium checkpoint list | show | verify`.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
@@ -21,7 +21,7 @@ struct CheckpointArguments {
     bool json = false;
 };
 
-/// The checkpoints that `path` stands for: itself, or those in it, newest first.
+/// `path` itself if it is a checkpoint, else the checkpoints in it, newest first.
 std::vector<std::string> checkpoints_at(const std::string& path)
 {
     std::vector<std::string> found;
@@ -36,14 +36,15 @@ int list(const CheckpointArguments& a)
 {
     if (!std::filesystem::exists(a.path))
         throw UserError({a.path, "there is no such folder", "",
-                         "give a checkpoint, or the folder of a run's checkpoints"});
+                         "name a checkpoint, or the folder of a run's checkpoints"});
     nlohmann::ordered_json out = nlohmann::json::array();
     if (!looks_like_checkpoint(a.path) && list_checkpoints(a.path).empty()) { // a run may not have saved yet
-        fmt::print(
-            "{}", a.json ? "[]\n"
-                         : a.path + ": no checkpoint in it (none was saved yet, or another folder is meant)\n"
-                                    "  remedy: give the folder that checkpoint.dir names; `trivium train` "
-                                    "saves there every checkpoint.every steps\n");
+        fmt::print("{}",
+                   a.json ? "[]\n"
+                          : a.path +
+                                ": contains no checkpoint (none was saved yet, or this is the wrong folder)\n"
+                                "  remedy: name the folder in checkpoint.dir; `trivium train` "
+                                "saves there every checkpoint.every steps\n");
         return 0;
     }
     for (const std::string& path : checkpoints_at(a.path)) {
@@ -124,7 +125,7 @@ int show(const CheckpointArguments& a)
     return 0;
 }
 
-/// Says "good", or what is wrong with the values. Returns whether it is good.
+/// Prints "good", or which values are bad. Returns whether all are good.
 bool print_values(const CheckpointReader& reader)
 {
     const std::vector<ValueFault> faults = find_value_faults(reader);
@@ -134,8 +135,8 @@ bool print_values(const CheckpointReader& reader)
     }
     const auto not_finite =
         std::count_if(faults.begin(), faults.end(), [](const ValueFault& fault) { return fault.not_finite; });
-    fmt::print("{}: bad\n  the bytes are the ones that were written, but {}\n", reader.path(),
-               not_finite > 0 ? "they are not all finite numbers" : "no run has such values");
+    fmt::print("{}: bad\n  the bytes are those that were written, but {}\n", reader.path(),
+               not_finite > 0 ? "some values are not finite" : "no run has such values");
     for (std::size_t i = 0; i < faults.size() && i < most_faults; ++i)
         fmt::print("  {}: {}\n", faults[i].tensor, faults[i].problem);
     if (faults.size() > most_faults)
@@ -154,7 +155,7 @@ int check(const CheckpointArguments& a)
             good = print_values(reader) && good;
         } catch (const InternalError&) {
             throw;
-        } catch (const Error& error) { // damaged, or not to be read
+        } catch (const Error& error) { // damaged or unreadable
             good = false;
             fmt::print("{}: bad\n  {}\n", path, error.what());
         }
@@ -167,7 +168,8 @@ int check(const CheckpointArguments& a)
 void add_checkpoint_command(Command& program, const std::string& build)
 {
     Command command = program.add(
-        "checkpoint", "look into checkpoints, compare and prune them, trade them with Hugging Face");
+        "checkpoint",
+        "list, show, verify, compare and prune checkpoints; import and export Hugging Face models");
     const auto add = [&](const char* name, const char* help, int (*run)(const CheckpointArguments&),
                          bool with_json) {
         Command sub = command.add(name, help);
@@ -178,10 +180,10 @@ void add_checkpoint_command(Command& program, const std::string& build)
             sub.flag("--json", arguments->json, "print JSON");
         sub.action([=] { return run(*arguments); });
     };
-    add("list", "the checkpoints of a folder, newest first", list, true);
-    add("show", "state, config and tensors of a checkpoint (of a folder: its newest)", show, true);
-    add("verify", "whether checkpoints hold the bytes that were written, and values that a run can have",
-        check, false);
+    add("list", "list the checkpoints of a folder, newest first", list, true);
+    add("show", "show state, config and tensors of a checkpoint (of a folder: the newest)", show, true);
+    add("verify", "verify that checkpoints contain the bytes that were written, and plausible values", check,
+        false);
     add_diff_command(command);
     add_prune_command(command);
     add_export_command(command);

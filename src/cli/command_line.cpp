@@ -25,7 +25,7 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
             option->check(CLI::Range(static_cast<T>(accepts.from), static_cast<T>(accepts.to)));
     if constexpr (std::is_floating_point_v<T>) // NaN is in every range
         option->check([](const std::string& text) {
-            return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is no number";
+            return std::isfinite(std::strtod(text.c_str(), nullptr)) ? "" : text + " is not a number";
         });
     if (!accepts.words.empty())
         option->check(CLI::IsMember(accepts.words));
@@ -38,7 +38,7 @@ Command& Command::add_option(const std::string& name, T& value, const std::strin
 
 namespace {
 
-/// The command that the words chose, and its options as users write them.
+/// The command that was chosen, and its options as users write them.
 const CLI::App* chosen_of(const CLI::App* app)
 {
     while (!app->get_subcommands().empty())
@@ -67,7 +67,7 @@ std::string path_of(const CLI::App* command)
     return path;
 }
 
-/// Words that no option takes: names the first that looks like one, and the nearest that there is.
+/// Throws for words that no option takes, with the first that looks like an option and the nearest known one.
 [[noreturn]] void throw_unexpected(const CLI::App& app)
 {
     const CLI::App* command = chosen_of(&app);
@@ -78,7 +78,7 @@ std::string path_of(const CLI::App* command)
             word = extra;
     word = word.substr(0, word.find('='));
     if (!word.starts_with('-'))
-        throw UserError({"command line", str("'", word, "' is one word too many for `", path, "`"), "",
+        throw UserError({"command line", str("unexpected argument '", word, "' of `", path, "`"), "",
                          str("see `", path, " --help`")});
     const std::string near = nearest_word(word, options_of(*command));
     throw UserError({"command line", str("`", path, "` has no option '", word, "'"), "",
@@ -156,7 +156,7 @@ CommandLine::~CommandLine() = default;
 
 int CommandLine::run(int argc, char* argv[])
 {
-    // CLI11 would take a misspelt sub-command for a stray argument.
+    // CLI11 would report a misspelt sub-command as an unexpected argument.
     const CLI::App* at = app_.get();
     for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
         std::vector<std::string> names;
@@ -180,7 +180,7 @@ int CommandLine::run(int argc, char* argv[])
     } catch (const CLI::Success& e) { // --help, --version
         return app_->exit(e);
     } catch (const CLI::ParseError& e) {
-        // What is missing may be so because it was misspelt: that comes first.
+        // A required option may be missing because it is misspelt: report that first.
         if (!app_->remaining(true).empty())
             throw_unexpected(*app_);
         throw UserError(

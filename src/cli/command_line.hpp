@@ -1,6 +1,6 @@
 #pragma once
-// The command line: a small face of CLI11, whose header takes long to compile; command_line.cpp alone
-// includes it.
+// The command line: a small interface to CLI11. Only command_line.cpp includes its header, which compiles
+// slowly.
 #include "base/units.hpp"
 
 #include <functional>
@@ -17,25 +17,25 @@ namespace trivium {
 /// A sub-command's work; returns the exit status.
 using Action = std::function<int()>;
 
-/// What an option or argument accepts, beside its type.
+/// What an option or argument accepts, in addition to its type.
 struct Accepts {
     bool required = false;
     bool show_default = false;
-    bool list = false;                ///< a,b,c: several values in one word
-    double from = 0, to = 0;          ///< a range, where from < to
-    std::vector<std::string> words{}; ///< one of these, where there are any
-    std::string type{};               ///< what --help calls the value
-    std::string needs{};              ///< an option without which this one means nothing
+    bool list = false;                ///< a,b,c: several values in one argument
+    double from = 0, to = 0;          ///< a range, if from < to
+    std::vector<std::string> words{}; ///< the allowed values, if not empty
+    std::string type{};               ///< name of the value in --help
+    std::string needs{};              ///< another option that this one requires
 };
 
-/// A command under description. The variables that options fill must live until the action has run.
+/// A command being defined. The variables that options fill must outlive the action.
 class Command {
 public:
     Command(CLI::App& app, Action& chosen) : app_(&app), chosen_(&chosen) {}
 
-    /// A sub-command of this one; a command with sub-commands needs one of them.
+    /// Adds a sub-command. A command with sub-commands requires one of them.
     Command add(const std::string& name, const std::string& help);
-    /// An argument by position ("file") or by name ("-o,--output").
+    /// Adds an argument by position ("file") or by name ("-o,--output").
     Command& option(const std::string& name, std::string& value, const std::string& help,
                     const Accepts& accepts = {});
     Command& option(const std::string& name, std::vector<std::string>& value, const std::string& help,
@@ -47,11 +47,11 @@ public:
     Command& option(const std::string& name, double& value, const std::string& help,
                     const Accepts& accepts = {});
     Command& flag(const std::string& name, bool& value, const std::string& help);
-    /// What --help ends with.
+    /// Text at the end of --help.
     Command& footer(const std::string& text);
-    /// Takes any further words without a look at them.
+    /// Accepts and ignores further arguments.
     Command& accept_anything();
-    /// What to do where this command was chosen.
+    /// Called if this command was chosen.
     void action(Action work);
 
 private:
@@ -70,8 +70,8 @@ public:
     ~CommandLine();
 
     Command root() { return {*app_, action_}; }
-    /// Parses and runs what was chosen; --help and --version print and give 0. Throws UserError for a misuse,
-    /// which names the nearest sub-command.
+    /// Parses and runs the chosen command; --help and --version print and return 0. Throws UserError for
+    /// wrong usage, with the nearest sub-command.
     int run(int argc, char* argv[]);
 
 private:

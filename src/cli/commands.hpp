@@ -9,7 +9,7 @@ namespace trivium {
 void add_plan_command(Command& program);
 void add_explain_command(Command& program);
 void add_metrics_command(Command& program);
-/// train, check, eval, generate, data, checkpoint; in the planner build, stubs that say what is missing.
+/// train, check, eval, generate, data, checkpoint; in the planner build, stubs that report what is missing.
 void add_runtime_commands(Command& program, const std::string& build);
 
 void add_data_command(Command& program);
@@ -24,7 +24,7 @@ void add_prune_command(Command& checkpoint);
 void add_export_command(Command& checkpoint);
 void add_import_command(Command& checkpoint, const std::string& build);
 
-/// For commands that run on one rank: under a launcher rank 0 works, the others wait for it.
+/// For commands that run on one rank: under a launcher rank 0 works and the others wait.
 int on_first_rank(const std::function<int()>& work);
 
 } // namespace trivium

@@ -34,7 +34,7 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
 
 RunConfig load_config(const ConfigArguments& arguments)
 {
-    std::vector<std::string> ignored; // they are about training
+    std::vector<std::string> ignored; // warnings about training
     return read_complete(arguments, ignored);
 }
 
@@ -43,9 +43,9 @@ RunConfig load_training_config(const ConfigArguments& arguments)
     std::vector<std::string> warnings;
     RunConfig config = read_complete(arguments, warnings);
     if (const int cores = usable_core_count(); cores > 0 && config.parallel.threads > cores)
-        warnings.push_back(str("parallel.threads: is ", config.parallel.threads, ", this process may use ",
-                               counted(cores, "core"),
-                               ": threads that share a core wait for each other; leave the key out"));
+        warnings.push_back(str("parallel.threads: is ", config.parallel.threads,
+                               ", but this process may use ", counted(cores, "core"),
+                               ": threads that share a core wait for each other; remove the key"));
     for (const std::string& warning : warnings)
         log_warning(warning);
     return config;

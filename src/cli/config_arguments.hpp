@@ -1,5 +1,5 @@
 #pragma once
-// The config argument of a sub-command with its overrides, and how a run's config is completed.
+// The config argument of a sub-command with its overrides, and the completion of a run's config.
 #include "cli/command_line.hpp"
 #include "config/run_config.hpp"
 
@@ -15,14 +15,13 @@ struct ConfigArguments {
     void add_to(Command& command, bool with_json, bool required = true);
 };
 
-/// Reads the file and overrides, takes the vocabulary from the data or the tokenizer where the model leaves
-/// it open, fills in the rules and validates. Throws UserError.
+/// Reads the file and the overrides, takes the vocabulary size from the data or the tokenizer if the model
+/// does not set it, resolves and validates. Throws UserError.
 RunConfig load_config(const ConfigArguments& arguments);
-/// The same for train, plan and explain, which are about a training run: warns (stderr) of what it would do
-/// otherwise than the config says.
+/// The same for train, plan and explain; also warns (stderr) about settings without effect on training.
 RunConfig load_training_config(const ConfigArguments& arguments);
 
-/// Tokens in the vocabulary of the training data, or of the tokenizer where there is none yet.
+/// Vocabulary size of the training data, or of the tokenizer if there is no data yet.
 i64 vocabulary_of(const DataConfig& data);
 
 /// Threads that a rank of this build can have.

@@ -34,10 +34,10 @@ std::string fixed(double value, int digits)
 
 double megabytes(Bytes bytes) { return static_cast<double>(bytes) / 1e6; }
 
-/// "bytes per token", safe where there is none.
+/// Bytes per token; 0 if there are no tokens.
 double ratio(i64 a, i64 b) { return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b); }
 
-/// Shows how far a command is, a few times a second.
+/// Prints the progress of a command a few times per second.
 class Progress {
 public:
     void show(Bytes done, Bytes total, i64 tokens)
@@ -60,39 +60,37 @@ private:
     Clock::time_point begin_ = Clock::now(), last_{};
 };
 
-/// An output that is one of the inputs would be lost as such.
+/// Throws if an output is also an input.
 void refuse_overwriting(const std::string& output, const std::vector<std::string>& others)
 {
     std::error_code ignored;
     for (const std::string& other : others)
         if (output == other || fs::equivalent(output, other, ignored))
-            throw UserError(
-                {output, "is read and written by the same command", "", "give --output another name"});
+            throw UserError({output, "is both input and output", "", "choose another --output"});
 }
 
 // ---- data tokenizer
 
-/// What both commands that read text have in common.
+/// Options of both commands that read text.
 void add_selection(Command& command, TextSelection& text)
 {
     command
-        .option("input", text.inputs,
-                "Files of text, files of JSON records (.jsonl, .ndjson, .json), folders",
+        .option("input", text.inputs, "text files, files of JSON records (.jsonl, .ndjson, .json), folders",
                 {.required = true, .type = "INPUT…"})
-        .option("--key", text.key, "Field of a JSON record that holds the text (default: text)")
+        .option("--key", text.key, "field of a JSON record that contains the text (default: text)")
         .option("--include", text.include,
-                "Of folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'",
+                "in folders, read only files that match a pattern: '*.md,*.txt', 'notes/*'",
                 {.list = true, .type = "PATTERN,…"})
-        .option("--exclude", text.exclude, "Of folders, leave out files that match a pattern",
+        .option("--exclude", text.exclude, "in folders, leave out files that match a pattern",
                 {.list = true, .type = "PATTERN,…"});
     command.footer(
-        "A file of UTF-8 text is a document; of a file of JSON records (an object a line, or a list of "
-        "objects) each record is one.\n"
+        "A file of UTF-8 text is one document. In a file of JSON records (one object per line, or a list of "
+        "objects), each record is one.\n"
         "Folders are read with their sub-folders, in order of path. Left out, and counted in the summary: "
         "hidden files and\n"
-        "folders (.NAME), links to folders, files that are compressed, binary, not UTF-8 or empty. A file "
-        "that is named and\n"
-        "cannot be read as text is an error. A pattern with a '/' is for the path below the folder.");
+        "folders (.NAME), links to folders, and files that are compressed, binary, not UTF-8 or empty. If "
+        "you name a file\n"
+        "that is not text, that is an error. A pattern with a '/' matches the path below the folder.");
 }
 
 void print_report(const CorpusReport& report)
@@ -144,7 +142,7 @@ void print_summary(const std::string& path, const TokenStoreWriter& store)
               << format_bytes(file_size(path)) << "\n";
 }
 
-/// Chooses what is held out, in a pass over the whole corpus.
+/// Chooses the held-out documents in one pass over the corpus.
 HoldOut survey(TextSource& source, double fraction)
 {
     HoldOut hold_out(fraction);
@@ -159,16 +157,16 @@ HoldOut survey(TextSource& source, double fraction)
     return hold_out;
 }
 
-/// Says where whole documents could not give what was asked for.
+/// Reports if whole documents could not match the requested fraction.
 void note_hold_out(const HoldOut& hold_out, double fraction)
 {
     if (hold_out.documents() == 1)
-        log_info("the corpus is a single document: blocks of it are held out, which end where lines do");
+        log_info("the corpus is a single document: blocks of it are held out, which end at line ends");
     else if (hold_out.share() > 2 * fraction || hold_out.share() < fraction / 2)
         log_warning(str("--valid holds out ", fixed(100 * hold_out.share(), 2), " % of the text, not ",
                         fixed(100 * fraction, 2), " %: whole documents are held out, of ",
                         format_count(hold_out.documents()),
-                        "; give more and smaller documents, or tokenize a validation text of its own"));
+                        "; use more and smaller documents, or tokenize a separate validation text"));
 }
 
 void run_tokenize(const TokenizeOptions& options)
@@ -210,10 +208,11 @@ void run_tokenize(const TokenizeOptions& options)
             {options.valid, "no text is left for validation",
              str("the corpus is one document of ", counted_in_groups(source.bytes_total(), "byte"),
                  "; a fraction of ", options.valid_fraction, " of it is less than a block"),
-             "give a larger --valid-fraction, or more text"});
+             "use a larger --valid-fraction, or more text"});
     if (train.documents() == 0)
         throw UserError({options.output, "no text is left for training",
-                         str("--valid-fraction is ", options.valid_fraction), "give a smaller one"});
+                         str("--valid-fraction is ", options.valid_fraction),
+                         "use a smaller --valid-fraction"});
     print_report(source.report());
     train.finish();
     print_summary(options.output, train);
@@ -235,7 +234,7 @@ struct ShowOptions {
 
 struct Statistics {
     double entropy = 0; ///< of single tokens, nats
-    i64 used_words = 0;
+    i64 used_tokens = 0;
 };
 
 Statistics count_tokens(const TokenStore& store)
@@ -255,12 +254,12 @@ Statistics count_tokens(const TokenStore& store)
             continue;
         const double p = ratio(count, store.size());
         result.entropy -= p * std::log(p);
-        ++result.used_words;
+        ++result.used_tokens;
     }
     return result;
 }
 
-/// Control characters would do things to a terminal.
+/// Control characters would change the state of a terminal.
 std::string printable(const std::string& text)
 {
     std::string clean;
@@ -290,7 +289,7 @@ void run_show(const ShowOptions& options)
                                       {"documents", store.documents()},
                                       {"tokens", store.size()},
                                       {"vocab", store.vocab()},
-                                      {"used_words", statistics.used_words},
+                                      {"used_tokens", statistics.used_tokens},
                                       {"tokenizer", store.fingerprint()},
                                       {"eos", store.eos()},
                                       {"text_bytes", store.text_bytes()},
@@ -304,11 +303,11 @@ void run_show(const ShowOptions& options)
     std::cout << options.file << " (" << format_bytes(store.file_bytes()) << ", hash verified)\n"
               << "  documents        " << format_count(store.documents()) << "\n"
               << "  tokens           " << format_count(store.size()) << "\n"
-              << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_words)
+              << "  tokenizer        " << tokenizer->name() << "; " << format_count(statistics.used_tokens)
               << " of " << format_count(store.vocab()) << " tokens of the vocabulary occur\n"
               << "  bytes per token  " << fixed(bytes_per_token, 3) << "\n"
               << "  unigram entropy  " << fixed(statistics.entropy, 4)
-              << " nats per token (a model that has learned anything is below it)\n";
+              << " nats per token (a model that learns gets below this)\n";
     if (head > 0)
         std::cout << "  first " << counted_in_groups(head, "token") << ":\n" << printable(text) << "\n";
 }
@@ -318,13 +317,14 @@ void run_show(const ShowOptions& options)
 void add_tokenizer(Command& data)
 {
     auto options = std::make_shared<TokenizerOptions>();
-    Command command = data.add("tokenizer", "Train a SentencePiece tokenizer (BPE with byte fallback)");
+    Command command = data.add("tokenizer", "train a SentencePiece tokenizer (BPE with byte fallback)");
     add_selection(command, options->training.text);
     command
         .option("--vocab", options->training.vocab,
-                "Tokens in all, 259 of them bytes and special ones; 300 or more", {.required = true})
-        .option("-o,--output", options->output, "The model file to write", {.required = true, .type = "FILE"})
-        .option("--sample", options->sample_mb, "At most about this many MB of text are looked at",
+                "vocabulary size in tokens, of which 259 are bytes and special tokens; at least 300",
+                {.required = true})
+        .option("-o,--output", options->output, "model file to write", {.required = true, .type = "FILE"})
+        .option("--sample", options->sample_mb, "MB of text to train on, approximately",
                 {.show_default = true, .from = 1, .to = 1e5});
     command.action([options] { return run_tokenizer(*options), 0; });
 }
@@ -332,20 +332,18 @@ void add_tokenizer(Command& data)
 void add_tokenize(Command& data)
 {
     auto options = std::make_shared<TokenizeOptions>();
-    Command command = data.add("tokenize", "Turn text into a token store (HDF5)");
+    Command command = data.add("tokenize", "write text as a token store (HDF5)");
     add_selection(command, options->text);
     command
         .option("--tokenizer", options->tokenizer,
                 "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE)",
                 {.required = true, .type = "T"})
-        .option("-o,--output", options->output, "The token store to write",
-                {.required = true, .type = "FILE.h5"})
-        .option(
-            "--valid", options->valid,
-            "Hold text out of the output, into this second store: whole documents, or blocks of a single one",
-            {.type = "FILE.h5"})
+        .option("-o,--output", options->output, "token store to write", {.required = true, .type = "FILE.h5"})
+        .option("--valid", options->valid,
+                "hold text out into this second store: whole documents, or blocks of a single document",
+                {.type = "FILE.h5"})
         .option("--valid-fraction", options->valid_fraction,
-                "Part of the text that is held out, evenly spread",
+                "fraction of the text that is held out, evenly spread",
                 {.show_default = true, .needs = "--valid"});
     command.action([options] { return run_tokenize(*options), 0; });
 }
@@ -353,10 +351,10 @@ void add_tokenize(Command& data)
 void add_show(Command& data)
 {
     auto options = std::make_shared<ShowOptions>();
-    Command command = data.add("show", "Verify a token store and print what is in it");
-    command.option("file", options->file, "A token store", {.required = true, .type = "FILE.h5"})
-        .flag("--json", options->json, "Print JSON")
-        .option("--head", options->head, "Tokens of the first document to print as text",
+    Command command = data.add("show", "verify a token store and print its contents");
+    command.option("file", options->file, "token store", {.required = true, .type = "FILE.h5"})
+        .flag("--json", options->json, "print JSON")
+        .option("--head", options->head, "number of tokens of the first document to print as text",
                 {.show_default = true, .from = 0, .to = 1e9});
     command.action([options] { return run_show(*options), 0; });
 }
@@ -365,7 +363,7 @@ void add_show(Command& data)
 
 void add_data_command(Command& program)
 {
-    Command data = program.add("data", "Make and look at tokenizers and token stores");
+    Command data = program.add("data", "train tokenizers; write and show token stores");
     data.footer("Example:\n"
                 "  trivium data tokenizer corpus/ --vocab 8192 -o corpus.model\n"
                 "  trivium data tokenize corpus/ --tokenizer corpus.model -o train.h5 --valid valid.h5\n"

@@ -1,4 +1,4 @@
-// `trivium checkpoint diff`: what two checkpoints do not have in common.
+// `trivium checkpoint diff`: the differences between two checkpoints.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
@@ -25,11 +25,11 @@ struct DiffArguments {
 
 struct Difference {
     i64 count = 0;      ///< values whose bits differ
-    double largest = 0; ///< of the absolute differences; NaN where one of two is none
+    double largest = 0; ///< absolute difference; NaN if one of two values is NaN
     i64 at = -1;        ///< flattened index of the first
 };
 
-/// Of two tensors of one shape and type.
+/// Compares two tensors of the same shape and type.
 Difference compare(const CheckpointReader& a, const CheckpointReader& b, const CheckpointReader::Entry& entry)
 {
     Difference found;
@@ -52,7 +52,7 @@ Difference compare(const CheckpointReader& a, const CheckpointReader& b, const C
     return found;
 }
 
-/// What of the run's state differs.
+/// The differing keys of the run's state.
 Json compare_states(const RunState& a, const RunState& b)
 {
     Json rows = Json::array();
@@ -120,7 +120,7 @@ void print(const DiffArguments& arguments, const Json& state, const Json& tensor
         if (row["key"] == "config")
             fmt::print("config      differs (`trivium checkpoint show` prints each)\n");
         else if (row["key"] == "imported")
-            fmt::print("imported    differs (files of the model that a run began from)\n");
+            fmt::print("imported    differs (files of the imported model)\n");
         else
             fmt::print("{:<11} {} and {}\n", row["key"].get<std::string>(), row["a"].dump(), row["b"].dump());
     for (const Json& row : tensors) {
@@ -164,11 +164,12 @@ int diff(const DiffArguments& arguments)
 
 void add_diff_command(Command& checkpoint)
 {
-    Command command = checkpoint.add(
-        "diff", "what differs between two checkpoints, of any grids; exit status 1 where something does");
+    Command command =
+        checkpoint.add("diff", "compare two checkpoints, also between grids; exit status 1 if they differ");
     auto arguments = std::make_shared<DiffArguments>();
-    command.option("a", arguments->a, "a checkpoint, or a folder of them: its newest", {.required = true});
-    command.option("b", arguments->b, "another one", {.required = true});
+    command.option("a", arguments->a, "a checkpoint, or a folder of checkpoints (the newest)",
+                   {.required = true});
+    command.option("b", arguments->b, "another checkpoint", {.required = true});
     command.flag("--json", arguments->json, "print JSON");
     command.action([=] { return diff(*arguments); });
 }

@@ -29,14 +29,13 @@ int run_eval(const EvalArguments& a)
                              : !config.data.valid.empty() ? config.data.valid
                                                           : config.data.train;
     if (path.empty())
-        throw UserError(
-            {"data.valid", "is not given", "", "set data.valid or name a token store with --data"});
+        throw UserError({"data.valid", "is not set", "", "set data.valid or name a token store with --data"});
     TokenStore store = TokenStore::open(path);
     if (store.vocab() > config.model.vocab)
         throw UserError(
             {path,
-             str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab), "",
-             "evaluate on data of the model's tokenizer"});
+             str("has a vocabulary of ", store.vocab(), " tokens, but the model has ", config.model.vocab),
+             "", "use data of the model's tokenizer"});
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
@@ -71,10 +70,11 @@ int run_eval(const EvalArguments& a)
 
 void add_eval_command(Command& program)
 {
-    Command command = program.add("eval", "validation loss and perplexity of a checkpoint");
+    Command command = program.add("eval", "compute validation loss and perplexity of a checkpoint");
     auto arguments = std::make_shared<EvalArguments>();
     arguments->config.add_to(command, true);
-    command.option("--checkpoint", arguments->checkpoint, "a checkpoint (default: the run's newest good one)")
+    command
+        .option("--checkpoint", arguments->checkpoint, "checkpoint (default: the newest good one of the run)")
         .option("--data", arguments->data, "token store (default: data.valid)")
         .option("--batches", arguments->batches,
                 "batches of train.global_batch sequences (default: the whole store)", {.from = 0, .to = 1e9});

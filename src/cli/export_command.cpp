@@ -1,4 +1,4 @@
-// `trivium checkpoint export`: parameters of a checkpoint as a folder of Hugging Face's.
+// `trivium checkpoint export`: writes the parameters of a checkpoint as a Hugging Face folder.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
@@ -40,18 +40,17 @@ Bytes parse_size(const std::string& text)
         if (digits > 0 && digits < 10 && text.substr(digits) == unit &&
             std::stoll(text.substr(0, digits)) > 0)
             return static_cast<Bytes>(static_cast<double>(std::stoll(text.substr(0, digits))) * bytes);
-    throw UserError({"--shard-size", str("does not understand '", text, "'"),
-                     "it is a number of bytes, with KB, MB, GB, TB, KiB, MiB or GiB behind it",
+    throw UserError({"--shard-size", str("is not a size: '", text, "'"),
+                     "a size is a number of bytes, or a number followed by KB, MB, GB, TB, KiB, MiB or GiB",
                      "write for example 5GB"});
 }
 
-/// Throws where the checkpoint's parameters are not those of `tensors`.
+/// Throws if the checkpoint's parameters are not those of `tensors`.
 void require_parameters(const CheckpointReader& checkpoint, const std::vector<HuggingFaceTensor>& tensors)
 {
     const auto refuse = [&](const std::string& problem) {
-        throw UserError({checkpoint.path(), problem,
-                         "its config describes another model than its tensors are",
-                         "use a checkpoint as `trivium train` has written it"});
+        throw UserError({checkpoint.path(), problem, "its config and its tensors belong to different models",
+                         "use an unmodified checkpoint of `trivium train`"});
     };
     std::map<std::string, Shape> stored;
     for (const CheckpointReader::Entry& entry : checkpoint.tensors())
@@ -65,53 +64,54 @@ void require_parameters(const CheckpointReader& checkpoint, const std::vector<Hu
             stored.erase(at);
         }
     if (!stored.empty())
-        refuse(str("has a parameter '", stored.begin()->first, "' too many"));
+        refuse(str("has the unknown parameter '", stored.begin()->first, "'"));
 }
 
-constexpr const char* no_tokenizer = "none"; ///< as --tokenizer
+constexpr const char* no_tokenizer = "none"; ///< value of --tokenizer
 
-/// The tokenizer that the run had: the one that is named, or that of a file that is still there. Null where
-/// none is wanted, or the checkpoint knows none.
+/// The tokenizer of the run: from --tokenizer, data.tokenizer or the token store. Null with --tokenizer none,
+/// or if the checkpoint has no tokenizer.
 std::unique_ptr<Tokenizer> tokenizer_of(const CheckpointReader& checkpoint, const DataConfig& data,
                                         const std::string& named)
 {
-    const std::string& wanted = checkpoint.state().tokenizer;
+    const std::string& fingerprint = checkpoint.state().tokenizer;
     if (named == no_tokenizer)
         return nullptr;
     if (!named.empty()) {
         auto tokenizer = make_tokenizer(named);
-        if (!wanted.empty() && tokenizer->fingerprint() != wanted)
+        if (!fingerprint.empty() && tokenizer->fingerprint() != fingerprint)
             throw UserError({named, "is not the tokenizer that the checkpoint was trained with",
-                             tokenizer->fingerprint() + " and " + wanted, "name the tokenizer of the run"});
+                             tokenizer->fingerprint() + " and " + fingerprint,
+                             "name the tokenizer of the run"});
         return tokenizer;
     }
-    if (wanted.empty())
+    if (fingerprint.empty())
         return nullptr;
     for (const bool of_store : {false, true}) {
         try {
             auto tokenizer =
                 of_store ? TokenStore::open(data.train).tokenizer() : make_tokenizer(data.tokenizer);
-            if (tokenizer->fingerprint() == wanted)
+            if (tokenizer->fingerprint() == fingerprint)
                 return tokenizer;
-        } catch (const Error&) { // gone, or replaced
+        } catch (const Error&) { // deleted or replaced
         }
     }
     throw UserError({checkpoint.path(), "its tokenizer is missing",
                      str("neither data.tokenizer = \"", data.tokenizer, "\" nor the token store \"",
-                         data.train, "\" has the one that the run had (", wanted, ")"),
+                         data.train, "\" has the tokenizer of the run (", fingerprint, ")"),
                      "name its file with --tokenizer FILE, or export without one: --tokenizer none"});
 }
 
 std::string describe(const Tokenizer* tokenizer, const ExportArguments& a, const ExportedFiles& files)
 {
     if (!tokenizer)
-        return a.tokenizer == no_tokenizer ? "none, as --tokenizer says"
-                                           : "unknown, as the checkpoint was imported without one; copy that "
-                                             "of the original model into the folder";
+        return a.tokenizer == no_tokenizer ? "none (--tokenizer none)"
+                                           : "unknown, because the checkpoint was imported without one; copy "
+                                             "that of the original model into the folder";
     return tokenizer->name() + (files.no_tokenizer_json.empty()
                                     ? ""
                                     : ", without a tokenizer.json (" + files.no_tokenizer_json +
-                                          "): transformers may give other ids");
+                                          "): transformers may produce other ids");
 }
 
 int export_checkpoint(const ExportArguments& a)
@@ -123,7 +123,7 @@ int export_checkpoint(const ExportArguments& a)
     if (config.model.layers > static_cast<i64>(checkpoint.tensors().size()))
         throw UserError({checkpoint.path(),
                          str("has fewer tensors than model.layers = ", config.model.layers),
-                         "its config is of another model", "use another checkpoint"});
+                         "its config belongs to another model", "use another checkpoint"});
     validate(config.model);
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(checkpoint, config.data, a.tokenizer);
     const bool is_bf16 = a.type == "bf16";
@@ -163,19 +163,20 @@ int export_checkpoint(const ExportArguments& a)
 
 void add_export_command(Command& checkpoint)
 {
-    Command command = checkpoint.add("export", "parameters in the form of Hugging Face's transformers");
+    Command command = checkpoint.add("export", "write the parameters as a Hugging Face model");
     auto a = std::make_shared<ExportArguments>();
     command
         .option("checkpoint", a->checkpoint,
-                "a checkpoint, or the folder of a run's checkpoints (its newest)", {.required = true})
-        .option("output", a->output, "folder to make, with config.json and safetensors files",
-                {.required = true})
-        .option("--type", a->type, "type of the values; bf16 is rounded to nearest even",
+                "a checkpoint, or the folder of a run's checkpoints (the newest)", {.required = true})
+        .option("output", a->output, "new folder for config.json and safetensors files", {.required = true})
+        .option("--type", a->type, "type of the values; bf16 rounds to nearest even",
                 {.show_default = true, .words = {"f32", "bf16"}})
-        .option("--shard-size", a->shard_size, "most data in a file", {.show_default = true, .type = "SIZE"})
+        .option("--shard-size", a->shard_size, "maximum size of a file",
+                {.show_default = true, .type = "SIZE"})
         .option("--tokenizer", a->tokenizer,
-                "the run's tokenizer, where its file has moved; none: export without", {.type = "FILE"})
-        .footer("docs/hugging-face.md says what is written.");
+                "tokenizer of the run, if its file has moved; none: export without a tokenizer",
+                {.type = "FILE"})
+        .footer("docs/hugging-face.md describes the files.");
     command.action([=] { return export_checkpoint(*a); });
 }
 

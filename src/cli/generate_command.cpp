@@ -26,7 +26,7 @@ struct GenerateArguments {
     SamplerConfig sampler;
 };
 
-/// How much of `text` ends on a whole UTF-8 character.
+/// Length of the longest prefix of `text` that ends with a complete UTF-8 character.
 std::size_t whole_characters(const std::string& text)
 {
     std::size_t end = text.size();
@@ -48,29 +48,29 @@ int generate(const GenerateArguments& a)
     const RunConfig config = load_config(a.config);
     if (a.tokens < 1 || a.tokens > 10'000'000)
         throw UserError({"--tokens", str("must be from 1 to 10000000, is ", a.tokens), "",
-                         "give a number in that range"});
+                         "choose a number in that range"});
     const std::unique_ptr<Tokenizer> tokenizer = tokenizer_of(config.data);
     const CheckpointReader checkpoint = open_checkpoint(a.checkpoint, config.checkpoint);
     require_same_model(checkpoint, config);
     require_same_tokenizer(checkpoint, tokenizer->fingerprint(), "data.tokenizer");
-    std::vector<std::int32_t> ids{tokenizer->eos()}; // documents follow one another behind an eos
+    std::vector<std::int32_t> ids{tokenizer->eos()}; // an eos separates documents
     const std::vector<std::int32_t> prompt = tokenizer->encode(a.prompt);
     ids.insert(ids.end(), prompt.begin(), prompt.end());
-    const i64 wanted = static_cast<i64>(ids.size()) + a.tokens;
-    if (wanted > config.model.seq)
-        log_warning(fmt::format("prompt and sample have {} tokens, the model was trained on {}", wanted,
-                                config.model.seq));
-    if (wanted > config.model.seq && config.model.family == Family::gpt2)
+    const i64 total_tokens = static_cast<i64>(ids.size()) + a.tokens;
+    if (total_tokens > config.model.seq)
+        log_warning(fmt::format("prompt and sample have {} tokens, but the model was trained on {}",
+                                total_tokens, config.model.seq));
+    if (total_tokens > config.model.seq && config.model.family == Family::gpt2)
         throw UserError(
             {"--tokens",
-             str("prompt and sample need ", wanted, " positions, the model has ", config.model.seq),
-             "gpt2 has learned positions", "ask for fewer tokens or give a shorter prompt"});
+             str("prompt and sample need ", total_tokens, " positions, but the model has ", config.model.seq),
+             "gpt2 has learned positions", "use fewer tokens or a shorter prompt"});
 
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);
     GenerationShape shape;
-    shape.prefill = std::min<i64>(64, wanted);
-    shape.capacity = round_up(wanted, shape.prefill);
+    shape.prefill = std::min<i64>(64, total_tokens);
+    shape.capacity = round_up(total_tokens, shape.prefill);
     Engine engine(compile_generation(config, shape, {machine_of(computing), {}, 0}), {.threads = threads});
     engine.initialise(0, Role::constant);
     engine.initialise(0, Role::state);
@@ -108,7 +108,7 @@ int generate(const GenerateArguments& a)
                                .dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     else
         fmt::print("\n");
-    std::fflush(stdout); // before what follows on stderr
+    std::fflush(stdout); // before the next lines on stderr
     log_info(fmt::format("{} tokens in {} ({:.1f} tokens/s)", sampled.size(), format_seconds(seconds),
                          static_cast<double>(sampled.size()) / seconds));
     return 0;
@@ -118,18 +118,21 @@ int generate(const GenerateArguments& a)
 
 void add_generate_command(Command& program)
 {
-    Command command = program.add("generate", "text from a prompt");
+    Command command = program.add("generate", "generate text from a prompt");
     auto a = std::make_shared<GenerateArguments>();
     a->config.add_to(command, true);
-    command.option("--prompt", a->prompt, "text to go on from")
-        .option("--tokens", a->tokens, "most tokens to sample", {.show_default = true})
-        .option("--checkpoint", a->checkpoint, "a checkpoint (default: the run's newest good one)")
-        .option("--temperature", a->sampler.temperature, "0 = always the likeliest token",
+    command.option("--prompt", a->prompt, "text to continue")
+        .option("--tokens", a->tokens, "maximum number of tokens to sample", {.show_default = true})
+        .option("--checkpoint", a->checkpoint, "checkpoint (default: the newest good one of the run)")
+        .option("--temperature", a->sampler.temperature,
+                "sampling temperature; 0 = always the most likely token",
                 {.show_default = true, .from = 0, .to = 1e6})
-        .option("--top-k", a->sampler.top_k, "sample among the k likeliest; 0 = all", {.from = 0, .to = 1e9})
-        .option("--top-p", a->sampler.top_p, "sample among the likeliest that reach this probability",
+        .option("--top-k", a->sampler.top_k, "sample among the k most likely tokens; 0 = all",
+                {.from = 0, .to = 1e9})
+        .option("--top-p", a->sampler.top_p,
+                "sample among the most likely tokens that together reach this probability",
                 {.show_default = true, .from = 0, .to = 1})
-        .option("--seed", a->sampler.seed, "seed of the sampling");
+        .option("--seed", a->sampler.seed, "seed for sampling");
     command.action([=] { return on_first_rank([&] { return generate(*a); }); });
 }
 

@@ -1,4 +1,4 @@
-// `trivium checkpoint import`: a folder of Hugging Face's as a checkpoint, and a config for it.
+// `trivium checkpoint import`: converts a Hugging Face folder to a checkpoint and a config.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
@@ -25,11 +25,11 @@ struct ImportArguments {
     std::vector<std::string> overrides;
 };
 
-/// The tokenizer of a folder of theirs.
+/// The tokenizer of a Hugging Face folder.
 struct FoundTokenizer {
-    std::string path;                   ///< empty: none
-    std::string file;                   ///< its name in the folder; empty: it is "bytes"
-    std::string problem = "none there"; ///< why there is none
+    std::string path;                            ///< empty: none
+    std::string file;                            ///< its name in the folder; empty: "bytes"
+    std::string problem = "the folder has none"; ///< why there is none
 };
 
 FoundTokenizer find_tokenizer(const std::string& folder, const ModelConfig& model)
@@ -42,10 +42,10 @@ FoundTokenizer find_tokenizer(const std::string& folder, const ModelConfig& mode
         try {
             if (is_bytes_json(read_file(path, file, most_tokenizer_bytes)))
                 return {"bytes", "", ""};
-            const i64 words = make_tokenizer(path)->vocab_size();
-            if (words <= model.vocab)
+            const i64 vocab = make_tokenizer(path)->vocab_size();
+            if (vocab <= model.vocab)
                 return {path, file, ""};
-            found.problem = str(file, " has ", words, " words, the model ", model.vocab);
+            found.problem = str(file, " has ", vocab, " tokens, the model ", model.vocab);
         } catch (const UserError& error) {
             found.problem = error.what();
         }
@@ -53,53 +53,54 @@ FoundTokenizer find_tokenizer(const std::string& folder, const ModelConfig& mode
     return found;
 }
 
-/// The config of what is imported: theirs, changed by the overrides.
+/// The config of the imported model, with the overrides.
 RunConfig config_of(const ModelConfig& model, const std::string& tokenizer, const ImportArguments& a)
 {
     for (const std::string& change : a.overrides)
         if (!change.starts_with("model.") && !change.starts_with("data."))
-            throw UserError({str("override '", change, "'"), "is for no key of [model] or [data]",
-                             "model.toml gets these two tables", "give it to `trivium train`"});
+            throw UserError({str("override '", change, "'"), "is not a key of [model] or [data]",
+                             "model.toml has only these two tables", "pass it to `trivium train`"});
     RunConfig config;
     config.model = model;
     if (!tokenizer.empty())
         config.data.tokenizer = tokenizer;
     config = parse_config(to_toml(config), a.folder, a.overrides);
     resolve_and_validate(config);
-    ModelConfig as_theirs = config.model;
-    if (model.family == Family::llama) // rotary positions go on; learned ones are a table
-        as_theirs.seq = model.seq;
-    RunConfig ours, theirs;
-    ours.model = as_theirs;
-    theirs.model = model;
-    if (to_toml(ours) != to_toml(theirs))
-        throw UserError({"overrides", "would make another model of it",
-                         str("the weights and config.json settle all of [model]",
-                             model.family == Family::llama ? " but seq" : ""),
-                         "leave them out"});
+    ModelConfig with_seq = config.model;
+    if (model.family == Family::llama) // rotary positions have no fixed length; learned ones do
+        with_seq.seq = model.seq;
+    RunConfig changed, original;
+    changed.model = with_seq;
+    original.model = model;
+    if (to_toml(changed) != to_toml(original))
+        throw UserError({"overrides", "would change the model",
+                         str("the weights and config.json determine all of [model]",
+                             model.family == Family::llama ? " except seq" : ""),
+                         "remove them"});
     return config;
 }
 
-/// Attention here is to all tokens before: the same up to the window's length.
-void require_no_window(const HuggingFaceModel& theirs, i64 seq, const ImportArguments& a)
+/// Attention here covers all previous tokens; it equals windowed attention up to the window's length.
+void require_no_window(const HuggingFaceModel& source, i64 seq, const ImportArguments& a)
 {
-    if (theirs.window > 0 && seq > theirs.window)
+    if (source.window > 0 && seq > source.window)
         throw UserError({a.folder + "/config.json",
-                         str("has sliding_window = ", theirs.window, ", and model.seq is ", seq),
-                         "attention here has no window; it is the same up to the window's length",
-                         str("add model.seq=", theirs.window, " or less")});
+                         str("has sliding_window = ", source.window, ", and model.seq is ", seq),
+                         "Trivium has no attention window; the result is the same up to the window's length",
+                         str("add model.seq=", source.window, " or less")});
 }
 
-/// Theirs in f32, as pieces of a checkpoint that are read when they are written. Both arguments outlive them.
-std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, Bytes& done)
+/// The model's tensors in f32, as pieces of a checkpoint that are read when written. \pre both arguments
+/// outlive the pieces
+std::vector<TensorPiece> pieces_of(const HuggingFaceModel& source, Bytes& done)
 {
-    const Bytes all = parameter_count(theirs.model) * 4;
+    const Bytes all = parameter_count(source.model) * 4;
     std::vector<TensorPiece> pieces;
-    for (const HuggingFaceTensor& tensor : theirs.tensors)
+    for (const HuggingFaceTensor& tensor : source.tensors)
         for (std::size_t part = 0; part < tensor.ours.size(); ++part) {
             pieces.push_back(whole_tensor("param/" + tensor.ours[part].name, tensor.ours[part].shape,
                                           DType::f32, nullptr));
-            pieces.back().fetch = [&done, all, values = imported_values(tensor, part, theirs.files)](
+            pieces.back().fetch = [&done, all, values = imported_values(tensor, part, source.files)](
                                       Bytes begin, std::span<std::byte> to) {
                 values(begin / 4, {reinterpret_cast<float*>(to.data()), to.size() / 4});
                 done += static_cast<Bytes>(to.size());
@@ -112,14 +113,14 @@ std::vector<TensorPiece> pieces_of(const HuggingFaceModel& theirs, Bytes& done)
 int import_model(const ImportArguments& a)
 {
     require_new_folder(a.output);
-    const HuggingFaceModel theirs = open_hugging_face(a.folder);
-    const FoundTokenizer tokenizer = find_tokenizer(a.folder, theirs.model);
-    // Where it will stand; absolute, so that model.toml is of use from any folder.
+    const HuggingFaceModel source = open_hugging_face(a.folder);
+    const FoundTokenizer tokenizer = find_tokenizer(a.folder, source.model);
+    // The final path; absolute, so that model.toml works from any folder.
     const std::string own = tokenizer.file.empty()
                                 ? tokenizer.path
                                 : (fs::absolute(a.output) / tokenizer.file).lexically_normal().string();
-    const RunConfig config = config_of(theirs.model, own, a);
-    require_no_window(theirs, config.model.seq, a);
+    const RunConfig config = config_of(source.model, own, a);
+    require_no_window(source, config.model.seq, a);
 
     RunState state;
     state.seed = config.train.seed;
@@ -135,7 +136,7 @@ int import_model(const ImportArguments& a)
         state.imported_tokenizer = make_tokenizer(tokenizer.path)->fingerprint();
     make_whole_folder(a.output, [&](const std::string& folder) {
         Bytes done = 0;
-        save_checkpoint(*make_self_comm(), folder, state, pieces_of(theirs, done), 0);
+        save_checkpoint(*make_self_comm(), folder, state, pieces_of(source, done), 0);
         if (!tokenizer.file.empty())
             write_file(folder + "/" + tokenizer.file,
                        read_file(tokenizer.path, tokenizer.file, most_tokenizer_bytes));
@@ -145,10 +146,10 @@ int import_model(const ImportArguments& a)
     const std::string file = (fs::path(a.output) / "model.toml").lexically_normal().string();
     fmt::print("{}: {} parameters, {} tensors of {}, {}\n  tokenizer  {}\n  config     {}\n  train it   "
                "trivium train {} train.init_from={} data.train=…\n",
-               a.output, format_count(parameter_count(theirs.model)), theirs.tensors.size(),
-               name_of(theirs.model.family), format_bytes(theirs.files.bytes()),
+               a.output, format_count(parameter_count(source.model)), source.tensors.size(),
+               name_of(source.model.family), format_bytes(source.files.bytes()),
                named         ? config.data.tokenizer
-               : own.empty() ? "none that can be used: " + tokenizer.problem
+               : own.empty() ? "none usable: " + tokenizer.problem
                              : fs::path(own).filename().string(),
                file, file, a.output);
     return 0;
@@ -158,14 +159,14 @@ int import_model(const ImportArguments& a)
 
 void add_import_command(Command& checkpoint, const std::string& build)
 {
-    Command command = checkpoint.add("import", "a checkpoint of a model of Hugging Face's transformers");
+    Command command = checkpoint.add("import", "make a checkpoint from a Hugging Face model");
     auto a = std::make_shared<ImportArguments>();
     a->build = build;
     command.option("folder", a->folder, "folder with config.json and safetensors files", {.required = true})
-        .option("output", a->output, "folder to make, with the checkpoint and model.toml", {.required = true})
+        .option("output", a->output, "new folder for the checkpoint and model.toml", {.required = true})
         .option("overrides", a->overrides, "keys of [model] and [data] for model.toml, e.g. model.seq=2048",
                 {.type = "key=value"})
-        .footer("docs/hugging-face.md says which models can be imported, and how to go on.");
+        .footer("docs/hugging-face.md lists the supported models and the next steps.");
     command.action([=] { return import_model(*a); });
 }
 

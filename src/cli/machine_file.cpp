@@ -10,19 +10,19 @@ namespace trivium {
 
 namespace {
 
-/// Sizes are from 1 byte to 1 PiB, rates from 1 on; times, and what may be left open, may be zero.
+/// Sizes are from 1 byte to 1 PiB, speeds at least 1. Times and optional values may be zero.
 void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
 {
     for (const KeyPlace& key : keys) {
         const bool time = key.name == "launch" || key.name.ends_with("latency");
         const bool zero_is_fine =
             time || key.name.starts_with("node_link") || key.name == "ranks_per_node" || key.name == "memory";
-        // Larger ones are slips, and their sums would overflow.
+        // Larger values are typing errors, and their sums would overflow.
         const auto check = [&](double value, double least, double most) {
             if (!(std::isfinite(value) && value <= most && (value >= least || (value == 0 && zero_is_fine))))
                 throw UserError({path, str(key.name, " = ", value),
-                                 str("it must be a finite number ", zero_is_fine ? "from 0 on" : "above 0",
-                                     ", and from ", least, " to ", most),
+                                 str("it must be ", zero_is_fine ? "0 or " : "", "a finite number from ",
+                                     least, " to ", most),
                                  "measure the machine again with `trivium check --output`"});
         };
         if (const auto* real = std::get_if<double*>(&key.value))
@@ -42,14 +42,14 @@ Machine machine_at(const std::string& name_or_file)
     const std::vector<KeyPlace> keys = key_places(machine);
     read_key_file(name_or_file, "machine file", keys);
     require_sound(name_or_file, keys);
-    if (machine.is_device && machine.memory == 0) // written before machine files had it
+    if (machine.is_device && machine.memory == 0) // from before machine files had this key
         machine.memory = machine_of_device(machine.name).memory;
     return machine;
 }
 
 std::string machine_help()
 {
-    return "what a rank computes on: " + one_of(machine_names()) + ", or a machine file (FILE.toml)";
+    return "machine of the run: " + one_of(machine_names()) + ", or a machine file (FILE.toml)";
 }
 
 std::string machine_file(const Machine& machine, const std::string& origin)

@@ -1,15 +1,15 @@
 #pragma once
-// Machines as users name them: by a known name, or by a file that `trivium check` wrote.
+// Machines by name, or from a file that `trivium check` wrote.
 #include "plan/machine.hpp"
 
 namespace trivium {
 
-/// A known machine, or where the word ends in ".toml" or has a '/', the one of that file; keys that the file
-/// leaves out are those of "cpu", but for a device's memory, which goes by the device's name. Throws
-/// UserError: no such machine, a file that cannot be read, a key or a value that makes none.
+/// A known machine, or the machine in a file if `name_or_file` ends in ".toml" or contains a '/'. Missing
+/// keys have the values of "cpu"; a device's memory follows from its name. Throws UserError: unknown machine,
+/// unreadable file, invalid key or value.
 Machine machine_at(const std::string& name_or_file);
 
-/// What --help says of an option that takes one.
+/// The text of --help for an option that takes a machine.
 std::string machine_help();
 
 /// A file for machine_at, with `origin` as a comment above the keys.

@@ -1,4 +1,4 @@
-// The program `trivium`: parses the command line, runs one sub-command, turns errors into exit statuses.
+// The program `trivium`: parses the command line, runs one sub-command, maps errors to exit statuses.
 #include "base/address_space.hpp"
 #include "base/check.hpp"
 #include "base/log.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// The memory plan for programs, as `plan --json` and `explain --json` print it.
+// The memory plan as JSON, for `plan --json` and `explain --json`.
 #include "schedule/memory.hpp"
 
 #include <nlohmann/json.hpp>

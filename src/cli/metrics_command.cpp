@@ -20,8 +20,7 @@ struct MetricsArguments {
     std::string file, output, format, title;
 };
 
-/// UserError where the output would replace what one of the runs, or a run that goes on in its folder, wrote
-/// down.
+/// Throws UserError if the output would replace a file of one of the runs.
 void spare_own_files(const std::string& output, const std::vector<std::string>& inputs)
 {
     namespace fs = std::filesystem;
@@ -30,12 +29,11 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
         return;
     std::error_code error;
     const fs::path file = fs::absolute(named, error);
-    const auto refuse_if_same = [&](const fs::path& own) { // though there be no such file yet
+    const auto refuse_if_same = [&](const fs::path& own) { // also if the file does not exist yet
         if (fs::equivalent(own, file, error) ||
             (own.filename() == file.filename() &&
              fs::equivalent(own.parent_path(), file.parent_path(), error)))
-            throw UserError({output, "is the run's own file",
-                             "what is made of the record would take its place",
+            throw UserError({output, "is the run's own file", "the output would replace it",
                              "name another file for --output"});
     };
     for (const std::string& input : inputs) {
@@ -48,7 +46,7 @@ void spare_own_files(const std::string& output, const std::vector<std::string>& 
     }
 }
 
-/// UserError where the name promises a form that is not written: the file would open nowhere.
+/// Throws UserError if the ending of `output` belongs to another format: no program could open the file.
 void require_form(const std::string& output, const char* form, const char* ending, const std::string& remedy)
 {
     static const std::vector<std::string> known{".png",  ".jpg",  ".jpeg", ".gif", ".webp", ".bmp", ".tif",
@@ -59,8 +57,8 @@ void require_form(const std::string& output, const char* form, const char* endin
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (own != ending && !(own == ".htm" && std::string(ending) == ".html") &&
         std::find(known.begin(), known.end(), own) != known.end())
-        throw UserError({output, str("ends in '", own, "', and what is written is ", form), "",
-                         str("name it with '", ending, "'", remedy)});
+        throw UserError({output, str("ends in '", own, "', but the format is ", form), "",
+                         str("use the ending '", ending, "'", remedy)});
 }
 
 std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
@@ -73,8 +71,7 @@ std::vector<NamedMetrics> read_runs(const std::vector<std::string>& files)
 
 int draw_curve(const MetricsArguments& a)
 {
-    require_form(a.output, "SVG", ".svg",
-                 "; browsers show it, and rsvg-convert or inkscape makes other pictures of it");
+    require_form(a.output, "SVG", ".svg", "; browsers show it, and rsvg-convert or inkscape converts it");
     spare_own_files(a.output, a.files);
     LossCurveOptions options;
     options.title = a.title.empty() ? options.title : a.title;
@@ -97,7 +94,7 @@ int export_runs(const MetricsArguments& a)
     return 0;
 }
 
-/// "run-a/logs": the folder that has the files of a run, and the one above.
+/// "run-a/logs": the folder of the run's files, and its parent.
 std::string name_of_run(const RunFiles& run)
 {
     std::error_code ignored;
@@ -120,30 +117,30 @@ int report(const MetricsArguments& a)
 
 void add_metrics_command(Command& program)
 {
-    Command metrics =
-        program.add("metrics", "what runs wrote down: curves, reports, forms of other programs");
+    Command metrics = program.add(
+        "metrics", "write reports, loss curves, CSV and TensorBoard files from the metrics of runs");
     auto arguments = std::make_shared<MetricsArguments>();
     Command curve = metrics.add("curve", "draw loss curves as SVG");
     curve
-        .option("files", arguments->files, "metrics.jsonl files, or folders that have one: a curve each",
+        .option("files", arguments->files, "metrics.jsonl files, or folders that contain one: one curve each",
                 {.required = true})
-        .option("-o,--output", arguments->output, "the SVG to write", {.required = true})
-        .option("--title", arguments->title, "heading of the picture (default: Training loss)");
+        .option("-o,--output", arguments->output, "SVG file to write", {.required = true})
+        .option("--title", arguments->title, "title of the picture (default: Training loss)");
     curve.action([=] { return draw_curve(*arguments); });
     Command other = metrics.add("export", "write CSV, or event files for TensorBoard");
     other
-        .option("files", arguments->files, "metrics.jsonl files, or folders that have one: a run each",
+        .option("files", arguments->files, "metrics.jsonl files, or folders that contain one: one run each",
                 {.required = true})
-        .option("--format", arguments->format, "the form to write",
+        .option("--format", arguments->format, "format to write",
                 {.required = true, .words = {"csv", "tensorboard"}})
-        .option("-o,--output", arguments->output, "the file (csv) or the folder (tensorboard) to write",
+        .option("-o,--output", arguments->output, "file (csv) or folder (tensorboard) to write",
                 {.required = true});
     other.action([=] { return export_runs(*arguments); });
-    Command page = metrics.add("report", "one page about a run as HTML");
+    Command page = metrics.add("report", "write a report about a run as one HTML page");
     page.option("folder", arguments->file, "log.dir of the run, or its metrics.jsonl", {.required = true})
-        .option("-o,--output", arguments->output, "the page to write", {.required = true})
+        .option("-o,--output", arguments->output, "page to write", {.required = true})
         .option("--title", arguments->title,
-                "heading of the page (default: the names of the folder and the one above)");
+                "title of the page (default: the names of the folder and its parent)");
     page.action([=] { return report(*arguments); });
 }
 

@@ -1,4 +1,4 @@
-// The planner build: the commands that need MPI, Kokkos, oneDNN and HDF5 say so.
+// The planner build: the commands that need MPI, Kokkos, oneDNN and HDF5 report that they are missing.
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
@@ -23,7 +23,7 @@ i64 vocabulary_of(const DataConfig& data)
 {
     if (data.tokenizer.empty() || data.tokenizer == "bytes")
         return 258; // 256 bytes, bos, eos
-    throw UserError({"model.vocab", "is not given",
+    throw UserError({"model.vocab", "is not set",
                      "this build (planner only) cannot read the tokenizer " + data.tokenizer,
                      "set model.vocab"});
 }

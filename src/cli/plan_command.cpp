@@ -1,4 +1,4 @@
-// `trivium plan`: what a run will need, without running it.
+// `trivium plan`: memory and time of a run, without running it.
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "base/rank_list.hpp"
@@ -81,14 +81,14 @@ void print_values(const nlohmann::ordered_json& plan, const std::vector<std::str
     fmt::print("{}", lines);
 }
 
-/// At most some 40 characters of a list, which then ends in "…".
+/// Shortens a list to about 40 characters, ending in "…".
 std::string shortened(const std::string& list)
 {
     constexpr std::size_t most = 40;
     return list.size() <= most ? list : list.substr(0, list.rfind(',', most)) + ", …";
 }
 
-/// A row for ranks of one stage that are alike.
+/// One row per group of equal ranks of a stage.
 void print_rank_table(const PlanReport& r)
 {
     fmt::print("\nmemory per rank\n");
@@ -111,18 +111,17 @@ void print_rank_table(const PlanReport& r)
                    format_count(one.memory.arena));
     }
     if (static_cast<i64>(r.ranks.size()) < rank_count(r.config.parallel))
-        fmt::print("  the other ranks of a stage, further along data and tensor, hold as much or less\n");
+        fmt::print("  the other ranks of a stage (further along data and tensor) need as much or less\n");
 }
 
 /// "fits: largest rank needs 10.00 GiB of 79.10 GiB".
 void print_verdict(const PlanReport& r)
 {
     const MemoryVerdict& m = r.memory;
-    const std::string largest = format_bytes(bytes_wanted(r.largest().memory, r.machine));
+    const std::string largest = format_bytes(bytes_needed(r.largest().memory, r.machine));
     if (!m.known) {
-        fmt::print(
-            "\nlargest rank needs {}; nobody knows how much memory '{}' has (`memory` in a machine file)\n",
-            largest, r.machine.name);
+        fmt::print("\nlargest rank needs {}; the memory of '{}' is unknown (`memory` in a machine file)\n",
+                   largest, r.machine.name);
         return;
     }
     const std::string of =
@@ -132,7 +131,7 @@ void print_verdict(const PlanReport& r)
                format_bytes(m.available),
                r.machine.is_device    ? str(" of '", r.machine.name, "'")
                : r.machine.memory > 0 ? ""
-                                      : " that are available here");
+                                      : " available here");
     if (!m.fits && r.asked > 0)
         fmt::print("  no grid of {} fits\n", counted(r.asked, "rank"));
     if (!m.fits)
@@ -147,7 +146,7 @@ void print_report(const PlanReport& r)
                "seq {}\n",
                format_si(static_cast<double>(parameter_count(m))), name_of(m.family), m.layers, m.dim,
                m.heads, m.kv_heads, m.ffn_dim, m.vocab, m.seq);
-    fmt::print("batch      {} a step: {} of {} per data rank; {} tokens a step\n",
+    fmt::print("batch      {} per step: {} of {} per data rank; {} tokens per step\n",
                counted(r.config.train.global_batch, "sequence"),
                counted(microbatch_count(r.config), "microbatch", "microbatches"), micro_batch(r.config),
                format_count(static_cast<i64>(tokens)));
@@ -160,16 +159,16 @@ void print_report(const PlanReport& r)
                r.ranks.size() > 1 ? str("of rank ", r.largest().rank, ", the largest") : "per rank",
                memory_table(r.largest().memory));
     print_verdict(r);
-    fmt::print("\nwork       {} model flops a step (forward x 3, attention causal)\n", format_si(r.flops));
-    fmt::print("estimate   {} a step, {} tokens/s, by a roofline of '{}'{} (not calibrated)\n",
+    fmt::print("\nwork       {} model FLOPs per step (forward x 3, causal attention)\n", format_si(r.flops));
+    fmt::print("estimate   {} per step, {} tokens/s, by a roofline model of '{}'{} (not calibrated)\n",
                format_seconds(r.step), format_si(tokens / r.step), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
     if (rank_count(r.config.parallel) > 1)
-        fmt::print("           the busiest stage computes for {:.0f} % of it; the rest is pipeline bubble "
+        fmt::print("           the busiest stage computes {:.0f} % of that time; the rest is pipeline bubble "
                    "and communication\n",
                    100 * r.stage_busy / r.step);
     fmt::print("           MFU {:.1f} % of {}FLOP/s\n", 100 * r.mfu(), format_si(r.flops / r.step / r.mfu()));
-    fmt::print("run        {} in {}, {:.1f} {}, {} tokens; a checkpoint has {}\n",
+    fmt::print("run        {} in {}, {:.1f} {}, {} tokens; size of a checkpoint {}\n",
                counted(r.config.train.steps, "step"), format_seconds(r.duration()), r.device_hours(),
                r.machine.is_device ? "device-hours" : "rank-hours",
                format_si(tokens * static_cast<double>(r.config.train.steps)), format_bytes(r.checkpoint()));
@@ -179,14 +178,15 @@ void print_report(const PlanReport& r)
 
 void add_plan_command(Command& program)
 {
-    Command command = program.add("plan", "memory per rank and step time of a run, without running it");
+    Command command =
+        program.add("plan", "predict memory per rank and step time of a run, without running it");
     auto arguments = std::make_shared<ConfigArguments>();
     auto machine = std::make_shared<std::string>(default_machine());
     arguments->add_to(command, true);
     auto ranks = std::make_shared<i64>(0);
     command.option("--machine", *machine, machine_help(), {.type = "MACHINE"});
     command.option("--ranks", *ranks,
-                   "plan the grid that parallel.strategy = \"auto\" takes for so many ranks",
+                   "plan the grid that parallel.strategy = \"auto\" chooses for this many ranks",
                    {.from = 1, .to = 1e9, .type = "N"});
     auto values = std::make_shared<std::vector<std::string>>();
     command.option("--get", *values,
@@ -195,9 +195,9 @@ void add_plan_command(Command& program)
     auto must_fit = std::make_shared<bool>(false);
     command
         .flag("--must-fit", *must_fit,
-              "exit with status 2 where the plan does not fit the machine's memory, or nobody knows that")
-        .footer("Exit status: 0 once there is a plan, whether it fits or not (`fits` in the JSON; "
-                "--must-fit); 2 where there is none.");
+              "exit with status 2 unless the plan fits the machine's memory (also if that memory is unknown)")
+        .footer("Exit status: 0 if there is a plan, whether it fits or not (see `fits` in the JSON and "
+                "--must-fit); 2 if there is none.");
     command.action([=] {
         const Machine where = machine_at(*machine);
         const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit());

@@ -1,4 +1,4 @@
-// `trivium checkpoint prune`: removes old checkpoints, and never the last good one.
+// `trivium checkpoint prune`: removes old checkpoints, but never the last good one.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "cli/commands.hpp"
@@ -34,11 +34,12 @@ bool is_good(const std::string& path)
 int run(const PruneArguments& arguments)
 {
     if (arguments.keep < 1)
-        throw UserError({"--keep", str("is ", arguments.keep), "the last good checkpoint always stays",
-                         "give 1 or more"});
+        throw UserError(
+            {"--keep", str("is ", arguments.keep), "the last good checkpoint always stays", "use 1 or more"});
     if (list_checkpoints(arguments.dir).empty())
-        throw UserError({arguments.dir, "holds no checkpoint", "", "give the folder of a run's checkpoints"});
-    const FolderLock lock(arguments.dir); // not while a run saves there
+        throw UserError(
+            {arguments.dir, "contains no checkpoint", "", "name the folder of a run's checkpoints"});
+    const FolderLock lock(arguments.dir); // excludes a run in this folder
     const std::vector<std::string> names = list_checkpoints(arguments.dir);
     i64 good = 0;
     for (const std::string& name : names) {
@@ -47,8 +48,7 @@ int run(const PruneArguments& arguments)
             const bool is = is_good(path);
             good += is ? 1 : 0;
             fmt::print("{}  {}\n", path,
-                       is ? "good, stays"
-                          : "bad: `trivium checkpoint verify` says why; left for you to look at");
+                       is ? "good, kept" : "bad, not removed: `trivium checkpoint verify` prints why");
         } else {
             if (!arguments.dry_run)
                 remove_checkpoint(arguments.dir, name);
@@ -64,9 +64,9 @@ void add_prune_command(Command& checkpoint)
 {
     Command command = checkpoint.add("prune", "remove all but the newest good checkpoints of a folder");
     auto arguments = std::make_shared<PruneArguments>();
-    command.option("folder", arguments->dir, "a run's checkpoints", {.required = true});
-    command.option("--keep", arguments->keep, "good ones that stay");
-    command.flag("--dry-run", arguments->dry_run, "say what would be removed");
+    command.option("folder", arguments->dir, "folder of a run's checkpoints", {.required = true});
+    command.option("--keep", arguments->keep, "number of good checkpoints to keep");
+    command.flag("--dry-run", arguments->dry_run, "print what would be removed");
     command.action([=] { return run(*arguments); });
 }
 

@@ -27,10 +27,10 @@ namespace trivium {
 
 namespace {
 
-/// Reads the config, with the grid for the ranks that there are.
+/// Reads the config and chooses the grid for the ranks that were started.
 RunConfig config_for(Comm& world, const ConfigArguments& arguments)
 {
-    const Bytes memory = share_of_memory(world); // for the same choice on all
+    const Bytes memory = share_of_memory(world); // the same choice on all ranks
     RunConfig config;
     succeed_together(world, [&] {
         config = load_training_config(arguments);
@@ -43,7 +43,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
             throw UserError({"[parallel]",
                              str("the grid has ", ranks, " ranks, ", world.size(), " were started"), given,
                              "start as many ranks as the grid has (mpirun -n, srun -n), or change the grid; "
-                             "parallel.strategy=auto takes the nearest"});
+                             "parallel.strategy=auto uses the nearest grid"});
         const std::string chosen = describe_grid(config.parallel);
         if (chosen != given || ranks < world.size())
             log_info(str("for ", world.size(), " ranks: ", chosen,
@@ -57,7 +57,7 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
     return config;
 }
 
-/// As one of the grid's ranks.
+/// Runs one rank of the grid.
 int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuard& guard,
              const std::string& build)
 {
@@ -71,19 +71,19 @@ int train_on(Comm& world, RunConfig config, const RunSignals& signals, StartGuar
         trainer.emplace(std::move(config), build, world, RunLinks{launches, signals, &guard});
         const int status = trainer->run();
         end(status, trainer->ending());
-        return leave_status(status); // here, as ranks that are idle have nothing to say
+        return leave_status(status); // here, because idle ranks have no status of their own
     } catch (const Error& error) {
         const std::string what = error.what();
         try {
             end(error.exit_status(), what.substr(0, what.find('\n')));
-        } catch (const Error&) { // the disk, no doubt; the first error counts
+        } catch (const Error&) { // probably the disk; the first error counts
         }
         throw;
     }
 }
 
-/// What a start leaves behind that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt.
-/// Returns the status to end with: 75, or 1 where the job has begun too often without progress.
+/// Records a launch that hangs before there is a trainer: an entry in launches.jsonl, and hang.txt. Returns
+/// the exit status: 75, or 1 if the job has started too often without progress.
 int note_hang(const ConfigArguments& arguments, const std::string& cause)
 {
     const RunConfig config = read_config(arguments.file, arguments.overrides);
@@ -101,7 +101,7 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
     const bool is_noted = !job.id.empty() && !launches.empty() && launches.back().job == job.id &&
                           launches.back().restart == job.restart &&
                           launches.back().reason.starts_with("hang");
-    if (!is_noted) { // by a rank of another node
+    if (!is_noted) { // by a rank on another node
         LaunchLog(config.log.dir, launch).end(75, cause, launch.from);
         write_file(config.log.dir + "/hang.txt", "trivium: the run hangs: " + cause + "\n");
         launches = read_launches(config.log.dir);
@@ -130,8 +130,7 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
         log_info(how);
     std::optional<LaunchWatch> start(std::in_place, "the start of the watchdog",
                                      LaunchWatchConfig{.on_hang = watch.on_hang, .asked = watch.asked});
-    Watchdog watchdog(session.world(), &signals,
-                      {}); // from now on; with the run's own settings once they are read
+    Watchdog watchdog(session.world(), &signals, {}); // until the config is read; then with its settings
     start.reset();
     StartGuard guard(signals, session.rank());
     RunConfig config = config_for(session.world(), arguments);
@@ -144,11 +143,11 @@ int train(Session& session, const RunSignals& signals, const ConfigArguments& ar
     const bool idle = session.rank() >= ranks;
     const std::unique_ptr<Comm> some =
         session.world().subgroup(idle ? std::vector<int>{session.rank()} : members);
-    Activity::of_process().enter(idle ? "no work, as the grid has no place for it" : "the start");
-    if (idle) // what it is signalled, its watchdog hands on
+    Activity::of_process().enter(idle ? "no work (not part of the grid)" : "the start");
+    if (idle) // its watchdog forwards signals
         guard.release();
     const int status = idle ? 0 : train_on(*some, std::move(config), signals, guard, build);
-    return session.end_together(status); // idle ranks wait for the end, and hand on what they are signalled
+    return session.end_together(status); // idle ranks wait for the end and forward signals
 }
 
 } // namespace
@@ -160,22 +159,20 @@ int on_first_rank(const std::function<int()>& work)
         if (session.rank() > 0)
             return 0;
         if (session.ranks() > 1)
-            log_info(str(
-                session.ranks(),
-                " ranks were started: this command computes on rank 0 alone, the others have nothing to do"));
+            log_info(str(session.ranks(), " ranks were started, but this command computes on rank 0 only"));
         return work();
     });
 }
 
 void add_train_command(Command& program, const std::string& build)
 {
-    Command command = program.add("train", "train a model, or go on from its newest checkpoint");
+    Command command = program.add("train", "train a model, or resume from its newest checkpoint");
     auto arguments = std::make_shared<ConfigArguments>();
     arguments->add_to(command, false);
     command.action([=] {
         log_to_stdout();
         require_address_space(room_for_libraries, "libraries");
-        const RunSignals signals; // from now on they ask for a checkpoint
+        const RunSignals signals; // from here on, signals request a checkpoint
         const LaunchWatchConfig watch{
             .on_hang = [&](const std::string& cause) { return note_hang(*arguments, cause); },
             .asked = [&] { return signals.stop() != 0; },

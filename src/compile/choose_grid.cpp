@@ -19,24 +19,23 @@ namespace {
 
 struct Candidate {
     i64 data, pipeline, tensor;
-    i64 most_micro;  ///< sequences of a microbatch, where the config leaves that open
-    bool cut_enough; ///< into as many parts as the given one, or more
+    i64 most_micro;      ///< maximum sequences of a microbatch, if the config does not set them
+    bool sharded_enough; ///< over at least as many ranks as the config's grid
     double score;
 
     std::tuple<bool, double, i64, i64, i64, i64> order() const
     {
-        return {!cut_enough, -score, -data * pipeline * tensor, data, pipeline, -most_micro};
+        return {!sharded_enough, -score, -data * pipeline * tensor, data, pipeline, -most_micro};
     }
 };
 
-/// Heads go evenly over so many tensor ranks.
+/// Whether the heads divide evenly over this many tensor ranks.
 bool divides_heads(const ModelConfig& m, i64 tensor)
 {
     return tensor <= m.kv_heads ? m.kv_heads % tensor == 0 : m.heads / m.kv_heads % tensor == 0;
 }
 
-/// How much a tensor degree that is not the config's is to be liked, whatever the rest: evenly, within a
-/// node, a power of two.
+/// Score of a tensor degree other than the config's: heads divide evenly, within a node, power of two.
 double liking(const RunConfig& c, i64 tensor_before, i64 ranks_per_node)
 {
     const i64 tensor = c.parallel.tensor;
@@ -70,8 +69,8 @@ i64 largest_part(i64 share, i64 most)
     return part;
 }
 
-/// `config` on such a grid, with microbatches of at most `most_micro` sequences where it leaves their size
-/// open.
+/// `config` on another grid, with microbatches of at most `most_micro` sequences if it does not set their
+/// size.
 RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipeline, i64 tensor)
 {
     RunConfig c = config;
@@ -83,7 +82,7 @@ RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipel
     return c;
 }
 
-/// Adds the grids of at most `ranks` ranks that the batch and the rough shape of the model admit.
+/// Adds the grids of at most `ranks` ranks that the batch and the rough shape of the model allow.
 void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 ranks_per_node,
                     std::vector<Candidate>& candidates)
 {
@@ -97,7 +96,7 @@ void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 rank
             continue;
         RunConfig c = config_on(config, most_micro, data, 1, 1);
         for (i64 tensor = 1; tensor <= std::min(most_tensor, ranks / data); ++tensor) {
-            if (tensor % before.tensor != 0 && before.tensor % tensor != 0) // heads would lie unevenly
+            if (tensor % before.tensor != 0 && before.tensor % tensor != 0) // heads would be uneven
                 continue;
             c.parallel.tensor = tensor;
             for (i64 pipeline = 1; pipeline <= std::min(m.layers, ranks / data / tensor); ++pipeline) {
@@ -110,7 +109,7 @@ void add_candidates(const RunConfig& config, i64 most_micro, i64 ranks, i64 rank
     }
 }
 
-/// For microbatches of at most each of these sizes, best first.
+/// Candidates for each of these maximum microbatch sizes, best first.
 std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
                                       i64 ranks_per_node)
 {
@@ -122,7 +121,7 @@ std::vector<Candidate> candidates_for(const RunConfig& config, const std::vector
     return candidates;
 }
 
-/// What a rank holds of the model at least, in bytes.
+/// Lower bounds of the bytes that a rank holds.
 class LeastBytes {
 public:
     explicit LeastBytes(const RunConfig& config) : config_(config)
@@ -133,8 +132,7 @@ public:
                    compute = static_cast<double>(size_of(compute_type(config.train.precision)));
         const auto tensor = static_cast<double>(p.tensor);
         batches_ = static_cast<double>(microbatch_count(config));
-        // A master and two moments; besides them, what a step computes with, and the sums of gradients over
-        // microbatches.
+        // Master and two moments, the parameters in the compute type, and the accumulated gradients.
         const bool sharded = p.zero > 0 && p.data > 1;
         value_ = (sharded ? 3 * master / static_cast<double>(p.data) + compute
                           : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) /
@@ -143,8 +141,7 @@ public:
         none.layers = 0;
         layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) /
                  static_cast<double>(m.layers);
-        // What a layer keeps of a microbatch for its gradients: the operands of its products and of
-        // attention.
+        // Activations that a layer keeps per microbatch: the operands of its products and of attention.
         const double width = 4.0 * static_cast<double>(m.dim) +
                              2.0 * static_cast<double>(m.kv_heads * m.head_dim()) +
                              (m.family == Family::llama ? 3 : 1) * static_cast<double>(m.ffn_dim);
@@ -153,10 +150,10 @@ public:
                     (config.train.fp8 ? 1 : compute) / tensor;
     }
 
-    /// Of the largest stage, however the layers lie: if all stages were alike.
+    /// Of the largest stage, for any distribution of the layers: as if all stages were equal.
     double balanced() const
     {
-        double layers = 0; // for each byte of every stage
+        double layers = 0; // per byte of memory of each stage
         for (i64 stage = 0; stage < config_.parallel.pipeline; ++stage)
             layers += 1 / of_layer(stage);
         return static_cast<double>(config_.model.layers) / layers;
@@ -192,16 +189,16 @@ private:
     double batches_ = 1, value_ = 0, layer_ = 0, kept_ = 0;
 };
 
-/// How many times the memory of a rank, or the config's limit, an arena of so many bytes takes.
+/// Memory need of an arena of this size, as a multiple of a rank's memory or of the config's limit.
 double excess(const RunConfig& config, const Machine& machine, Bytes most, double arena)
 {
     const auto limit = static_cast<double>(config.parallel.memory_limit);
-    const double wanted = arena + (machine.is_device ? static_cast<double>(machine.process) : 0);
-    return std::max(limit > 0 ? arena / limit : 0, most > 0 ? wanted / static_cast<double>(most) : 0);
+    const double needed = arena + (machine.is_device ? static_cast<double>(machine.process) : 0);
+    return std::max(limit > 0 ? arena / limit : 0, most > 0 ? needed / static_cast<double>(most) : 0);
 }
 
-/// Whether a grid may keep `most` and the config's limit, by what its arena has at least; compiling a large
-/// model takes seconds.
+/// Whether the lower bound of a grid's arena is within `most` and the config's limit. Avoids compiling, which
+/// takes seconds for a large model.
 bool may_fit(const RunConfig& config, const Machine& machine, Bytes most)
 {
     if (excess(config, machine, most, LeastBytes(config).balanced()) > 1)
@@ -228,16 +225,16 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
             return std::nullopt;
         const std::vector<Bytes> least = LeastBytes(config).of_stages();
         const Bytes bound = *std::max_element(least.begin(), least.end());
-        const auto wanted = [&](const Mesh& mesh,
-                                i64 rank) { // the first along data and tensor have the largest parts
+        const auto included = [&](const Mesh& mesh,
+                                  i64 rank) { // the first along data and tensor have the largest shards
             const Coordinates at = mesh.coordinates(rank);
             const auto stage = static_cast<std::size_t>(at[1]);
             const bool may_be_largest =
                 stage < 2 || stage + 1 == least.size() || least[stage] > bound * 4 / 5;
             return at[0] == 0 && at[2] == 0 && may_be_largest;
         };
-        compile_ranks(config, options, wanted, [&](i64, const Compiled& compiled) {
-            largest = std::max(largest, bytes_wanted(compiled.memory, machine));
+        compile_ranks(config, options, included, [&](i64, const Compiled& compiled) {
+            largest = std::max(largest, bytes_needed(compiled.memory, machine));
             if ((limit > 0 && compiled.memory.arena > limit) || (most > 0 && largest > most))
                 throw TooLarge{};
         });
@@ -249,14 +246,14 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
     }
 }
 
-Bytes bytes_wanted(const MemoryPlan& plan, const Machine& machine)
+Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
 {
     return plan.arena + (machine.is_device ? plan.process : plan.snapshot);
 }
 
 namespace {
 
-/// The first that compiles and keeps `most`. Where many of the best are just too large, those that take least
+/// The first candidate that compiles within `most`. If many of the best are slightly too large, the smallest
 /// come next, so that the search ends soon.
 std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
                                          Bytes most, const Machine& machine, const GridEffort& effort)
@@ -264,7 +261,7 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vec
     std::multimap<double, RunConfig> others;
     int compiled = 0;
     const auto fits = [&](const RunConfig& chosen) {
-        Activity::of_process().advance(); // of a large model each takes seconds
+        Activity::of_process().advance(); // each takes seconds for a large model
         ++compiled;
         return bytes_of_largest(chosen, machine, most).has_value();
     };
@@ -304,14 +301,13 @@ RunConfig choose_grid(const RunConfig& config, i64 ranks, Bytes memory, const Ma
     for (i64 micro = config.train.micro_batch == 0 && memory > 0 ? given.front() / 2 : 0; micro > 0;
          micro /= 2)
         smaller.push_back(micro);
-    // Smaller microbatches where the config leaves their size open; where no grid has the memory, whatever
-    // there is.
+    // Try smaller microbatches if the config does not set their size; if no grid fits, ignore the memory.
     for (const auto& [micros, most] : {std::pair{given, memory}, {smaller, memory}, {given, Bytes{0}}})
         if (const std::optional<RunConfig> chosen = first_that_fits(config, micros, ranks, most, machine, {}))
             return *chosen;
     throw UserError({"parallel.strategy", str("\"auto\" finds no grid for ", counted(ranks, "rank")),
                      str("the config's is ", describe_grid(config.parallel)),
-                     "start as many ranks as the config's grid has; `trivium plan` says what does not fit"});
+                     "start as many ranks as the config's grid has; `trivium plan` shows what does not fit"});
 }
 
 } // namespace trivium

@@ -19,7 +19,7 @@ namespace trivium {
 
 namespace {
 
-/// How the tensor axis cuts the model. Throws UserError where some rank would have nothing.
+/// How the tensor axis shards the model. Throws UserError if some rank would have an empty shard.
 ModelAxes model_axes(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
@@ -36,7 +36,7 @@ ModelAxes model_axes(const RunConfig& config)
             std::max(m.kv_heads, queries),
             queries > m.kv_heads ? "query heads of a key-value head" : "key-value heads");
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
-    require(m.vocab >= p.tensor, "model.vocab", m.vocab, "words");
+    require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
     ModelAxes axes;
     axes.batch = data_axis;
     axes.tensor = tensor_axis;
@@ -53,12 +53,12 @@ GraphConfig graph_config(const RunConfig& config)
             master_type(config.train.precision), model_axes(config), config.train.fp8};
 }
 
-/// What this version cannot run yet, on one rank too: a config means the same on every grid.
+/// Refuses what this version does not implement, also on one rank: a config means the same on every grid.
 void refuse_unbuilt(const RunConfig& config)
 {
     for (const NotBuilt& missing : not_built())
         if (missing.asked(config))
-            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not built yet"),
+            throw UserError({str(missing.table, ".", missing.key), str(missing.what, " is not implemented"),
                              str("not in this version: ", missing.values), std::string(missing.remedy)});
 }
 
@@ -93,7 +93,7 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     return runner.run("propagate", Level::sharded, std::move(g), propagate);
 }
 
-/// Parameters lie as they do in `kept`, where that is given: the programs share them.
+/// Parameters are laid out as in `kept`, if it is given, because the programs share them.
 Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph* kept = nullptr)
 {
     Graph g = build_loss_graph(config.model, graph_config(config));
@@ -107,7 +107,7 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
     return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
 }
 
-/// One rank's part of a sharded graph.
+/// One rank's graph from a sharded graph.
 Graph local_graph(const Graph& sharded, const Compiled& compiled, const ParallelConfig& parallel,
                   PassRunner& runner)
 {
@@ -130,7 +130,7 @@ Graph local_graph(const Graph& sharded, const Compiled& compiled, const Parallel
     return runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
 }
 
-/// Steps for each program, and one arena for all.
+/// Makes the Steps of each program, and one arena for all.
 void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
 {
     std::vector<Schedule*> schedules;
@@ -153,7 +153,7 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     compiled.memory.process = machine.process;
 }
 
-/// The programs of all ranks; what one rank runs of them follows from its coordinates.
+/// The programs of all ranks; a rank's programs follow from its coordinates.
 struct Sharded {
     Graph train, eval;
     std::vector<int> stage_of_block;
@@ -194,7 +194,7 @@ Compiled compile_rank(const Sharded& all, const RunConfig& config, const Compile
     return compiled;
 }
 
-/// Keeps the config's limit: of several ranks, the largest is the one to tell of.
+/// Checks the config's memory limit and reports the largest rank.
 class MemoryLimit {
 public:
     explicit MemoryLimit(Bytes limit) : limit_(limit) {}
@@ -250,14 +250,14 @@ Compiled compile_training(const RunConfig& config, const CompileConfig& options)
 }
 
 void compile_ranks(const RunConfig& config, const CompileConfig& options,
-                   const std::function<bool(const Mesh&, i64)>& wanted,
+                   const std::function<bool(const Mesh&, i64)>& included,
                    const std::function<void(i64, Compiled&)>& visit)
 {
     PassRunner runner(options.runner);
     const Sharded all = shard_training(config, runner);
     MemoryLimit limit(config.parallel.memory_limit);
     for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
-        if (wanted(all.train.mesh, rank)) {
+        if (included(all.train.mesh, rank)) {
             Compiled compiled = compile_rank(all, config, options, runner, rank);
             limit.look_at(rank, compiled);
             visit(rank, compiled);
@@ -270,7 +270,7 @@ std::vector<int> stages_of_blocks(const RunConfig& config)
     if (config.parallel.pipeline == 1)
         return std::vector<int>(static_cast<std::size_t>(config.model.layers + 2), 0);
     RunConfig whole = config;
-    whole.parallel.tensor = 1; // costs are those of all ranks together
+    whole.parallel.tensor = 1; // costs of all ranks together
     return balance_stages(build_loss_graph(whole.model, graph_config(whole)), config.parallel.pipeline);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Config -> Graph -> Schedule, in one function that reads top to bottom. `plan`, `explain` and `train` all
-// call it, so what they print and what runs is the same.
+// Config -> Graph -> Schedule, in one function. `plan`, `explain` and `train` call it, so they print what
+// runs.
 #include "config/run_config.hpp"
 #include "passes/runner.hpp"
 #include "plan/machine.hpp"
@@ -15,27 +15,27 @@ struct Program {
     Graph graph;
     i64 microbatches = 1;
     Schedule schedule{};
-    Graph sharded{}; ///< the same of all ranks: whole shapes, and how each value is cut
+    Graph sharded{}; ///< the graph of all ranks: whole shapes, and the sharding of each value
 };
 
 /// The pipeline stages that hold a parameter or an optimizer state, by its name.
 using StagesOf = std::map<std::string, std::vector<int>>;
 
-/// What one rank runs: programs that share an arena and their run-lifetime values.
+/// The programs of one rank. They share an arena and the values of lifetime run.
 struct Compiled {
     std::vector<Program> programs;
     MemoryPlan memory;
     std::vector<PassRecord> passes;
     std::vector<int> stage_of_block; ///< 0: the embedding, then the layers, then the head
-    StagesOf stages_of;              ///< where there is more than one stage
+    StagesOf stages_of;              ///< if there is more than one stage
     Coordinates at;                  ///< the rank, on the graphs' mesh
-    Flops flops = 0;                 ///< model flops of an optimizer step, over all ranks
+    Flops flops = 0;                 ///< model FLOPs of an optimizer step, over all ranks
 };
 
 struct CompileConfig {
     Machine machine;
     RunnerConfig runner;
-    i64 rank = 0; ///< whose programs are wanted
+    i64 rank = 0; ///< the rank to compile for
 };
 
 enum : std::size_t { train_program = 0, eval_program = 1 };
@@ -43,26 +43,25 @@ enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
 /// Programs `train` and `eval` of a resolved and validated config.
-/// Throws UserError where the model does not fit the grid.
+/// Throws UserError if the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
-/// The same for each rank of the grid that is `wanted`, one after the other: what all share is made once.
-/// Throws UserError that names the largest of them where it exceeds parallel.memory_limit.
+/// The same for each rank that is `included`, one after the other; passes that all ranks share run once.
+/// Throws UserError with the largest rank if it exceeds parallel.memory_limit.
 void compile_ranks(const RunConfig& config, const CompileConfig& options,
-                   const std::function<bool(const Mesh&, i64 rank)>& wanted,
+                   const std::function<bool(const Mesh&, i64 rank)>& included,
                    const std::function<void(i64 rank, Compiled&)>& visit);
 
 /// Compiled::stage_of_block of a validated config, without compiling.
-/// Throws UserError where there are more stages than blocks.
+/// Throws UserError if there are more stages than blocks.
 std::vector<int> stages_of_blocks(const RunConfig& config);
 
-/// Whether a save copies what it writes to memory of the host first: from a device, or to write while
-/// training goes on.
+/// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
 
-/// The grid that a config asks for: data x pipeline x tensor, the last one fastest.
+/// The grid of a config: data x pipeline x tensor, the last axis fastest.
 Mesh mesh_of(const ParallelConfig& config);
 
-/// The program `eval` alone, in train's precision, on one rank whatever the grid.
+/// Only the program `eval`, in train's precision, on one rank.
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options);
 
 struct GenerationShape {

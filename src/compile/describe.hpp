@@ -1,5 +1,5 @@
 #pragma once
-// Words for models, grids and stages.
+// Short descriptions of models, grids and stages.
 #include "config/run_config.hpp"
 
 namespace trivium {

@@ -14,8 +14,8 @@ namespace trivium {
 
 namespace {
 
-/// Ranks to compile: all of a small run, else the first of each stage along data and tensor, which have the
-/// largest parts.
+/// Ranks to compile: all ranks of a small run, otherwise the first of each stage along data and tensor, which
+/// have the largest shards.
 bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
 {
     const i64 ranks = mesh.ranks();
@@ -28,14 +28,14 @@ i64 ranks_of_a_node(const Machine& machine, i64 ranks)
     return machine.ranks_per_node > 0 ? std::min(machine.ranks_per_node, ranks) : ranks;
 }
 
-/// Bytes of a device, or of a node; 0 where nobody says.
+/// Memory of a device or of a node; 0 if unknown.
 Bytes memory_of(const Machine& machine)
 {
     return machine.memory > 0 || machine.is_device ? machine.memory
                                                    : std::max<Bytes>(0, available_host_memory());
 }
 
-/// What a rank has of it, on a grid of so many.
+/// The share of a rank, on a grid of `ranks` ranks.
 Bytes share_of(const Machine& machine, i64 ranks)
 {
     return machine.is_device ? machine.memory : memory_of(machine) / ranks_of_a_node(machine, ranks);
@@ -46,23 +46,23 @@ MemoryVerdict verdict_on(const PlanReport& r)
     MemoryVerdict v;
     v.available = memory_of(r.machine);
     v.known = v.available > 0;
-    const auto wanted = [&](const RankPlan& rank) { return bytes_wanted(rank.memory, r.machine); };
+    const auto needs = [&](const RankPlan& rank) { return bytes_needed(rank.memory, r.machine); };
     if (r.machine.is_device) {
         for (const RankPlan& rank : r.ranks)
-            v.needed = std::max(v.needed, wanted(rank));
+            v.needed = std::max(v.needed, needs(rank));
     } else {
         const i64 ranks = r.rank_total(), each = ranks_of_a_node(r.machine, ranks);
         const Mesh mesh = mesh_of(r.config.parallel);
         std::vector<Bytes> of_stage(r.stages.size(), 0);
         for (const RankPlan& rank : r.ranks)
             of_stage[static_cast<std::size_t>(rank.at[1])] =
-                std::max(of_stage[static_cast<std::size_t>(rank.at[1])], wanted(rank));
+                std::max(of_stage[static_cast<std::size_t>(rank.at[1])], needs(rank));
         Bytes sum = 0;
         for (i64 rank = 0, planned = 0; rank < ranks; ++rank) {
             sum = rank % each == 0 ? 0 : sum;
             const bool own = planned < static_cast<i64>(r.ranks.size()) &&
                              r.ranks[static_cast<std::size_t>(planned)].rank == rank;
-            sum += own ? wanted(r.ranks[static_cast<std::size_t>(planned++)])
+            sum += own ? needs(r.ranks[static_cast<std::size_t>(planned++)])
                        : of_stage[static_cast<std::size_t>(mesh.coordinates(rank)[1])];
             v.needed = std::max(v.needed, sum);
         }
@@ -72,9 +72,9 @@ MemoryVerdict verdict_on(const PlanReport& r)
     return v;
 }
 
-/// A change of a config that takes less memory, as a user writes it.
+/// A config change that needs less memory, as overrides.
 struct Change {
-    std::string words;
+    std::string overrides;
     RunConfig config;
 };
 
@@ -99,21 +99,22 @@ std::vector<Change> changes_of(const RunConfig& config)
     return all;
 }
 
-/// What would fit: another setting, on as many ranks; else more ranks.
+/// Finds what fits: other settings on the same number of ranks, otherwise more ranks.
 std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
 {
     const Machine& machine = r.machine;
     std::string tried;
     for (const Change& change : changes_of(r.config)) {
-        tried += (tried.empty() ? "" : ", ") + change.words;
+        tried += (tried.empty() ? "" : ", ") + change.overrides;
         if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
-            return change.words + " fits";
+            return change.overrides + " fits";
     }
-    const auto choose = [&](const RunConfig& config, i64 count, const std::string& words) {
+    const auto choose = [&](const RunConfig& config, i64 count, const std::string& overrides) {
         const std::optional<RunConfig> chosen =
             grid_that_fits(config, count, share_of(machine, count), machine, {2, 1});
         return chosen ? str(counted(rank_count(chosen->parallel), "rank"),
-                            words.empty() ? "" : " with " + words, " fit: ", describe_grid(chosen->parallel))
+                            overrides.empty() ? "" : " with " + overrides,
+                            " fit: ", describe_grid(chosen->parallel))
                       : std::string();
     };
     RunConfig smaller = given, least = given;
@@ -123,16 +124,16 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
         {"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=1 train.micro_batch=1", least}};
     constexpr i64 most_times = 64;
     const i64 now = std::max(ranks, r.rank_total());
-    const bool shared_by_all =
-        !machine.is_device && machine.ranks_per_node == 0; // more ranks have no more memory
+    const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks add no memory
     for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
         for (const Change& variant : variants)
-            if (const std::string fits = choose(variant.config, times * now, variant.words); !fits.empty())
+            if (const std::string fits = choose(variant.config, times * now, variant.overrides);
+                !fits.empty())
                 return fits;
     const std::string more =
         shared_by_all ? "" : str(tried.empty() ? "" : " nor ", "up to ", most_times, " times as many ranks");
-    return str("lower model.seq, or take a machine with more memory",
-               tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " would do)"));
+    return str("lower model.seq, or use a machine with more memory",
+               tried.empty() && more.empty() ? "" : str(" (neither ", tried, more, " is enough)"));
 }
 
 } // namespace

@@ -17,9 +17,9 @@ std::string saved_name(const Value& value)
     return name;
 }
 
-/// The ranks that hold the same part of a value.
+/// The ranks that hold the same shard of a value.
 struct Holders {
-    std::string group; ///< equal for values that the same ranks hold
+    std::string group; ///< identifies the set of ranks
     i64 count = 1;
     i64 index = 0; ///< of this rank among them
 };
@@ -29,13 +29,13 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
         const MeshAxis& axis = graph.mesh.axes[a];
-        const bool cuts =
+        const bool is_sharded =
             std::any_of(value.sharding.dims.begin(), value.sharding.dims.end(), [&](const DimSharding& dim) {
                 return std::find(dim.axes.begin(), dim.axes.end(), axis.name) != dim.axes.end();
             });
-        if (cuts)
+        if (is_sharded)
             continue;
-        std::vector<i64> places; // on this axis, of those that hold it
+        std::vector<i64> places; // coordinates of the holders on this axis
         if (const auto stages = stages_of.find(value.name);
             axis.name == pipeline_axis && axis.size > 1 && stages != stages_of.end())
             places.assign(stages->second.begin(), stages->second.end());
@@ -43,7 +43,7 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
             for (i64 i = 0; i < axis.size; ++i)
                 places.push_back(i);
         const auto own = std::find(places.begin(), places.end(), at[a]);
-        TRV_CHECK(own != places.end(), value.name, " is not of ", axis.name, " ", at[a]);
+        TRV_CHECK(own != places.end(), value.name, " is not held by ", axis.name, " ", at[a]);
         holders.index = holders.index * static_cast<i64>(places.size()) + (own - places.begin());
         holders.count *= static_cast<i64>(places.size());
         for (const i64 place : places)
@@ -71,7 +71,7 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];
             saved.row_bytes = saved.rows.size == 0 ? 0 : value.type.bytes() / saved.rows.size;
         }
-    // By name, as the holders of a group may stand in other stages, whose graphs have another order.
+    // Sorted by name, because holders of a group may be in other stages, whose graphs have another order.
     std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
         return std::tie(a.holders.group, all[a.saved].name) < std::tie(b.holders.group, all[b.saved].name);
     });
@@ -85,7 +85,7 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
         for (auto m = first; m != last; ++m) {
             SavedValue& saved = all[m->saved];
             const i64 rows = saved.rows.size;
-            /// The row at which the part of holder `index` begins.
+            /// First row of holder `index`.
             const auto row_at = [&](i64 index) {
                 const Bytes cut = sum / h.count * index - begin;
                 return index == h.count ? rows

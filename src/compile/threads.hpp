@@ -1,12 +1,11 @@
 #pragma once
-// How many CPU threads a rank has.
+// Number of CPU threads of a rank.
 #include "config/run_config.hpp"
 
 namespace trivium {
 
-/// parallel.threads, or this rank's share of the cores that it may use, which as many ranks as `sharers` may
-/// use. `limit`: threads that a rank of this build can have. Throws UserError where parallel.threads is more
-/// than that.
+/// parallel.threads, or this rank's share of the cores that it may use and shares with `sharers` ranks.
+/// `limit`: maximum threads per rank in this build. Throws UserError if parallel.threads exceeds it.
 int thread_count(const ParallelConfig& config, int limit, int sharers = 1);
 
 } // namespace trivium

@@ -1,11 +1,11 @@
 #pragma once
-// How a config struct lists its keys: once, for reading, printing, overriding and documenting alike.
+// Each config struct lists its keys once, for parsing, printing, overriding and the reference page:
 //
 //   template <class Self, class Visit> static void keys(Self& self, Visit&& visit)
 //   { visit("layers", self.layers, "number of transformer blocks"); … }
 //
-// A key's C++ type says what it accepts: i64, double, bool, std::string, an enum with `names_of`,
-// or RopeScaling.
+// The C++ type of a key decides what it accepts: i64, double, bool, std::string, an enum with
+// `names_of_enum`, or RopeScaling.
 #include <array>
 #include <string>
 #include <string_view>
@@ -13,7 +13,7 @@
 
 namespace trivium {
 
-/// The words that an enum's values are written as, in the order of the values.
+/// The names of an enum's values, in order.
 /// Specialise next to the enum: `inline constexpr std::array names_of_enum<Family>{"llama", "gpt2"};`
 template <class Enum>
 inline constexpr int names_of_enum = 0;
@@ -24,7 +24,7 @@ constexpr std::string_view name_of(Enum value)
     return names_of_enum<Enum>[static_cast<std::size_t>(value)];
 }
 
-/// Among `known`, the word nearest to `word` (edit distance), or "" where none is near.
+/// The word in `known` nearest to `word` by edit distance, or "" if none is near.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& known);
 
 /// "a, b or c".

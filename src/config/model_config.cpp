@@ -44,7 +44,7 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
     for (const std::string& candidate : known) {
         const std::size_t distance = edit_distance(word, candidate);
         if (distance < best_distance &&
-            distance < std::max(word.size(), candidate.size())) { // some letter is shared
+            distance < std::max(word.size(), candidate.size())) { // they share at least one letter
             best_distance = distance;
             best = candidate;
         }
@@ -64,7 +64,7 @@ void resolve(ModelConfig& config)
 {
     if (config.kv_heads == 0)
         config.kv_heads = config.heads;
-    if (config.ffn_dim == 0 && config.dim > 0 && config.dim <= max_dim) // else validate refuses dim
+    if (config.ffn_dim == 0 && config.dim > 0 && config.dim <= max_dim) // otherwise validate refuses dim
         config.ffn_dim =
             config.family == Family::gpt2 ? 4 * config.dim : round_up(ceil_div(8 * config.dim, 3), 64);
 }
@@ -72,8 +72,8 @@ void resolve(ModelConfig& config)
 void validate(const ModelConfig& c)
 {
     const auto positive = [](const char* key, i64 value, i64 most) {
-        require_model(value > 0, key, str("must be positive, is ", value), "give a positive whole number");
-        require_model(value <= most, key, str("is too large: ", value), str("give at most ", most));
+        require_model(value > 0, key, str("must be positive, is ", value), "set a positive whole number");
+        require_model(value <= most, key, str("is too large: ", value), str("set at most ", most));
     };
     positive("layers", c.layers, max_layers);
     positive("dim", c.dim, max_dim);
@@ -107,7 +107,7 @@ void validate(const ModelConfig& c)
                       "Llama 3.1 uses 8192");
     } else {
         require_model(c.rope_scaling == RopeScaling{}, "rope_scaling",
-                      "gpt2 has learned positions, no rotary ones",
+                      "gpt2 has learned positions, not rotary embeddings",
                       "remove the key or set model.family = \"llama\"");
     }
 }

@@ -27,7 +27,7 @@ struct ModelConfig {
     i64 heads = 4;
     i64 kv_heads = 0; ///< 0: as many as heads
     i64 ffn_dim = 0;  ///< 0: 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)
-    i64 vocab = 0;    ///< 0: the tokenizer's
+    i64 vocab = 0;    ///< 0: that of the tokenizer
     i64 seq = 128;
     bool tied_embeddings = false;
     double rope_theta = 500000;
@@ -39,36 +39,37 @@ struct ModelConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("preset", self.preset, "a named shape to start from; every other key overrides it");
+        visit("preset", self.preset, "a named shape; every other key overrides it");
         visit("family", self.family,
               "llama (RMSNorm, RoPE, SwiGLU) or gpt2 (LayerNorm, learned positions, GELU)");
         visit("layers", self.layers, "number of transformer blocks");
         visit("dim", self.dim, "width of the residual stream");
-        visit("heads", self.heads, "query heads; dim must be a multiple");
-        visit("kv_heads", self.kv_heads, "key and value heads (grouped-query attention); 0 = heads");
-        visit("ffn_dim", self.ffn_dim, "hidden width of the feed-forward block; 0 = the family's rule");
-        visit("vocab", self.vocab, "words; 0 = the tokenizer's");
+        visit("heads", self.heads, "query heads; must divide dim");
+        visit("kv_heads", self.kv_heads, "key-value heads (grouped-query attention); 0 = as many as heads");
+        visit("ffn_dim", self.ffn_dim,
+              "hidden width of the feed-forward block; 0 = 8/3 dim rounded up to 64 (llama), 4 dim (gpt2)");
+        visit("vocab", self.vocab, "vocabulary size in tokens; 0 = that of the tokenizer");
         visit("seq", self.seq, "tokens per sequence");
-        visit("tied_embeddings", self.tied_embeddings, "use the token embedding as output head too");
+        visit("tied_embeddings", self.tied_embeddings, "share the token embedding with the output head");
         visit("rope_theta", self.rope_theta, "base of the rotary frequencies (llama)");
         visit("rope_scaling", self.rope_scaling,
               "Llama 3's frequency scaling: \"none\", \"llama3\", or [factor, low_freq_factor, "
               "high_freq_factor, original_seq]");
-        visit("norm_eps", self.norm_eps, "added to the variance in norms");
+        visit("norm_eps", self.norm_eps, "constant added to the variance in norms");
     }
 };
 
 /// Names of all presets, smallest first.
 std::vector<std::string> preset_names();
-/// The preset called `name`. Throws UserError that names the nearest one.
+/// The preset called `name`. Throws UserError with the nearest name.
 ModelConfig preset(const std::string& name);
 
-/// Fills in the zeros that stand for a rule (kv_heads, ffn_dim; vocab stays).
+/// Replaces zeros by the values that they stand for (kv_heads, ffn_dim; not vocab).
 void resolve(ModelConfig& config);
-/// Throws UserError on the first key of a resolved config that makes no model.
+/// Throws UserError for the first key of a resolved config with an impossible value.
 void validate(const ModelConfig& config);
 
-/// Number of trained values; a tied table counts once. \pre resolved, vocab > 0
+/// Number of trained values; a tied embedding counts once. \pre resolved, vocab > 0
 i64 parameter_count(const ModelConfig& config);
 
 } // namespace trivium

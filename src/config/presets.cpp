@@ -1,4 +1,4 @@
-// Named model shapes: published ones, and small ones to try things with.
+// Named model shapes: published models, and small ones for experiments.
 #include "base/check.hpp"
 #include "config/model_config.hpp"
 
@@ -33,7 +33,7 @@ ModelConfig gpt2(i64 layers, i64 dim, i64 heads, i64 vocab, i64 seq)
     return c;
 }
 
-/// Llama 2: the older base of the rotary frequencies.
+/// Llama 2: base 10000 of the rotary frequencies.
 ModelConfig llama2(ModelConfig c)
 {
     c.rope_theta = 10000;
@@ -100,10 +100,10 @@ ModelConfig preset(const std::string& name)
             return config;
         }
     const std::string near = nearest_word(name, preset_names());
-    throw UserError({"model.preset", str("there is no preset '", name, "'"),
-                     str("the presets are ", one_of(preset_names())),
-                     near.empty() ? "choose one of them, or give the shape key by key"
-                                  : str("did you mean '", near, "'?")});
+    throw UserError(
+        {"model.preset", str("there is no preset '", name, "'"),
+         str("the presets are ", one_of(preset_names())),
+         near.empty() ? "use one of them, or set the keys of the shape" : str("did you mean '", near, "'?")});
 }
 
 } // namespace trivium

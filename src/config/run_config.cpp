@@ -21,8 +21,8 @@ void require(bool holds, const char* key, const std::string& problem, const std:
 void at_least(i64 least, const char* key, i64 value, i64 most = i64{1} << 31)
 {
     require(value >= least, key, str("must be at least ", least, ", is ", value),
-            str("give a whole number from ", least, " on"));
-    require(value <= most, key, str("must be at most ", most, ", is ", value), "give a smaller number");
+            str("set it to a whole number of at least ", least));
+    require(value <= most, key, str("must be at most ", most, ", is ", value), "set a smaller number");
 }
 
 void unit_interval(const char* key, double value)
@@ -45,8 +45,7 @@ void validate_train(const TrainConfig& c)
     unit_interval("train.beta2", c.beta2);
     const auto finite_from = [](const char* key, double value, double least, bool inclusive) {
         require(std::isfinite(value) && (inclusive ? value >= least : value > least), key,
-                str("must be a finite number ", inclusive ? "from " : "above ", least, inclusive ? " on" : "",
-                    ", is ", value),
+                str("must be a finite number ", inclusive ? "of at least " : "above ", least, ", is ", value),
                 "check the value");
     };
     finite_from("train.lr", c.lr, 0, true);
@@ -55,10 +54,10 @@ void validate_train(const TrainConfig& c)
     finite_from("train.eps", c.eps, 0, false);
     finite_from("train.grad_clip", c.grad_clip, 0, true);
     finite_from("train.spike_z", c.spike_z, 0, true);
-    require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "needs precision = \"bf16\"",
+    require(!c.fp8 || c.precision == Precision::bf16, "train.fp8", "requires precision = \"bf16\"",
             "set train.precision to \"bf16\", or fp8 to false");
     require(c.min_lr <= c.lr, "train.min_lr", str("is above train.lr: ", c.min_lr, " > ", c.lr),
-            "give a min_lr of at most lr");
+            "set min_lr to at most lr");
 }
 
 void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
@@ -66,11 +65,11 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     at_least(1, "parallel.data", c.data);
     at_least(1, "parallel.tensor", c.tensor);
     at_least(1, "parallel.pipeline", c.pipeline);
-    constexpr i64 most_ranks = i64{1} << 20; // as many as a mesh may have (ir/limits.hpp)
+    constexpr i64 most_ranks = i64{1} << 20; // the limit of a mesh (ir/limits.hpp)
     const double ranks =
         static_cast<double>(c.data) * static_cast<double>(c.tensor) * static_cast<double>(c.pipeline);
     require(ranks <= static_cast<double>(most_ranks), "parallel",
-            str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " makes more than ",
+            str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " is more than ",
                 most_ranks, " ranks"),
             "use smaller degrees");
     at_least(1, "parallel.chunks", c.chunks);
@@ -83,18 +82,18 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     const auto parsed = std::from_chars(c.bucket.data(), end, bytes);
     require(c.bucket == "auto" || c.bucket == "block" || c.bucket == "none" ||
                 (parsed.ec == std::errc{} && parsed.ptr == end && bytes > 0),
-            "parallel.bucket", str("does not know '", c.bucket, "'"),
-            "give \"auto\", \"block\", \"none\" or a number of bytes");
+            "parallel.bucket", str("has the unknown value '", c.bucket, "'"),
+            "set \"auto\", \"block\", \"none\" or a number of bytes");
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
-            str("does not know '", c.strategy, "'"),
-            "give \"auto\", or remove the key and give data, tensor and pipeline");
+            str("has the unknown value '", c.strategy, "'"),
+            "set \"auto\", or remove the key and set data, tensor and pipeline");
     require(train.global_batch % c.data == 0, "train.global_batch",
             str(train.global_batch, " sequences do not divide over ", c.data, " data ranks"),
             "make global_batch a multiple of parallel.data");
 }
 
-/// Sums of bytes over the graph of all ranks fit into 64 bits (ir/limits.hpp: 2^58 bytes). Generous bounds,
-/// as real numbers.
+/// Sums of bytes over the graph of all ranks must fit into 64 bits (ir/limits.hpp: 2^58 bytes). The bounds
+/// are generous and use floating point.
 void validate_size(const RunConfig& config)
 {
     const ModelConfig& m = config.model;
@@ -109,7 +108,7 @@ void validate_size(const RunConfig& config)
                  layers = static_cast<double>(m.layers + 2);
     require(1024 * layers * tokens * wide + 2048 * tokens * static_cast<double>(m.vocab) <= most,
             "train.micro_batch",
-            str("makes microbatches of ", sequences, " sequences of ", m.seq,
+            str("results in microbatches of ", sequences, " sequences of ", m.seq,
                 " tokens over all ranks, whose activations are too large to plan"),
             "lower train.micro_batch, train.global_batch or model.seq");
 }

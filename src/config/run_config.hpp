@@ -1,5 +1,6 @@
 #pragma once
-// The tables of a run's config file beside [model], one struct per consumer, and RunConfig, which holds all.
+// The tables of a run's config file other than [model], one struct per consumer, and RunConfig with all
+// tables.
 #include "config/model_config.hpp"
 
 namespace trivium {
@@ -24,16 +25,16 @@ inline constexpr std::array<std::string_view, 2> names_of_enum<ReduceType>{"f32"
 struct DataConfig {
     std::string train;
     std::string valid;
-    std::string tokenizer; ///< empty: the store's; "bytes" where there is no store
+    std::string tokenizer; ///< empty: that of the store, or "bytes" without a store
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("train", self.train, "token store to train on (made by `trivium data tokenize`)");
+        visit("train", self.train, "token store for training (made by `trivium data tokenize`)");
         visit("valid", self.valid, "token store for the validation loss; empty = none");
         visit("tokenizer", self.tokenizer,
-              "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as GPT-2 and "
-              "Llama 3 have); empty = that of the token store");
+              "\"bytes\", a SentencePiece model file, or a tokenizer.json (byte-level BPE, as in GPT-2 and "
+              "Llama 3); empty = the tokenizer in the token store");
     }
 };
 
@@ -66,34 +67,37 @@ struct TrainConfig {
         visit("steps", self.steps, "optimizer steps of the whole run");
         visit("global_batch", self.global_batch, "sequences per optimizer step, over all ranks");
         visit("micro_batch", self.micro_batch,
-              "sequences per forward pass and data rank; 0 = all of the rank's share at once");
+              "sequences per forward pass and data rank; 0 = the whole share of the rank at once");
         visit("lr", self.lr, "peak learning rate");
-        visit("min_lr", self.min_lr, "learning rate at the end of the cosine");
+        visit("min_lr", self.min_lr, "learning rate at the end of the cosine decay");
         visit("warmup", self.warmup, "steps of linear warm-up");
-        visit("weight_decay", self.weight_decay, "decoupled decay of matrices (norms and biases are spared)");
-        visit("beta1", self.beta1, "AdamW's first-moment decay");
-        visit("beta2", self.beta2, "AdamW's second-moment decay");
-        visit("eps", self.eps, "AdamW's denominator constant");
-        visit("grad_clip", self.grad_clip, "largest global gradient norm; 0 = no clipping");
+        visit("weight_decay", self.weight_decay,
+              "decoupled weight decay of matrices (not of norms and biases)");
+        visit("beta1", self.beta1, "decay of AdamW's first moment");
+        visit("beta2", self.beta2, "decay of AdamW's second moment");
+        visit("eps", self.eps, "constant in AdamW's denominator");
+        visit("grad_clip", self.grad_clip, "maximum global gradient norm; 0 = no clipping");
         visit("seed", self.seed, "seed of the initial weights and of the order of samples");
         visit("precision", self.precision,
-              "f32, or bf16 compute with f32 master weights and reductions; f64 is for exact tests");
-        visit("fp8", self.fp8,
-              "the blocks' products round their operands to 8 bits (e4m3, gradients e5m2), each tensor under "
-              "its own scale; "
-              "with precision = \"bf16\"");
+              "f32; bf16 (computes in bf16, with f32 master weights and reductions); f64 (for exact tests)");
+        visit(
+            "fp8", self.fp8,
+            "round the operands of the blocks' products to 8 bits (e4m3, gradients e5m2), with one scale per "
+            "tensor; requires precision = \"bf16\"");
         visit("eval_every", self.eval_every, "steps between validation losses; 0 = only at the end");
         visit("eval_batches", self.eval_batches,
-              "validation batches of global_batch sequences; 0 = the whole store");
-        visit("init_from", self.init_from, "checkpoint whose weights start this run, with a fresh optimizer");
+              "batches of global_batch sequences per validation; 0 = the whole store");
+        visit("init_from", self.init_from,
+              "checkpoint from which this run takes its initial weights, with a fresh optimizer");
         visit("stop_after", self.stop_after,
-              "stop this launch after so many steps, with a checkpoint; 0 = run to the end");
-        visit("spike_z", self.spike_z,
-              "skip a step whose loss lies more than so many standard deviations above the mean of recent "
-              "losses; 0 = off");
-        visit("spike_window", self.spike_window, "recent losses that spike_z looks at");
+              "steps after which this launch saves and stops; 0 = run to the end");
+        visit(
+            "spike_z", self.spike_z,
+            "skip a step whose loss is more than this many standard deviations above the mean of the recent "
+            "losses; 0 = off");
+        visit("spike_window", self.spike_window, "number of recent losses for spike_z");
         visit("max_skipped", self.max_skipped,
-              "steps in a row that may be skipped; then the run fails; 0 = no limit");
+              "how many steps in a row may be skipped before the run fails; 0 = no limit");
     }
 };
 
@@ -121,23 +125,22 @@ struct ParallelConfig {
         visit("data", self.data, "data-parallel ranks");
         visit("tensor", self.tensor, "tensor-parallel ranks");
         visit("pipeline", self.pipeline, "pipeline stages");
-        visit("zero", self.zero, "ZeRO stage, 0 to 3: what data ranks shard");
+        visit("zero", self.zero, "ZeRO stage, 0 to 3");
         visit("schedule", self.schedule, "pipeline schedule");
         visit("chunks", self.chunks, "model chunks per pipeline rank");
-        visit("sequence", self.sequence, "sequence parallelism beside tensor parallelism");
-        visit("recompute", self.recompute, "activations computed again in the backward pass");
+        visit("sequence", self.sequence, "sequence parallelism over the tensor axis");
+        visit("recompute", self.recompute, "which activations the backward pass recomputes");
         visit("overlap", self.overlap, "overlap communication with computation");
-        visit("graphs", self.graphs, "on GPUs: capture a step's work once as a CUDA graph, then replay it");
+        visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,
-              "\"auto\", \"block\", \"none\" or bytes: how gradients are grouped for reduction");
-        visit("memory_limit", self.memory_limit,
-              "bytes per rank that the plan must not exceed; 0 = no limit");
-        visit("threads", self.threads, "CPU threads per rank; 0 = the cores the rank may use");
+              "how gradients are grouped for reduction: \"auto\", \"block\", \"none\", or a number of bytes");
+        visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
+        visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
-        visit("reduce", self.reduce, "type in which gradients travel");
+        visit("reduce", self.reduce, "type in which gradients are communicated");
         visit("strategy", self.strategy,
-              "\"auto\": where the degrees do not make up the ranks that were started, the nearest grid that "
-              "does; global batch and order of samples stay");
+              "\"auto\": if the product of the degrees is not the number of ranks that were started, use the "
+              "nearest grid; the global batch and the order of samples do not change");
     }
 };
 
@@ -151,12 +154,13 @@ struct CheckpointConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("dir", self.dir, "folder of the run's checkpoints");
+        visit("dir", self.dir, "folder for the run's checkpoints");
         visit("every", self.every, "steps between checkpoints; 0 = only at the end");
-        visit("keep", self.keep, "checkpoints kept, newest first, at least 2 (1 keeps 2); 0 = all");
-        visit("async", self.async, "write while training goes on, from a snapshot whose memory is planned");
+        visit("keep", self.keep,
+              "how many of the newest checkpoints are kept, at least 2 (1 keeps 2); 0 = all");
+        visit("async", self.async, "write while training continues, from a snapshot whose memory is planned");
         visit("resume", self.resume,
-              "\"auto\" (the newest good one, if any), \"never\", or a checkpoint's path");
+              "\"auto\" (the newest good checkpoint, if any), \"never\", or the path of a checkpoint");
     }
 };
 
@@ -168,8 +172,8 @@ struct LogConfig {
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
     {
-        visit("dir", self.dir, "folder of metrics.jsonl");
-        visit("every", self.every, "steps between lines on the terminal (metrics.jsonl has every step)");
+        visit("dir", self.dir, "folder for metrics.jsonl");
+        visit("every", self.every, "steps between lines of the log (metrics.jsonl has every step)");
         visit("trace", self.trace, "file for a trace of one step's Steps; empty = none");
     }
 };
@@ -182,15 +186,16 @@ struct JobConfig {
     static void keys(Self& self, Visit&& visit)
     {
         visit("restarts", self.restarts,
-              "launches of one job in a row that may begin at the same step; then it stops for good; 0 = no "
+              "how many launches of one job in a row may begin at the same step before the job ends; 0 = no "
               "limit");
-        visit("watchdog", self.watchdog,
-              "seconds without a sign of life or of progress after which a hung run is described and ended; "
-              "0 = off");
+        visit(
+            "watchdog", self.watchdog,
+            "seconds without a sign of life or of progress after which a run is reported as hung and ended; "
+            "0 = off");
     }
 };
 
-/// Everything that one run is told. Paths are as written: relative to the working folder.
+/// The config of a run. Paths are as written: relative to the working folder.
 struct RunConfig {
     ModelConfig model;
     DataConfig data;
@@ -214,7 +219,7 @@ struct RunConfig {
     }
 };
 
-/// Ranks the grid of `config` needs.
+/// Number of ranks in the grid of `config`.
 inline i64 rank_count(const ParallelConfig& config) { return config.data * config.tensor * config.pipeline; }
 
 /// Sequences of one microbatch. \pre parallel.data divides train.global_batch
@@ -222,16 +227,15 @@ i64 micro_batch(const RunConfig& config);
 /// Microbatches per optimizer step and data rank. \pre the same
 i64 microbatch_count(const RunConfig& config);
 
-/// Fills in the zeros that stand for a rule and throws UserError on the first value that makes no run.
-/// Returns what the run would do otherwise than its config says, a warning a line ("train.warmup: is longer
-/// than the run …").
+/// Replaces zeros by the values that they stand for. Throws UserError for the first impossible value. Returns
+/// warnings about settings without effect, one per line ("train.warmup: is longer than the run …").
 std::vector<std::string> resolve_and_validate(RunConfig& config);
 
-/// Values that keys have and this version does not: compiling refuses them, and the reference page says so.
+/// Values of keys that this version does not implement: the compiler refuses them, docs/config.md lists them.
 struct NotBuilt {
     std::string_view table, key;
     std::string_view values; ///< "2 and 3"
-    std::string_view what;   ///< what they would do
+    std::string_view what;   ///< the missing feature
     std::string_view remedy;
     bool (*asked)(const RunConfig&);
 };

@@ -18,7 +18,7 @@ std::vector<std::string> warnings_of(const RunConfig& config)
              ", which never reaches lr = ", t.lr),
          "lower warmup, or raise train.steps");
     warn(t.warmup >= t.steps && t.min_lr > 0, "train.min_lr",
-         str("is ignored: no step comes after the warm-up of ", t.warmup),
+         str("is ignored: no step follows the warm-up of ", t.warmup),
          "lower train.warmup, or raise train.steps");
     warn(t.lr == 0, "train.lr", "is 0: no step changes a weight", "3e-4 is usual");
     warn(t.eval_every > 0 && config.data.valid.empty(), "train.eval_every",
@@ -28,23 +28,24 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          str("is ", t.eval_batches, ", but data.valid is empty: there will be no validation loss"),
          "set data.valid to a token store, or eval_batches to 0");
     warn(t.stop_after > t.steps, "train.stop_after",
-         str("is ", t.stop_after, ", more than the run's ", t.steps, " steps: it stops nothing"),
+         str("is ", t.stop_after, ", more than the run's ", t.steps, " steps: it has no effect"),
          "lower stop_after, or set it to 0");
     warn(t.spike_z == 0 && t.spike_window != usual.spike_window, "train.spike_window",
-         "is ignored, as train.spike_z is 0: no step is skipped for its loss", "set train.spike_z, 6 say");
+         "is ignored because train.spike_z is 0: no step is skipped for its loss",
+         "set train.spike_z, e.g. to 6");
     const std::string& resume = config.checkpoint.resume;
     warn(!t.init_from.empty() && resume != "auto" && resume != "never", "train.init_from",
-         str("is ignored, as the run resumes from checkpoint.resume = \"", resume, "\""),
+         str("is ignored because the run resumes from checkpoint.resume = \"", resume, "\""),
          "remove one of the two");
     warn(config.checkpoint.keep == 1, "checkpoint.keep",
-         "is 1: 2 are kept, so that there is one to fall back to", "set it to 2");
+         "is 1, but 2 are kept, so that the run can fall back to the previous one", "set it to 2");
     warn(config.log.every > t.steps, "log.every",
          str("is ", config.log.every, ", more than the run's ", t.steps,
-             " steps: the terminal shows the last one alone"),
+             " steps: the log shows only the last step"),
          "lower log.every");
     const ModelConfig& m = config.model;
     warn(m.family == Family::gpt2 && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta",
-         "is ignored: gpt2 has learned positions, no rotary ones", "remove the key");
+         "is ignored: gpt2 has learned positions, not rotary embeddings", "remove the key");
     return warnings;
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-// Internal: what a config says that its run does not do.
+// Internal: settings of a config that have no effect.
 #include "config/run_config.hpp"
 
 namespace trivium {
 
-/// "key: problem; remedy", a line for each setting of a validated config that has no effect or another one
-/// than it says.
+/// One line "key: problem; remedy" for each setting of a validated config that has no effect, or an
+/// unexpected one.
 std::vector<std::string> warnings_of(const RunConfig& config);
 
 } // namespace trivium

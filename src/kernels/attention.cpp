@@ -28,10 +28,10 @@ Bytes attention_grad_scratch(const AttentionShape& shape, int threads)
 
 namespace {
 
-/// How many workers the scratch does for.
-i64 affordable_workers(i64 wanted, Bytes each, const Scratch& scratch, const char* place)
+/// Number of workers for which the scratch is large enough.
+i64 affordable_workers(i64 requested, Bytes each, const Scratch& scratch, const char* place)
 {
-    const i64 workers = std::min<i64>(wanted, scratch.size / each);
+    const i64 workers = std::min<i64>(requested, scratch.size / each);
     TRV_CHECK(workers >= 1, place, " needs ", each, " B of scratch and got ", scratch.size);
     return workers;
 }
@@ -60,13 +60,13 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
         exec, "attention", tasks, workers, KOKKOS_LAMBDA(const Row& row, i64 task, i64 worker) {
             const ForwardTiles<A> tile(memory + worker * each, at);
             const i64 group = task / at.query_blocks;
-            // The longest rows first, for the balance of threads.
+            // Longest rows first, to balance the threads.
             const i64 i0 = (at.query_blocks - 1 - task % at.query_blocks) * at.rows;
             const i64 n = at.lanes_of(i0), first = start ? *start : 0;
             load_queries(row, at, group, i0, q_bsgre, A(at.scale), tile.q_es);
             row.each(n, [=](i64 i) {
-                tile.top_s[i] = -A(INFINITY);
-                tile.total_s[i] = 0;
+                tile.row_max_s[i] = -A(INFINITY);
+                tile.row_sum_s[i] = 0;
             });
             const i64 seen = at.seen(i0, first);
             for (i64 j0 = 0; j0 < seen; j0 += at.keys) {
@@ -77,20 +77,20 @@ void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, 
                              at.rows, false);
                 mask(row, at, i0, j0, keys, first, tile.p_ts, -A(INFINITY));
                 running_softmax(row, at, n, keys, tile);
-                // o = o * exp(old top - new top) + p · v, transposed: o [e, s], v [t, e].
+                // o = o * exp(old row_max - new row_max) + p · v, transposed: o [e, s], v [t, e].
                 if (j0 > 0)
                     for (i64 e = 0; e < at.dim; ++e) {
                         A* o = tile.o_es + e * at.rows;
-                        row.each(n, [=](i64 i) { o[i] *= tile.shrink_s[i]; });
+                        row.each(n, [=](i64 i) { o[i] *= tile.rescale_s[i]; });
                     }
                 tile_product(row, at.dim, n, keys, tile.v_te, i64{1}, at.width, tile.p_ts, at.rows, tile.o_es,
                              at.rows, j0 > 0);
             }
-            row.each(n, [=](i64 i) { tile.shrink_s[i] = A(1) / tile.total_s[i]; });
+            row.each(n, [=](i64 i) { tile.rescale_s[i] = A(1) / tile.row_sum_s[i]; });
             row.sync();
-            store_queries(row, at, group, i0, tile.o_es, tile.shrink_s, o_bsgre);
+            store_queries(row, at, group, i0, tile.o_es, tile.rescale_s, o_bsgre);
             row.each(at.rows_of(i0), [=](i64 i) {
-                lse_bgrs[at.lse_at(group, i0 + i)] = tile.top_s[i] + logarithm(tile.total_s[i]);
+                lse_bgrs[at.lse_at(group, i0 + i)] = tile.row_max_s[i] + logarithm(tile.row_sum_s[i]);
             });
             row.sync();
         });

@@ -1,8 +1,8 @@
 #pragma once
-// Causal attention with grouped queries, block by block with a running softmax: FlashAttention-2
-// (Dao 2023). Scores are never stored whole. On a device, bf16 runs by cuDNN where the build has it and it
-// applies (cudnn_attention.hpp), else with a head size of 32, 64, 96 or 128 on tensor cores
-// (device/tensor_attention_tiles.hpp), and everything else by teams of threads.
+// Causal grouped-query attention in blocks with an online softmax: FlashAttention-2 (Dao 2023). Scores are
+// never stored as a whole. On a device, bf16 uses cuDNN if the build has it and the shape fits
+// (cudnn_attention.hpp), otherwise tensor cores for head sizes 32, 64, 96 and 128
+// (device/tensor_attention_tiles.hpp). Everything else uses teams of threads.
 //
 // Shapes: q, o, dq, dout [batch, q_len, kv_heads, q_per_kv, head_dim]; k, v, dk, dv [batch, kv_len, kv_heads,
 // head_dim]; lse [batch, kv_heads, q_per_kv, q_len]. Suffixes: b batch, s query, t key, g kv head, r query of
@@ -17,22 +17,22 @@ struct AttentionShape {
     double scale = 0; ///< of the scores; 0 means 1 / sqrt(head_dim)
 };
 
-/// Scratch for attention() with that many threads.
+/// Scratch of attention() for `threads` threads.
 template <class T>
 Bytes attention_scratch(const AttentionShape& shape, int threads);
-/// Scratch for attention_grad() with that many threads.
+/// Scratch of attention_grad() for `threads` threads.
 template <class T>
 Bytes attention_grad_scratch(const AttentionShape& shape, int threads);
 
-/// Query i sees the keys t <= *start + i (start null: 0), so keys past the cache's filled part cost nothing.
-/// lse is the log-sum-exp of a query's scaled scores. With less scratch than asked for it uses fewer threads.
-/// What runs is decided by types, shapes, addresses and the scratch alone. \pre *start + q_len <= kv_len
-/// (checked for a null start) \throws InternalError where the scratch does not do for one thread
+/// Query i sees the keys t <= *start + i (start null: 0), so keys beyond the filled part of the cache cost
+/// nothing. lse is the log-sum-exp of a query's scaled scores. With less scratch it uses fewer threads. The
+/// algorithm depends only on types, shapes, addresses and scratch. \pre *start + q_len <= kv_len (checked for
+/// a null start) \throws InternalError if the scratch is too small for one thread
 template <class T>
 void attention(const Exec& exec, const AttentionShape& shape, const T* q_bsgre, const T* k_btge,
                const T* v_btge, const std::int32_t* start, T* o_bsgre, Acc<T>* lse_bgrs, Scratch scratch);
 
-/// What attention_grad reads (from the forward call) and writes.
+/// Inputs (from the forward call) and outputs of attention_grad.
 template <class T>
 struct AttentionGrad {
     const T *dout_bsgre, *q_bsgre, *k_btge, *v_btge, *o_bsgre;

@@ -2,9 +2,9 @@
 // Internal: the tiles of blockwise attention.
 //
 // A task works on one (batch, kv head), its "group". The queries of a group are one list of rows, row i being
-// query i / q_per_kv of the head i % q_per_kv, cut into blocks of `rows`. Tiles of scores are [key, query]:
-// the queries run along registers, so that maxima and sums over keys need no shuffles, and keys and values
-// are used as they lie in memory. Suffixes: s row of the block, t key, e element of a head.
+// query i / q_per_kv of the head i % q_per_kv, in blocks of `rows`. Tiles of scores are [key, query]: queries
+// run along registers, so maxima and sums over keys need no shuffles, and keys and values are used in their
+// memory layout. Suffixes: s row of the block, t key, e element of a head.
 #include "kernels/attention.hpp"
 #include "kernels/math.hpp"
 #include "tile_product.hpp"
@@ -23,7 +23,7 @@ struct AttentionTiles {
         TRV_CHECK(dim > 0 && q_per_kv > 0, "attention: head_dim ", dim, ", q_per_kv ", q_per_kv);
     }
 
-    static constexpr i64 keys = 64; ///< of a tile
+    static constexpr i64 keys = 64; ///< keys per tile
 
     i64 q_len, kv_len, kv_heads, q_per_kv, dim;
     i64 groups;       ///< batch * kv_heads
@@ -34,7 +34,7 @@ struct AttentionTiles {
     i64 width;        ///< dim, padded
     double scale;
 
-    /// Rows of the block that starts at row i0, without and with padding.
+    /// Number of rows of the block at row i0, without and with padding.
     TRV_HOST_DEVICE i64 rows_of(i64 i0) const { return total_rows - i0 < rows ? total_rows - i0 : rows; }
     TRV_HOST_DEVICE i64 lanes_of(i64 i0) const { return (rows_of(i0) + lanes - 1) / lanes * lanes; }
     /// Keys that some row of the block sees.
@@ -43,13 +43,13 @@ struct AttentionTiles {
         const i64 end = start + (i0 + rows_of(i0) - 1) / q_per_kv + 1;
         return end < kv_len ? end : kv_len;
     }
-    /// Where row i of a group starts in q_bsgre.
+    /// Offset of row i of a group in q_bsgre.
     TRV_HOST_DEVICE i64 query_at(i64 group, i64 i) const
     {
         const i64 b = group / kv_heads, g = group % kv_heads;
         return (((b * q_len + i / q_per_kv) * kv_heads + g) * q_per_kv + i % q_per_kv) * dim;
     }
-    /// Where key t of a group starts in k_btge.
+    /// Offset of key t of a group in k_btge.
     TRV_HOST_DEVICE i64 key_at(i64 group, i64 t) const
     {
         const i64 b = group / kv_heads, g = group % kv_heads;
@@ -61,7 +61,7 @@ struct AttentionTiles {
     }
 };
 
-/// Cuts arrays from a worker's scratch; with null memory it only counts.
+/// Allocates arrays from a worker's scratch; with null memory it only counts bytes.
 template <class A>
 class Cutter {
 public:
@@ -86,15 +86,15 @@ struct ForwardTiles {
     }
     static Bytes bytes(const AttentionTiles& at) { return ForwardTiles(nullptr, at).size; }
 
-    A *q_es, *k_te, *v_te, *p_ts, *o_es, *top_s, *total_s, *shrink_s;
+    A *q_es, *k_te, *v_te, *p_ts, *o_es, *row_max_s, *row_sum_s, *rescale_s;
     Bytes size;
 
 private:
     TRV_HOST_DEVICE ForwardTiles(Cutter<A> cut, const AttentionTiles& at)
         : q_es(cut.take(at.dim * at.rows)), k_te(cut.take(at.keys * at.width)),
           v_te(cut.take(at.keys * at.width)), p_ts(cut.take(at.keys * at.rows)),
-          o_es(cut.take(at.dim * at.rows)), top_s(cut.take(at.rows)), total_s(cut.take(at.rows)),
-          shrink_s(cut.take(at.rows)), size(cut.used())
+          o_es(cut.take(at.dim * at.rows)), row_max_s(cut.take(at.rows)), row_sum_s(cut.take(at.rows)),
+          rescale_s(cut.take(at.rows)), size(cut.used())
     {
     }
 };
@@ -188,7 +188,7 @@ KOKKOS_FUNCTION void store_keys(const Row& row, const AttentionTiles& at, i64 gr
     }
 }
 
-/// Sets the scores of keys that a query may not see. Padded rows see everything.
+/// Masks the keys that a query may not see. Padded rows see all keys.
 template <class A>
 KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 j0, i64 keys, i64 start,
                           A* score_ts, A hidden)
@@ -205,26 +205,27 @@ KOKKOS_FUNCTION void mask(const Row& row, const AttentionTiles& at, i64 i0, i64 
     row.sync();
 }
 
-/// Scores become exp(score - new top); top and total go along, shrink = exp(old top - new top).
+/// Online softmax: scores become exp(score - row_max) with the new row_max; updates row_max and row_sum;
+/// rescale = exp(old row_max - new row_max).
 template <class A>
 KOKKOS_FUNCTION void running_softmax(const Row& row, const AttentionTiles& at, i64 n, i64 keys,
                                      const ForwardTiles<A>& tile)
 {
-    A *top = tile.top_s, *total = tile.total_s, *shrink = tile.shrink_s;
-    row.each(n, [=](i64 i) { shrink[i] = top[i]; });
+    A *row_max = tile.row_max_s, *row_sum = tile.row_sum_s, *rescale = tile.rescale_s;
+    row.each(n, [=](i64 i) { rescale[i] = row_max[i]; });
     for (i64 c = 0; c < keys; ++c) {
         const A* score = tile.p_ts + c * at.rows;
-        row.each(n, [=](i64 i) { top[i] = score[i] > top[i] ? score[i] : top[i]; });
+        row.each(n, [=](i64 i) { row_max[i] = score[i] > row_max[i] ? score[i] : row_max[i]; });
     }
     row.each(n, [=](i64 i) {
-        shrink[i] = fast_exp(shrink[i] - top[i]);
-        total[i] *= shrink[i];
+        rescale[i] = fast_exp(rescale[i] - row_max[i]);
+        row_sum[i] *= rescale[i];
     });
     for (i64 c = 0; c < keys; ++c) {
         A* score = tile.p_ts + c * at.rows;
         row.each(n, [=](i64 i) {
-            score[i] = fast_exp(score[i] - top[i]);
-            total[i] += score[i];
+            score[i] = fast_exp(score[i] - row_max[i]);
+            row_sum[i] += score[i];
         });
     }
     row.sync();

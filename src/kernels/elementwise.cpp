@@ -98,7 +98,7 @@ void fill(const Exec& exec, i64 n, double value, T* y)
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y)
 {
-    // To bf16 from double there are two roundings, as arithmetic of bf16 is float's.
+    // double to bf16 rounds twice, because bf16 arithmetic uses float.
     map(
         exec, "cast", n, KOKKOS_LAMBDA(Acc<From> v) { return static_cast<Acc<To>>(v); }, y, x);
 }

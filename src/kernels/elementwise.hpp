@@ -28,10 +28,10 @@ void scale(const Exec& exec, i64 n, double factor, const T* x, T* y);
 /// y = value everywhere.
 template <class T>
 void fill(const Exec& exec, i64 n, double value, T* y);
-/// y = x in another type, rounded to nearest. Aliasing only where the types are the same.
+/// y = x in another type, rounded to nearest. May alias only if the types are the same.
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y);
-/// y[r, i] = x[r, offset + i] with rows of `columns` and of `stride` elements: a part of a dimension. Also
+/// y[r, i] = x[r, offset + i] with rows of `columns` and of `stride` elements: a slice of a dimension. Also
 /// for int32.
 template <class T>
 void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y);

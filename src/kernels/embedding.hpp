@@ -1,16 +1,16 @@
 #pragma once
-// Rows of a table, looked up by token. The table may be one shard of the vocabulary.
+// Embedding lookup. The table may be one shard of the vocabulary.
 #include "kernels/exec.hpp"
 
 namespace trivium::kernels {
 
-/// Lookups `count`, table [rows, dim] that holds the tokens [row_offset, row_offset + rows).
+/// `count` lookups in a table [rows, dim] of the tokens [row_offset, row_offset + rows).
 struct EmbeddingShape {
     i64 count = 0, rows = 0, dim = 0;
     i64 row_offset = 0;
 };
 
-/// y_cd[i] = table_vd[token_c[i] - row_offset], or 0 where the token is outside the table.
+/// y_cd[i] = table_vd[token_c[i] - row_offset], or 0 if the token is outside the table.
 template <class T>
 void embedding(const Exec& exec, const EmbeddingShape& shape, const T* table_vd, const std::int32_t* token_c,
                T* y_cd);

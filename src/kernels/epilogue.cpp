@@ -31,23 +31,23 @@ void check_product(const ProductShape& shape, int threads)
                   (shape.out == shape.in || (shape.in == DType::bf16 && shape.out == DType::f32)),
               "no product of ", name_of(shape.in), " into ", name_of(shape.out));
     TRV_CHECK(shape.epilogue == Epilogue::none || (shape.batch == 1 && shape.out == shape.in),
-              "an epilogue of a batch of ", shape.batch, ", or into another type");
+              "an epilogue requires batch 1 and out = in; batch ", shape.batch);
     TRV_CHECK((shape.fp8_a == Fp8::none) == (shape.fp8_b == Fp8::none) &&
                   (shape.fp8_a == Fp8::none || (shape.batch == 1 && shape.in == DType::bf16)),
-              "a product in FP8 of one operand, of a batch of ", shape.batch, ", or not of bf16");
+              "FP8 requires both operands, batch 1 and bf16; batch ", shape.batch);
 }
 
-void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside)
+void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& operands)
 {
-    return shape.epilogue == Epilogue::bias_gelu ? beside.pre_mn : c;
+    return shape.epilogue == Epilogue::bias_gelu ? operands.pre_mn : c;
 }
 
-void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& beside)
+void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& operands)
 {
     const auto finish_as = [&](auto type) {
         using T = decltype(type);
-        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(beside.bias_n),
-                  static_cast<T*>(beside.pre_mn));
+        finish<T>(exec, shape, static_cast<T*>(c), static_cast<const T*>(operands.bias_n),
+                  static_cast<T*>(operands.pre_mn));
     };
     with_type(shape.out, finish_as);
 }

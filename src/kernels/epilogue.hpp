@@ -1,17 +1,17 @@
 #pragma once
-// The epilogue of a product as kernels of its own: where the library that multiplies has none that fits.
+// Epilogues of products as separate kernels, for libraries without a suitable epilogue.
 #include "kernels/gemm.hpp"
 
 namespace trivium::kernels {
 
-/// Throws InternalError where a product of this shape cannot be made.
+/// Throws InternalError if a product of this shape is not supported.
 void check_product(const ProductShape& shape, int threads);
 
-/// Where the bare product goes before finish_product().
-void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& beside);
+/// Destination of the plain product before finish_product().
+void* product_target(const ProductShape& shape, void* c, const EpilogueOperands& operands);
 
-/// From the bare product to the shape's epilogue: the same bits as bias_add, gelu and gelu_grad one after the
-/// other.
-void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& beside);
+/// Applies the shape's epilogue to the plain product: the same bits as bias_add, gelu and gelu_grad in
+/// sequence.
+void finish_product(const Exec& exec, const ProductShape& shape, void* c, const EpilogueOperands& operands);
 
 } // namespace trivium::kernels

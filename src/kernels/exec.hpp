@@ -1,5 +1,5 @@
 #pragma once
-// What every kernel takes first, and the names shared by all kernel headers.
+// The first parameter of every kernel, and the names shared by all kernel headers.
 //
 // Conventions of this room:
 //   - tensors are row-major and contiguous; a suffix names the shape: x_rd is [rows, dim];
@@ -12,14 +12,14 @@
 
 namespace trivium::kernels {
 
-/// Where a kernel runs. On the host: that many OpenMP threads; it returns when the work is done.
-/// On a device: enqueued on the execution space instance that `stream` points to (null: the default one).
+/// Where a kernel runs. On the host: on `threads` OpenMP threads; the call returns when the work is done. On
+/// a device: enqueued on the execution space instance in `stream` (null: the default one).
 struct Exec {
     int threads = 1;
     void* stream = nullptr;
 };
 
-/// Working memory lent for one call; its content is garbage before and after.
+/// Working memory for one call; its content is undefined before and after.
 /// `data` must be aligned to 64 bytes.
 struct Scratch {
     void* data = nullptr;
@@ -37,7 +37,7 @@ struct AccOf<double> {
 };
 } // namespace detail
 
-/// The type that arithmetic on T is done in.
+/// The type of arithmetic on T.
 template <class T>
 using Acc = typename detail::AccOf<T>::type;
 

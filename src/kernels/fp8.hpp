@@ -1,11 +1,9 @@
 #pragma once
-// The two formats of 8 bits (Micikevicius et al. 2022, arXiv:2209.05433) and how a tensor is brought into
-// one.
+// The two FP8 formats (Micikevicius et al. 2022, arXiv:2209.05433) and the conversion of a tensor.
 //
-// A tensor is scaled by a power of two, the largest with which its largest magnitude stays finite in the
-// format; it is found anew for each product ("current" scaling). Powers of two make scaling exact, so that
-// the rounded numbers are bf16 numbers as well: a product of rounded bf16 tensors is the same as one of
-// bytes.
+// A tensor is scaled by the largest power of two for which its largest magnitude (amax) stays finite in the
+// format, computed for each product ("current" scaling). Powers of two make scaling exact, so the rounded
+// numbers are also bf16 numbers: a product of rounded bf16 tensors equals the product of FP8 bytes.
 #include "kernels/exec.hpp"
 
 #include <cstdint>
@@ -15,10 +13,10 @@ namespace trivium::kernels {
 
 TRV_HOST_DEVICE constexpr int fp8_mantissa(Fp8 format) { return format == Fp8::e4m3 ? 3 : 2; }
 TRV_HOST_DEVICE constexpr int fp8_bias(Fp8 format) { return format == Fp8::e4m3 ? 7 : 15; }
-/// The code of the largest finite number.
+/// The encoding of the largest finite number.
 TRV_HOST_DEVICE constexpr std::uint32_t fp8_largest(Fp8 format) { return format == Fp8::e4m3 ? 0x7e : 0x7b; }
 
-/// To nearest, ties to even; what is larger than the largest becomes the largest, NaN stays NaN.
+/// Rounds to nearest, ties to even, and saturates; NaN stays NaN.
 TRV_HOST_DEVICE inline std::uint8_t fp8_encode(float x, Fp8 format)
 {
     const auto wide = __builtin_bit_cast(std::uint32_t, x);
@@ -27,8 +25,7 @@ TRV_HOST_DEVICE inline std::uint8_t fp8_encode(float x, Fp8 format)
         return static_cast<std::uint8_t>(sign | 0x7f);
     const int mantissa = fp8_mantissa(format), smallest = 1 - fp8_bias(format), drop = 23 - mantissa;
     std::uint32_t code = 0;
-    if (magnitude < static_cast<std::uint32_t>(127 + smallest)
-                        << 23) { // a whole number of the format's smallest steps
+    if (magnitude < static_cast<std::uint32_t>(127 + smallest) << 23) { // subnormal in the format
         const float step =
             __builtin_bit_cast(float, static_cast<std::uint32_t>(127 + smallest - mantissa) << 23);
         code = static_cast<std::uint32_t>(::rintf(__builtin_bit_cast(float, magnitude) / step));
@@ -52,11 +49,11 @@ TRV_HOST_DEVICE inline float fp8_decode(std::uint8_t code, Fp8 format)
     return code & 0x80 ? -value : value;
 }
 
-/// The scale of a tensor whose largest magnitude is `top`: a power of two in [2^-126, 2^126]; NaN where `top`
-/// is not finite, so that nothing hides it.
-TRV_HOST_DEVICE inline float fp8_scale(float top, Fp8 format)
+/// The scale of a tensor with largest magnitude `amax`: a power of two in [2^-126, 2^126]; NaN if `amax` is
+/// not finite, so that the error propagates.
+TRV_HOST_DEVICE inline float fp8_scale(float amax, Fp8 format)
 {
-    const auto bits = __builtin_bit_cast(std::uint32_t, top);
+    const auto bits = __builtin_bit_cast(std::uint32_t, amax);
     if ((bits & 0x7fffffffu) >= 0x7f800000u)
         return NAN;
     // Both largest numbers are 1.75 times a power of two.
@@ -68,7 +65,7 @@ TRV_HOST_DEVICE inline float fp8_scale(float top, Fp8 format)
                                          << 23);
 }
 
-/// What fp8_round() needs beside its tensors.
+/// Scratch of fp8_round(), in bytes.
 inline constexpr Bytes fp8_scratch = 256;
 
 /// y = x, each number rounded to the format under x's scale. A device needs fp8_scratch bytes of scratch.

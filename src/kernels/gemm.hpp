@@ -1,6 +1,5 @@
 #pragma once
-// Matrix products: C (+)= op(A) · op(B), all row-major and contiguous, and what may follow one before it is
-// stored.
+// Matrix products C (+)= op(A) · op(B), all row-major and contiguous, with optional epilogues.
 #include "kernels/exec.hpp"
 #include "kernels/fp8.hpp"
 
@@ -8,9 +7,8 @@
 
 namespace trivium::kernels {
 
-/// What becomes of a product P = op(A) · op(B) before it is stored; gelu is the one of elementwise.hpp.
-/// A bias's own gradient is no epilogue: it is summed over microbatches in f32, and libraries overwrite it in
-/// C's type.
+/// Epilogue of a product P = op(A) · op(B); gelu as in elementwise.hpp. The gradient of a bias is not an
+/// epilogue: it accumulates over microbatches in f32, but libraries would overwrite it in C's type.
 enum class Epilogue {
     none,
     bias,      ///< C = P + bias_n on every row
@@ -18,53 +16,52 @@ enum class Epilogue {
     gelu_grad, ///< C = P * gelu'(pre)
 };
 
-/// The further operands of an epilogue, of C's type; pre_mn is written by bias_gelu, read by gelu_grad.
+/// Further operands of an epilogue, of C's type. bias_gelu writes pre_mn, gelu_grad reads it.
 struct EpilogueOperands {
     const void* bias_n = nullptr;
     void* pre_mn = nullptr;
 };
 
-/// op(A) is [m, k] (stored [k, m] where transpose_a), op(B) is [k, n] (stored [n, k] where transpose_b),
-/// C is [m, n]. A batch repeats this `batch` times with the given distances in elements;
-/// a distance of 0 for A or B means that all products share it.
+/// op(A) is [m, k] (stored as [k, m] if transpose_a), op(B) is [k, n] (stored as [n, k] if transpose_b), C is
+/// [m, n]. A batch repeats this `batch` times with the given strides in elements; a stride of 0 for A or B
+/// means that all products share it.
 struct ProductShape {
     i64 m = 0, n = 0, k = 0;
     bool transpose_a = false, transpose_b = false;
-    DType in = DType::f32;  ///< of A and B
+    DType in = DType::f32;  ///< type of A and B
     DType out = DType::f32; ///< `in`, or f32 for bf16 inputs
     i64 batch = 1;
     i64 stride_a = 0, stride_b = 0, stride_c = 0;
-    Epilogue epilogue = Epilogue::none; ///< others want batch 1 and out = in
-    /// Formats to which A and B, of bf16, are rounded before they are multiplied; both or none, and batch 1.
+    Epilogue epilogue = Epilogue::none; ///< other than none requires batch 1 and out = in
+    /// FP8 formats to which A and B (bf16) are rounded before multiplying; both or neither; requires batch 1.
     Fp8 fp8_a = Fp8::none, fp8_b = Fp8::none;
 };
 
-/// The scratch that a product may take where nobody says how much.
+/// Default limit of a product's scratch.
 inline constexpr Bytes usual_product_scratch = Bytes{32} << 20;
 
-/// Scratch that run() needs with that many threads. Makes the product to find out: not for hot paths.
-/// oneDNN 2.6 asks for at most 1.64 MiB a thread (m, n up to 128256, k up to 128256); double, and bf16 on
-/// processors for which oneDNN has no such products, take up to 0.22 MiB.
+/// Scratch of run() for `threads` threads. Makes the product to find out; not for hot paths. oneDNN 2.6 needs
+/// at most 1.64 MiB per thread (m, n, k up to 128256). double, and bf16 on processors that oneDNN does not
+/// support, need up to 0.22 MiB.
 Bytes product_scratch(const ProductShape& shape, int threads);
 
-/// A product made ready. Making one is slow (it compiles code) and belongs to start-up; run() is lean.
-/// m, n or k of 0 is allowed (k = 0 zeroes C, or leaves it where accumulating).
+/// A prepared product. Preparing is slow (it compiles code) and belongs in start-up; run() is fast. m, n or k
+/// may be 0 (k = 0 zeroes C, or leaves it unchanged when accumulating).
 class Product {
 public:
-    /// Chooses the way to compute it that `most_scratch` allows: fewer threads on the host, another algorithm
-    /// on a device. Where nothing is little enough, scratch_bytes() says what is needed at least. \throws
-    /// InternalError for a combination of types that is not stated above
+    /// Chooses an implementation within `most_scratch`: fewer threads on the host, another algorithm on a
+    /// device. If none fits, scratch_bytes() is the minimum. \throws InternalError for an unsupported
+    /// combination of types
     explicit Product(const ProductShape& shape, int threads = 1, Bytes most_scratch = usual_product_scratch);
     Product(Product&&) noexcept;
     Product& operator=(Product&&) noexcept;
     ~Product();
 
-    /// c = op(a)·op(b), or c += where not `overwrite`; with an epilogue always overwrites. No two tensors
-    /// overlap. Runs on the threads that it was made for, whatever exec.threads says; not on two threads at a
-    /// time. On a device all addresses must be aligned to 256 bytes. \throws InternalError where scratch.size
-    /// < scratch_bytes()
+    /// c = op(a)·op(b), or c += if not `overwrite`; an epilogue always overwrites. Tensors must not overlap.
+    /// Uses the number of threads of the constructor, not exec.threads. Not thread-safe. On a device all
+    /// addresses must be aligned to 256 bytes. \throws InternalError if scratch.size < scratch_bytes()
     void run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
-             const EpilogueOperands& beside = {}) const;
+             const EpilogueOperands& operands = {}) const;
 
     Bytes scratch_bytes() const;
     const ProductShape& shape() const;

@@ -1,5 +1,5 @@
 #pragma once
-// Functions of one number for kernels. libm's exp does not vectorise, so float has its own.
+// Scalar functions for kernels. libm's exp does not vectorise, so float has its own.
 #include "base/bf16.hpp"
 
 #include <cstdint>
@@ -10,23 +10,23 @@ namespace trivium::kernels {
 TRV_HOST_DEVICE inline double fast_exp(double x) { return ::exp(x); }
 
 /// exp with a relative error below 1e-6; 0 below -87.68 (next to subnormal results), +inf above 88.37, NaN
-/// for NaN; a device goes on to the subnormal results and to the last finite one.
+/// for NaN. On a device the range includes subnormal results and ends at the largest finite number.
 TRV_HOST_DEVICE inline float fast_exp(float x);
-/// 1 / x, to about 2 units in the last place where x < 2^126, and 0 or as small above.
+/// 1 / x, to about 2 units in the last place if x < 2^126; above that 0 or as small.
 TRV_HOST_DEVICE inline float reciprocal(float x);
 TRV_HOST_DEVICE inline double reciprocal(double x) { return 1 / x; }
-/// a + b, where `a` is rounded before: a product in it makes no fused multiply-add.
+/// a + b, where `a` is rounded first: prevents a fused multiply-add.
 TRV_HOST_DEVICE inline float add_rounded(float a, float b);
 TRV_HOST_DEVICE inline double add_rounded(double a, double b);
 
-#ifdef __CUDA_ARCH__ // the hardware has an exp2, on which expf is built free of branches, and a reciprocal
+#ifdef __CUDA_ARCH__ // the hardware has exp2, so expf needs no branches, and a reciprocal
 TRV_HOST_DEVICE inline float fast_exp(float x) { return ::expf(x); }
 TRV_HOST_DEVICE inline float reciprocal(float x) { return __fdividef(1.0f, x); }
 TRV_HOST_DEVICE inline float add_rounded(float a, float b) { return __fadd_rn(a, b); }
 TRV_HOST_DEVICE inline double add_rounded(double a, double b) { return __dadd_rn(a, b); }
 #else
-// Range reduction by Cody & Waite, then a polynomial on |r| <= ln(2)/2. Free of branches, also in disguise:
-// a select at the end would become one.
+// Range reduction by Cody & Waite, then a polynomial on |r| <= ln(2)/2. No branches, and no select that a
+// compiler could turn into one.
 TRV_HOST_DEVICE inline float fast_exp(float x)
 {
     const float clamped = x > 88.8f ? 88.8f : x < -88.0f ? -88.0f : x;
@@ -44,11 +44,11 @@ TRV_HOST_DEVICE inline float fast_exp(float x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    // As exponents -127 and 128 stand for 0 and infinity.
+    // Because exponents -127 and 128 encode 0 and infinity.
     return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(n) + 127) << 23);
 }
 TRV_HOST_DEVICE inline float reciprocal(float x) { return 1 / x; }
-// Compilers contract within an expression (Clang), or what no barrier parts (GCC).
+// Compilers contract within an expression (Clang), or wherever no barrier prevents it (GCC).
 #if defined(__clang__) || defined(__CUDACC__)
 #define TRV_ROUNDED(a) a
 #else
@@ -66,7 +66,7 @@ TRV_HOST_DEVICE inline double add_rounded(double a, double b)
 }
 #endif
 
-/// 1 / (1 + exp(-x)) without overflow on either side.
+/// 1 / (1 + exp(-x)) without overflow.
 template <class A>
 TRV_HOST_DEVICE inline A sigmoid(A x)
 {

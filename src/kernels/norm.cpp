@@ -87,7 +87,7 @@ KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, cons
     return dot * (A(1) / static_cast<A>(dim)) * rstd * rstd;
 }
 
-/// What is taken from dy w: its mean, and of x - mean as much as `slope`.
+/// Subtracted from dy w: its mean, and slope * (x - mean).
 template <class A>
 struct LayerNormSlope {
     A shift, slope;

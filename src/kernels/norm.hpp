@@ -37,9 +37,9 @@ template <class T>
 void layer_norm_grad_w(const Exec& exec, const NormShape& shape, const T* dy_rd, const T* x_rd,
                        const Acc<T>* mean_r, const Acc<T>* rstd_r, Acc<T>* dw_d, bool overwrite);
 
-// Norms that take the residual sum along: the same bits as add() and the norm one after the other.
+// Norms fused with the residual sum: the same bits as add() followed by the norm.
 
-/// y = x + r, n = rms_norm(y) * w. y may alias x or r exactly, n the other one.
+/// y = x + r, n = rms_norm(y) * w. y may alias x or r exactly, n the other.
 template <class T>
 void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const T* r_rd, const T* w_d,
                   T* y_rd, T* n_rd, Acc<T>* rstd_r);

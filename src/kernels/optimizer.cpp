@@ -16,24 +16,24 @@ constexpr i64 block_size = 16384;
 
 TRV_HOST_DEVICE i64 blocks_of(i64 n) { return (n + block_size - 1) / block_size; }
 
-/// A part of a list that travels by value with a launch, whose arguments must stay below 4 KB.
+/// A part of a list that is a kernel argument by value; the arguments of a launch must stay below 4 KB.
 template <class Item, int most>
 struct Listed {
     Item item[most];
     int count = 0;
 };
 
-/// The blocks of several arrays as one list.
+/// The blocks of several arrays as one sequence.
 template <class Item, int most>
 struct Blocks : Listed<Item, most> {
-    /// Where one begins in which array, and its size.
+    /// Array, offset and size of a block.
     struct Place {
         int array;
         i64 begin, size;
     };
 
     i64 blocks() const { return before(this->count); }
-    /// Blocks of the arrays before that one.
+    /// Number of blocks in the previous arrays.
     TRV_HOST_DEVICE i64 before(int array) const
     {
         i64 blocks = 0;
@@ -98,11 +98,11 @@ void sum_squares_part(const Exec& exec, const SquaresBlocks<Real>& part, double*
 template <class Real>
 void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch)
 {
-    Bytes wanted = 0;
+    Bytes needed = 0;
     for (const SquaresOf<Real>& array : arrays)
-        wanted += sum_squares_scratch(array.n);
-    TRV_CHECK(scratch.size >= wanted, "sum_squares of ", arrays.size(), " arrays got ", scratch.size,
-              " B, not ", wanted);
+        needed += sum_squares_scratch(array.n);
+    TRV_CHECK(scratch.size >= needed, "sum_squares of ", arrays.size(), " arrays got ", scratch.size,
+              " B, not ", needed);
     auto* partial = static_cast<double*>(scratch.data);
     in_parts<SquaresBlocks<Real>>(arrays, [&](const SquaresBlocks<Real>& part) {
         sum_squares_part(exec, part, partial);
@@ -126,7 +126,7 @@ void global_norm(const Exec& exec, i64 count, const double* squares, const doubl
 
 namespace {
 
-/// AdamW of one number, with what the step and the shard have in common worked out.
+/// AdamW for one number, with precomputed constants of the step and the shard.
 template <class Real>
 struct AdamwRule {
     using H = AdamwHyper;

@@ -1,13 +1,13 @@
 #pragma once
 // Gradient norm and AdamW (Loshchilov & Hutter 2019, decoupled weight decay). Real is float or double.
-// What is done to every parameter is done to many in one call, which on a device is one launch.
+// One call processes many parameters; on a device it is one launch.
 #include "kernels/exec.hpp"
 
 #include <span>
 
 namespace trivium::kernels {
 
-/// n numbers x, and where the sum of their squares goes.
+/// n numbers x, and the destination of the sum of their squares.
 template <class Real>
 struct SquaresOf {
     const Real* x = nullptr;
@@ -15,21 +15,21 @@ struct SquaresOf {
     double* out = nullptr;
 };
 
-/// Scratch for sum_squares of n numbers; for several arrays the sum of theirs.
+/// Scratch of sum_squares for n numbers; several arrays need the sum.
 Bytes sum_squares_scratch(i64 n);
 
-/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. What is added to what does not
-/// hang on the other arrays of the call.
+/// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. The order of additions does
+/// not depend on the other arrays of the call.
 template <class Real>
 void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch);
 
 /// From the sums of squares of all parameters, in global parameter order, and the number of tokens (a double
-/// in memory, as gradients are sums over tokens): out[0] = norm of the mean gradient = sqrt(sum) / tokens,
-/// out[1] = what to multiply a summed gradient with = min(1, clip / norm) / tokens. clip <= 0 never clips.
+/// in memory, because gradients are sums over tokens): out[0] = norm of the mean gradient = sqrt(sum) /
+/// tokens, out[1] = factor for a summed gradient = min(1, clip / norm) / tokens. clip <= 0 never clips.
 void global_norm(const Exec& exec, i64 count, const double* squares, const double* token_count, double clip,
                  double* out);
 
-/// What AdamW reads from memory, in this order: a step changes the numbers, not the call.
+/// Values that AdamW reads from memory, so that a step changes numbers but not the call.
 /// The corrections are 1 - beta^step, step counted from 1.
 struct AdamwHyper {
     enum : int { lr, beta1, beta2, eps, correction1, correction2, count };

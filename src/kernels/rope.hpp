@@ -13,7 +13,7 @@ struct RopeShape {
 };
 
 /// y = x rotated by the angles of its position; `inverse` rotates back, which is also the gradient.
-/// table holds (cos, sin) for each position and each of the head_dim/2 frequencies (see rope_table.hpp).
+/// `table` has (cos, sin) for each position and each of the head_dim/2 frequencies (see rope_table.hpp).
 /// y may alias x. Needs 0 <= pos < max_pos.
 template <class T>
 void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::int32_t* pos_bs,

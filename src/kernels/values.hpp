@@ -1,12 +1,12 @@
 #pragma once
-// What functions of elements take and give: see row_parallel.hpp of the host and of the device.
+// Arguments and results of element-wise functions; see row_parallel.hpp of the host and of the device.
 #include "kernels/exec.hpp"
 
 #include <type_traits>
 
 namespace trivium::kernels {
 
-/// What an element of T is inside a kernel.
+/// Type of an element of T inside a kernel.
 template <class T>
 using Loaded = std::conditional_t<std::is_integral_v<T>, T, Acc<T>>;
 
@@ -16,7 +16,7 @@ struct Values {
     A of[n];
 };
 
-/// The arrays that they go to.
+/// The arrays for these results.
 template <class T, int n>
 struct Targets {
     T* of[n];

@@ -10,7 +10,7 @@ namespace trivium {
 
 namespace {
 
-/// Which moves leave a node, ranks being placed in the order of their numbers.
+/// Which transfers leave a node, if ranks fill the nodes in the order of their numbers.
 class Placement {
 public:
     Placement(const Mesh& mesh, const Machine& machine) : mesh_(mesh), machine_(machine) {}
@@ -52,7 +52,7 @@ private:
     std::map<std::string, bool> crosses_;
 };
 
-/// A message per peer and phase, and the bytes that a rank sends in all.
+/// Latency: a message per peer and phase. Bandwidth: the bytes that a rank sends.
 Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
     double messages = 1;
@@ -151,7 +151,7 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
                     const auto arrived = sent.find({static_cast<std::size_t>(*attrs->from),
                                                     static_cast<i64>(s), *attrs->channel, step.microbatch});
                     if (arrived == sent.end())
-                        break; // its turn comes when the sender is there
+                        break; // try again after the sender has sent
                     end = std::max(begin, arrived->second);
                 }
                 timelines[s].spans[i] = {begin, end};
@@ -161,7 +161,7 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
             }
     }
     for (std::size_t s = 0; s < stages.size(); ++s)
-        TRV_CHECK(next[s] == seconds[s].size(), "stage ", s, " waits for ever at step ", next[s]);
+        TRV_CHECK(next[s] == seconds[s].size(), "stage ", s, " waits forever at step ", next[s]);
     return timelines;
 }
 

@@ -17,7 +17,7 @@ void require_rank(i64 rank, i64 ranks)
 {
     if (rank < 0 || rank >= ranks)
         throw UserError({"--rank", str("there is no rank ", rank), str("the grid has ", ranks),
-                         str("give 0 to ", ranks - 1)});
+                         str("choose a rank from 0 to ", ranks - 1)});
 }
 
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
@@ -29,9 +29,10 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
     const auto message =
         std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return info(op).communicates; });
     if (message != graph.ops.end() && !local)
-        throw UserError({place_of(graph, *message), "communicates in a graph that is not one rank's",
+        throw UserError({place_of(graph, *message),
+                         "communicates, but the graph is not that of a single rank",
                          "the graph has no line `at`",
-                         "give the graph of all ranks, or one that a later pass has made (explain --dump)"});
+                         "use the graph of all ranks, or the output of a later pass (explain --dump)"});
     ScheduleConfig schedule;
     schedule.scratch = machine.scratch;
     program.sharded = graph;

@@ -15,15 +15,15 @@ constexpr Bytes mebibyte = Bytes{1} << 20;
 
 /// From NVIDIA's data sheets of the SXM parts and of the DGX systems of 8 of them: dense products (f32
 /// outside the tensor cores, f64 on them), memory, NVLink one way, and between nodes one network card per
-/// GPU: 200 Gb/s beside an A100, 400 Gb/s beside the others. `memory` is not the data sheet's size but what a
-/// driver reports as usable: about 79 GiB of "80 GB", 140 of "141 GB".
+/// GPU: 200 Gb/s for an A100, 400 Gb/s for the others. `memory` is the size that a driver reports as usable,
+/// not that of the data sheet: about 79 GiB of "80 GB", 140 of "141 GB".
 Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflops_f64,
             double terabytes_per_second, double link_gigabytes, double node_link_gigabytes, Bytes memory)
 {
     Machine m;
     m.name = name;
     m.is_device = true;
-    // Attention's does for cuDNN's gradient of 16 heads and 4096 tokens, or 4 and 8192
+    // The scratch of attention is enough for cuDNN's gradient of 16 heads and 4096 tokens, or 4 and 8192
     // (kernels/cudnn_attention.hpp).
     m.scratch = {Bytes{32} << 20, Bytes{576} << 20, Bytes{8} << 20, Bytes{64} << 20};
     m.process = Bytes{2} << 30;
@@ -52,7 +52,7 @@ std::vector<Machine> all()
             gpu("b200", 2250, 75, 37, 8.0, 900, 50, 182500 * mebibyte)};
 }
 
-/// The name that users write.
+/// The name in configs and options.
 std::string name_of(const Machine& machine) { return machine.is_device ? machine.name : "cpu"; }
 
 } // namespace
@@ -81,9 +81,9 @@ Machine machine_called(const std::string& name)
         if (name_of(machine) == name)
             return machine;
     const std::string near = nearest_word(name, machine_names());
-    throw UserError({"machine", str("there is none called '", name, "'"),
+    throw UserError({"machine", str("unknown machine '", name, "'"),
                      near.empty() ? "" : str("the nearest is '", near, "'"),
-                     "take " + one_of(machine_names())});
+                     "use " + one_of(machine_names())});
 }
 
 Machine machine_of_device(const std::string& device)

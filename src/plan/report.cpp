@@ -43,7 +43,7 @@ std::string communication_table(const Graph& graph)
 
 namespace {
 
-/// Sums of bytes end at the largest number instead of overflowing.
+/// Saturating sum.
 Bytes plus(Bytes a, Bytes b)
 {
     return a > std::numeric_limits<Bytes>::max() - b ? std::numeric_limits<Bytes>::max() : a + b;
@@ -159,17 +159,17 @@ std::string flops_table(const Graph& graph)
 }
 
 const char* const sharding_legend =
-    "# a type: bf16[4,128], the element type and the extents, outermost first; [] is a scalar.\n"
-    "# a sharding: <data,tensor+data,-|tensor:sum> names, per dimension, the mesh axes over which it is "
+    "# type: bf16[4,128] is the element type and the extents, outermost first; [] is a scalar.\n"
+    "# sharding: <data,tensor+data,-|tensor:sum> lists, per dimension, the mesh axes over which it is "
     "sharded, major first, - for none;\n"
-    "#   behind the bar stand axes over which the value is still partial: to be combined by sum, or by lse "
+    "#   after the bar: axes over which the value is still partial, to be combined by sum or by lse "
     "(log of a sum of exponentials).\n";
 const char* const rule_legend = "# letters in rules: b sequences, s tokens (t of keys), d width, g key-value "
                                 "heads, r query heads each, e head size, f feed-forward, v vocabulary;\n"
-                                "#   x0, x1, … the dimensions of what is communicated, y the one that it "
+                                "#   x0, x1, … the dimensions of a communicated tensor, y the one that "
                                 "changes; * any dimensions, . a scalar.\n";
-const char* const steps_legend = "# a line: number, queue, microbatch (mb0) or step, op (buffers read "
-                                 "@offset in bytes) -> (buffers written), and the Steps waited for.\n";
+const char* const steps_legend = "# line: number, queue, microbatch (mb0) or step, op (buffers read "
+                                 "@offset in bytes) -> (buffers written), Steps that it waits for.\n";
 
 std::string memory_table(const MemoryPlan& plan)
 {
@@ -187,14 +187,13 @@ std::string memory_table(const MemoryPlan& plan)
     out << "arena\n";
     row("kept over the run", plan.kept);
     row("within a step", plan.transient);
-    const Bytes unit =
-        plan.arena > (Bytes{1} << 50) ? 1024 : 1; // of petabytes a hundred times would overflow
+    const Bytes unit = plan.arena > (Bytes{1} << 50) ? 1024 : 1; // a hundred times petabytes would overflow
     row("arena", plan.arena,
         str("(", plan.lower_bound / unit * 100 / std::max<Bytes>(plan.arena / unit, 1),
             " % filled at the peak)"));
     if (plan.snapshot > 0)
-        row("snapshot beside it", plan.snapshot, "(in the host's memory, for checkpoints)");
-    row("process beside it", plan.process, "(constant of the machine file)");
+        row("snapshot", plan.snapshot, "(in host memory, for checkpoints)");
+    row("process", plan.process, "(constant of the machine file)");
     return out.str();
 }
 

@@ -92,7 +92,7 @@ TEST_CASE("a wrong divisor of the gradient mean")
             grids::lay_out_again(config, compiled);
         };
     });
-    require_found(report, CheckPart::composition, all_four, "another answer than one rank's");
+    require_found(report, CheckPart::composition, all_four, "results differ from those of one rank");
     INFO(to_text(report));
     CHECK(report.findings[0].seen.find("(0.7071 times)") != std::string::npos); // the norm: sqrt(2 s) / 2 t
     CHECK(report.findings[0].seen.find("(1 times)") != std::string::npos);      // the loss
@@ -107,8 +107,8 @@ TEST_CASE("a reduction over data ranks that is left out")
                     op.attrs.axis = "nobody";
         };
     });
-    require_found(report, CheckPart::composition, all_four, "another answer than one rank's");
-    CHECK(report.findings[0].problem.find("data > 1 without zero, and no sound case has that") !=
+    require_found(report, CheckPart::composition, all_four, "results differ from those of one rank");
+    CHECK(report.findings[0].problem.find("data > 1 without zero; no correct case has them") !=
           std::string::npos);
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("parameters of ZeRO 1 that are gathered as they were a step ago")
             }
         };
     });
-    require_found(report, CheckPart::composition, all_four, "zero 1, and no sound case has that");
+    require_found(report, CheckPart::composition, all_four, "zero 1; no correct case has them");
     CHECK(report.findings[0].expected.find("step 1:") == std::string::npos); // the first step is right
 }
 
@@ -212,8 +212,7 @@ TEST_CASE("a microbatch that is counted twice while another is lost")
         return;
     }
     const CheckReport report = composition(counted_twice);
-    require_found(report, CheckPart::composition, all_four,
-                  "several microbatches, and no sound case has that");
+    require_found(report, CheckPart::composition, all_four, "several microbatches; no correct case has them");
 }
 
 TEST_CASE("another seed on one rank")
@@ -224,7 +223,7 @@ TEST_CASE("another seed on one rank")
         if (me.rank == 2)
             me.config.hooks.config = [](RunConfig& c) { c.train.seed = 8; };
     });
-    require_found(report, CheckPart::composition, {2}, "other parameters than one rank begins with");
+    require_found(report, CheckPart::composition, {2}, "initial parameters differ from those of one rank");
 }
 
 TEST_CASE("a bit that tips over in what one rank receives of a sum")
@@ -239,7 +238,7 @@ TEST_CASE("a bit that tips over in what one rank receives of a sum")
                     pieces[3].data[0] ^= std::byte{1}; // the last of a mantissa: no loss shows it
             };
     });
-    require_found(report, CheckPart::composition, {1}, "other bits than the ranks that hold the same");
+    require_found(report, CheckPart::composition, {1}, "bits differ from ranks that hold the same");
 }
 
 TEST_CASE("wrong arithmetic on one rank, each time or once")
@@ -255,7 +254,7 @@ TEST_CASE("wrong arithmetic on one rank, each time or once")
                 };
         });
         require_found(report, CheckPart::arithmetic, {3}, "wrong arithmetic: attention f32");
-        CHECK(report.findings[0].seen.find(once ? "other bits at another time" : "off by 0.0") !=
+        CHECK(report.findings[0].seen.find(once ? "different bits when repeated" : "off by 0.0") !=
               std::string::npos);
     }
 }
@@ -274,7 +273,7 @@ TEST_CASE("a kernel that fails on one rank")
     CHECK(report.findings[0].seen == "no such product");
 }
 
-TEST_CASE("another build, other libraries, another number of threads, a wrong clock")
+TEST_CASE("a different build, different libraries, a different number of threads, a wrong clock")
 {
     const auto environment = [](const std::function<void(Rank&)>& fault) {
         return check_on_threads(4, [&](Rank& me) {
@@ -284,13 +283,13 @@ TEST_CASE("another build, other libraries, another number of threads, a wrong cl
         });
     };
     require_found(environment([](Rank& me) { me.facts.build = "an older build"; }), CheckPart::environment,
-                  {3}, "another build");
+                  {3}, "a different build");
     require_found(environment([](Rank& me) { me.facts.libraries = "libmpi.so.40 2\n"; }),
-                  CheckPart::environment, {3}, "other libraries");
+                  CheckPart::environment, {3}, "different libraries");
     require_found(environment([](Rank& me) { me.facts.threads = 0; }), CheckPart::environment, {3},
-                  "another number of threads");
+                  "a different number of threads");
     const CheckReport late = environment([](Rank& me) { me.config.hooks.clock = [] { return 1e9; }; });
-    require_found(late, CheckPart::environment, {3}, "a clock that is wrong");
+    require_found(late, CheckPart::environment, {3}, "wrong clock");
     CHECK(late.findings[0].seen.find("behind") != std::string::npos);
 }
 

@@ -44,16 +44,16 @@ public:
     }
 
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
-                                      int lane) override
+                                      int tag) override
     {
-        std::unique_ptr<Request> request = inner_.exchange(sends, receives, lane);
-        if (lane > 0 &&
-            lane == static_cast<int>(started_ % (lanes - 1)) + 1) // the next collective takes the next lane
-            turn_of_lane_[lane] = started_++;
-        if (lane == 0 || !faults_.exchanged)
+        std::unique_ptr<Request> request = inner_.exchange(sends, receives, tag);
+        if (tag > 0 && tag == static_cast<int>(started_ % (exchange_tags - 1)) +
+                                  1) // the next collective takes the next tag
+            turn_of_tag_[tag] = started_++;
+        if (tag == 0 || !faults_.exchanged)
             return request;
         return std::make_unique<FaultyRequest>(
-            std::move(request), [this, turn = turn_of_lane_.at(lane),
+            std::move(request), [this, turn = turn_of_tag_.at(tag),
                                  pieces = std::vector<Piece>(receives.begin(), receives.end())] {
                 faults_.exchanged(axis_, turn, pieces);
             });
@@ -94,7 +94,7 @@ private:
     CommFaults& faults_;
     std::string axis_;
     i64 started_ = 0;
-    std::map<int, i64> turn_of_lane_;
+    std::map<int, i64> turn_of_tag_;
 };
 
 } // namespace

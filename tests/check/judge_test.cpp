@@ -123,17 +123,16 @@ TEST_CASE("slow ranks and nodes")
     report.rates[5].cpu_share = 0.4;
     judge_rates(report, 0.75, 0.5);
     check_findings(report, {{{5}, "slow products", Severity::warning}, {{2, 3}, "slow memory"}});
-    CHECK(report.findings[0].seen.find("only 40 % of the cores' time") != std::string::npos);
+    CHECK(report.findings[0].seen.find("only 40 % of its cores' time") != std::string::npos);
     report.findings.clear();
     judge_shares(report);
-    check_findings(report,
-                   {{{5}, "cores that something else uses too"}}); // those of the others are their own
+    check_findings(report, {{{5}, "cores used by other processes"}}); // those of the others are their own
     report.findings.clear();
     for (RankRates& rates : report.rates)
         rates.cpu_share = std::min(rates.cpu_share, 0.85);
     judge_shares(report); // all is busy
-    check_findings(report, {{{5}, "cores that something else uses too", Severity::warning}});
-    CHECK(verdict(report).find("nothing is wrong for certain; 1 warning") != std::string::npos);
+    check_findings(report, {{{5}, "cores used by other processes", Severity::warning}});
+    CHECK(verdict(report).find("some measurements are not reliable; 1 warning") != std::string::npos);
     // Where ranks share cores, nothing is certain.
     report.findings.clear();
     for (RankFacts& facts : report.facts)
@@ -271,12 +270,12 @@ TEST_CASE("what ranks must have in common")
     report.facts[4].build = report.facts[5].build = "an older build";
     report.facts[1].libraries = "libm.so.6 1\nlibmpi.so.40 2\n";
     report.facts[3].libraries = "libm.so.6 2\n";
-    report.facts[0].processor = "another processor";
+    report.facts[0].processor = "a different processor";
     judge_environment(report);
-    check_findings(report, {{{4, 5}, "another build"},
-                            {{1}, "other libraries"},
-                            {{3}, "other libraries", Severity::warning},
-                            {{0}, "another processor", Severity::warning}});
+    check_findings(report, {{{4, 5}, "a different build"},
+                            {{1}, "different libraries"},
+                            {{3}, "different libraries", Severity::warning},
+                            {{0}, "a different processor", Severity::warning}});
     CHECK(report.findings[0].expected == "a build");
     CHECK(report.findings[0].seen == "an older build");
     CHECK(report.findings[1].seen == "libmpi.so.40 2 bytes");
@@ -300,7 +299,7 @@ TEST_CASE("what ranks must have in common")
 TEST_CASE("votes on arithmetic")
 {
     const auto words = [](const std::vector<std::string>& bits) {
-        std::vector<std::vector<KernelWord>> all;
+        std::vector<std::vector<KernelRecord>> all;
         for (const std::string& b : bits)
             all.push_back({{"product", b, 0, 1e-5, true}});
         return all;
@@ -311,7 +310,7 @@ TEST_CASE("votes on arithmetic")
     CheckReport two = cluster(1, 2);
     judge_arithmetic(two, words({"a", "b"}));
     check_findings(two, {{{0}, "product"}, {{1}, "product"}});
-    CHECK(two.findings[0].seen.find("one cannot say which") != std::string::npos);
+    CHECK(two.findings[0].seen.find("which is right is unknown") != std::string::npos);
     // What is known to be wrong is no witness against the other.
     CheckReport one = cluster(1, 2);
     auto wrong = words({"a", "b"});
@@ -339,10 +338,10 @@ TEST_CASE("ranks and verdicts in words")
     CHECK(describe_ranks(report, {3}) == "rank 3 (n0)");
     CHECK(describe_ranks(report, {1, 2, 5}) == "ranks 1, 2 (n0), rank 5 (n1)");
     CHECK(describe_ranks(report, {0, 1, 2, 3, 4, 5, 6, 7}) == "every rank");
-    CHECK(verdict(report).find("all is well") != std::string::npos);
+    CHECK(verdict(report).find("check: passed; ") != std::string::npos);
     report.findings.push_back({CheckPart::rates, Severity::fault, {3}, "slow", "a", "b", "c"});
-    CHECK(verdict(report).find("something is wrong: 1 fault, 0 warnings") != std::string::npos);
+    CHECK(verdict(report).find("check: failed: 1 fault, 0 warnings") != std::string::npos);
     CHECK(
-        to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  seen     b\n  remedy   c\n") !=
+        to_text(report).find("FAULT rates, rank 3 (n0): slow\n  expected a\n  found    b\n  remedy   c\n") !=
         std::string::npos);
 }

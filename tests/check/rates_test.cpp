@@ -98,8 +98,8 @@ TEST_CASE("a bit that tips over on a link")
                     piece.data[123456] ^= std::byte{0x10};
             };
     });
-    const Finding& changed = require_found(report, {2}, "other bytes arrive than were sent");
+    const Finding& changed = require_found(report, {2}, "received bytes differ from those sent");
     CHECK(changed.severity == Severity::fault);
-    CHECK(changed.seen.find("1 of 2097152 bytes from rank 0 arrived changed, the first at 123456") !=
+    CHECK(changed.seen.find("1 of 2097152 bytes from rank 0 arrived changed; the first at 123456") !=
           std::string::npos);
 }

@@ -41,14 +41,14 @@ public:
     }
 
     std::unique_ptr<Request> exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives,
-                                      int lane) override
+                                      int tag) override
     {
-        if (lane > 0 && lane == started_ % (lanes - 1) + 1) { // the next collective takes the next lane
+        if (tag > 0 && tag == started_ % (exchange_tags - 1) + 1) { // the next collective takes the next tag
             ++started_;
-            turn_of_lane_[lane] = (started_ - 1) % silence_.turns_of_step;
+            turn_of_tag_[tag] = (started_ - 1) % silence_.turns_of_step;
         }
-        if (lane == 0 || axis_ != silence_.axis || !silence_.turns.count(turn_of_lane_.at(lane)))
-            return inner_.exchange(sends, receives, lane);
+        if (tag == 0 || axis_ != silence_.axis || !silence_.turns.count(turn_of_tag_.at(tag)))
+            return inner_.exchange(sends, receives, tag);
         for (std::size_t r = 0; r < receives.size(); ++r)
             if (r == static_cast<std::size_t>(rank()) && receives[r].bytes > 0)
                 std::memcpy(receives[r].data, sends[r].data, static_cast<std::size_t>(receives[r].bytes));
@@ -96,7 +96,7 @@ private:
     Silence silence_;
     std::string axis_;
     i64 started_ = 0;
-    std::map<int, i64> turn_of_lane_;
+    std::map<int, i64> turn_of_tag_;
 };
 
 bool is_reduction(const Op& op) { return op.kind == OpKind::all_reduce || op.kind == OpKind::reduce_scatter; }

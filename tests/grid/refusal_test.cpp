@@ -54,7 +54,7 @@ TEST_CASE("what the tensor ranks cannot share is refused")
     c = small();
     c.parallel.tensor = 4;
     c.model.vocab = 3;
-    CHECK(refusal(c).find("4 tensor ranks cannot share 3 words") != std::string::npos);
+    CHECK(refusal(c).find("4 tensor ranks cannot share 3 tokens of the vocabulary") != std::string::npos);
     c = small();
     c.parallel.tensor = 4;
     c.model.seq = 3;

@@ -114,7 +114,7 @@ TEST_CASE("what is no checkpoint is the user's mistake, an empty folder is none"
     CHECK(checkpoint({"verify", folder / "fresh"}).status == 2);
     const Printed fresh = checkpoint({"list", folder / "fresh"});
     CHECK(fresh.status == 0);
-    CHECK(says(fresh.text, "no checkpoint in it"));
+    CHECK(says(fresh.text, "contains no checkpoint"));
     CHECK(!has(fresh.text, "bad"));
     CHECK(nlohmann::json::parse(checkpoint({"list", folder / "fresh", "--json"}).text).empty());
     std::filesystem::create_directories(folder / "step-00000009"); // begun, or what is left of one
@@ -230,11 +230,14 @@ TEST_CASE("prune keeps the newest good ones, and never takes the last")
     CHECK(list_checkpoints(folder.path()) == all);
     const Printed pruned = checkpoint({"prune", folder.path(), "--keep", "1"});
     CHECK(has(pruned.text, "step-00000004  bad"));
-    CHECK(has(pruned.text, "step-00000003  good, stays"));
+    CHECK(has(pruned.text, "step-00000003  good, kept"));
     CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000004", "step-00000003"});
     CHECK(message_of<UserError>([&] {
               checkpoint({"prune", folder.path(), "--keep", "0"});
           }).find("always stays") != std::string::npos);
     CHECK(list_checkpoints(folder.path()).size() == 2);
-    CHECK(has(message_of<UserError>([&] { checkpoint({"prune", folder / "none"}); }), "holds no checkpoint"));
+    CHECK(has(message_of<UserError>([&] {
+                  checkpoint({"prune", folder / "none"});
+              }),
+              "contains no checkpoint"));
 }

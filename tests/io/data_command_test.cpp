@@ -92,7 +92,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
         entropy += count * std::log(count);
     entropy = std::log(double(store.size())) - entropy / double(store.size());
     CHECK(report["unigram_entropy"].get<double>() == Approx(entropy));
-    CHECK(report["used_words"] == counts.size());
+    CHECK(report["used_tokens"] == counts.size());
     const std::string shown = data({"show", train, "--head", "5"});
     CHECK(has(shown, "sentencepiece, 350 words"));
     CHECK(has(shown, "nats per token"));
@@ -181,9 +181,9 @@ TEST_CASE("what the data command cannot do, it says")
     CHECK(says(diagnostic({"tokenize", folder / "zero.txt", "--tokenizer", "bytes", "-o", out}),
                "no text was found", "1 empty file"));
     CHECK(says(diagnostic({"tokenize", a, "--tokenizer", folder / "none.model", "-o", out}), "none.model"));
-    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", a}), "read and written"));
+    CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", a}), "both input and output"));
     CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", out}),
-               "read and written"));
+               "both input and output"));
     CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5"}),
                "no text is left for validation"));
     CHECK(says(diagnostic({"tokenize", a, "--tokenizer", "bytes", "-o", out, "--valid", folder / "v.h5",

@@ -112,7 +112,8 @@ TEST_CASE("a bad line of a metrics file is named, a torn last one is not read")
     CHECK(records[0].value("skipped") == 1);
     CHECK_FALSE(records[0].has("note"));
     put(folder / "m.jsonl", "{\"step\":1}\nwhat\n{\"step\":2}\n");
-    CHECK(says(message_of<UserError>([&] { read_metrics(folder / "m.jsonl"); }), "m.jsonl:2", "no record"));
+    CHECK(says(message_of<UserError>([&] { read_metrics(folder / "m.jsonl"); }), "m.jsonl:2",
+               "not the record of a step"));
     CHECK(says(message_of<UserError>([&] { read_metrics(folder / "none.jsonl"); }), "no such metrics file"));
     put(folder / "file", "");
     CHECK(says(message_of<IoError>([&] { MetricsWriter(folder / "file/logs", 0); }), "file/logs",

@@ -18,6 +18,7 @@ import xml.etree.ElementTree
 TRIVIUM = os.path.abspath(sys.argv[1])
 HTML = "{http://www.w3.org/1999/xhtml}"
 SVG = "{http://www.w3.org/2000/svg}"
+LOSS = "Loss, nats per token"
 NASTY = "</td><script>alert('1')</script> & \"<b>\" \x01\ud7ff\ufffe é 漢字 𝄞"
 
 
@@ -111,7 +112,7 @@ def whole_run(folder, rng):
     ])
     text, page = report(folder, "--title", "A run <i> & more")
     assert "<i>" not in text and "<b>" not in text
-    assert "".join(page.by_id("state").itertext()).startswith("Running, or killed")
+    assert "".join(page.by_id("state").itertext()).startswith("Running or killed")
     assert page.all[0].find(HTML + "body").find(f".//{HTML}h1").text == "A run <i> & more"
 
     losses = [r["loss"] for r in records if r["loss"] is not None]
@@ -147,16 +148,16 @@ def whole_run(folder, rng):
     assert page.rows("skipped-steps")[0][1] == "not finite"
     warnings = "".join(page.by_id("warnings").itertext())
     assert "1 step took more than 3 times" in warnings and "step 200 with 5.000 s" in warnings, warnings
-    assert "2 steps left the parameters" in warnings and "1 launch ended without a word" in warnings, warnings
+    assert "2 steps were skipped" in warnings and "1 launch ended without a record" in warnings, warnings
 
     charts = page.charts()
     assert len(charts) == 9, charts.keys()
     for name, svg in charts.items():
-        assert len(page.of_class(svg, "line", "restart")) == 2 + (name == "Loss"), name  # which has one in its legend
-        assert len(page.of_class(svg, "line", "skipped")) == 2 + (name == "Loss"), name
-    assert len(page.of_class(charts["Loss"], "circle", "dot")) == 8 + 1
-    at = {float(e.get("x1")) for e in page.of_class(charts["Loss"], "line", "restart")}
-    left, right = (float(page.of_class(charts["Loss"], "line", "grid")[0].get(key)) for key in ("x1", "x2"))
+        assert len(page.of_class(svg, "line", "restart")) == 2 + (name == LOSS), name  # which has one in its legend
+        assert len(page.of_class(svg, "line", "skipped")) == 2 + (name == LOSS), name
+    assert len(page.of_class(charts[LOSS], "circle", "dot")) == 8 + 1
+    at = {float(e.get("x1")) for e in page.of_class(charts[LOSS], "line", "restart")}
+    left, right = (float(page.of_class(charts[LOSS], "line", "grid")[0].get(key)) for key in ("x1", "x2"))
     for step in (120, 240):  # the axis goes from 0 to 400
         assert any(abs(x - (left + (right - left) * step / 400)) < 0.1 for x in at), (at, left, right)
 
@@ -165,14 +166,14 @@ def bare_runs(folder, rng):
     """Without anything beside metrics.jsonl, with few keys, with none, with nothing."""
     lines(folder / "metrics.jsonl", [{k: v for k, v in r.items() if k in ("step", "loss", "restarted_at", "ranks")} for r in make_records(90, rng, restarts=(30,))])
     _, page = report(folder)
-    assert list(page.charts()) == ["Loss"]
+    assert list(page.charts()) == [LOSS]
     assert page.rows("launches") == [["1", "8", "0", "30"], ["2", "8", "30", "90"]], page.rows("launches")
     assert page.by_id("mfu") is None and page.value("restarts") == 1
     lines(folder / "metrics.jsonl", [{"step": 5, "lr": 1}, {"step": 7, "lr": 2}, {"step": 6, "lr": 3}])
     _, page = report(folder)
     points = page.of_class(page.charts()["Learning rate"], "path", "line")[0].get("d")[1:].split("L")
     assert all(0 < float(x) < 560 for x, _ in (p.split(",") for p in points)), points
-    assert "do not follow one another" in "".join(page.by_id("warnings").itertext())
+    assert "are not consecutive" in "".join(page.by_id("warnings").itertext())
     for text in ("", '{"step":1,"lo', '{"step":1,"loss":null}\n'):
         (folder / "metrics.jsonl").write_text(text)
         _, page = report(folder)

@@ -58,7 +58,7 @@ void exchanges_under_way(Comm& comm)
     const auto start = [&](std::size_t i, int lane) {
         requests[i] = comm.exchange(parcels[i].sends, parcels[i].receives, lane);
     };
-    // The first three on lanes that each rank starts in another order.
+    // The first three with tags that each rank starts in another order.
     for (int i = 0; i < 3; ++i) {
         const int which = (i + comm.rank()) % 3;
         start(static_cast<std::size_t>(which), 5 + which);

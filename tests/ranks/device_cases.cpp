@@ -102,7 +102,7 @@ void links(Comm& comm, TestDevice& device)
     TRV_CHECK(&devices.link("pipeline", sends[0]) == &first, "a link that is there was made again");
     const auto content = [](const Link& link, int message) {
         const std::size_t sizes[] = {(std::size_t{5} << 20) + 4, 0, 16, 70000};
-        return pattern(sizes[message], link.from * 10000 + link.to * 100 + link.channel * 10 + message);
+        return pattern(sizes[message], link.from * 10000 + link.to * 100 + link.tag * 10 + message);
     };
     std::vector<Parcel> in;
     std::vector<Parcel> out;

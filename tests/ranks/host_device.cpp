@@ -107,7 +107,7 @@ std::vector<T> copy_of(std::span<const T> items)
     return {items.begin(), items.end()};
 }
 
-constexpr int stream_lane = 1; ///< the host's own agreements have another
+constexpr int stream_tag = 1; ///< the host's own agreements have another
 
 class HostDeviceComm final : public DeviceComm {
 public:
@@ -122,7 +122,7 @@ public:
         check_pieces(sends, receives);
         TRV_CHECK(!link_ && (connected_ & use_exchange), "an exchange that was not planned");
         give(stream, [comm = comm_, sends = copy_of(sends), receives = copy_of(receives)] {
-            comm->exchange(sends, receives, stream_lane)->wait();
+            comm->exchange(sends, receives, stream_tag)->wait();
         });
     }
     void send(int to, ConstPiece piece, void* stream) override
@@ -191,7 +191,7 @@ private:
                 {gathers ? static_cast<std::byte*>(move.out) + bytes * r : came.data() + bytes * r, bytes});
             parts.insert(parts.begin(), came.data() + bytes * r);
         }
-        comm.exchange(sends, receives, stream_lane)->wait();
+        comm.exchange(sends, receives, stream_tag)->wait();
         if (!gathers)
             combine_parts(type, Combine::sum, parts, static_cast<std::byte*>(move.out), move.count);
     }

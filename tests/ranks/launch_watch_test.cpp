@@ -80,7 +80,7 @@ TEST_CASE("ranks of the same launch on this node are seen, with their states")
     one.end();
     all = siblings_of(launch);
     CHECK(all.size() == 2);
-    CHECK(describe(launch, all).find("; 1 of the 4 ranks of this node is not there") != std::string::npos);
+    CHECK(describe(launch, all).find("; 1 of the 4 ranks of this node is missing") != std::string::npos);
 }
 
 TEST_CASE("a start is given up by its first rank, the sooner where a rank is seen stopped")

@@ -39,32 +39,32 @@ TEST_CASE("a node dies in a step, another in a save: the job comes back on the n
     const Ground& ground = Ground::common();
     const Run run = ground.run("nodes");
     const Mended mended;
-    const auto all = failures(
-        {{"nodes", [&] {
-              const std::string options = "--nodes=2-4 --exclusive --mincpus=2 " + run.slow_calls("ck", 30) +
-                                          ",TRIVIUM_RANKS_PER_NODE=2";
-              const std::string job = run.submit(options, "train.sbatch", "checkpoint.every=40");
-              run.wait_until("step 40 is saved",
-                             [&] { return fs::exists(run.path() + "/ck/step-00000040"); });
-              cluster("kill-node n3");
-              run.wait_until("the second launch",
-                             [&] { return read_launches(run.path() + "/log").size() == 2; });
-              const auto then = fs::file_time_type::clock::now();
-              run.wait_until("it saves", [&] { return saving(run, then); });
-              cluster("kill-node n1"); // the batch script's, and rank 0's
-              run.require(saving(run, then), "the save was not over when the node died");
-              cluster("start-node n3");
-              run.wait_for_end(job, "COMPLETED", 2);
-              require_same(run, run.losses(), ground.losses(), 1e-4);
-              const std::string log = run.log();
-              for (const char* line : {"start 0: 8 rank(s) on 4 node(s)", "start 1: 6 rank(s) on 3 node(s)",
-                                       "start 2: 6 rank(s) on 3 node(s)"})
-                  run.require(has(log, line), line);
-              const std::vector<trivium::Launch> launches = read_launches(run.path() + "/log");
-              run.require(launches.size() == 3 && launches[1].from == 40 && launches[2].from == 40,
-                          "three launches, two from step 40");
-              run.require(launches[0].grid != launches[1].grid, "another grid");
-          }}});
+    const auto all =
+        failures({{"nodes", [&] {
+                       const std::string options = "--nodes=2-4 --exclusive --mincpus=2 " +
+                                                   run.slow_calls("ck", 30) + ",TRIVIUM_RANKS_PER_NODE=2";
+                       const std::string job = run.submit(options, "train.sbatch", "checkpoint.every=40");
+                       run.wait_until("step 40 is saved",
+                                      [&] { return fs::exists(run.path() + "/ck/step-00000040"); });
+                       cluster("kill-node n3");
+                       run.wait_until("the second launch",
+                                      [&] { return read_launches(run.path() + "/log").size() == 2; });
+                       const auto then = fs::file_time_type::clock::now();
+                       run.wait_until("it saves", [&] { return saving(run, then); });
+                       cluster("kill-node n1"); // the batch script's, and rank 0's
+                       run.require(saving(run, then), "the save was not over when the node died");
+                       cluster("start-node n3");
+                       run.wait_for_end(job, "COMPLETED", 2);
+                       require_same(run, run.losses(), ground.losses(), 1e-4);
+                       const std::string log = run.log();
+                       for (const char* line : {"restart 0: ranks 8, nodes 4", "restart 1: ranks 6, nodes 3",
+                                                "restart 2: ranks 6, nodes 3"})
+                           run.require(has(log, line), line);
+                       const std::vector<trivium::Launch> launches = read_launches(run.path() + "/log");
+                       run.require(launches.size() == 3 && launches[1].from == 40 && launches[2].from == 40,
+                                   "three launches, two from step 40");
+                       run.require(launches[0].grid != launches[1].grid, "another grid");
+                   }}});
     for (const std::string& text : all)
         UNSCOPED_INFO(text);
     CHECK(all.empty());

@@ -183,10 +183,10 @@ TEST_CASE("what jobs/submit cannot do, it says")
     CHECK(has(said("--cluster ./wide.cluster --dry-run run.toml"), "--tasks-per-node 4"));
     CHECK(has(said("--cluster ./wide.cluster --dry-run run.toml parallel.data=1"),
               "4 ranks (data 1 x pipeline 2 x tensor 2) do not fill nodes of 5"));
-    CHECK(has(said("--cluster ./test.cluster --nodes 2-3 --dry-run run.toml"), "fill 4 node(s)"));
+    CHECK(has(said("--cluster ./test.cluster --nodes 2-3 --dry-run run.toml"), "fill 4 nodes"));
     CHECK(has(said("--cluster ./test.cluster --time 1 --dry-run run.toml"), "leaves no time to train"));
     CHECK(has(said("--cluster ./test.cluster --array=1-4 --dry-run run.toml"), "--members"));
-    CHECK(has(said("--cluster ./test.cluster -N4 run.toml"), "-N4: is no option"));
+    CHECK(has(said("--cluster ./test.cluster -N4 run.toml"), "-N4: is not an option"));
 }
 
 TEST_CASE("a real time limit") // in tests/soak: limits are whole minutes

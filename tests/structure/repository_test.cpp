@@ -97,3 +97,33 @@ TEST_CASE("no pass names an op or a model")
     REQUIRE_FALSE(passes.empty());
     none(check_names(passes, names));
 }
+
+TEST_CASE("documents, messages and comments use the terms of the field")
+{
+    // Each of these has a usual English form: resumes, rank 0, depends on, error, "is not", otherwise,
+    // forever.
+    const std::vector<std::string> phrases{"goes on on",    "go on on",      "went on from",
+                                           "go on from",    "goes on from",  "come back by",
+                                           "comes back by", "chief",         "more ado",
+                                           "hangs on",      "hang on the",   "complaint",
+                                           "says of",       "nobody says",   "nobody knows",
+                                           "put back",      "that is no",    "which is no",
+                                           "this is no",    "is no JSON",    "is no number",
+                                           "is no file",    "stands beside", "where there is none",
+                                           "for ever",      "let be",        "no rate of",
+                                           "says nothing",  "lie alike",     "one behind the other"};
+    std::vector<SourceFile> files =
+        sources({"src/base", "src/config", "src/plan", "src/compile", "src/kernels", "src/check", "src/cli",
+                 "mpi", "io/metrics", "io/report"});
+    for (SourceFile& file : sources({"docs"}, {".md"}))
+        files.push_back(std::move(file));
+    for (SourceFile& file : sources({"jobs"}, {"submit", ".sbatch", ".bash", "quickstart", ".cluster"}))
+        files.push_back(std::move(file));
+    for (const char* name : {"README.md", "CONTRIBUTING.md"}) {
+        std::ostringstream text;
+        text << std::ifstream(root + "/" + name).rdbuf();
+        CHECK(text.str().size() > 1000);
+        files.push_back({name, text.str()});
+    }
+    none(containing(files, phrases));
+}

@@ -114,6 +114,19 @@ bool has_word(std::string_view line, std::string_view word)
     return false;
 }
 
+Findings containing(const std::vector<SourceFile>& files, const std::vector<std::string>& phrases)
+{
+    Findings findings;
+    for (const SourceFile& file : files) {
+        const std::vector<std::string> lines = lines_of(file.text);
+        for (std::size_t i = 0; i < lines.size(); ++i)
+            for (const std::string& phrase : phrases)
+                if (has_word(lines[i], phrase))
+                    findings.push_back(file.path + ":" + std::to_string(i + 1) + ": '" + phrase + "'");
+    }
+    return findings;
+}
+
 Findings too_long(const std::vector<SourceFile>& files, std::size_t most)
 {
     Findings findings;

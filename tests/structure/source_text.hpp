@@ -27,6 +27,9 @@ std::string without_comments(std::string_view text);
 /// Whether `word` stands in `line` with no letter, digit or underscore beside it.
 bool has_word(std::string_view line, std::string_view word);
 
+/// Lines that contain one of `phrases` as whole words.
+Findings containing(const std::vector<SourceFile>& files, const std::vector<std::string>& phrases);
+
 /// Files with more than `most` lines.
 Findings too_long(const std::vector<SourceFile>& files, std::size_t most);
 

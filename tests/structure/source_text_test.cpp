@@ -52,3 +52,9 @@ TEST_CASE("folders that do not exist have no files")
 {
     CHECK(read_sources("/", "no/such/folder", {".cpp"}).empty());
 }
+
+TEST_CASE("a phrase is found as whole words")
+{
+    const std::vector<SourceFile> files{{"a.md", "it goes on\nit goes on on 4 ranks\nthe mischief\n"}};
+    CHECK(containing(files, {"goes on on", "chief"}) == Findings{"a.md:2: 'goes on on'"});
+}

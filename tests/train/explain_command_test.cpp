@@ -93,8 +93,8 @@ TEST_CASE("the report has totals and a legend, and its graph still parses")
     INFO(text.err);
     REQUIRE(text.status == 0);
     for (const char* words :
-         {"# totals of rank 0 per axis", "= an optimizer step",
-          "# a sharding: <data,tensor+data,-|tensor:sum>", "# letters in rules: b sequences"})
+         {"# totals of rank 0 per axis", "= an optimizer step", "# sharding: <data,tensor+data,-|tensor:sum>",
+          "# letters in rules: b sequences"})
         CHECK(text.out.find(words) != std::string::npos);
     const Outcome graph = run_program(
         {"explain", "/dev/null", "model.preset=toy", "parallel.tensor=2", "--only", "graph"}, folder.path());
@@ -172,6 +172,6 @@ TEST_CASE("numbers out of all proportion are refused by name, at once")
     for (const char* line : {"scratch_exchange = 9223372036854775807", "process = 4000000000000000000",
                              "flops_f32 = 1e-300", "launch = 1e300"}) {
         write_text(folder / "bad.toml", line);
-        refuses({"--machine", "bad.toml"}, "it must be a finite number");
+        refuses({"--machine", "bad.toml"}, "a finite number from");
     }
 }

@@ -110,7 +110,7 @@ TEST_CASE("a rank that never starts")
         run_ranks({{1, Run::arguments(2, 1)}, {1, {}, "", run.folder / "sleeper"}}, run.folder.path());
     INFO(outcome.err);
     CHECK(outcome.status == 75);
-    CHECK(outcome.err.find("the run hangs: rank 0: the start of MPI has not come back for 4 s") !=
+    CHECK(outcome.err.find("the run hangs: rank 0: the start of MPI has not finished after 4 s") !=
           std::string::npos);
     REQUIRE(run.launches().size() == 1);
     CHECK((run.launches().back().status == 75 &&

@@ -211,9 +211,9 @@ TEST_CASE("a machine from a file")
         CHECK(outcome.err.find(words) != std::string::npos);
     };
     refuses("flops_32 = 1e9\n", "did you mean 'flops_f32'?");
-    refuses("flops_f32 = 0\n", "it must be a finite number above 0");
-    refuses("link_latency = -1.0\n", "from 0 on");
-    refuses("scratch_product = -5\n", "above 0");
+    refuses("flops_f32 = 0\n", "it must be a finite number from 1 to");
+    refuses("link_latency = -1.0\n", "it must be 0 or a finite number");
+    refuses("scratch_product = -5\n", "a finite number from 1 to");
     refuses("launch = nan\n", "finite");
     CHECK(plan("nowhere.toml").status == 2);
 }

@@ -85,7 +85,7 @@ TEST_CASE("a rank that freezes in the first second of a launch does not hang it"
         CHECK(outcome.status != 0);
         CHECK(read_text(folder / "status") == "75\n");
         CHECK(outcome.err.find("trivium: the run hangs: ") != std::string::npos);
-        const bool in_start = outcome.err.find("has not come back for") != std::string::npos;
+        const bool in_start = outcome.err.find("has not finished after") != std::string::npos;
         if (in_start) {
             CHECK(outcome.err.find("is stopped (process ") != std::string::npos);
             const auto launches = read_launches(folder / "log");

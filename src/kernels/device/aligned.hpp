@@ -1,5 +1,5 @@
 #pragma once
-// Wide copies want aligned addresses.
+// Alignment for wide copies.
 #include <cstdint>
 
 namespace trivium::kernels {

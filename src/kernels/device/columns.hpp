@@ -1,10 +1,9 @@
 #pragma once
 // Sums over the rows of a matrix, per column. Part of row_parallel.hpp.
 //
-// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole sectors of memory: its threads
-// are lanes of rows, each adds up every lanes-th row, and the lanes are added in a tree. One team does not
-// share a column with another, so that no scratch is needed and the order is fixed; the tiles are narrow so
-// that there are many.
+// A team owns a tile of few columns, 32 or 64 bytes of a row, which are whole memory sectors. Its threads
+// form lanes; each lane adds every lanes-th row, and a tree adds the lanes. Teams do not share columns, so no
+// scratch is needed and the order is fixed. Narrow tiles give many teams.
 #include "kernels/device/row_parallel.hpp"
 
 namespace trivium::kernels {
@@ -74,7 +73,7 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
                  const In*... in)
 {
     constexpr int width = pack_width<In...>(), threads = Team::most;
-    constexpr i64 enough = 96; // tiles, so that most multiprocessors have one
+    constexpr i64 enough = 96; // tiles: most multiprocessors have one
     if (columns % width == 0 && ((reinterpret_cast<std::uintptr_t>(in) % (width * sizeof(In)) == 0) && ...)) {
         const int across = columns / width / 4 >= enough ? 4 : 2;
         launch_teams(exec, label, ceil_div(columns, across * width), threads,

@@ -9,20 +9,20 @@ void check_cuda(cudaError_t status, const char* call)
 {
     if (status != cudaSuccess)
         throw IoError({"CUDA", str(call, " failed"), cudaGetErrorString(status),
-                       "see what `nvidia-smi` says of the device and who uses it"});
+                       "run `nvidia-smi` to see the state of the device and who uses it"});
 }
 
 int usable_devices(const char** reason)
 {
-    if (!driver_installed()) { // CUDA would call a missing driver an old one
+    if (!driver_installed()) { // CUDA would report a missing driver as an old one
         if (reason)
             *reason = "no driver (libcuda.so.1) is installed";
         return 0;
     }
-    int count = 0; // untouched where the call fails
+    int count = 0; // unchanged if the call fails
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess)
-        cudaGetLastError(); // else the next check would find it
+        cudaGetLastError(); // otherwise the next check would report it
     if (reason)
         *reason = cudaGetErrorString(status == cudaSuccess && count == 0 ? cudaErrorNoDevice : status);
     return status == cudaSuccess ? count : 0;

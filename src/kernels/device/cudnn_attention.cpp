@@ -1,4 +1,4 @@
-// Attention by cuDNN's graphs, made through NVIDIA's header-only frontend.
+// Attention with cuDNN graphs, through NVIDIA's header-only frontend.
 #include "kernels/cudnn_attention.hpp"
 
 #include "aligned.hpp"
@@ -8,7 +8,7 @@
 #include "stream.hpp"
 
 #include <cmath>
-#include <cstring> // the frontend wants it
+#include <cstring> // needed by the frontend
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-#define CUDNN_FRONTEND_SKIP_JSON_LIB // no plan goes to a file
+#define CUDNN_FRONTEND_SKIP_JSON_LIB // plans are not serialised
 #include <cudnn_frontend.h>
 
 namespace trivium::kernels {
@@ -26,12 +26,12 @@ namespace {
 namespace fe = cudnn_frontend;
 using Attributes = fe::graph::Tensor_attributes;
 
-/// The one check for calls of cuDNN.
+/// Checks every call of cuDNN.
 void check(bool good, const char* call, const std::string& reason)
 {
     if (!good)
         throw IoError({"cuDNN", str(call, " failed"), reason,
-                       "configure with -DTRIVIUM_CUDNN=OFF to do without cuDNN"});
+                       "configure with -DTRIVIUM_CUDNN=OFF to build without cuDNN"});
 }
 
 void check(cudnnStatus_t status, const char* call)
@@ -56,12 +56,12 @@ enum Tensor : std::int64_t {
 
 bool of_keys(Tensor t) { return t == tensor_k || t == tensor_v || t == tensor_dk || t == tensor_dv; }
 
-/// A part of the batch that one run of a plan works on: some samples, or some kv heads of one.
+/// The part of the batch that one run of a plan processes: some samples, or some kv heads of one sample.
 struct Part {
     i64 batch = 0, kv_heads = 0;
 };
 
-/// All of them that cut the batch evenly, the larger first.
+/// All parts that divide the batch evenly, largest first.
 std::vector<Part> parts_of(const AttentionShape& shape)
 {
     std::vector<Part> parts;
@@ -76,13 +76,13 @@ std::vector<Part> parts_of(const AttentionShape& shape)
 
 struct Plan {
     Part part;
-    std::unique_ptr<fe::graph::Graph> graph; ///< null where cuDNN has none
+    std::unique_ptr<fe::graph::Graph> graph; ///< null if cuDNN has none
     Bytes workspace = 0;
 };
 
-/// Writes the graph of a part. To cuDNN a tensor is [batch, heads, length, head_dim] with strides, and query
-/// head h goes with kv head h / q_per_kv: ours, as they lie. Its mask keeps the keys t <= i; its statistics
-/// are natural logarithms.
+/// Builds the graph of a part. In cuDNN a tensor is [batch, heads, length, head_dim] with strides, and query
+/// head h belongs to kv head h / q_per_kv, which is our memory layout. Its mask keeps the keys t <= i; its
+/// statistics are natural logarithms.
 class GraphOf {
 public:
     GraphOf(const AttentionShape& shape, const Part& part) : shape_(shape), part_(part)
@@ -168,7 +168,7 @@ public:
 
     cudnnHandle_t handle() const { return handle_; }
 
-    /// The first part whose plan does with the scratch; made on the first call.
+    /// The first part whose plan fits the scratch; made on the first call.
     const Plan& plan(const AttentionShape& s, bool backward, Bytes scratch)
     {
         const Key key{s.batch, s.q_len, s.kv_heads, s.q_per_kv, s.head_dim, s.scale, backward, scratch};
@@ -182,7 +182,7 @@ private:
 
     Plan choose(const AttentionShape& shape, bool backward, Bytes scratch) const
     {
-        double per_group = 0; // bytes, as the last plan showed
+        double per_group = 0; // bytes, from the last plan
         for (const Part& part : parts_of(shape)) {
             if (static_cast<double>(part.batch * part.kv_heads) * per_group > static_cast<double>(scratch))
                 continue;
@@ -213,7 +213,7 @@ private:
     std::map<Key, Plan> plans_;
 };
 
-/// The current device's, kept to the end of the process: the driver may be gone before static objects are.
+/// Plans of the current device. Never destroyed, because the driver may be unloaded before static objects.
 Plans& plans()
 {
     static std::map<int, Plans>& of_devices = *new std::map<int, Plans>;
@@ -224,7 +224,7 @@ Plans& plans()
 
 using Addresses = std::vector<std::pair<Tensor, const void*>>;
 
-/// Runs the plan on one part of the batch after the other.
+/// Runs the plan on each part of the batch in turn.
 bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Addresses& tensors,
          Scratch scratch)
 {
@@ -251,7 +251,7 @@ bool run(const Exec& exec, const AttentionShape& shape, bool backward, const Add
     return true;
 }
 
-/// Lengths in whole blocks of 128: for others some versions of cuDNN read the lengths from the host.
+/// Requires lengths in whole blocks of 128: for others, some versions of cuDNN read the lengths on the host.
 bool applies(const AttentionShape& s)
 {
     return s.head_dim > 0 && s.head_dim % 8 == 0 && s.head_dim <= 128 && s.q_len == s.kv_len &&

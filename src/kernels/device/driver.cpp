@@ -20,7 +20,8 @@ CUresult forward(const char* name, Args... args)
 
 } // namespace
 
-// All that Kokkos's CUDA back-end asks of the driver. One that asks for more links the driver itself again.
+// All driver functions that Kokkos' CUDA back-end calls. A Kokkos that calls more links to the driver itself
+// again.
 extern "C" {
 
 CUresult CUDAAPI cuCtxGetDevice(CUdevice* device)

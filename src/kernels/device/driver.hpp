@@ -3,8 +3,9 @@
 
 namespace trivium::kernels {
 
-/// Whether this machine has a driver. Naming it links driver.cpp, which has the driver's calls that Kokkos
-/// makes: linked to the driver itself, the program would not even start where there is none.
+/// Whether this machine has a driver. Using this function links driver.cpp, which defines the driver
+/// functions that Kokkos calls. Linked to the driver itself, the program could not start on machines without
+/// one.
 bool driver_installed();
 
 } // namespace trivium::kernels

@@ -13,43 +13,44 @@ namespace trivium::kernels {
 namespace {
 
 constexpr int threads = 256;
-constexpr int most_blocks = 1056; // 8 for each multiprocessor of an H100
+constexpr int most_blocks = 1056; // 8 per multiprocessor of an H100
 
 int blocks_for(i64 items)
 {
     return static_cast<int>(std::clamp<i64>(ceil_div(items, threads), 1, most_blocks));
 }
 
-/// Magnitudes order as their bits do, NaN on top; whole numbers have one maximum in whatever order.
-__global__ void find_top(i64 n, const bf16* x, Fp8Found* found)
+/// Magnitudes compare like their bits, with NaN as the largest; an integer maximum does not depend on the
+/// order.
+__global__ void find_amax(i64 n, const bf16* x, Fp8Found* found)
 {
     const i64 first = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x,
               stride = static_cast<i64>(gridDim.x) * blockDim.x;
     const i64 packs = n / 8;
     const auto* packed = reinterpret_cast<const uint4*>(x);
-    std::uint32_t two = 0; // maxima of the even and of the odd places
+    std::uint32_t two = 0; // maxima of the even and of the odd elements
     for (i64 i = first; i < packs; i += stride) {
         const uint4 pack = packed[i];
         const std::uint32_t left = __vmaxu2(pack.x & 0x7fff7fffu, pack.y & 0x7fff7fffu);
         const std::uint32_t right = __vmaxu2(pack.z & 0x7fff7fffu, pack.w & 0x7fff7fffu);
         two = __vmaxu2(two, __vmaxu2(left, right));
     }
-    std::uint32_t top = max(two & 0xffffu, two >> 16);
+    std::uint32_t amax = max(two & 0xffffu, two >> 16);
     if (packs * 8 + first < n)
-        top = max(top, static_cast<std::uint32_t>(x[packs * 8 + first].bits & 0x7fffu));
-    top = __reduce_max_sync(0xffffffffu, top);
-    if (threadIdx.x % 32 == 0 && top > 0)
-        atomicMax(&found->top, top);
+        amax = max(amax, static_cast<std::uint32_t>(x[packs * 8 + first].bits & 0x7fffu));
+    amax = __reduce_max_sync(0xffffffffu, amax);
+    if (threadIdx.x % 32 == 0 && amax > 0)
+        atomicMax(&found->amax, amax);
 }
 
 struct Scale {
     float scale, back;
 };
 
-/// Each thread works it out; one of all tells the product.
+/// Every thread computes the scale; one of them stores it for the product.
 __device__ Scale scale_of(Fp8 format, Fp8Found* found)
 {
-    const float scale = fp8_scale(__uint_as_float(found->top << 16), format), back = 1 / scale;
+    const float scale = fp8_scale(__uint_as_float(found->amax << 16), format), back = 1 / scale;
     if (blockIdx.x == 0 && blockIdx.y == 0 && threadIdx.x == 0)
         found->back = back;
     return {scale, back};
@@ -57,7 +58,7 @@ __device__ Scale scale_of(Fp8 format, Fp8Found* found)
 
 __device__ uint2 bytes_of(uint4 pack, float scale, __nv_fp8_interpretation_t kind)
 {
-    const auto pair = [&](std::uint32_t two) -> std::uint32_t { // the even place lies low
+    const auto pair = [&](std::uint32_t two) -> std::uint32_t { // the even element is in the lower half
         const float2 scaled{__uint_as_float(two << 16) * scale, __uint_as_float(two & 0xffff0000u) * scale};
         return __nv_cvt_float2_to_fp8x2(scaled, __NV_SATFINITE, kind);
     };
@@ -75,7 +76,7 @@ __global__ void write_bytes(Fp8 format, __nv_fp8_interpretation_t kind, i64 pack
 
 constexpr int tile = 64, pitch = tile + 4;
 
-/// A block turns 64 x 64 numbers in shared memory.
+/// A block transposes 64 x 64 numbers in shared memory.
 __global__ void write_turned(Fp8 format, __nv_fp8_interpretation_t kind, i64 rows, i64 columns,
                              const bf16* x_rc, std::uint8_t* y_cr, Fp8Found* found)
 {
@@ -112,8 +113,8 @@ __global__ void round_through(Fp8 format, i64 n, const bf16* x, bf16* y, Fp8Foun
 void find(cudaStream_t stream, i64 n, const bf16* x, Fp8Found* found)
 {
     check_cuda(cudaMemsetAsync(found, 0, sizeof(Fp8Found), stream), "cudaMemsetAsync");
-    find_top<<<blocks_for(n / 8), threads, 0, stream>>>(n, x, found);
-    check_cuda(cudaGetLastError(), "find_top");
+    find_amax<<<blocks_for(n / 8), threads, 0, stream>>>(n, x, found);
+    check_cuda(cudaGetLastError(), "find_amax");
 }
 
 } // namespace

@@ -6,13 +6,13 @@
 
 namespace trivium::kernels {
 
-/// What is known of a tensor in FP8, on the device.
+/// Scaling data of an FP8 tensor, on the device.
 struct Fp8Found {
-    std::uint32_t top; ///< the bits of the largest magnitude, a bf16
-    float back;        ///< what the bytes are to be multiplied with
+    std::uint32_t amax; ///< bits of the largest magnitude (bf16)
+    float back;         ///< factor from FP8 values to the original ones
 };
 
-/// y_rc = bytes of x_rc under its own scale, or y_cr = its transpose; `found` is written as well.
+/// y_rc = bytes of x_rc under its own scale, or y_cr = its transpose; also writes `found`.
 /// \pre rows and columns are multiples of 16, addresses aligned to 16 bytes
 void fp8_bytes(cudaStream_t stream, Fp8 format, i64 rows, i64 columns, const bf16* x_rc, bool transposed,
                std::uint8_t* y, Fp8Found* found);

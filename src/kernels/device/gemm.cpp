@@ -1,4 +1,4 @@
-// Products on a device: cuBLASLt, with its epilogues where it has the one that is asked for.
+// Products on a device: cuBLASLt, with its own epilogues if available.
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"
@@ -15,15 +15,15 @@ namespace trivium::kernels {
 
 namespace {
 
-/// The one check for calls of cuBLASLt.
+/// Checks every call of cuBLASLt.
 void check(cublasStatus_t status, const char* call)
 {
     if (status != CUBLAS_STATUS_SUCCESS)
         throw InternalError(__FILE__, __LINE__, str(call, ": ", cublasLtGetStatusString(status)));
 }
 
-/// One per process, kept to its end: making one is slow, and the driver may be gone before static objects
-/// are.
+/// One handle per process, never destroyed: making one is slow, and the driver may be unloaded before static
+/// objects.
 cublasLtHandle_t handle()
 {
     static const cublasLtHandle_t made = [] {
@@ -34,7 +34,7 @@ cublasLtHandle_t handle()
     return made;
 }
 
-/// A description of cuBLASLt, by the functions that make, change and destroy it.
+/// A cuBLASLt descriptor, with the functions that make, set and destroy it.
 template <class T, cublasStatus_t (*destroy)(T)>
 class Described {
 public:
@@ -96,8 +96,7 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue)
     return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// `stored` rows of `width` numbers, row-major: to cuBLASLt, which counts columns first, columns of that
-/// length.
+/// Layout of `stored` rows of `width` numbers, row-major: for the column-major cuBLASLt, these are columns.
 void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 batch, i64 stride)
 {
     layout.drop();
@@ -110,10 +109,10 @@ void describe(Layout& layout, cudaDataType_t type, i64 stored, i64 width, i64 ba
     }
 }
 
-/// What every address that run() gets is aligned to: the arena's offsets are.
+/// Alignment of every address that run() gets, like the arena's offsets.
 constexpr std::uint32_t alignment = 256;
 
-/// The pre-activation's rows must be multiples of 8 numbers; only these two types have the GELU epilogues.
+/// Rows of the pre-activation must be multiples of 8 numbers; only these two types have GELU epilogues.
 bool fits_library(const ProductShape& shape)
 {
     const bool activates = shape.epilogue == Epilogue::bias_gelu || shape.epilogue == Epilogue::gelu_grad;
@@ -123,21 +122,20 @@ bool fits_library(const ProductShape& shape)
 
 } // namespace
 
-// Row-major C = op(A) op(B) is, with columns first, C' = op(B)' op(A)': the library's A is our b.
+// Row-major C = op(A) op(B) is, in column-major order, C' = op(B)' op(A)': the library's A is our b.
 //
-// In FP8 both operands are written as bytes first, [m, k] and [n, k], the one layout that Hopper multiplies;
-// where an extent is no multiple of 16 they are rounded numbers of bf16 instead, which give the same
-// products.
+// In FP8 both operands are first written as bytes, [m, k] and [n, k], the only layout that Hopper multiplies.
+// If an extent is not a multiple of 16, they are rounded but stored as bf16, which gives the same products.
 struct Product::Impl {
     ProductShape shape;
     Layout a, b, c;
     Operation operation;
     cublasLtMatmulAlgo_t algorithm{};
     Bytes scratch = 0;
-    Bytes workspace = 0;      ///< of scratch, the library's: the last of it
-    Bytes in_a = 0, in_b = 0; ///< of scratch, behind what is found of both: the operands in FP8
-    bool as_bytes = false;    ///< those are bytes
-    bool by_library = false;  ///< the epilogue; else kernels follow the product
+    Bytes workspace = 0;      ///< of the library, at the end of the scratch
+    Bytes in_a = 0, in_b = 0; ///< in scratch: the operands in FP8, after their scaling data
+    bool as_bytes = false;    ///< FP8 operands are bytes, not bf16
+    bool by_library = false;  ///< the library runs the epilogue; otherwise separate kernels
 
     bool empty() const { return shape.m * shape.n * shape.batch == 0; }
     bool fp8() const { return shape.fp8_a != Fp8::none; }
@@ -152,7 +150,8 @@ struct Product::Impl {
                   shape.k, " for ", most_scratch, " B of scratch");
     }
 
-    /// With operands as they are, or in FP8 as `as_bytes` says; false where the library has no such product.
+    /// Plain operands, or FP8 according to `as_bytes`. Returns false if the library does not support the
+    /// product.
     bool make_as(Bytes most_scratch)
     {
         const Bytes element = as_bytes ? 1 : size_of(shape.in);
@@ -165,7 +164,7 @@ struct Product::Impl {
             follow_with(shape.epilogue);
             by_library = choose(rest);
             if (!by_library)
-                describe_all(); // without it
+                describe_all(); // without the epilogue
         }
         const bool found = by_library || choose(rest);
         scratch = operands + workspace;
@@ -180,7 +179,7 @@ struct Product::Impl {
         describe(b, as_bytes ? type_of(shape.fp8_b) : type_of(shape.in), turn_b ? shape.n : shape.k,
                  turn_b ? shape.k : shape.n, shape.batch, shape.stride_b);
         describe(c, type_of(shape.out), shape.m, shape.n, shape.batch, shape.stride_c);
-        // Sums of f32 are made in f32 as it is: no TF32.
+        // f32 is summed in full f32: no TF32.
         const bool wide = shape.in == DType::f64;
         operation.drop();
         check(cublasLtMatmulDescCreate(&operation.made, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
@@ -192,7 +191,7 @@ struct Product::Impl {
             scale_by(somewhere(), somewhere());
     }
 
-    /// To choose by, an address of the right alignment; run() has the true ones.
+    /// For choosing an algorithm: an address with the right alignment; run() has the real ones.
     static void* somewhere() { return reinterpret_cast<void*>(std::uintptr_t{alignment}); }
 
     void follow_with(Epilogue epilogue) const
@@ -203,22 +202,22 @@ struct Product::Impl {
         point_to({somewhere(), somewhere()});
     }
 
-    /// What a and b, in FP8, are multiplied with.
+    /// Sets the scale factors of a and b in FP8.
     void scale_by(const void* of_a, const void* of_b) const
     {
         set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of_b);
         set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of_a);
     }
 
-    void point_to(const EpilogueOperands& beside) const
+    void point_to(const EpilogueOperands& operands) const
     {
         if (shape.epilogue != Epilogue::gelu_grad)
-            set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, beside.bias_n);
+            set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias_n);
         if (shape.epilogue != Epilogue::bias)
-            set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, beside.pre_mn);
+            set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.pre_mn);
     }
 
-    /// Takes the heuristic's first algorithm that does with the scratch. It measures nothing.
+    /// Takes the heuristic's first algorithm that fits the scratch. Measures nothing.
     bool choose(Bytes most_scratch)
     {
         Preference preference;
@@ -228,7 +227,7 @@ struct Product::Impl {
              {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
             set(preference, attribute, alignment);
-        // Where the sum over k is split, its parts are added in f32, in one order.
+        // If the sum over k is split, its parts are added in f32, in a fixed order.
         set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
             static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
         std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
@@ -251,7 +250,7 @@ struct Product::Impl {
         return true;
     }
 
-    /// Writes both operands in FP8 to the beginning of the scratch.
+    /// Writes both operands in FP8 to the start of the scratch.
     void quantise(const Exec& exec, const void*& from_a, const void*& from_b, Scratch lent) const
     {
         char* const at = static_cast<char*>(lent.data);
@@ -307,22 +306,22 @@ Bytes Product::scratch_bytes() const { return impl_->scratch; }
 const ProductShape& Product::shape() const { return impl_->shape; }
 
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
-                  const EpilogueOperands& beside) const
+                  const EpilogueOperands& operands) const
 {
     const Impl& p = *impl_;
     const ProductShape& shape = p.shape;
-    TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "an epilogue of a product that is added");
+    TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "a product with an epilogue cannot accumulate");
     TRV_CHECK(scratch.size >= p.scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
               " needs ", p.scratch, " B of scratch and got ", scratch.size);
     if (p.empty())
         return;
     for (const void* address :
-         {a, b, static_cast<const void*>(c), beside.bias_n, static_cast<const void*>(beside.pre_mn),
+         {a, b, static_cast<const void*>(c), operands.bias_n, static_cast<const void*>(operands.pre_mn),
           static_cast<const void*>(p.scratch > 0 ? scratch.data : nullptr)})
         TRV_CHECK(reinterpret_cast<std::uintptr_t>(address) % alignment == 0,
                   "an address that is not aligned to ", alignment, " bytes");
     const cudaStream_t stream = stream_of(exec);
-    void* const target = p.by_library ? c : product_target(shape, c, beside);
+    void* const target = p.by_library ? c : product_target(shape, c, operands);
     if (shape.k == 0) {
         for (i64 i = 0; overwrite && i < shape.batch; ++i)
             check_cuda(cudaMemsetAsync(static_cast<char*>(target) + i * shape.stride_c * size_of(shape.out),
@@ -333,11 +332,11 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
         if (p.fp8())
             p.quantise(exec, a, b, scratch);
         if (p.by_library)
-            p.point_to(beside);
+            p.point_to(operands);
         p.multiply(stream, a, b, target, overwrite, scratch);
     }
     if (!p.by_library)
-        finish_product(exec, shape, c, beside);
+        finish_product(exec, shape, c, operands);
 }
 
 Bytes product_scratch(const ProductShape& shape, int threads)

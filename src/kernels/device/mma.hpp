@@ -1,5 +1,5 @@
 #pragma once
-// Internal: the Block of tensor_block.hpp on a device, by instructions of sm_80 and later (PTX ISA, 9.7.14
+// Internal: the Block of tensor_block.hpp on a device, with instructions of sm_80 and later (PTX ISA, 9.7.14
 // "Warp-level matrix instructions" and 9.7.9.25 "Asynchronous copy").
 #include "base/bf16.hpp"
 #include "tensor_block.hpp"

@@ -1,5 +1,5 @@
 #pragma once
-// Packs: neighbours in memory that one thread moves with one instruction of up to 16 bytes.
+// Packs: neighbouring elements that one thread moves with one instruction of up to 16 bytes.
 #include "kernels/exec.hpp"
 #include "words.hpp"
 
@@ -9,7 +9,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// `width` elements of T in registers. What it is loaded from or stored to must be aligned to the pack.
+/// `width` elements of T in registers. Memory operands must be aligned to the pack.
 template <class T, int width>
 struct Pack {
     using Words = PackWords<width* static_cast<int>(sizeof(T))>;
@@ -23,8 +23,8 @@ struct Pack {
     KOKKOS_FUNCTION void store(T* to) const { store_words(to, __builtin_bit_cast(Words, *this)); }
 };
 
-/// How many elements a pack has where arrays of these types are read and written side by side: 16 bytes of
-/// the largest.
+/// Elements of a pack when a kernel reads and writes arrays of these types together: 16 bytes of the largest
+/// type.
 template <class... T>
 KOKKOS_FUNCTION constexpr int pack_width()
 {
@@ -38,7 +38,7 @@ struct Split {
     i64 head, packs;
 };
 
-/// Where the arrays do not lie alike there are no packs.
+/// No packs if the arrays are aligned differently.
 template <int width, class First, class... Rest>
 KOKKOS_FUNCTION Split split(i64 n, const First* first, const Rest*... rest)
 {

@@ -1,13 +1,12 @@
 #pragma once
-// How kernels run on a device: a team per row or per span of elements. The same names as
+// Parallel loops on a device: a team per row or per range of elements. The same names as in
 // host/row_parallel.hpp.
 //
-// Kernels here wait for memory. So arrays are moved in packs of 16 bytes, neighbouring threads take
-// neighbouring packs, and a thread has several packs on their way before it uses the first. What a row needs
-// twice it reads twice: the rows that a multiprocessor works on at a time fit in its first cache, for which
-// row_threads() sees.
+// These kernels are bound by memory. So arrays move in packs of 16 bytes, neighbouring threads take
+// neighbouring packs, and a thread loads several packs before it uses the first. Data that a row needs twice
+// is read twice: row_threads() makes sure that the rows of a multiprocessor fit its L1 cache.
 //
-// The order of every sum is a function of the sizes alone.
+// The order of every sum depends only on the sizes.
 #include "base/check.hpp"
 #include "kernels/device/pack.hpp"
 #include "kernels/values.hpp"
@@ -21,12 +20,12 @@ inline namespace on_teams {
 
 namespace detail {
 
-/// One array that is read: `ahead` packs of it on their way.
+/// An input array, with `ahead` packs being loaded.
 template <class T, int width, int ahead>
 struct Input {
     using Words = typename Pack<T, width>::Words;
     const T* from;
-    Words words[ahead]; ///< as they came: elements taken apart would fill more registers
+    Words words[ahead]; ///< packed: separate elements would need more registers
 
     KOKKOS_FUNCTION void load(int slot, i64 i)
     {
@@ -39,11 +38,11 @@ struct Input {
     KOKKOS_FUNCTION Loaded<T> one(i64 i) const { return static_cast<Loaded<T>>(from[i]); }
 };
 
-/// How many packs of each of so many arrays a thread keeps on their way.
+/// Number of packs that a thread loads ahead, for this many arrays.
 KOKKOS_FUNCTION constexpr int packs_ahead(std::size_t arrays) { return arrays <= 2 ? 4 : 2; }
 
-/// Calls pack(i, slot, ready), ready for all slots and then not for all slots, where thread `self` of `count`
-/// has a pack at i: once to load, once to use it.
+/// Calls pack(i, slot, ready) for each pack i of thread `self` of `count`: for all slots to load, then for
+/// all slots to use.
 template <int ahead, class F>
 KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
 {
@@ -60,7 +59,7 @@ KOKKOS_FUNCTION void each_pack(i64 packs, int self, int count, F pack)
     }
 }
 
-/// Calls f(i) for the elements that are in no pack.
+/// Calls f(i) for the elements outside of packs.
 template <class F>
 KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self, int count, F f)
 {
@@ -74,7 +73,7 @@ KOKKOS_FUNCTION void each_single(i64 n, int width, const Split& split, int self,
 
 } // namespace detail
 
-/// One row in the hands of one team.
+/// One row, processed by one team.
 class Row {
 public:
     KOKKOS_FUNCTION explicit Row(const Team& team) : team_(team) {}
@@ -158,7 +157,7 @@ public:
 
     KOKKOS_FUNCTION void sync() const { team_.sync(); }
 
-    /// The sum of every thread's `mine`; all threads call it and get it.
+    /// Sum of `mine` over all threads; all threads call it and get the result.
     template <class A>
     KOKKOS_FUNCTION A joined_sum(A mine) const
     {
@@ -178,7 +177,7 @@ private:
     {
         for (int mask = 1; mask < Team::warp; mask *= 2)
             mine = join(mine, team_.across(mine, mask));
-        // Two places by turns: a fast thread may join again while a slow one still reads.
+        // Two alternating buffers: a fast thread may write again while a slow one still reads.
         constexpr int warps = Team::most / Team::warp;
         A* const place = team_.template shared<Joining, A, 2 * warps>() + turn_ * warps;
         turn_ ^= 1;
@@ -255,8 +254,8 @@ private:
     mutable int turn_ = 0;
 };
 
-/// Threads for a row of `width` elements of `size` bytes: two packs each, so that few rows are open at a
-/// time.
+/// Threads for a row of `width` elements of `size` bytes: two packs per thread, so that few rows are active
+/// at a time.
 inline int row_threads(i64 width, std::size_t size)
 {
     const i64 packs = width * static_cast<i64>(size) / 16;
@@ -300,7 +299,7 @@ struct Inputs {
     }
 };
 
-/// A team's stretch of map().
+/// A team's range of map().
 template <class F, class To, class... In>
 struct MapSpan {
     F f;
@@ -325,7 +324,7 @@ struct MapSpan {
 template <class F, class To, class... In>
 void map(const Exec& exec, const char* label, i64 n, F f, To to, const In*... in)
 {
-    // Each thread moves what it keeps on the way, once: as many teams as that takes.
+    // Each thread moves its packs once: this determines the number of teams.
     constexpr int threads = 256;
     constexpr i64 span = i64{threads} * detail::packs_ahead(sizeof...(In)) * 16;
     launch_teams(exec, label, ceil_div(n, span), threads,

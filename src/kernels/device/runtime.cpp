@@ -14,9 +14,9 @@ Runtime::Runtime(int threads)
 {
     TRV_CHECK(threads >= 1, "threads = ", threads);
     omp_set_dynamic(0);
-    omp_set_num_threads(threads); // the host's own work
+    omp_set_num_threads(threads); // for work on the host
     if (!Kokkos::is_initialized()) {
-        int device = 0; // Kokkos would choose one by what a launcher says of the rank
+        int device = 0; // Kokkos would choose a device from the launcher's environment
         check_cuda(cudaGetDevice(&device), "cudaGetDevice");
         Kokkos::initialize(Kokkos::InitializationSettings().set_device_id(device).set_num_threads(1));
         owner_ = true;

@@ -1,10 +1,10 @@
 #pragma once
-// Rows added to the rows of a table. The same function as host/scatter_rows.hpp.
+// Adds rows to the rows of a table. The same function as host/scatter_rows.hpp.
 //
-// A team takes one position of the list of tokens and a stretch of columns. Where the token stands further up
-// in the list, another team has it; else this team finds all places of the token and adds what stands there.
-// So each sum has one owner and one order, with neither sorting nor scratch. Reading the list again for every
-// word is cheap: it stays in the cache, and frequent words find themselves further up at once.
+// A team takes one position of the list of tokens and a range of columns. If the token also occurs earlier in
+// the list, another team handles it; otherwise this team finds all positions of the token and adds their
+// rows. So each sum has one owner and one order, without sorting or scratch. Reading the list for every token
+// is cheap: it stays in the cache, and a frequent token soon finds an earlier occurrence.
 #include "kernels/embedding.hpp"
 #include "row_parallel.hpp"
 
@@ -17,10 +17,10 @@ template <class T, int width>
 struct ScatterRows {
     using A = Acc<T>;
     static constexpr int threads = Team::most, lanes = 128,
-                         groups = threads / lanes; ///< a group per row that is read
+                         groups = threads / lanes; ///< one group per row that is read
     static constexpr int tile = lanes * width;     ///< columns of a team
     static constexpr int looks = 8, round = looks * threads,
-                         words = round / 32; ///< positions looked at together
+                         words = round / 32; ///< bit masks of the positions per round
     static constexpr int ahead = 4;
     struct Votes;
     struct Places;
@@ -36,7 +36,7 @@ struct ScatterRows {
         const i64 c = index / tiles, first = (index - c * tiles) * tile;
         const std::int32_t token = token_c[c];
         const i64 v = token - offset;
-        if (v < 0 || v >= rows || stands_before(team, token, c))
+        if (v < 0 || v >= rows || occurs_before(team, token, c))
             return;
         const int group = team.rank() / lanes;
         const i64 column = first + team.rank() % lanes * width;
@@ -66,8 +66,8 @@ struct ScatterRows {
         }
     }
 
-    /// All: whether `token` is among the first `end`.
-    KOKKOS_FUNCTION bool stands_before(const Team& team, std::int32_t token, i64 end) const
+    /// Whether `token` is among the first `end`. All threads call it.
+    KOKKOS_FUNCTION bool occurs_before(const Team& team, std::int32_t token, i64 end) const
     {
         TRV_ROLLED
         for (i64 last = end - 1 - team.rank(), done = 0; done < end; done += round, last -= round) {
@@ -82,8 +82,8 @@ struct ScatterRows {
         return false;
     }
 
-    /// All: lists where `token` stands in the round that begins at `begin`, in order and relative to it.
-    /// Their number.
+    /// Lists the positions of `token` in the round at `begin`, in order and relative to it. Returns their
+    /// number. All threads call it.
     KOKKOS_FUNCTION int list_places(const Team& team, std::int32_t token, i64 begin) const
     {
         auto* const votes = team.template shared<Votes, std::uint32_t, words>();
@@ -95,7 +95,7 @@ struct ScatterRows {
             here[look] = i < count && token_c[i] == token;
             some |= here[look];
         }
-        if (!team.any(some)) // which also lets everyone finish with the last round's list
+        if (!team.any(some)) // also a barrier: all threads are done with the last round's list
             return 0;
         TRV_UNROLL
         for (int look = 0; look < looks; ++look) {
@@ -132,8 +132,8 @@ void scatter_rows_in_packs(const Exec& exec, const EmbeddingShape& shape, const 
 
 } // namespace detail
 
-/// table_vd[token_c[i] - row_offset] += the sum of such x_cd[i], in an order of i that is fixed, where the
-/// token is in the table.
+/// table_vd[token_c[i] - row_offset] += the sum of such x_cd[i], in a fixed order of i, if the token
+/// is in the table.
 template <class T>
 void scatter_rows(const Exec& exec, const EmbeddingShape& shape, const T* x_cd, const std::int32_t* token_c,
                   Acc<T>* table_vd)

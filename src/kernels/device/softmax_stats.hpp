@@ -6,32 +6,32 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// A running maximum, and the sum of exponentials under it (Milakov & Gimelshein 2018).
+/// A running maximum and the sum of exponentials relative to it (Milakov & Gimelshein 2018).
 template <class A>
 struct RunningSoftmax {
-    A top = -A(INFINITY), total = 0;
+    A row_max = -A(INFINITY), row_sum = 0;
 
-    /// What exponents are taken relative to: 0 where all is -inf so far, as exp(-inf + inf) would be NaN.
-    KOKKOS_FUNCTION static A shift(A top) { return top == -A(INFINITY) ? A(0) : top; }
+    /// Shift of the exponents: 0 if all values so far are -inf, because exp(-inf + inf) would be NaN.
+    KOKKOS_FUNCTION static A shift(A row_max) { return row_max == -A(INFINITY) ? A(0) : row_max; }
 
     template <int n, class Get>
     KOKKOS_FUNCTION void add(Get get)
     {
-        A next = top;
+        A next = row_max;
         TRV_UNROLL
         for (int j = 0; j < n; ++j)
             next = get(j) > next ? get(j) : next;
         const A drop = shift(next);
-        if (next > top) // seldom, once a row is under way
-            total *= fast_exp(top - drop);
-        top = next;
+        if (next > row_max) // rare after the first elements of a row
+            row_sum *= fast_exp(row_max - drop);
+        row_max = next;
         TRV_UNROLL
         for (int j = 0; j < n; ++j)
-            total += fast_exp(get(j) - drop);
+            row_sum += fast_exp(get(j) - drop);
     }
 };
 
-/// log(sum of exp(x[i])), stable; -inf where all are. One pass; all threads get it.
+/// log(sum of exp(x[i])), stable; -inf if all x are -inf. One pass; all threads get the result.
 template <class T>
 KOKKOS_FUNCTION Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
 {
@@ -49,8 +49,8 @@ KOKKOS_FUNCTION Acc<T> log_sum_exp(const Row& row, i64 n, const T* x_n)
     });
     detail::each_single(n, width, parts, self, count,
                         [&](i64 i) { mine.template add<1>([&](int) { return in.one(i); }); });
-    const A top = row.joined_max(mine.top), drop = RunningSoftmax<A>::shift(top);
-    return drop + logarithm(row.joined_sum(mine.total * fast_exp(mine.top - drop)));
+    const A row_max = row.joined_max(mine.row_max), drop = RunningSoftmax<A>::shift(row_max);
+    return drop + logarithm(row.joined_sum(mine.row_sum * fast_exp(mine.row_max - drop)));
 }
 
 } // namespace on_teams

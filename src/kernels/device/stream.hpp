@@ -1,5 +1,5 @@
 #pragma once
-// What Exec::stream points to on a device.
+// The object behind Exec::stream on a device.
 #include "kernels/exec.hpp"
 
 #include <cuda_runtime_api.h>
@@ -7,10 +7,10 @@
 
 namespace trivium::kernels {
 
-/// The stream that `exec` enqueues on, for kernels and libraries beside Kokkos.
+/// The stream of `exec`, for kernels and libraries other than Kokkos.
 cudaStream_t stream_of(const Exec& exec);
 
-/// Kokkos's execution space on a CUDA stream, which must outlive it, as a Runtime must.
+/// Kokkos' execution space on a CUDA stream, which must outlive it, as a Runtime must.
 class SpaceOnStream {
 public:
     explicit SpaceOnStream(cudaStream_t stream);
@@ -18,7 +18,7 @@ public:
     SpaceOnStream& operator=(const SpaceOnStream&) = delete;
     ~SpaceOnStream();
 
-    /// For Exec::stream; valid as long as this object.
+    /// For Exec::stream; valid during the lifetime of this object.
     void* address() const;
 
 private:

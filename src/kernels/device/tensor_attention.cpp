@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(Form::threads, Form::blocks) query_gradient_ke
     query_gradient<Form>(block, call);
 }
 
-/// Lets a kernel's blocks have `bytes` of shared memory each.
+/// Allows `bytes` of shared memory per block of a kernel.
 template <class Kernel>
 bool allow_shared(Kernel kernel, u32 bytes)
 {
@@ -88,7 +88,7 @@ void run_backward(cudaStream_t stream, BackwardCall call)
     check_cuda(cudaGetLastError(), "attention_grad, keys");
 }
 
-/// Calls f with the head size as a constant; false where no kernel is made for it.
+/// Calls f with the head size as a constant; returns false if no kernel exists for it.
 template <class F>
 bool with_dim(i64 dim, F f)
 {

@@ -1,8 +1,9 @@
 #pragma once
-// Internal: the gradient of attention on tensor cores, in three kernels that need no atomics, so that it is
-// the same bits in every run: statistics of the rows; dk and dv, a block for some keys going over the rows
-// that see them; dq, a block for some rows going over the keys that they see. FlashAttention-2 (Dao 2023)
-// does the last two at once, with atomics on dq; doing without costs two products more (7 instead of 5).
+// Internal: the gradient of attention on tensor cores, in three kernels without atomics, so that every run
+// gives the same bits: statistics of the rows; dk and dv, where a block owns keys and iterates over the rows
+// that see them; dq, where a block owns rows and iterates over the keys that they see. FlashAttention-2 (Dao
+// 2023) computes the last two together, with atomics on dq; separate kernels need two more products (7
+// instead of 5).
 #include "tensor_attention_forward.hpp"
 
 namespace trivium::kernels {
@@ -11,8 +12,8 @@ struct BackwardCall {
     TensorShape shape;
     AttentionGrad<bf16> args;
     float* statistics; ///< [groups, padded rows, 2]: lse * log2 e, and delta = sum over e of dout * o
-    u32 row_blocks;    ///< of a group in query_gradient()
-    u32 key_blocks;    ///< of a group in key_gradient()
+    u32 row_blocks;    ///< per group in query_gradient()
+    u32 key_blocks;    ///< per group in key_gradient()
 
     TRV_HOST_DEVICE u64 statistics_at(u32 group, u32 row) const
     {
@@ -20,12 +21,12 @@ struct BackwardCall {
     }
 };
 
-/// Threads of a block of row_statistics(), 8 to a row.
+/// Threads per block of row_statistics(), 8 per row.
 inline constexpr int statistics_threads = 256;
 inline constexpr int statistics_block = statistics_threads / 8;
 static_assert(statistics_rows % statistics_block == 0);
 
-/// dk and dv take 2 m dim registers a thread, scores and their gradients m step: 192 here.
+/// Registers per thread: dk and dv 2 m dim, scores and their gradients m step; 192 here.
 template <int Dim, int M, int Warps, int Step>
 struct KeyGradientBlocks : BlockForm<Dim, M, Warps, Step> {
     using Base = BlockForm<Dim, M, Warps, Step>;
@@ -33,7 +34,7 @@ struct KeyGradientBlocks : BlockForm<Dim, M, Warps, Step> {
     static constexpr u32 statistics_bytes = Base::step * 8;
     static constexpr u32 stage_bytes = 2 * Base::step_bytes + statistics_bytes;
     static constexpr u32 shared_bytes =
-        2 * Base::rows_bytes + 2 * stage_bytes; ///< k, v; q, dout, statistics twice
+        2 * Base::rows_bytes + 2 * stage_bytes; ///< k, v; two buffers of q, dout, statistics
 };
 template <int Dim>
 struct KeyGradientForm : KeyGradientBlocks<Dim, 1, 8, 64> {
@@ -45,13 +46,13 @@ template <>
 struct KeyGradientForm<32> : KeyGradientBlocks<32, 2, 4, 32> {
 };
 
-/// dq takes m dim / 2 registers a thread, scores and their gradients m step: 192 here.
+/// Registers per thread: dq m dim / 2, scores and their gradients m step; 192 here.
 template <int Dim, int Step>
 struct QueryGradientBlocks : BlockForm<Dim, 2, 4, Step> {
     using Base = BlockForm<Dim, 2, 4, Step>;
     static constexpr int blocks = 2;
     static constexpr u32 shared_bytes =
-        2 * Base::rows_bytes + 4 * Base::step_bytes; ///< q, dout; k and v twice
+        2 * Base::rows_bytes + 4 * Base::step_bytes; ///< q, dout; two buffers of k and v
 };
 template <int Dim>
 struct QueryGradientForm : QueryGradientBlocks<Dim, Dim <= 64 ? 64 : 32> {
@@ -88,9 +89,9 @@ TRV_DEVICE void row_statistics(Block& block, const BackwardCall& call)
     }
 }
 
-/// One block: dk and dv of Form::rows keys. Scores are [key, query], so that the probabilities are at once
-/// the left operand of dv += p^T dout, and their gradients that of dk += ds^T q. The first keys, which most
-/// rows see, come first.
+/// One block: dk and dv of Form::rows keys. Scores are [key, query], so the probabilities are directly the
+/// left operand of dv += p^T dout, and their gradients that of dk += ds^T q. The first keys, which most rows
+/// see, come first.
 template <class Form, class Block>
 TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
 {
@@ -114,9 +115,9 @@ TRV_DEVICE void key_gradient(Block& block, const BackwardCall& call)
                              call.statistics + call.statistics_at(group, row) + block.thread() * 4);
     };
 
-    // Key t is seen by the rows from t * q_per_kv on.
+    // Rows from t * q_per_kv on see key t.
     const u32 per = shape.q_per_kv.divisor, begin = key0 * per / step * step;
-    const u32 all = (key0 + Form::rows - 1) * per; // from here on every key is seen
+    const u32 all = (key0 + Form::rows - 1) * per; // these rows see every key
     Piece<Form::m, dim / 8> dk, dv;
     dk.clear();
     dv.clear();

@@ -10,23 +10,24 @@ struct ForwardCall {
     const std::int32_t* start; ///< null: 0
     bf16* o_bsgre;
     float* lse_bgrs;
-    u32 row_blocks; ///< of a group
+    u32 row_blocks; ///< per group
 
     TRV_HOST_DEVICE u32 first() const { return start ? static_cast<u32>(*start) : 0; }
 };
 
-/// 128 rows by 64 keys: with 32 rows a warp a fragment of K or V serves two products, so that shared memory
-/// (128 B a clock) keeps up with the tensor cores; o takes `dim` registers, the scores 64. Two blocks share a
-/// multiprocessor, so that the one multiplies while the other takes exponentials.
+/// 128 rows by 64 keys: with 32 rows per warp, a fragment of K or V serves two products, so shared memory
+/// (128 B per clock) keeps up with the tensor cores. o needs `dim` registers, the scores 64. Two blocks share
+/// a multiprocessor, so one multiplies while the other computes exponentials.
 template <int Dim>
 struct ForwardForm : BlockForm<Dim, 2, 4, 64> {
     using Base = BlockForm<Dim, 2, 4, 64>;
-    static constexpr int blocks = 2; ///< that share a multiprocessor
-    static constexpr u32 shared_bytes = Base::rows_bytes + 4 * Base::step_bytes; ///< q, and k and v twice
+    static constexpr int blocks = 2; ///< per multiprocessor
+    static constexpr u32 shared_bytes =
+        Base::rows_bytes + 4 * Base::step_bytes; ///< q, and two buffers of k and v
 };
 
-/// Scores of keys that a row may not see become -inf: key first + s is hidden from the rows before s *
-/// q_per_kv. The scores' first row and key are those of the warp and the tile.
+/// Masks with -inf: rows before s * q_per_kv do not see key first + s. The scores' first row and key are
+/// those of the warp and the tile.
 template <int M, int N>
 TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32 key, u32 lane,
                           Piece<M, N>& score)
@@ -37,7 +38,7 @@ TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32
     for (int j = 0; j < N; ++j)
         TRV_UNROLL
     for (int e = 0; e < 2; ++e) {
-        const int begin = (s + 8 * j + e) * per - row; // of the rows that see the key, in this lane
+        const int begin = (s + 8 * j + e) * per - row; // first row of this lane that sees the key
         TRV_UNROLL
         for (int i = 0; i < M; ++i)
             TRV_UNROLL
@@ -47,24 +48,24 @@ TRV_DEVICE void mask_keys(const TensorShape& shape, u32 warp_row, u32 first, u32
     }
 }
 
-/// Scores become exp(scale (score - top)); `unit` is scale * log2 e. The total of a row is spread over 4
-/// lanes.
+/// Online softmax: scores become exp(scale (score - row_max)); `unit` is scale * log2 e. The row_sum of a row
+/// is distributed over 4 lanes.
 template <int M, int N, int D, class Block>
-TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, float (&top)[M][2],
-                                float (&total)[M][2], Piece<M, D>& o)
+TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, float (&row_max)[M][2],
+                                float (&row_sum)[M][2], Piece<M, D>& o)
 {
     TRV_UNROLL
     for (int i = 0; i < M; ++i)
         TRV_UNROLL
     for (int half = 0; half < 2; ++half) {
-        float now = top[i][half];
+        float now = row_max[i][half];
         TRV_UNROLL
         for (int j = 0; j < N; ++j)
             now = fmaxf(now, fmaxf(score.c[i][j][2 * half], score.c[i][j][2 * half + 1]));
         now = fmaxf(now, block.shuffle_xor(now, 1));
         now = fmaxf(now, block.shuffle_xor(now, 2));
-        const float shrink = block.exp2((top[i][half] - now) * unit), origin = now * unit;
-        top[i][half] = now;
+        const float rescale = block.exp2((row_max[i][half] - now) * unit), origin = now * unit;
+        row_max[i][half] = now;
         float sum = 0;
         TRV_UNROLL
         for (int j = 0; j < N; ++j)
@@ -73,17 +74,17 @@ TRV_DEVICE void running_softmax(Block& block, float unit, Piece<M, N>& score, fl
             score.c[i][j][e] = block.exp2(fmaf(score.c[i][j][e], unit, -origin));
             sum += score.c[i][j][e];
         }
-        total[i][half] = total[i][half] * shrink + sum;
+        row_sum[i][half] = row_sum[i][half] * rescale + sum;
         TRV_UNROLL
         for (int j = 0; j < D; ++j)
             TRV_UNROLL
         for (int e = 2 * half; e < 2 * half + 2; ++e)
-            o.c[i][j][e] *= shrink;
+            o.c[i][j][e] *= rescale;
     }
 }
 
-/// One block: Form::rows queries of a group. The last queries, which see most keys, come first; the blocks of
-/// a group follow each other, so that its keys stay in the L2 cache.
+/// One block: Form::rows queries of a group. The last queries, which see most keys, come first. The blocks of
+/// a group are consecutive, so its keys stay in the L2 cache.
 template <class Form, class Block>
 TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
 {
@@ -96,7 +97,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     const u32 q_tile = 0, stages = Form::rows_bytes;
     const u32 own_tile = q_tile + warp * Form::warp_rows * dim * 2;
 
-    // Every row sees the keys before `all`, some row those before `seen`.
+    // All rows see the keys before `all`; some row sees those before `seen`.
     const u32 first = call.first(),
               last_row = (row0 + Form::rows < shape.rows ? row0 + Form::rows : shape.rows) - 1;
     const u32 all = first + shape.q_per_kv.quotient(row0) + 1,
@@ -117,17 +118,17 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     const auto q = Pieces<dim>::down(own_tile, lane);
     Piece<Form::m, dim / 8> o;
     o.clear();
-    float top[Form::m][2], total[Form::m][2];
+    float row_max[Form::m][2], row_sum[Form::m][2];
     TRV_UNROLL
     for (int i = 0; i < Form::m; ++i)
         TRV_UNROLL
     for (int half = 0; half < 2; ++half) {
-        top[i][half] = -INFINITY;
-        total[i][half] = 0;
+        row_max[i][half] = -INFINITY;
+        row_sum[i][half] = 0;
     }
 
     for (u32 t = 0; t < seen;
-         t += step) { // from key 0 on, which all see: the top is finite from the first tile
+         t += step) { // starts at key 0, which all rows see, so row_max is finite after the first tile
         block.wait();
         block.sync();
         if (t + step < seen)
@@ -138,7 +139,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
         product_of_rows(block, q, Pieces<dim>::right(stage, lane), score);
         if (t + step > all)
             mask_keys(shape, warp_row, first, t, lane, score);
-        running_softmax(block, shape.scale * log2_e, score, top, total, o);
+        running_softmax(block, shape.scale * log2_e, score, row_max, row_sum, o);
         add_product(block, score, Pieces<dim>::down(stage + Form::step_bytes, lane), o);
     }
 
@@ -146,7 +147,7 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
     for (u32 i = 0; i < Form::m; ++i)
         TRV_UNROLL
     for (u32 half = 0; half < 2; ++half) {
-        float sum = total[i][half];
+        float sum = row_sum[i][half];
         sum += block.shuffle_xor(sum, 1);
         sum += block.shuffle_xor(sum, 2);
         TRV_UNROLL
@@ -156,7 +157,8 @@ TRV_DEVICE void attention_forward(Block& block, const ForwardCall& call)
         }
         const u32 row = warp_row + 16 * i + 8 * half + lane / 4;
         if (lane % 4 == 0 && row < shape.rows)
-            block.store(call.lse_bgrs + shape.lse_at(group, row), shape.scale * top[i][half] + ::logf(sum));
+            block.store(call.lse_bgrs + shape.lse_at(group, row),
+                        shape.scale * row_max[i][half] + ::logf(sum));
     }
     store_rows<dim>(block, own_tile, o, call.o_bsgre + queries, warp_row, shape.rows, query);
 }

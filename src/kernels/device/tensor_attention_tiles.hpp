@@ -2,13 +2,13 @@
 // Internal: tiles of attention on tensor cores, in shared memory and in registers.
 //
 // The queries of a (batch, kv head), its "group", are one list of rows, row i being query i / q_per_kv of the
-// head i % q_per_kv: a block takes the same keys for all heads of the group, and grouped queries need no code
-// of their own.
+// head i % q_per_kv: a block uses the same keys for all heads of the group, and grouped queries need no
+// special code.
 //
-// A tile [rows, dim] of bf16 lies in shared memory row by row, in chunks of 16 B whose places in a row are
-// permuted, so that the 8 rows of a matrix of ldmatrix lie in different banks. Products are of 16 x 8 pieces
-// (mma.m16n8k16): lane l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of the rows l / 4 and l / 4 + 8 of
-// each, c[0], c[1] and c[2], c[3].
+// A tile [rows, dim] of bf16 is stored in shared memory row by row, in chunks of 16 B that are permuted
+// (swizzled) within a row, so that the 8 rows of an ldmatrix matrix are in different banks. Products are of
+// 16 x 8 pieces (mma.m16n8k16): lane l holds the columns 2 (l % 4) and 2 (l % 4) + 1 of the rows l / 4 and l
+// / 4 + 8 of each, c[0], c[1] and c[2], c[3].
 #include "kernels/attention.hpp"
 #include "tensor_block.hpp"
 
@@ -17,7 +17,7 @@
 
 namespace trivium::kernels {
 
-/// n / divisor for n < 2^31 by a multiplication (Granlund & Montgomery 1994).
+/// n / divisor for n < 2^31 as a multiplication (Granlund & Montgomery 1994).
 struct Divider {
     explicit Divider(u32 d) : divisor(d)
     {
@@ -33,10 +33,10 @@ struct Divider {
     u32 divisor, factor = 0, shift = 0;
 };
 
-/// Rows of the statistics of a group are a multiple of this, so that tiles of them are whole.
+/// The rows of a group's statistics are padded to a multiple of this, so that tiles are complete.
 inline constexpr i64 statistics_rows = 64;
 
-/// Whether the kernels' 32-bit numbers have room for the shape and its blocks.
+/// Whether the shape and its blocks fit the kernels' 32-bit indices.
 inline bool fits_tensor_attention(const AttentionShape& shape)
 {
     constexpr i64 most = i64{1} << 30;
@@ -48,7 +48,7 @@ inline bool fits_tensor_attention(const AttentionShape& shape)
                most;
 }
 
-/// What the kernels know of a shape that fits_tensor_attention() accepts.
+/// The shape for the kernels, of one that fits_tensor_attention() accepts.
 struct TensorShape {
     explicit TensorShape(const AttentionShape& shape)
         : q_len(static_cast<u32>(shape.q_len)), kv_len(static_cast<u32>(shape.kv_len)),
@@ -62,7 +62,7 @@ struct TensorShape {
     {
     }
 
-    /// Where a group starts in q_bsgre, and from there row i.
+    /// Offset of a group in q_bsgre, and of row i within it.
     TRV_HOST_DEVICE u64 queries_of(u32 group) const
     {
         const u64 b = group / kv_heads, g = group % kv_heads;
@@ -73,14 +73,14 @@ struct TensorShape {
         const u32 s = q_per_kv.quotient(row);
         return s * q_stride + (row - s * q_per_kv.divisor) * dim;
     }
-    /// Where a group starts in k_btge, and from there key t.
+    /// Offset of a group in k_btge, and of key t within it.
     TRV_HOST_DEVICE u64 keys_of(u32 group) const
     {
         const u64 b = group / kv_heads, g = group % kv_heads;
         return b * kv_len * k_stride + g * dim;
     }
     TRV_HOST_DEVICE u32 key_at(u32 t) const { return t * k_stride; }
-    /// Where row i of a group is in lse_bgrs.
+    /// Offset of row i of a group in lse_bgrs.
     TRV_HOST_DEVICE u64 lse_at(u32 group, u32 row) const
     {
         const u32 s = q_per_kv.quotient(row);
@@ -89,14 +89,14 @@ struct TensorShape {
 
     u32 q_len, kv_len, kv_heads;
     u32 groups;            ///< batch * kv_heads
-    u32 rows, padded_rows; ///< of a group
+    u32 rows, padded_rows; ///< per group
     Divider q_per_kv;
     u32 dim;
-    u32 q_stride, k_stride; ///< from one query to the next of the same head, from one key to the next
+    u32 q_stride, k_stride; ///< between queries of the same head, between keys
     float scale;
 };
 
-/// How a kernel is cut: `m` times 16 rows a warp, which go over the other side in steps of `step`.
+/// Tiling of a kernel: `m` times 16 rows per warp, iterating over the other side in steps of `step`.
 template <int Dim, int M, int Warps, int Step>
 struct BlockForm {
     static_assert(Dim % 16 == 0 && Step % 16 == 0);
@@ -107,7 +107,7 @@ struct BlockForm {
 
 inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
-/// Row `row` has its 16-byte chunk number c at place c ^ swizzle(row).
+/// In row `row`, 16-byte chunk c is at position c ^ swizzle(row).
 template <int Dim>
 TRV_HOST_DEVICE constexpr u32 swizzle(u32 row)
 {
@@ -120,13 +120,13 @@ TRV_HOST_DEVICE constexpr u32 chunk_at(u32 row, u32 chunk)
     return (row * (Dim / 8) + (chunk ^ swizzle<Dim>(row))) * 16;
 }
 
-/// The row of 16 bytes that a lane names to ldmatrix.x4, in pieces of 16 x 16 of a tile.
+/// The row of 16 bytes that a lane passes to ldmatrix.x4, for 16 x 16 pieces of a tile.
 template <int Dim>
 class Pieces {
 public:
-    /// In the order of registers of A: down, then right. Transposed, B where the tile is [k, n].
+    /// In the register order of A: down, then right. Transposed: B if the tile is [k, n].
     static TRV_DEVICE Pieces down(u32 tile, u32 lane) { return {tile, lane & 15, lane >> 4}; }
-    /// Right, then down: B where the tile is [n, k].
+    /// Right, then down: B if the tile is [n, k].
     static TRV_DEVICE Pieces right(u32 tile, u32 lane)
     {
         return {tile, (lane & 7) + (lane >> 4) * 8, lane >> 3 & 1};
@@ -145,7 +145,7 @@ private:
     u32 row_, turn_;
 };
 
-/// [16 m, 8 n] of f32 in the registers of a warp.
+/// [16 m, 8 n] f32 in the registers of a warp.
 template <int M, int N>
 struct Piece {
     float c[M][N][4];
@@ -197,7 +197,7 @@ TRV_DEVICE void product_of_rows(Block& block, const Pieces<Dim>& a, const Pieces
     }
 }
 
-/// c[16 m, dim] += bf16(a[16 m, 8 k]) b[8 k, dim]: a's registers are those of an operand as they stand.
+/// c[16 m, dim] += bf16(a[16 m, 8 k]) b[8 k, dim]: the registers of a are already in operand layout.
 template <int Dim, int M, int K, class Block>
 TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim>& b, Piece<M, Dim / 8>& c)
 {
@@ -224,8 +224,8 @@ TRV_DEVICE void add_product(Block& block, const Piece<M, K>& a, const Pieces<Dim
     }
 }
 
-/// Begins to copy rows [first, first + Rows) of each tensor into tiles that follow each other, zeros from row
-/// `end` on. Row i lies at from + at(i).
+/// Starts copying rows [first, first + Rows) of each tensor into consecutive tiles, with zeros from row `end`
+/// on. Row i is at from + at(i).
 template <class Form, int Rows, class Block, class At, class... Tensors>
 TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Tensors... from)
 {
@@ -241,7 +241,7 @@ TRV_DEVICE void load_tiles(Block& block, u32 tile, u32 first, u32 end, At at, Te
     }
 }
 
-/// A warp's rows, through its own part `tile` of shared memory: rows [first, ...) below `end` to to +
+/// Stores a warp's rows through its part `tile` of shared memory: rows [first, ...) below `end` to `to` +
 /// at(row).
 template <int Dim, int M, class Block, class At>
 TRV_DEVICE void store_rows(Block& block, u32 tile, const Piece<M, Dim / 8>& c, bf16* to, u32 first, u32 end,

@@ -1,22 +1,22 @@
 #pragma once
-// Internal: what a kernel for tensor cores is written over.
+// Internal: the abstraction under kernels for tensor cores.
 //
 // Such a kernel is a function template over a Block, its view of a block of threads. On a device that is
 // CudaBlock (mma.hpp); tests/kernels/emulator has one that runs the same source on a CPU. A Block b has:
 //
 //   b.thread(), b.index()             the thread in the block, the block in the grid
 //   b.sync(), b.sync_warp()           barriers, which order accesses to shared memory
-//   b.copy_async(to, from, inside)    16 B into shared memory at `to`, zeros where not `inside`; by
-//   b.commit(), b.wait()              commit() they are a group; wait() ends all groups of this thread
-//   b.load_matrices(to, at)           ldmatrix.x4: lane 8 m + r names row r (16 B) of the 8 x 8 matrix m
+//   b.copy_async(to, from, inside)    16 B into shared memory at `to`, zeros if not `inside`
+//   b.commit(), b.wait()              commit() groups the copies; wait() waits for all groups of this thread
+//   b.load_matrices(to, at)           ldmatrix.x4: lane 8 m + r passes row r (16 B) of the 8 x 8 matrix m
 //   b.load_transposed(to, at)         the same with .trans
 //   b.load_shared(at), b.store_shared(at, word)          16 B, 4 B
 //   b.load(from), b.load_float(from), b.store(to, ...)   device memory: 16 B or one float
 //   b.multiply(c, a, b0, b1)          c[16, 8] += a[16, 16] b[16, 8]: mma.m16n8k16, bf16 into f32
 //   b.shuffle_xor(value, mask), b.exp2(x), b.pack(low, high)
 //
-// Addresses in shared memory are bytes from its start, which is aligned to 128. What warps do together
-// (barriers of a warp, shuffles, matrices) all 32 lanes do.
+// Addresses in shared memory are byte offsets from its start, which is aligned to 128. All 32 lanes take part
+// in warp operations (barriers of a warp, shuffles, matrices).
 #include "base/units.hpp"
 
 #ifdef __CUDACC__

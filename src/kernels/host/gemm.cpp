@@ -1,5 +1,4 @@
-// Products on the host: oneDNN for f32 and bf16, tiled_product for double and where the processor is too old
-// for bf16.
+// Products on the host: oneDNN for f32 and bf16; tiled_product for double, and for bf16 on old processors.
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"
@@ -15,7 +14,7 @@ namespace trivium::kernels {
 
 namespace {
 
-/// The one check for calls of oneDNN.
+/// Checks every call of oneDNN.
 template <class F>
 auto checked(const char* what, F f)
 {
@@ -27,7 +26,7 @@ auto checked(const char* what, F f)
     }
 }
 
-/// Sets OpenMP's threads for a scope: oneDNN asks for them when making and when running a primitive.
+/// Sets OpenMP's threads for a scope: oneDNN reads them when it makes and when it runs a primitive.
 class ThreadScope {
 public:
     explicit ThreadScope(int threads) : before_(omp_get_max_threads())
@@ -58,7 +57,7 @@ dnnl::memory::data_type type_of(DType type)
     return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-/// [batch, rows, columns], each matrix row-major, or column-major where `transposed`.
+/// [batch, rows, columns], each matrix row-major, or column-major if `transposed`.
 dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 columns, bool transposed)
 {
     const i64 row = transposed ? 1 : columns, column = transposed ? rows : 1;
@@ -70,8 +69,8 @@ dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 colum
             dnnl::memory::dims{stride == 0 ? rows * columns : stride, row, column}};
 }
 
-/// Threads that leave the order of sums alone. Where A is transposed, k long and n in few blocks of 64,
-/// oneDNN splits the sum over k among threads beyond the blocks of n, and the result changes with their
+/// Maximum threads that do not change the order of sums. If A is transposed, k is long and n has few blocks
+/// of 64, oneDNN splits the sum over k among threads beyond the blocks of n, and the result depends on their
 /// number.
 int stable_threads(const ProductShape& shape, int threads)
 {
@@ -80,7 +79,7 @@ int stable_threads(const ProductShape& shape, int threads)
     return static_cast<int>(std::min<i64>(threads, ceil_div(shape.n, 64)));
 }
 
-/// A batch that shares B and lies densely in A and C is one taller product.
+/// A batch with shared B and dense A and C is one taller product.
 ProductShape folded(ProductShape shape)
 {
     if (shape.batch > 1 && shape.stride_b == 0 && !shape.transpose_a && shape.stride_a == shape.m * shape.k &&
@@ -98,14 +97,14 @@ struct Product::Impl {
     int threads = 1;
     bool tiled = false; ///< by tiled_product
     Bytes scratch = 0;
-    Bytes rounded_a = 0, rounded_b = 0; ///< of scratch: the operands in FP8, kept as bf16
+    Bytes rounded_a = 0, rounded_b = 0; ///< in scratch: the operands rounded to FP8, stored as bf16
     dnnl::memory::desc a, b, c;
     std::array<dnnl::matmul, 2> primitive;             // [overwrite]
     std::array<dnnl::memory::desc, 2> scratchpad_desc; // [overwrite]
 
     bool empty() const { return shape.m * shape.n * shape.batch == 0; }
 
-    /// False where oneDNN has no such product for this processor.
+    /// Returns false if oneDNN does not support the product on this processor.
     bool make()
     {
         a = matrix(shape.in, shape.batch, shape.stride_a, shape.m, shape.k, shape.transpose_a);
@@ -187,10 +186,10 @@ Bytes Product::scratch_bytes() const { return impl_->scratch; }
 const ProductShape& Product::shape() const { return impl_->asked; }
 
 void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool overwrite, Scratch scratch,
-                  const EpilogueOperands& beside) const
+                  const EpilogueOperands& operands) const
 {
     const ProductShape& shape = impl_->shape;
-    TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "an epilogue of a product that is added");
+    TRV_CHECK(overwrite || shape.epilogue == Epilogue::none, "a product with an epilogue cannot accumulate");
     TRV_CHECK(scratch.size >= impl_->scratch, "a product of m ", shape.m, ", n ", shape.n, ", k ", shape.k,
               " needs ", impl_->scratch, " B of scratch and got ", scratch.size);
     if (impl_->empty())
@@ -206,8 +205,8 @@ void Product::run(const Exec& exec, const void* a, const void* b, void* c, bool 
         const Bytes taken = impl_->rounded_a + impl_->rounded_b;
         scratch = {at + taken, scratch.size - taken};
     }
-    impl_->multiply(a, b, product_target(shape, c, beside), overwrite, scratch);
-    finish_product(exec, shape, c, beside);
+    impl_->multiply(a, b, product_target(shape, c, operands), overwrite, scratch);
+    finish_product(exec, shape, c, operands);
 }
 
 Bytes product_scratch(const ProductShape& shape, int threads)

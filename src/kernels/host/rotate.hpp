@@ -5,7 +5,7 @@
 namespace trivium::kernels {
 inline namespace on_host {
 
-/// y_he = x_he with the pairs (i, i + half) of each head turned by turn_i2 = (cos, sin), sin times `sign`. y
+/// y_he = x_he with the pairs (i, i + half) of each head rotated by turn_i2 = (cos, sin), sin times `sign`. y
 /// may be x.
 template <class T>
 void rotate(const Row& row, i64 heads, i64 half, const T* x_he, const Acc<T>* turn_i2, Acc<T> sign, T* y_he)

@@ -1,7 +1,7 @@
 #pragma once
-// How kernels run on the host: OpenMP threads over rows, plain vectorised loops inside a row.
-// (Debian's Kokkos has only its Serial space, and a rank uses several threads; so the host does not go
-// through Kokkos policies.) device/row_parallel.hpp has the same names on Kokkos teams.
+// Parallel loops on the host: OpenMP threads over rows, plain vectorised loops inside a row. (Debian's Kokkos
+// has only the Serial space, but a rank uses several threads, so the host does not use Kokkos policies.)
+// device/row_parallel.hpp has the same names with Kokkos teams.
 //
 // The partition never changes a result: each row is computed by one thread, in a fixed order.
 #include "base/check.hpp"
@@ -13,7 +13,7 @@
 #include <limits>
 #include <omp.h>
 
-// Loops of kernels may write where they read, at the same index only: no dependency between iterations.
+// Kernel loops may write where they read, but only at the same index: iterations are independent.
 #ifdef __clang__
 #define TRV_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -21,9 +21,9 @@
 #endif
 
 namespace trivium::kernels {
-inline namespace on_host { // apart from on_teams: tests link both
+inline namespace on_host { // separate from on_teams: tests link both
 
-/// One row in the hands of one thread.
+/// One row, processed by one thread.
 class Row {
 public:
     /// f(i) for i in [0, n), independent of each other.
@@ -35,7 +35,7 @@ public:
             f(i);
     }
 
-    /// to[i] = f(in[i]...) for i in [0, n), where f takes Loaded<In>... and gives a number, or Values for
+    /// to[i] = f(in[i]...) for i in [0, n); f takes Loaded<In>... and returns a number, or Values for
     /// Targets. Each target may be one of the inputs.
     template <class F, class To, class... In>
     void map(i64 n, F f, To to, const In*... in) const
@@ -43,14 +43,14 @@ public:
         map_into(n, f, targets_of(to), in...);
     }
 
-    /// to[i] = from[i], bit by bit.
+    /// to[i] = from[i], bit for bit.
     template <class T>
     void copy(i64 n, const T* from, T* to) const
     {
         each(n, [=](i64 i) { to[i] = from[i]; });
     }
 
-    /// Sum of f(i): `lanes` running sums, then a tree, so that the order does not hang on the vector width.
+    /// Sum of f(i): `lanes` partial sums, then a tree, so that the order does not depend on the vector width.
     template <class A, class F>
     A sum(i64 n, F f) const
     {
@@ -76,7 +76,7 @@ public:
         });
     }
 
-    /// Sum of a few f(i), here one after the other.
+    /// Sum of a few f(i), sequentially.
     template <class A, class F>
     A total(i64 n, F f) const
     {
@@ -111,7 +111,7 @@ public:
         f();
     }
 
-    /// What the row has written is seen by the whole row.
+    /// Makes writes of the row visible to the whole row.
     void sync() const {}
 
 private:
@@ -129,7 +129,7 @@ private:
     static constexpr int lanes = 32;
 };
 
-/// A region for Kokkos tools; costs a test where none is loaded.
+/// A region for Kokkos tools; costs one test if none is loaded.
 class Region {
 public:
     explicit Region(const char* label) : on_(Kokkos::Profiling::profileLibraryLoaded())
@@ -149,16 +149,16 @@ private:
     bool on_;
 };
 
-/// Calls f in code of its own. Inlined into loops, the compiler makes several versions of a body (peeled,
-/// unrolled, one per thread count), which it may contract and reassociate differently: bits would hang on the
-/// partition.
+/// Calls f without inlining. Inlined into loops, the compiler makes several versions of a body (peeled,
+/// unrolled, one per thread count) and may contract and reassociate them differently: bits would depend on
+/// the partition.
 template <class F, class... Args>
 [[gnu::noinline]] void call_apart(const F& f, Args... args)
 {
     f(args...);
 }
 
-/// f(begin, end) on each thread's part of [0, n), cut at multiples of `grain`.
+/// f(begin, end) on each thread's part of [0, n), split at multiples of `grain`.
 template <class F>
 void for_parts(const Exec& exec, i64 n, i64 grain, F f)
 {
@@ -240,10 +240,10 @@ void for_columns(const Exec& exec, const char* label, i64 rows, i64 columns, F f
     });
 }
 
-/// Workers that for_tasks uses: each has scratch of its own.
+/// Number of workers in for_tasks; each has its own scratch.
 inline i64 task_workers(int threads, i64 tasks) { return std::max<i64>(1, std::min<i64>(threads, tasks)); }
 
-/// f(row, task, worker) for task in [0, tasks), handed out as workers get free; worker < workers.
+/// f(row, task, worker) for task in [0, tasks), scheduled dynamically; worker < workers.
 template <class F>
 void for_tasks(const Exec&, const char* label, i64 tasks, i64 workers, F f)
 {

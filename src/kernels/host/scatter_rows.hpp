@@ -1,17 +1,17 @@
 #pragma once
-// Rows added to the rows of a table. device/scatter_rows.hpp has the same function.
+// Adds rows to the rows of a table. device/scatter_rows.hpp has the same function.
 #include "kernels/embedding.hpp"
 #include "row_parallel.hpp"
 
 namespace trivium::kernels {
 inline namespace on_host {
 
-/// table_vd[token_c[i] - row_offset] += x_cd[i] in the order of i, where the token is in the table.
+/// table_vd[token_c[i] - row_offset] += x_cd[i] in the order of i, if the token is in the table.
 template <class T>
 void scatter_rows(const Exec& exec, const EmbeddingShape& shape, const T* x_cd, const std::int32_t* token_c,
                   Acc<T>* table_vd)
 {
-    // A token may come many times: split by columns, so that each sum has one owner and one order.
+    // A token may occur many times: split by columns, so that each sum has one owner and one order.
     constexpr i64 width = 64;
     const i64 dim = shape.dim, rows = shape.rows, offset = shape.row_offset, count = shape.count;
     for_rows<T>(exec, "scatter_rows", ceil_div(dim, width), width, [=](const Row& row, i64 block) {

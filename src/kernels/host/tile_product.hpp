@@ -4,9 +4,9 @@
 #include "row_parallel.hpp"
 
 namespace trivium::kernels {
-inline namespace on_host { // apart from on_teams: tests link both
+inline namespace on_host { // separate from on_teams: tests link both
 
-/// What a 64-byte register holds: tiles are padded to a multiple of this many columns.
+/// Elements of a 64-byte register; tiles are padded to a multiple of this many columns.
 template <class A>
 inline constexpr i64 tile_lanes = 64 / static_cast<i64>(sizeof(A));
 
@@ -18,7 +18,7 @@ struct Vector {
     typedef A unaligned __attribute__((vector_size(64), aligned(alignof(A)), may_alias));
 };
 
-/// c[R, V*lanes] (+)= a · b, with a(r, p) = a[r*am + p*ak] spread over a register, b and c in registers.
+/// c[R, V*lanes] (+)= a · b, with a(r, p) = a[r*am + p*ak] broadcast to a register, b and c in registers.
 template <class A, int R, int V>
 inline void micro_product(i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c, i64 ldc,
                           bool accumulate)
@@ -77,7 +77,7 @@ void strip_product(i64 m, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb
 } // namespace detail
 
 /// c[m, n] (+)= a · b where a(i, p) = a[i*am + p*ak], b is [k, n] with rows ldb apart, c with rows ldc.
-/// Columns up to the next multiple of tile_lanes are computed too: b is readable and c writable there.
+/// Columns up to the next multiple of tile_lanes are computed too: b must be readable and c writable there.
 template <class A>
 void tile_product(const Row&, i64 m, i64 n, i64 k, const A* a, i64 am, i64 ak, const A* b, i64 ldb, A* c,
                   i64 ldc, bool accumulate)

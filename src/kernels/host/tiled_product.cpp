@@ -8,7 +8,7 @@ namespace trivium::kernels {
 namespace {
 
 // B is packed in strips that stay in the first-level cache (32 KiB of f64), a tile of C in the second (96
-// KiB). What is no number of the sums' type, A is packed as well.
+// KiB). A is packed too if its type differs from that of the sums.
 constexpr i64 tile_rows = 96, tile_columns = 128, depth = 128, strip = 32;
 
 template <class In>

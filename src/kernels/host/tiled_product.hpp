@@ -1,11 +1,11 @@
 #pragma once
-// Internal: products that oneDNN does not have: in double, and in bf16 on processors without AVX-512.
+// Internal: products that oneDNN does not support: in double, and in bf16 on processors without AVX-512.
 #include "kernels/gemm.hpp"
 
 namespace trivium::kernels {
 
 Bytes tiled_product_scratch(const ProductShape& shape, int threads);
-/// a, b and c of the shape's types. Sums of bf16 are made in f32 and rounded once.
+/// a, b and c have the shape's types. bf16 is summed in f32 and rounded once.
 /// \pre scratch.size >= tiled_product_scratch(shape, exec.threads)
 void tiled_product(const Exec& exec, const ProductShape& shape, const void* a, const void* b, void* c,
                    bool overwrite, Scratch scratch);

@@ -1,6 +1,5 @@
 #pragma once
-// What the kernels call of OpenMP, in a build without it (TRIVIUM_OPENMP=OFF): one thread, whatever is asked
-// for.
+// OpenMP functions for builds without it (TRIVIUM_OPENMP=OFF): always one thread.
 
 inline int omp_get_thread_limit() { return 1; }
 inline int omp_get_max_threads() { return 1; }

@@ -1,4 +1,4 @@
-// A build that computes on GPUs.
+// Build for GPUs.
 #include "plan/machine.hpp"
 
 namespace trivium {

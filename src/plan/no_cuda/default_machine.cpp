@@ -1,4 +1,4 @@
-// A build that computes on CPUs.
+// Build for CPUs.
 #include "plan/machine.hpp"
 
 namespace trivium {

@@ -1,10 +1,10 @@
 #pragma once
 // A team on a GPU: the threads of one block. tests/kernels/teams/team.hpp has the same names for a host that
-// plays the threads one after the other.
+// runs the threads one after the other.
 //
-// The launch is CUDA's own, on the stream of Kokkos' execution space. With each launch of a TeamPolicy
-// Kokkos 4.7 allocates its scratch, also where there is none, which no stream that is being captured into a
-// graph may do; and functors of more than 512 bytes it sends by a copy that the host waits for.
+// Launches directly with CUDA, on the stream of Kokkos' execution space, because with a TeamPolicy Kokkos 4.7
+// allocates scratch at each launch (even if none is needed), which is not allowed during graph capture, and
+// sends functors of more than 512 bytes by a synchronous copy.
 #include "base/check.hpp"
 #include "kernels/device/cuda_check.hpp"
 #include "kernels/device/stream.hpp"
@@ -15,8 +15,7 @@
 
 #ifdef __CUDA_ARCH__
 #define TRV_UNROLL _Pragma("unroll")
-#define TRV_ROLLED                                                                                           \
-    _Pragma("unroll 1") // else a loop with a stride begins with a division for how often it runs
+#define TRV_ROLLED _Pragma("unroll 1") // otherwise a strided loop begins with a division for its trip count
 #else
 #define TRV_UNROLL
 #define TRV_ROLLED
@@ -25,8 +24,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// One thread's view of its team; there is none on the host. What says "all" is called by all threads of the
-/// team.
+/// One thread's view of its team; not available on the host. "All": all threads of the team must call it.
 class Team {
 public:
     static constexpr int most = 512; ///< threads; their number is a power of two, at least `warp`
@@ -43,7 +41,7 @@ public:
         KOKKOS_IF_ON_DEVICE((return static_cast<int>(blockDim.x);))
         KOKKOS_IF_ON_HOST((std::abort();))
     }
-    /// All: what any thread wrote before is seen by all after.
+    /// All: barrier; makes earlier writes visible to all threads.
     KOKKOS_FUNCTION void sync() const { KOKKOS_IF_ON_DEVICE((__syncthreads();)) }
     /// All threads of a warp: the value of the thread whose rank differs by the bits of `mask` < warp.
     template <class A>
@@ -52,7 +50,7 @@ public:
         KOKKOS_IF_ON_DEVICE((return __shfl_xor_sync(~0u, value, mask);))
         KOKKOS_IF_ON_HOST((std::abort();))
     }
-    /// All threads of a warp: bit i says what thread i of it holds.
+    /// All threads of a warp: bit i is the vote of thread i.
     KOKKOS_FUNCTION std::uint32_t votes([[maybe_unused]] bool vote) const
     {
         KOKKOS_IF_ON_DEVICE((return __ballot_sync(~0u, vote);))
@@ -63,13 +61,13 @@ public:
         KOKKOS_IF_ON_DEVICE((return __popc(votes);))
         KOKKOS_IF_ON_HOST((std::abort();))
     }
-    /// All: whether any thread says so. A sync.
+    /// All: whether any thread votes true. Also a barrier.
     KOKKOS_FUNCTION bool any([[maybe_unused]] bool vote) const
     {
         KOKKOS_IF_ON_DEVICE((return __syncthreads_or(vote) != 0;))
         KOKKOS_IF_ON_HOST((std::abort();))
     }
-    /// n numbers that the team shares, other ones for each Purpose.
+    /// n numbers in shared memory, separate for each Purpose.
     template <class Purpose, class A, int n>
     KOKKOS_FUNCTION A* shared() const
     {
@@ -80,7 +78,7 @@ public:
 
 } // namespace on_teams
 
-/// Two teams of the most threads fit beside each other, where a thread has no more than 64 registers.
+/// Two teams of maximum size fit a multiprocessor if a thread uses at most 64 registers.
 template <class F>
 __global__ void __launch_bounds__(Team::most, 2) run_team(const __grid_constant__ F f)
 {
@@ -89,8 +87,8 @@ __global__ void __launch_bounds__(Team::most, 2) run_team(const __grid_constant_
 
 inline namespace on_teams {
 
-/// f(team, index) for index in [0, teams), each by a team of `threads` threads. What f captures travels as an
-/// argument of the launch: less than 4 KB.
+/// f(team, index) for index in [0, teams), each by a team of `threads` threads. f is a kernel argument and
+/// must be smaller than 4 KB.
 template <class F>
 void launch_teams(const Exec& exec, const char* label, i64 teams, int threads, const F& f)
 {

@@ -1,6 +1,6 @@
 #pragma once
-// Memory to registers and back, one instruction each. (From the stores of single elements the compiler makes
-// no wide ones.) tests/kernels/teams/words.hpp has the same names.
+// Wide loads and stores, one instruction each. (The compiler does not merge stores of single elements.)
+// tests/kernels/teams/words.hpp has the same names.
 #include "base/units.hpp"
 
 #include <Kokkos_Core.hpp>
@@ -9,7 +9,7 @@
 namespace trivium::kernels {
 inline namespace on_teams {
 
-/// So many bytes: 16, 8, 4 or 2.
+/// 16, 8, 4 or 2 bytes.
 template <int bytes>
 struct alignas(bytes) PackWords {
     std::uint32_t word[bytes / 4];
