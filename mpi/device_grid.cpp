@@ -57,7 +57,7 @@ void DeviceGrid::open_links(const std::string& axis, std::vector<Link> links)
         TRV_CHECK((link.from == group.rank()) != (link.to == group.rank()), "link ", describe(link),
                   " along ", axis, " of rank ", group.rank());
         if (!links_.contains({axis, link}))
-            own.emplace_back(link.from, link.to, link.channel,
+            own.emplace_back(link.from, link.to, link.tag,
                              link.from == group.rank() ? backend_->make_id() : "");
     }
     struct Ends {

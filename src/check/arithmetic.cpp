@@ -62,7 +62,7 @@ std::string bits_of(const std::vector<double>& numbers)
 
 void judge_arithmetic(CheckReport& report, const std::vector<std::vector<KernelRecord>>& records)
 {
-    TRV_EXPECT(words.size() <= report.facts.size(), "facts of ", report.facts.size(), " ranks");
+    TRV_EXPECT(records.size() <= report.facts.size(), "facts of ", report.facts.size(), " ranks");
     std::map<int, Wrong> wrong;
     std::map<std::string, std::map<std::string, std::pair<std::vector<int>, std::vector<std::string>>>>
         ballots; // by kernel and kind

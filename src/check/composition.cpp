@@ -17,7 +17,7 @@
 namespace trivium {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TinyDifference, losses, norms, step, parameters, parameter, initial)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CaseWord, difference, bits, loss, norm, expected_loss, expected_norm)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CaseResult, difference, bits, loss, norm, expected_loss, expected_norm)
 
 namespace {
 
@@ -104,7 +104,7 @@ bool run_case(const CheckGround& ground, const CheckCase& c, Answers& answers,
         }
     if (agree(world, refused ? 1 : 0) != 0)
         return false;
-    std::vector<CaseWord> own;
+    std::vector<CaseResult> own;
     if (takes_part)
         try {
             if (ground.config.hooks.compiled)

@@ -155,7 +155,7 @@ int explain(const ExplainArguments& a)
         throw UserError({"command line", "a config is missing", "", "name a CONFIG.toml or a FILE.graph"});
     const Machine machine = machine_at(a.machine);
     const bool is_graph = a.config.file.ends_with(".graph");
-    const auto wanted = [&](const std::string& part) {
+    const auto selected = [&](const std::string& part) {
         return (a.only.empty() && part != "commands") ||
                std::find(a.only.begin(), a.only.end(), part) != a.only.end();
     };
@@ -174,9 +174,9 @@ int explain(const ExplainArguments& a)
             if (std::find(passes.begin(), passes.end(), name) == passes.end())
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "",
                                  "`trivium explain CONFIG.toml --only passes` lists them"});
-        if (wanted("config") && !a.config.json)
+        if (selected("config") && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
-        else if (wanted("config"))
+        else if (selected("config"))
             out["config"] = config_json(config);
     }
     const Program* program = &compiled.programs[0];
