@@ -158,7 +158,7 @@ void add_check_command(Command& program, const std::string& version)
         .option("--clock", config.clock, "maximum difference between clocks, in seconds",
                 {.show_default = true, .from = 0, .to = 1e9})
         .option("--watchdog", arguments->watchdog,
-                "seconds without a sign of life, or in which all ranks wait for each other, after which the "
+                "seconds without a heartbeat, or in which all ranks wait for each other, after which the "
                 "check ends; 0: never",
                 {.show_default = true, .from = 0, .to = 1e6})
         .option("--threads", arguments->threads,

@@ -190,7 +190,7 @@ struct JobConfig {
               "limit");
         visit(
             "watchdog", self.watchdog,
-            "seconds without a sign of life or of progress after which a run is reported as hung and ended; "
+            "seconds without a heartbeat or progress after which a run is reported as hung and ended; "
             "0 = off");
     }
 };
