@@ -205,7 +205,7 @@ TEST_CASE("slow and late links")
     change_links(
         late, [](int a, int b) { return a == 0 && b == 1; }, 1, 50);
     judge_rates(late, 0.75, 0.5);
-    check_findings(late, {{{0, 1}, "late link between them within the node"}});
+    check_findings(late, {{{0, 1}, "high-latency link between them within the node"}});
     late.findings.clear();
     change_links(
         late, [](int a, int b) { return a == 0 && b == 1; }, 1, 0.1); // 10 us: late for nobody
