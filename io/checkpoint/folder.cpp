@@ -114,7 +114,7 @@ std::string move_aside(const std::string& dir, const std::string& name, const st
 void set_aside(const std::string& dir, const std::vector<std::string>& bad, const std::string& good)
 {
     for (const std::string& name : bad)
-        log_warning(str(dir, "/", name, " is bad: set aside as ", move_aside(dir, name, ".bad-")));
+        log_warning(str(dir, "/", name, " is damaged: renamed to ", move_aside(dir, name, ".bad-")));
     if (!bad.empty())
         mark_latest(dir, good);
 }
@@ -235,8 +235,8 @@ void supersede_checkpoints(const std::string& dir, i64 step)
     for (const std::string& name : list_checkpoints(dir)) {
         if (step_of(name) <= step)
             continue;
-        log_warning(str(dir, "/", name, " is later than step ", step,
-                        ", where this run begins: moved aside to ", move_aside(dir, name, ".superseded-")));
+        log_warning(str(dir, "/", name, " is later than step ", step, ", where this run begins: renamed to ",
+                        move_aside(dir, name, ".superseded-")));
         moved = true;
     }
     if (const std::vector<std::string> left = list_checkpoints(dir); moved && !left.empty())
@@ -261,7 +261,7 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     if (error == std::errc::not_a_directory)
         throw UserError({dir, "is not a checkpoint, nor a folder of them",
                          "it is a file; a checkpoint is a folder like step-00000100",
-                         "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
+                         "name a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)"});
     if (error && error != std::errc::no_such_file_or_directory)
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
                        "check the path and its permissions"});

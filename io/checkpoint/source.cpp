@@ -108,7 +108,7 @@ BlockReader& CheckpointSource::opened(i64 shard)
 
 CheckpointSource open_source(const std::string& path)
 {
-    const std::string remedy = "give a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)";
+    const std::string remedy = "name a checkpoint, or the folder of a run's checkpoints (checkpoint.dir)";
     if (!fs::is_directory(path))
         throw UserError({path, fs::exists(path) ? "is not a checkpoint" : "there is no such checkpoint",
                          "a checkpoint is a folder like step-00000100", remedy});

@@ -70,7 +70,7 @@ enum class Written { below_table, dotted };
     if (!owners.empty()) {
         const std::string dotted =
             str("write ", owners.front(), ".", table, written == Written::dotted ? "=…" : " = …");
-        throw UserError({place, str("'", table, "' stands outside of any table"),
+        throw UserError({place, str("'", table, "' is outside of any table"),
                          str("'", table, "' belongs to ", in_brackets(owners)),
                          written == Written::dotted
                              ? dotted
@@ -82,7 +82,7 @@ enum class Written { below_table, dotted };
     const std::string near = nearest_word(table, known);
     if (!near.empty() && std::find(tables.begin(), tables.end(), near) == tables.end())
         throw UserError({place, str("unknown key '", table, "'"),
-                         "a key has its table in front of it, or stands below it",
+                         "write TABLE.KEY, or the key below its [table]",
                          str("did you mean ", full_names(near), "?")});
     throw UserError({place, str("unknown table '", table, "'"), str("the tables are ", in_brackets(tables)),
                      near.empty() ? "choose one of them" : str("did you mean [", near, "]?")});
@@ -117,7 +117,7 @@ void refuse_switch_as_word(const RunConfig& config, const std::string& table, co
         keys.keys(keys, [&](const char* key, const auto& target, const char*) {
             if constexpr (std::is_same_v<std::decay_t<decltype(target)>, bool>)
                 if (word == key)
-                    throw UserError({value.place, str("'", value.key, "' does not know \"", word, "\""),
+                    throw UserError({value.place, str("'", value.key, "' has no value \"", word, "\""),
                                      str("'", table, ".", key, "' is a key of its own"),
                                      str("set ", table, ".", key, " = true",
                                          word == "fp8" ? str(", with ", value.key, " = \"bf16\"") : "")});

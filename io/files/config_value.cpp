@@ -97,16 +97,16 @@ SyntaxHint explain_syntax(std::string said)
         return begin == std::string::npos ? "" : said.substr(begin + 1, end - begin - 1);
     };
     if (has("determine value type"))
-        return {"what stands behind the '=' is no number, no true or false, and no word in quotes",
+        return {"the value after '=' is not a number, true, false or quoted string",
                 "put words and paths in double quotes, like precision = \"bf16\""};
     if (has("cannot redefine existing table"))
-        return {str("[", quoted(), "] stands in the file twice"), "write the keys of both below one of them"};
+        return {str("[", quoted(), "] is in the file twice"), "write the keys of both below one of them"};
     if (has("cannot redefine existing"))
         return {str("'", quoted(), "' has a value already"), "remove one of the two lines"};
     if (has("parsing string") && has("control characters"))
         return {"a string does not end on its line", "close it with the quote that it begins with"};
     if (has("utf-8") || has("UTF-8"))
-        return {"it is not UTF-8 text", "save it as UTF-8; a binary file was given perhaps"};
+        return {"it is not UTF-8 text", "save it as UTF-8; it may be a binary file"};
     if (has("not representable"))
         return {str(quoted(), " is too large for a whole number"),
                 "write it with an exponent, like 1e20, where the key takes any number"};
@@ -116,7 +116,7 @@ SyntaxHint explain_syntax(std::string said)
         said = said.substr(prefix.size());
     if (const std::size_t end = said.find("saw '\\n'"); end != std::string::npos)
         said.replace(end, 8, "the line ends");
-    return {said, "write key = value lines, each below its [table] where there are tables; strings stand in "
+    return {said, "write key = value lines, each below its [table] if there are tables; strings are in "
                   "double quotes"};
 }
 
@@ -157,7 +157,7 @@ std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>&
     if (!value.node.is_string() && value.text.empty())
         throw_wrong_type(value, one_of(quoted));
     const std::string near = nearest_word(word, words);
-    throw UserError({value.place, str("'", value.key, "' does not know \"", word, "\""),
+    throw UserError({value.place, str("'", value.key, "' has no value \"", word, "\""),
                      str("it must be ", one_of(quoted)),
                      near.empty() ? "choose one of them" : str("did you mean \"", near, "\"?")});
 }
@@ -209,7 +209,7 @@ void assign(RopeScaling& target, const ConfigValue& value)
     double factor = 1;
     if (const auto* text = value.node.as_string()) {
         if (text->get() != "none" && text->get() != "llama3")
-            throw UserError({value.place, str("'", value.key, "' does not know \"", text->get(), "\""),
+            throw UserError({value.place, str("'", value.key, "' has no value \"", text->get(), "\""),
                              str("it must be ", scaling_forms), "write \"none\" or \"llama3\""});
         target = text->get() == "none" ? RopeScaling{} : llama3_scaling;
     } else if (get_number(value.node, factor)) {

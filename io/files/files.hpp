@@ -33,7 +33,7 @@ std::string file_to_replace(const std::string& path);
 
 /// Writes through a temporary name beside file_to_replace(path): calls `write(temporary)`, which makes the
 /// file; then fsync, rename, fsync of the folder. When anything throws, the temporary file goes and the old
-/// one stays. Where there is no plain file to replace, only calls `write(path)`.
+/// one stays. Where there is not a regular file to replace, only calls `write(path)`.
 void replace_file(const std::string& path, const std::function<void(const std::string& temporary)>& write);
 
 /// replace_file with this content.

@@ -29,7 +29,7 @@ std::string file_in_folder(const std::string& folder, const std::string& name)
     if (status.type() == fs::file_type::not_found && !fs::is_symlink(fs::symlink_status(path, error)))
         return "";
     if (status.type() != fs::file_type::regular)
-        throw UserError({path.string(), "is no plain file", error ? error.message() : "",
+        throw UserError({path.string(), "is not a regular file", error ? error.message() : "",
                          "get the folder again from where it came from"});
     const fs::path home = fs::canonical(folder, error), target = fs::canonical(path, error);
     const bool is_cache = home.parent_path().filename() == "snapshots";
@@ -46,7 +46,7 @@ void require_new_folder(const std::string& path)
     if (!fs::exists(fs::symlink_status(path, error)))
         return;
     if (!fs::is_directory(path, error))
-        throw UserError({path, "exists and is no folder", "", "name a folder that does not exist yet"});
+        throw UserError({path, "exists and is not a folder", "", "name a folder that does not exist yet"});
     if (!fs::is_empty(path, error))
         throw UserError({path, "exists and is not empty", "nothing is overwritten",
                          "name a folder that does not exist yet, or remove this one"});

@@ -5,8 +5,8 @@
 
 namespace trivium {
 
-/// The path of the file `name` in `folder`; "" where there is none. UserError where it is no plain file, or a
-/// symbolic link out of the folder. (The cache of huggingface_hub is let pass: its links lead to
+/// The path of the file `name` in `folder`; "" where there is none. UserError where it is not a regular file,
+/// or a symbolic link out of the folder. (The cache of huggingface_hub is let pass: its links lead to
 /// ../../blobs.)
 std::string file_in_folder(const std::string& folder, const std::string& name);
 

@@ -39,7 +39,7 @@ void be_quiet()
 
 std::string innermost_message()
 {
-    std::string message = "HDF5 gives no reason";
+    std::string message = "HDF5 reports no reason";
     H5Ewalk2(
         H5E_DEFAULT, H5E_WALK_UPWARD,
         [](unsigned depth, const H5E_error2_t* error, void* data) -> herr_t {

@@ -34,7 +34,7 @@ i64 bits_of(std::string_view type)
 
 [[noreturn]] void refuse(const std::string& place, const std::string& problem)
 {
-    throw UserError({place, problem, "it is no safetensors file, or a damaged one",
+    throw UserError({place, problem, "it is not a safetensors file, or it is damaged",
                      "get the file again from where it came from"});
 }
 
@@ -67,7 +67,7 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, const s
     const std::string tensor = "tensor " + in_quotes(name);
     if (!value.is_object() || value.size() != 3 || !value.contains("dtype") || !value.contains("shape") ||
         !value.contains("data_offsets"))
-        refuse(place, tensor + " has not dtype, shape and data_offsets alone");
+        refuse(place, tensor + " needs exactly dtype, shape and data_offsets");
     if (!value["dtype"].is_string() || bits_of(value["dtype"].get_ref<const std::string&>()) == 0)
         refuse(place, tensor + " has an unknown type");
     const auto shape = numbers(value["shape"]), offsets = numbers(value["data_offsets"]);
@@ -97,17 +97,17 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
     header.data_begin = length_bytes + static_cast<Bytes>(length);
     const Json json = parse_strict_json(front.substr(length_bytes, length), place + " (its header)", 3);
     if (!json.is_object())
-        refuse(place, "has a header that is no object");
+        refuse(place, "has a header that is not an object");
     for (const auto& [name, value] : json.items()) {
         if (name != "__metadata__") {
             header.tensors.push_back(parse_entry(name, value, place));
             continue;
         }
         if (!value.is_object())
-            refuse(place, "has metadata that is no object");
+            refuse(place, "has metadata that is not an object");
         for (const auto& [key, text] : value.items()) {
             if (!text.is_string())
-                refuse(place, "has metadata " + in_quotes(key) + " that is no text");
+                refuse(place, "has metadata " + in_quotes(key) + " that is not a string");
             header.metadata[key] = text.get<std::string>();
         }
     }

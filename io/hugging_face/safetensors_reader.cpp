@@ -73,7 +73,7 @@ bool is_shard_name(const std::string& name)
 std::map<std::string, std::string> read_index(const std::string& path)
 {
     const auto refuse = [&](const std::string& problem) {
-        throw UserError({path, problem, "it is no index of shards, or a damaged one",
+        throw UserError({path, problem, "it is not an index of shards, or it is damaged",
                          "get the folder again from where it came from"});
     };
     const Json json = parse_strict_json(read_file(path, "index of shards", most_index_bytes), path);

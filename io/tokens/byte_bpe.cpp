@@ -35,7 +35,7 @@ public:
     i64 vocab_size() const override { return static_cast<i64>(words_.size()); }
     i32 bos() const override { return bos_; }
     i32 eos() const override { return eos_; }
-    std::string name() const override { return str("byte-level BPE, ", words_.size(), " words"); }
+    std::string name() const override { return str("byte-level BPE, ", words_.size(), " tokens"); }
     std::string fingerprint() const override { return fingerprint_; }
     const std::string& model() const override { return model_; }
 

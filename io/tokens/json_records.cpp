@@ -66,7 +66,7 @@ std::optional<JsonRecords::Record> JsonRecords::next()
     if (at_ == text_.size() && (ended_ || !list_))
         return {};
     if (here() != '{' || ended_)
-        refuse(at_ == text_.size() ? "the list does not end" : "something else than an object stands here");
+        refuse(at_ == text_.size() ? "the list does not end" : "expected an object here");
     const Record begin{text_.substr(at_), line_};
     int depth = 0;
     bool quoted = false;

@@ -141,7 +141,7 @@ std::optional<NotText> not_text(const std::string& path, std::string_view head)
                                "BZh91AY"sv, "PK\x03\x04"sv, "\x04\x22\x4d\x18"sv, "7z\xbc\xaf"sv}))
         return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)", "", 0},
                        "is compressed",
-                       "text is read as it stands",
+                       "text is read as it is",
                        "decompress it first (gunzip, unzstd, …)"};
     if (begins_with_any(head, {"\xff\xfe"sv, "\xfe\xff"sv}))
         return NotText{

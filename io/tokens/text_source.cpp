@@ -81,7 +81,7 @@ void TextSource::rewind()
     for (const TextFile& each : files_)
         if (!fs::is_regular_file(each.path, ignored))
             throw UserError({each.path, "cannot be read twice",
-                             "it is no plain file, and documents to hold out are chosen in a first pass",
+                             "it is not a regular file, and documents to hold out are chosen in a first pass",
                              "write it to a file first"});
     report_ = listed_;
     file_ = 0;

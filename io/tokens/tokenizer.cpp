@@ -59,7 +59,7 @@ public:
     {
         const auto bad = [&](const std::string& problem, const std::string& reason) {
             throw UserError({place, problem, reason,
-                             "give a SentencePiece model, such as `trivium data tokenizer` makes, a "
+                             "name a SentencePiece model, such as `trivium data tokenizer` makes, a "
                              "tokenizer.json, or \"bytes\""});
         };
         if (model_.empty())
@@ -85,7 +85,7 @@ public:
     i64 vocab_size() const override { return static_cast<i64>(pieces_.size()); }
     i32 bos() const override { return processor_.bos_id() < 0 ? eos() : processor_.bos_id(); }
     i32 eos() const override { return processor_.eos_id(); }
-    std::string name() const override { return str("sentencepiece, ", pieces_.size(), " words"); }
+    std::string name() const override { return str("sentencepiece, ", pieces_.size(), " tokens"); }
     std::string fingerprint() const override { return fingerprint_; }
     const std::string& model() const override { return model_; }
 

@@ -122,7 +122,7 @@ private:
     {
         const Json& value = member(object, name);
         if (!value.is_string())
-            damaged(str("has a '", name, "' that is no text"));
+            damaged(str("has a '", name, "' that is not a string"));
         return value.get<std::string>();
     }
 
@@ -144,7 +144,7 @@ private:
         if (type == "Sequence" && !inside) {
             const Json& steps = member(step, "normalizers");
             if (!steps.is_array())
-                damaged("has a Sequence of normalizers that is no list");
+                damaged("has a Sequence of normalizers that is not a list");
             for (const Json& each : steps)
                 read_normalizer(each, true);
         } else if (type == "NFC")
@@ -200,11 +200,11 @@ private:
             return;
         const std::string type = text(step, "type");
         if (byte_level_)
-            unsupported(str("the pre_tokenizer ", in_quotes(type), " behind ByteLevel"), "");
+            unsupported(str("the pre_tokenizer ", in_quotes(type), " after ByteLevel"), "");
         if (type == "Sequence" && !inside) {
             const Json& steps = member(step, "pretokenizers");
             if (!steps.is_array() || steps.size() > 100)
-                damaged("has a Sequence of pre_tokenizers that is no list, or a very long one");
+                damaged("has a Sequence of pre_tokenizers that is not a list, or is too long");
             for (const Json& each : steps)
                 read_pre_tokenizer(each, true);
         } else if (type == "Split") {
@@ -234,10 +234,11 @@ private:
     {
         if (!value.is_number_integer() ||
             (value.is_number_unsigned() ? value.get<u64>() >> 31 != 0 : value.get<i64>() < 0))
-            damaged(str("gives the word ", in_quotes(word), " the id ", in_quotes(value.dump())));
+            damaged(str("gives the token ", in_quotes(word), " the id ", in_quotes(value.dump())));
         const i64 id = value.get<i64>(), most = 2 * static_cast<i64>(words) + 1024;
         if (id > most)
-            damaged(str("gives the word ", in_quotes(word), " the id ", id), str("it has ", words, " words"));
+            damaged(str("gives the token ", in_quotes(word), " the id ", id),
+                    str("it has ", words, " tokens"));
         return static_cast<i32>(id);
     }
 
@@ -252,13 +253,13 @@ private:
     void read_vocabulary(const Json& vocabulary)
     {
         if (!vocabulary.is_object())
-            damaged("has a 'vocab' that is no table of words");
+            damaged("has a 'vocab' that is not a table of tokens");
         ids_.reserve(vocabulary.size());
         for (const auto& [word, value] : vocabulary.items()) {
             const i32 id = id_of(word, value, vocabulary.size());
             TokenizerJson::Word& entry = slot(id);
             if (entry.kind != Kind::absent)
-                damaged(str("gives the id ", id, " to two words"), in_quotes(word) + " is one of them");
+                damaged(str("gives the id ", id, " to two tokens"), in_quotes(word) + " is one of them");
             const std::optional<std::string> bytes = alphabet().bytes_of(word);
             entry = {Kind::plain, bytes.value_or(word), bytes.has_value()};
             ids_.emplace(word, id);
@@ -266,7 +267,7 @@ private:
         for (std::size_t byte = 0; byte < 256; ++byte) {
             const auto found = ids_.find(alphabet().letters[byte]);
             if (found == ids_.end())
-                damaged(str("has no word for the byte ", byte), "a byte-level vocabulary has all 256");
+                damaged(str("has no token for the byte ", byte), "a byte-level vocabulary has all 256");
             out_.bytes[byte] = found->second;
         }
     }
@@ -284,7 +285,7 @@ private:
     void read_merges(const Json& merges)
     {
         if (!merges.is_array())
-            damaged("has 'merges' that are no list");
+            damaged("has 'merges' that are not a list");
         out_.merges.reserve(merges.size());
         for (const Json& merge : merges) {
             const std::size_t rank = out_.merges.size();
@@ -295,7 +296,8 @@ private:
                     continue;
                 const std::size_t space = line.find(' ');
                 if (space == std::string::npos || line.find(' ', space + 1) != std::string::npos)
-                    damaged(str("has a merge (number ", rank, ") ", in_quotes(line)), "it is of two words");
+                    damaged(str("has a merge (number ", rank, ") ", in_quotes(line)),
+                            "it must be of two tokens");
                 left = line.substr(0, space);
                 right = line.substr(space + 1);
             } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
@@ -303,7 +305,7 @@ private:
                 left = merge[0].get<std::string>();
                 right = merge[1].get<std::string>();
             } else {
-                damaged(str("has a merge (number ", rank, ") that is no pair of words"));
+                damaged(str("has a merge (number ", rank, ") that is not a pair of tokens"));
             }
             out_.merges.push_back(
                 {merged_word(left, rank), merged_word(right, rank), merged_word(left + right, rank)});
@@ -318,7 +320,7 @@ private:
         if (list == file_.end() || list->is_null())
             return;
         if (!list->is_array())
-            damaged("has 'added_tokens' that are no list");
+            damaged("has 'added_tokens' that are not a list");
         std::vector<bool> made(out_.words.size());
         for (const i32 id : out_.bytes)
             made[static_cast<std::size_t>(id)] = true;
@@ -331,8 +333,8 @@ private:
             const auto known = ids_.find(content);
             if (content.empty() ||
                 (known == ids_.end() ? slot(id).kind != Kind::absent : known->second != id))
-                damaged(str("adds a word ", in_quotes(content), " with the id ", id),
-                        "the word has another id, or the id another word");
+                damaged(str("adds a token ", in_quotes(content), " with the id ", id),
+                        "the token has another id, or the id another token");
             const bool is_made =
                 static_cast<std::size_t>(id) < made.size() && made[static_cast<std::size_t>(id)];
             ids_.emplace(content, id);
@@ -344,7 +346,7 @@ private:
             }
             for (const char* name : {"single_word", "lstrip", "rstrip"})
                 if (flag(token, name, false))
-                    unsupported(str("an added word ", in_quotes(content), " with '", name, "'"), "");
+                    unsupported(str("an added token ", in_quotes(content), " with '", name, "'"), "");
             out_.added.push_back({content, id, flag(token, "normalized", true)});
             slot(id).kind = Kind::plain;
             slot(id).text = content;
@@ -372,7 +374,7 @@ private:
         if (!eos && controls.size() == 1)
             eos = controls.front();
         if (!eos)
-            damaged("has no word for the end of a text",
+            damaged("has no token for the end of a text",
                     "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or the like");
         out_.eos = *eos;
         out_.bos = control_word(bos_names).value_or(*eos);

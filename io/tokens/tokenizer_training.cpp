@@ -91,11 +91,11 @@ i64 number_behind(const std::string& text, const std::string& mark)
 {
     const std::string place = str("--vocab ", training.vocab);
     if (const i64 most = number_behind(status, "value <= "); most > 0) {
-        const std::string reason = str("it gives at most ", most);
+        const std::string reason = str("it yields at most ", most);
         if (most < least_vocab)
             throw UserError({place, "the corpus is too small for a tokenizer",
                              str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
-                             "give more text, or tokenize with --tokenizer bytes, which needs no training"});
+                             "use more text, or tokenize with --tokenizer bytes, which needs no training"});
         throw UserError({place, "the corpus is too small for so many tokens", reason,
                          str("give --vocab ", most, " or less, or more text")});
     }

@@ -119,7 +119,7 @@ TinyDifference compare(const TinyOutcome& got, const TinyOutcome& one_rank, cons
         const auto want = std::find_if(one_rank.parameters.begin(), one_rank.parameters.end(),
                                        [&](const HeldPart& p) { return p.name == part.name; });
         TRV_CHECK(want != one_rank.parameters.end() && want->whole == part.whole, part.name,
-                  " is no parameter of one rank");
+                  " is not a parameter of the one-rank model");
         double largest = 0;
         for_each_run(part.whole, part.box, [&](i64 global, i64 local, i64 count) {
             for (i64 i = 0; i < count; ++i) {

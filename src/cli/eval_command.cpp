@@ -41,8 +41,8 @@ int run_eval(const EvalArguments& a)
     require_same_tokenizer(checkpoint, store.fingerprint(), path);
     require_tokenizer(config.data, store);
     if (window_count(store.size(), config.model.seq) == 0)
-        throw UserError(
-            {path, "has not one sample", str("model.seq = ", config.model.seq), "give more text"});
+        throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
+                         "give more text"});
     verify_at_start(store);
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);

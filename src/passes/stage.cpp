@@ -336,7 +336,7 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
         throw UserError(
             {graph.file.empty() ? "parallel.pipeline" : graph.file + ": mesh axis pipeline",
              str(stages, " stages for a model of ", blocks, " blocks"),
-             str(std::max<i64>(blocks - 2, 0), " layers, and a block before and behind them"),
+             str(std::max<i64>(blocks - 2, 0), " layers, and a block before and after them"),
              str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
     // best[n]: the least cost of the costliest of k stages over the first n blocks; from[k][n]: where its
     // last stage begins.

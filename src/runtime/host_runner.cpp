@@ -135,7 +135,7 @@ private:
             TRV_CHECK(std::all_of(zone, zone + config_.red_zone,
                                   [](std::byte x) { return x == std::byte{Guard::zone}; }),
                       "step ", i, " (", step.kind == StepKind::op ? info(bound_.graph[step.op]).name : "copy",
-                      ") wrote behind ", b.name);
+                      ") wrote past the end of ", b.name);
         }
     }
 

@@ -20,7 +20,7 @@ void require_same_config(Comm& world, const RunConfig& config)
         while (std::getline(first, a) && std::getline(other, b) && a == b)
             ;
         succeed_together(world, [&] { // the same finding on every rank
-            throw UserError({str("rank ", rank), "was given another config than rank 0",
+            throw UserError({str("rank ", rank), "has another config than rank 0",
                              str("'", b, "' against '", a, "'"),
                              "start every rank with the same file and overrides"});
         });

@@ -8,7 +8,7 @@
 
 namespace trivium {
 
-/// Throws, on all ranks, where some rank was given another config than rank 0: its first line that differs.
+/// Throws, on all ranks, where some rank has another config than rank 0: its first line that differs.
 void require_same_config(Comm& world, const RunConfig& config);
 
 /// Throws, on all ranks, where some rank's store is not rank 0's: another size, vocabulary or tokenizer, or

@@ -21,7 +21,8 @@ void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<Chec
         known.insert("param/" + program.sharded[id].name);
     for (const CheckpointReader::Entry& entry : entries)
         if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
-            throw UserError({checkpoint.path(), str("holds '", entry.name, "', which this model has not"),
+            throw UserError({checkpoint.path(),
+                             str("holds '", entry.name, "', which this model does not have"),
                              "it is a checkpoint of another model",
                              "use the [model] table that it was trained with (it is in the checkpoint), or "
                              "another checkpoint"});
@@ -96,7 +97,7 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
     if (std::all_of(entries.begin(), entries.end(),
                     [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
         throw UserError(
-            {checkpoint.path(), "has weights alone, no run goes on from it", "it was imported",
+            {checkpoint.path(), "contains only weights, no run can resume from it", "it was imported",
              "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);

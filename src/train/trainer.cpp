@@ -129,8 +129,8 @@ std::string Trainer::why_skipped(double loss, double norm)
     std::vector<double>& recent = state_.recent_losses;
     if (is_spike(recent, loss, t.spike_z)) {
         if (state_.skipped_in_row < most_spikes)
-            return fmt::format("its loss {:.4f} stands out from the last {} (train.spike_z = {})", loss,
-                               recent.size(), t.spike_z);
+            return fmt::format("its loss {:.4f} is a spike compared with the last {} (train.spike_z = {})",
+                               loss, recent.size(), t.spike_z);
         recent.clear();
     }
     recent.push_back(loss);

@@ -1,4 +1,5 @@
-// Every file of tests/errors must fail, with the message that its first line names; and what no text can say.
+// Every file below tests/errors must fail, with the message that its first line names; and what no text can
+// say.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "golden/golden.hpp"
@@ -59,11 +60,11 @@ Graph small_graph()
 TEST_CASE("each file of tests/errors fails as its first line says")
 {
     int files = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(test_file("errors"))) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(test_file("errors"))) {
         if (entry.path().extension() != ".graph")
             continue;
-        const std::string name = entry.path().filename(), text = read_text("errors/" + name),
-                          mark = "# expect: ";
+        const std::string name = entry.path().filename(), group = entry.path().parent_path().filename(),
+                          text = read_text("errors/" + group + "/" + name), mark = "# expect: ";
         INFO(name);
         REQUIRE(text.rfind(mark, 0) == 0);
         const std::string want = text.substr(mark.size(), text.find('\n') - mark.size());

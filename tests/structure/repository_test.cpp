@@ -5,7 +5,9 @@
 #include "layers.hpp"
 #include "names.hpp"
 
+#include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 using namespace trivium::structure;
@@ -72,6 +74,20 @@ TEST_CASE("files are short")
     const std::vector<std::string> written{".hpp", ".cpp", ".inc",   ".cu", ".h",
                                            ".in",  ".txt", ".cmake", ".sh", ".py"};
     none(too_long(sources({"src", "mpi", "io", "tests", "perf", "cmake", "jobs"}, written), 500));
+}
+
+TEST_CASE("folders hold at most 40 files")
+{
+    std::map<std::string, int> files;
+    for (const char* top : {"cmake", "docs", "io", "jobs", "mpi", "perf", "spack", "src", "tests"})
+        for (const auto& entry : std::filesystem::recursive_directory_iterator(root + "/" + top))
+            if (entry.is_regular_file())
+                ++files[entry.path().parent_path().string()];
+    CHECK(files.size() > 50);
+    for (const auto& [folder, count] : files) {
+        INFO(folder);
+        CHECK(count <= 40);
+    }
 }
 
 TEST_CASE("back-ends are files, not conditionals of the preprocessor")

@@ -159,7 +159,7 @@ TEST_CASE("mpirun's ways are told where they matter")
 {
     Launcher l{.is_mpirun = true, .process = 4711, .grace = 1};
     CHECK(how_to_stop(l).find("kill -USR1 4711") != std::string::npos);
-    CHECK(how_to_stop(l).find("kills its ranks 1 s later") != std::string::npos);
+    CHECK(how_to_stop(l).find("kills its ranks after 1 s") != std::string::npos);
     CHECK(how_to_stop(l).find("OMPI_MCA_odls_base_sigkill_timeout=10") != std::string::npos);
     CHECK(what_follows_term(l).find("kills the ranks 1 s after") != std::string::npos);
     l.in_job = true;

@@ -95,7 +95,7 @@ TEST_CASE("misspelt options, keys and words are answered with what to type")
         {{"plan", "/dev/null", "lr=1"}, {"train.lr=…"}},
         {{"plan", "/dev/null", "stesp=1"}, {"did you mean 'train.steps'?"}},
         {{"plan", "bare.toml"}, {"bare.toml:2:", "double quotes"}},
-        {{"plan", "twice.toml"}, {"twice.toml:3:", "[train] stands in the file twice"}},
+        {{"plan", "twice.toml"}, {"twice.toml:3:", "[train] is in the file twice"}},
         {{"plan", "top.toml"}, {"top.toml:3:", "did you mean 'train.steps'?"}},
         {{"plan", "list.toml"}, {"list.toml:1:", "one table"}},
     };

@@ -129,7 +129,7 @@ TEST_CASE("wrong syntax has line and column; a missing file is the user's mistak
     CHECK(says(config_error("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
     CHECK(says(config_error("[train]\nprecision = bf16\n"), "run.toml:2:", "TOML", "in double quotes"));
     CHECK(says(config_error("[train]\nlr = 1\n[train]\nsteps = 2\n"),
-               "run.toml:3:", "[train] stands in the file twice"));
+               "run.toml:3:", "[train] is in the file twice"));
     CHECK(says(config_error("[data]\ntrain = \"abc\n"), "run.toml:2:", "does not end on its line"));
     CHECK_FALSE(has(config_error("[train\nlr = 1\n"), "while parsing")); // the parser's own words
     const TemporaryFolder folder;

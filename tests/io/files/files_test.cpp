@@ -86,7 +86,7 @@ TEST_CASE("of a link its target is replaced")
         says(message_of<IoError>([&] { write_file(folder / "round", ""); }), "round", std::strerror(ELOOP)));
 }
 
-TEST_CASE("what is no plain file is written to, not replaced")
+TEST_CASE("what is not a regular file is written to, not replaced")
 {
     const TemporaryFolder folder;
     const std::string pipe = folder / "pipe";

@@ -1,7 +1,7 @@
 #include "catch.hpp"
 #include "io/files/files.hpp"
 #include "io/metrics/launches.hpp"
-#include "temporary_folder.hpp"
+#include "io/temporary_folder.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sstream>
