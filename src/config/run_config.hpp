@@ -188,10 +188,9 @@ struct JobConfig {
         visit("restarts", self.restarts,
               "how many launches of one job in a row may begin at the same step before the job ends; 0 = no "
               "limit");
-        visit(
-            "watchdog", self.watchdog,
-            "seconds without a heartbeat or progress after which a run is reported as hung and ended; "
-            "0 = off");
+        visit("watchdog", self.watchdog,
+              "seconds without a heartbeat or progress after which a run is reported as hung and ended; "
+              "0 = off");
     }
 };
 

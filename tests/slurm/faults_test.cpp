@@ -82,8 +82,7 @@ TEST_CASE("a rank stands still, or Slurm's step daemon dies: the log names it, a
         const std::string processes = cluster(str("pids ", node, " ", program, " ", job));
         shell(str("kill -", signal, " ", processes.substr(0, processes.find('\n'))));
         run.wait_until(
-            "the log names it", [&] { return has(run.log(), "the run hangs: no heartbeat from rank"); },
-            60);
+            "the log names it", [&] { return has(run.log(), "the run hangs: no heartbeat from rank"); }, 60);
         run.require(has(run.log(), "(" + node + ")") && has(run.log(), "last in step "),
                     "with node and operation");
         run.wait_for_end(job, "COMPLETED", 1);

@@ -44,8 +44,8 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
     CHECK((last_in("step ") || last_in("the save of step "))); // one follows the other every few milliseconds
     CHECK(hung.err.find("waits for rank") != std::string::npos);
     CHECK(hung.err.find(" over ") != std::string::npos); // an operation and its axis
-    CHECK((run.launches().back().status == 75 &&
-           run.launches().back().reason.find("hang: no heartbeat") == 0));
+    CHECK(
+        (run.launches().back().status == 75 && run.launches().back().reason.find("hang: no heartbeat") == 0));
     CHECK(read_text(run.folder / "log/hang.txt").find("no heartbeat") != std::string::npos);
     const auto gone = [&] { return kill(victim, 0) != 0; };
     for (int tries = 0; tries < 100 && !gone(); ++tries)

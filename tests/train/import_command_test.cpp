@@ -63,7 +63,7 @@ TEST_CASE(
     const Trained t;
     const std::string said = t.good({"checkpoint", "export", "ck", "theirs", "--shard-size", "100KB"});
     CHECK(has(said, "LlamaForCausalLM of step 3"));
-    CHECK(has(said, "sentencepiece, 300 words"));
+    CHECK(has(said, "sentencepiece, 300 tokens"));
     const std::vector<std::string> files = t.names("theirs");
     CHECK(files.front() == "config.json");
     for (const char* file :

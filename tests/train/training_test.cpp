@@ -143,7 +143,7 @@ TEST_CASE("a run that begins anew sets later checkpoints aside, so that a restar
     REQUIRE(run.train({"train.steps=6"}).status == 0);
     const Outcome anew = run.train({"train.seed=7", "checkpoint.resume=never", "train.stop_after=2"});
     REQUIRE(anew.status == 0);
-    CHECK(anew.err.find("moved aside") != std::string::npos);
+    CHECK(anew.err.find("renamed to") != std::string::npos);
     const Outcome resumed = run.train({"train.seed=7"});
     REQUIRE(resumed.status == 0);
     CHECK(resumed.err.find("resuming from ck/step-00000002") != std::string::npos);

@@ -191,7 +191,7 @@ TEST_CASE("files that are not of the format are refused, each with one message")
     large[4] = 1; // 4 GiB
     CHECK(says(refusal(large), "claims a header of 4294967296 bytes"));
     CHECK(says(refusal("{", data), "not valid JSON"));
-    CHECK(says(refusal("[]", ""), "no object"));
+    CHECK(says(refusal("[]", ""), "not an object"));
     CHECK(says(refusal("{} {}", ""), "not valid JSON"));
     CHECK(says(refusal("{\"\xff\":1}", ""), "not valid JSON"));
     CHECK(says(refusal(std::string(100'000, '['), ""), "nested too deeply"));
@@ -271,7 +271,7 @@ TEST_CASE("folders whose index and shards do not agree are refused")
     }
     fs::create_directory(folder / "4.safetensors");
     index(R"({"x":"4.safetensors"})");
-    CHECK(says(message(), "no plain file"));
+    CHECK(says(message(), "not a regular file"));
 }
 
 TEST_CASE("links are followed within a folder and into the cache of huggingface_hub, not elsewhere")
@@ -295,7 +295,7 @@ TEST_CASE("links are followed within a folder and into the cache of huggingface_
     link_to("real");
     CHECK(message().empty());
     link_to("nowhere");
-    CHECK(says(message(), "no plain file"));
+    CHECK(says(message(), "not a regular file"));
 }
 
 TEST_CASE("a folder is there as a whole or not at all")
@@ -320,6 +320,6 @@ TEST_CASE("a folder is there as a whole or not at all")
     make_whole_folder(folder / "there", write); // an empty one is filled
     CHECK(names(folder / "there") == std::vector<std::string>{"model.safetensors"});
     put(folder / "file", "");
-    CHECK(says(message_of<UserError>([&] { make_whole_folder(folder / "file", write); }), "no folder"));
+    CHECK(says(message_of<UserError>([&] { make_whole_folder(folder / "file", write); }), "not a folder"));
     CHECK(says(message_of<IoError>([&] { make_whole_folder("/proc/x/model", write); }), "cannot make"));
 }

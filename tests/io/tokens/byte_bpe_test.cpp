@@ -88,7 +88,7 @@ TEST_CASE("a tokenizer.json is told by its content, and stands for itself")
     put(folder / "any.name", file_text("gpt2.json"));
     const auto t = make_tokenizer(folder / "any.name");
     CHECK(t->vocab_size() == 701);
-    CHECK(t->name() == "byte-level BPE, 701 words");
+    CHECK(t->name() == "byte-level BPE, 701 tokens");
     CHECK((t->model() == file_text("gpt2.json")));
     CHECK(t->fingerprint().starts_with("bpe:"));
     const auto again = tokenizer_from_model(t->model(), "");
@@ -133,7 +133,7 @@ TEST_CASE("control words: the ends of a text, and never made by text")
         {{"id", file["model"]["vocab"]["!"]}, {"content", "!"}, {"special", true}});
     CHECK(tokenizer_of(file)->decode(tokenizer_of(file)->encode("a!")) == "a!");
     file["added_tokens"].erase(0);
-    CHECK(says(message_for(file), "tokenizer.json", "no word for the end of a text"));
+    CHECK(says(message_for(file), "tokenizer.json", "no token for the end of a text"));
 }
 
 TEST_CASE("any bytes come back, and any ids give text")
@@ -314,9 +314,9 @@ TEST_CASE("damaged and hostile files are refused")
     for (const Json& id :
          {Json(-1), Json(1e3), Json("7"), Json(nullptr), Json(u64{1} << 40), Json(~u64{0}), Json(100000)})
         CHECK(says(word("the", id), "\"the\"", "id"));
-    CHECK(says(word("new", 5), "id 5", "two words"));
+    CHECK(says(word("new", 5), "id 5", "two tokens"));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"].erase("!"); })),
-               "no word for the byte 33"));
+               "no token for the byte 33"));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"] = Json::array(); })), "vocab"));
     const auto merge = [](const Json& pair) {
         return message_for(changed([&](Json& file) { file["model"]["merges"].push_back(pair); }));

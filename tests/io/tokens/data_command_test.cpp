@@ -63,7 +63,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
                       valid = folder / "out/valid.h5";
     put(folder / "in/a.txt", text);
     put(folder / "in/b.jsonl", "{\"text\":\"one\"}\n{\"text\":\"two\"}\n");
-    CHECK(has(data({"tokenizer", folder / "in", "--vocab", "350", "--output", model}), "350 words"));
+    CHECK(has(data({"tokenizer", folder / "in", "--vocab", "350", "--output", model}), "350 tokens"));
     CHECK(has(data({"tokenize", folder / "in", "--tokenizer", model, "--output", train}), "3 documents"));
     CHECK((all_text(train) == text + "onetwo"));
 
@@ -94,7 +94,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
     CHECK(report["unigram_entropy"].get<double>() == Approx(entropy));
     CHECK(report["used_tokens"] == counts.size());
     const std::string shown = data({"show", train, "--head", "5"});
-    CHECK(has(shown, "sentencepiece, 350 words"));
+    CHECK(has(shown, "sentencepiece, 350 tokens"));
     CHECK(has(shown, "nats per token"));
     CHECK(has(shown, "first 5 tokens:"));
 }
