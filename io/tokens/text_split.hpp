@@ -25,7 +25,7 @@ struct SplitRule {
 struct MatchEffort {
     u64 left = 0;
     /// More than the pattern of any known model takes for so much text.
-    static MatchEffort for_text(std::size_t bytes) { return {(u64{1} << 26) + u64{256} * bytes}; }
+    static MatchEffort for_text(std::size_t bytes) { return {(u64{1} << 22) + u64{64} * bytes}; }
 };
 
 /// Not for several threads at once.
