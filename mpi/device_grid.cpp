@@ -2,6 +2,7 @@
 #include "mpi/records.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace trivium {
 

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <thread>
+#include <tuple>
 #include <unistd.h>
 
 namespace trivium {

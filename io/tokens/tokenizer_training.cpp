@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <sentencepiece_trainer.h>
 #include <unordered_map>
 

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <optional>
+#include <tuple>
 
 namespace trivium {
 

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace trivium {
 

@@ -3,6 +3,8 @@
 #include "ir/names.hpp"
 #include "model/blocks.hpp"
 
+#include <tuple>
+
 namespace trivium {
 
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config)

@@ -8,6 +8,7 @@
 #include "train/state.hpp"
 
 #include <atomic>
+#include <exception>
 #include <functional>
 #include <future>
 #include <thread>

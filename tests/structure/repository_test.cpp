@@ -1,6 +1,7 @@
 // The checks, on this repository.
 #include "catch.hpp"
 #include "config/model_config.hpp"
+#include "includes.hpp"
 #include "ir/op_table.hpp"
 #include "layers.hpp"
 #include "names.hpp"
@@ -67,6 +68,13 @@ TEST_CASE("the planner's rooms include no MPI, Kokkos, HDF5 or CUDA")
 {
     none(check_planner_includes(sources({"src/base", "src/config", "src/ir", "src/model", "src/passes",
                                          "src/schedule", "src/plan", "src/compile"})));
+}
+
+TEST_CASE("every file includes what it uses")
+{
+    none(check_self_contained(
+        sources({"src", "mpi", "io"}),
+        {"src/", "", "src/kernels/host/", "src/kernels/device/", "src/kernels/device/cuda/"}));
 }
 
 TEST_CASE("files are short")
