@@ -151,7 +151,7 @@ TEST_CASE("few ranks, odd numbers of ranks, many ranks")
     CHECK(check_cases(4, true).cases.size() > 2 * check_cases(4, false).cases.size());
 }
 
-TEST_CASE("sound trainings stay far below the tolerances")
+TEST_CASE("sound trainings stay far below the tolerances", "[release]")
 {
     std::map<Precision, TinyDifference> worst;
     const CheckCases all = check_cases(4, false);

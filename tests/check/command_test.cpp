@@ -21,7 +21,7 @@ nlohmann::json check_json(const Outcome& outcome)
 
 } // namespace
 
-TEST_CASE("a check of three ranks, and the machine file that it writes")
+TEST_CASE("a check of three ranks, and the machine file that it writes", "[release]")
 {
     const Folder folder;
     const Outcome outcome =

@@ -135,7 +135,7 @@ TEST_CASE("what other ranks contribute to gradients of ZeRO 1 does not arrive")
     CHECK(report.findings[0].problem.find("zero 1") != std::string::npos);
 }
 
-TEST_CASE("pieces of an exchange that change places on one rank")
+TEST_CASE("pieces of an exchange that change places on one rank", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.chosen = [](const RunConfig& c) {
@@ -180,7 +180,7 @@ TEST_CASE("parameters of ZeRO 1 that are gathered as they were a step ago")
     CHECK(report.findings[0].expected.find("step 1:") == std::string::npos); // the first step is right
 }
 
-TEST_CASE("activations of the microbatch before")
+TEST_CASE("activations of the microbatch before", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         auto kept = std::make_shared<std::map<std::pair<int, int>, std::vector<std::byte>>>();
@@ -198,7 +198,7 @@ TEST_CASE("activations of the microbatch before")
     require_found(report, CheckPart::composition, all_four, "pipeline > 1");
 }
 
-TEST_CASE("a microbatch that is counted twice while another is lost")
+TEST_CASE("a microbatch that is counted twice while another is lost", "[release]")
 {
     const auto counted_twice = [](Rank& me) {
         me.config.hooks.compiled = [](const RunConfig&, Compiled& compiled) {
@@ -226,7 +226,7 @@ TEST_CASE("another seed on one rank")
     require_found(report, CheckPart::composition, {2}, "initial parameters differ from those of one rank");
 }
 
-TEST_CASE("a bit that tips over in what one rank receives of a sum")
+TEST_CASE("a bit that tips over in what one rank receives of a sum", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.chosen = [](const RunConfig& c) {

@@ -1,16 +1,20 @@
-// A library for LD_PRELOAD that makes one call fail of those by which a process changes what is below a
+// A library for LD_PRELOAD that makes one call fail, of those by which a process changes what is below a
 // folder.
 //
 //   TRIVIUM_FAIL_FOLDER   the folder, an absolute path
 //   TRIVIUM_FAIL_RANK     the rank that is meant (default 0; a process without a rank is 0)
 //   TRIVIUM_FAIL_CALL     which of its calls, from 1 on; 0: none
-//   TRIVIUM_FAIL_KIND     kill-before, kill-after: SIGKILL. EIO-once: this call fails. EIO: it and all that
-//   follow.
-//                         ENOSPC: it and all that follow and need space. torn: it writes half, then as
-//                         ENOSPC. short: it writes half and says so.
-//   TRIVIUM_FAIL_LOG      a file, plus ".RANK": a line "NUMBER CALL PATH" a call, or only the one that was
-//   made to fail TRIVIUM_FAIL_DELAY    microseconds that each call takes longer TRIVIUM_FAIL_FREE     bytes
-//   that file systems say are free
+//   TRIVIUM_FAIL_KIND     how it fails:
+//     kill-before, kill-after   SIGKILL
+//     EIO-once                  this call fails
+//     EIO                       this call and all that follow fail
+//     ENOSPC                    this call and all that follow and need space fail
+//     torn                      writes half, then as ENOSPC
+//     short                     writes half and reports that
+//   TRIVIUM_FAIL_LOG      a file, plus ".RANK": a line "NUMBER CALL PATH" per call, or only for what fails
+//   TRIVIUM_FAIL_DELAY    microseconds that each call takes longer
+//   TRIVIUM_FAIL_GATE     a file: while it exists, calls on what is in folders of the folder wait
+//   TRIVIUM_FAIL_FREE     bytes that file systems report as free
 //
 // What is written through a mapping is not seen.
 #include <algorithm>
@@ -48,7 +52,7 @@ std::string setting(const char* name)
 
 struct Settings {
     std::string folder = setting("TRIVIUM_FAIL_FOLDER"), kind = setting("TRIVIUM_FAIL_KIND"),
-                log = setting("TRIVIUM_FAIL_LOG");
+                log = setting("TRIVIUM_FAIL_LOG"), gate = setting("TRIVIUM_FAIL_GATE");
     long call = std::atol(setting("TRIVIUM_FAIL_CALL").c_str());
     unsigned delay = static_cast<unsigned>(std::atol(setting("TRIVIUM_FAIL_DELAY").c_str()));
     bool mine = false;
@@ -109,6 +113,9 @@ Verdict judge(const char* name, const std::string& path, Needs needs)
     const Settings& s = settings();
     if (s.delay)
         ::usleep(s.delay);
+    if (!s.gate.empty() && path.find('/', s.folder.size() + 1) != std::string::npos)
+        while (::access(s.gate.c_str(), F_OK) == 0)
+            ::usleep(10'000);
     const std::lock_guard guard(mutex);
     const bool meant = ++calls == s.call;
     if (!s.log.empty() && (s.call == 0 || meant)) {

@@ -78,7 +78,7 @@ TEST_CASE("the pipeline degree changes no bit of a tied table over data ranks")
             require_pipeline_changes_no_bit(precision, true, 2, tensor);
 }
 
-TEST_CASE("buckets and overlap change no bit")
+TEST_CASE("buckets and overlap change no bit", "[release]")
 {
     for (const Precision precision : {Precision::f32, Precision::bf16})
         for (const int zero : {0, 1}) {

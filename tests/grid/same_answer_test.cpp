@@ -50,7 +50,7 @@ TEST_CASE("the same answer on every grid")
     }
 }
 
-TEST_CASE("twenty steps on every grid")
+TEST_CASE("twenty steps on every grid", "[release]")
 {
     std::size_t n = 0;
     for (Case c : covering_cases(false)) {

@@ -50,9 +50,11 @@ TEST_CASE("a node dies in a step, another in a save: the job comes back on the n
                        run.wait_until("the second launch",
                                       [&] { return read_launches(run.path() + "/log").size() == 2; });
                        const auto then = fs::file_time_type::clock::now();
+                       write_text(run.gate(), ""); // the next save does not end
                        run.wait_until("it saves", [&] { return saving(run, then); });
                        cluster("kill-node n1"); // the batch script's, and rank 0's
                        run.require(saving(run, then), "the save was not over when the node died");
+                       fs::remove(run.gate());
                        cluster("start-node n3");
                        run.wait_for_end(job, "COMPLETED", 2);
                        require_same(run, run.losses(), ground.losses(), 1e-4);

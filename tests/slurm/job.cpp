@@ -82,8 +82,8 @@ std::string Run::slow_calls(const std::string& folder, int milliseconds) const
 {
     const std::string program = path_ + "/slow-trivium";
     write_text(program, str("#!/bin/sh\nexport LD_PRELOAD=", TRIVIUM_FAIL_IO, " TRIVIUM_FAIL_FOLDER=", path_,
-                            "/", folder, " TRIVIUM_FAIL_DELAY=", 1000 * milliseconds, "\nexec ",
-                            TRIVIUM_PROGRAM, " \"$@\"\n"));
+                            "/", folder, " TRIVIUM_FAIL_DELAY=", 1000 * milliseconds,
+                            " TRIVIUM_FAIL_GATE=", gate(), "\nexec ", TRIVIUM_PROGRAM, " \"$@\"\n"));
     fs::permissions(program, fs::perms::owner_all);
     return "--export=ALL,TRIVIUM=" + program;
 }

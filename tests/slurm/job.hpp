@@ -41,8 +41,10 @@ public:
     /// Output of all jobs.
     std::string log() const;
     /// Where the job's steps are slow: a program that trains, but each call of rank 0 that changes something
-    /// below `folder` takes so many milliseconds longer. An option of sbatch.
+    /// below `folder` takes so many milliseconds longer; in folders below it, also waits while the file
+    /// gate() exists. An option of sbatch.
     std::string slow_calls(const std::string& folder, int milliseconds) const;
+    std::string gate() const { return path_ + "/gate"; }
     /// The last step in metrics.jsonl.
     i64 step() const;
     /// One a step, from the first on. Failure: a step is missing or stands twice.

@@ -47,7 +47,7 @@ TEST_CASE("a signal around the first step leaves a checkpoint that the next laun
            launches[1].reason == "done" && launches[1].to == step + 5));
 }
 
-TEST_CASE("an evaluation that a signal ends is made up for by the next launch")
+TEST_CASE("an evaluation that a signal ends is made up for by the next launch", "[release]")
 {
     const Run run;
     const std::vector<std::string> more{"data.valid=valid.h5", "train.eval_every=4", "train.steps=4"};
@@ -75,7 +75,7 @@ TEST_CASE("an evaluation that a signal ends is made up for by the next launch")
     CHECK(run.train(more).err.find("validation") == std::string::npos); // once is enough
 }
 
-TEST_CASE("an evaluation stays owed where the next launch has no time for it")
+TEST_CASE("an evaluation stays owed where the next launch has no time for it", "[release]")
 {
     const Run run;
     const std::vector<std::string> valid{"data.valid=valid.h5", "train.steps=4"};
@@ -269,7 +269,7 @@ TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
 {
     const Run run;
     const Outcome outcome = run_ranks_and(
-        {{2, Run::arguments(2, 1, {"train.steps=10000", "train.stop_after=3000", "log.every=20"})}},
+        {{2, Run::arguments(2, 1, {"train.steps=10000", "train.stop_after=600", "log.every=20"})}},
         run.folder.path(), " tok/s", [&](int launcher) {
             const auto ranks = processes_below(launcher, "trivium");
             for (const int process : ranks)
@@ -284,7 +284,7 @@ TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
     CHECK(outcome.status == 0);
 }
 
-TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks time")
+TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks time", "[release]")
 {
     const Run run;
     // No lines: Open MPI 4 lets the time pass once before it sends TERM, and takes no output meanwhile.
@@ -326,7 +326,7 @@ TEST_CASE("without that time, the run says at its start how to stop it")
         CHECK(outcome.err.find("to stop with a checkpoint: kill -USR1 ") != std::string::npos);
 }
 
-TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup")
+TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup", "[release]")
 {
     const Run run;
     const Outcome stopped = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "log.every=20"}),
