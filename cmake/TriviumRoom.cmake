@@ -21,6 +21,10 @@ endif()
 if(TRIVIUM_SANITIZE) # less checks, less time to compile: a null pointer ends under the address sanitizer too
   target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-fsanitize=address,undefined -fno-omit-frame-pointer
     -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined>)
+  # Of the tests' own code only what it does to memory that it shares with the rooms: nearly half the time to compile.
+  set(tests_own "$<STREQUAL:$<TARGET_PROPERTY:FOLDER>,tests>")
+  target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:$<${tests_own}:-fno-sanitize=undefined>
+    $<$<AND:${tests_own},$<CXX_COMPILER_ID:GNU>>:--param=asan-stack=0>>)
   target_link_options(trivium_flags INTERFACE -fsanitize=address,undefined)
 endif()
 

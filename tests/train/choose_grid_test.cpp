@@ -70,7 +70,7 @@ TEST_CASE("a model that has to be cut less is, where nothing else is left")
     CHECK(chosen(config_of(2, 2, 4, 1, 2, 2), 1) == "1x1x1");
 }
 
-TEST_CASE("whatever is chosen compiles, with the same global batch")
+TEST_CASE("whatever is chosen compiles, with the same global batch", "[release]")
 {
     for (const RunConfig& c :
          {config_of(3, 4, 12, 2, 1, 4), config_of(5, 6, 10, 5, 1, 1), config_of(8, 2, 7, 1, 8, 1)})

@@ -88,7 +88,7 @@ TEST_CASE("a plan says whether it fits a device")
     CHECK(plan(folder, {"model.preset=toy", "--machine", "gpu", "--must-fit"}).status == 2);
 }
 
-TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, and ranks share it")
+TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, and ranks share it", "[release]")
 {
     const Folder folder;
     const auto here = plan_json(folder, {"model.preset=toy", "--machine", "cpu"});
@@ -135,7 +135,7 @@ TEST_CASE("what is said to fit does")
     CHECK(plan_json(folder, next)["fits"] == true);
 }
 
-TEST_CASE("--ranks chooses among the grids that fit the machine, and says where none does")
+TEST_CASE("--ranks chooses among the grids that fit the machine, and says where none does", "[release]")
 {
     const Folder folder;
     const std::vector<std::string> model{"model.preset=toy",
@@ -184,7 +184,7 @@ TEST_CASE("--ranks takes smaller microbatches where their size is open and no gr
     CHECK(with(1.1 * least, {"train.micro_batch=8"})["fits"] == false);
 }
 
-TEST_CASE("the lower bound is below every stage's arena, and near it where layers are many")
+TEST_CASE("the lower bound is below every stage's arena, and near it where layers are many", "[release]")
 {
     for (const char* preset : {"toy", "toy-gpt2"})
         for (const char* precision : {"f32", "bf16"})
@@ -219,7 +219,8 @@ TEST_CASE("the stages of blocks are known before compiling")
 }
 
 TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of two, where memory leaves the "
-          "choice")
+          "choice",
+          "[release]")
 {
     Machine machine;
     machine.ranks_per_node = 8;
@@ -236,7 +237,7 @@ TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of 
     }
 }
 
-TEST_CASE("a large model on many ranks is planned soon, on a grid that fits where there is one")
+TEST_CASE("a large model on many ranks is planned soon, on a grid that fits where there is one", "[release]")
 {
     if (contracts_on)
         return; // slow there
@@ -273,7 +274,7 @@ TEST_CASE("a limit of memory names the largest rank, with its stage")
     CHECK(has(outcome.err, str(most, " bytes")));
 }
 
-TEST_CASE("all alike ranks are listed, as ranges, and a list that is cut short says so")
+TEST_CASE("all alike ranks are listed, as ranges, and a list that is cut short says so", "[release]")
 {
     const Folder folder;
     const Outcome many = plan(folder, {"model.preset=toy", "parallel.data=32", "train.global_batch=32"});

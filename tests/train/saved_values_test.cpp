@@ -50,7 +50,7 @@ RunConfig config_of(const tiny::Layout& layout, int model)
 
 } // namespace
 
-TEST_CASE("on every layout what ranks write tiles each tensor, and is what was planned")
+TEST_CASE("on every layout what ranks write tiles each tensor, and is what was planned", "[release]")
 {
     for (const tiny::Layout& layout : tiny::layouts())
         for (int model = 0; model < 4; ++model) {
@@ -76,7 +76,7 @@ TEST_CASE("on every layout what ranks write tiles each tensor, and is what was p
         }
 }
 
-TEST_CASE("what all data ranks hold is divided over them to within a row")
+TEST_CASE("what all data ranks hold is divided over them to within a row", "[release]")
 {
     for (const i64 zero : {0, 1})
         for (const i64 data : {2, 3, 4, 6})

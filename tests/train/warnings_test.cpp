@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-TEST_CASE("settings without effect are warned of on stderr, by plan and explain alike")
+TEST_CASE("settings without effect are warned of on stderr, by plan and explain alike", "[release]")
 {
     const Folder folder;
     struct Case {
