@@ -81,7 +81,7 @@ class CheckpointWriter {
 public:
     /// All ranks of `world` make one, each with the pieces that it holds: where they lie is the same in every
     /// save, what `data` points to is read anew. Those with `save` must tile each tensor, empty ones aside.
-    /// Makes `dir`. Throws on all ranks alike: InternalError where the pieces leave a hole, overlap, or
+    /// Makes `dir`. Throws on all ranks alike: InternalError if the pieces leave a hole, overlap, or
     /// differ in type or whole shape; IoError.
     CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces);
     CheckpointWriter(const CheckpointWriter&) = delete;
@@ -135,7 +135,7 @@ std::string newest_checkpoint(const std::string& path);
 i64 checkpoint_step(const std::string& path);
 
 /// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such
-/// folder. UserError where it is a file, IoError.
+/// folder. UserError if it is a file, IoError.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 
 class CheckpointReader {
@@ -148,7 +148,7 @@ public:
     };
 
     /// `path`: the checkpoint's own folder. Reads the manifest and opens the index; shards are opened, and
-    /// blocks of them verified, when a read first touches them. UserError where there is none, or one of a
+    /// blocks of them verified, when a read first touches them. UserError if there is none, or one of a
     /// version that this program does not read; DamagedCheckpoint (a UserError, io/files/damaged.hpp) where
     /// it is not as it was written; IoError.
     static CheckpointReader open(const std::string& path);

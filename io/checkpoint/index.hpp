@@ -34,7 +34,7 @@ struct IndexPlace {
 class PieceList {
 public:
     /// All ranks of `world` call it with what they write themselves. In rounds, so that no rank holds more
-    /// than some ten thousand records. All throw InternalError where ranks differ about a tensor or the
+    /// than some ten thousand records. All throw InternalError if ranks differ about a tensor or the
     /// pieces do not tile it. `folder`: for the file. IoError.
     static PieceList gather(Comm& world, const std::vector<TensorRecord>& own, const std::string& folder);
 

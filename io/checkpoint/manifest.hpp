@@ -11,7 +11,7 @@ inline constexpr const char* checkpoint_kind = "trivium checkpoint";
 inline constexpr i64 checkpoint_version = 1;
 inline constexpr const char* manifest_file = "manifest.json";
 /// The longest that is read: that of 100 000 ranks has some 12 MB.
-inline constexpr Bytes most_manifest_bytes = Bytes{64} << 20;
+inline constexpr Bytes max_manifest_bytes = Bytes{64} << 20;
 
 struct Manifest {
     RunState state;

@@ -35,7 +35,7 @@ struct ShardPiece {
 /// Writes a shard and syncs it. IoError; what is then in `path` is of no use.
 Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece> pieces);
 
-/// The data of a shard, for reading. UserError, IoError, DamagedCheckpoint where the header is not the one
+/// The data of a shard, for reading. UserError, IoError, DamagedCheckpoint if the header is not the one
 /// that was written or the file has another size.
 BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_bytes);
 

@@ -30,7 +30,7 @@ std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts
 /// Of all tensors, read and verified a bounded part at a time. Errors as CheckpointReader::read.
 std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint);
 
-/// \throws DamagedCheckpoint where the piece of `checkpoint` that was just read has values that are not
+/// \throws DamagedCheckpoint if the piece of `checkpoint` that was just read has values that are not
 /// finite
 void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece);
 

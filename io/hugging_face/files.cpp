@@ -21,7 +21,7 @@ constexpr const char *config_name = "config.json", *generation_name = "generatio
 constexpr std::array with_tokenizer{"special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
                                     "chat_template.json"};
 
-constexpr Bytes most_kept = Bytes{8} << 20; ///< in each checkpoint
+constexpr Bytes max_kept = Bytes{8} << 20; ///< in each checkpoint
 constexpr int deepest = 64;
 
 void check_content(const std::string& path, const std::string& name, const std::string& text)
@@ -100,14 +100,14 @@ TextFiles read_imported_files(const std::string& folder)
         const std::string path = file_in_folder(folder, name);
         if (path.empty())
             continue;
-        std::string text = read_file(path, "settings file", most_settings_bytes);
+        std::string text = read_file(path, "settings file", max_settings_bytes);
         check_content(path, name, text);
         kept += static_cast<Bytes>(text.size());
         files[name] = std::move(text);
     }
-    if (kept > most_kept)
+    if (kept > max_kept)
         throw UserError({folder, str("has ", format_bytes(kept), " of settings and templates"),
-                         str("each checkpoint keeps them, at most ", format_bytes(most_kept)),
+                         str("each checkpoint keeps them, at most ", format_bytes(max_kept)),
                          "remove those that an export does not need"});
     return files;
 }

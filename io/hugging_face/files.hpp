@@ -8,7 +8,7 @@
 namespace trivium {
 
 /// Those of the folder's settings that a checkpoint keeps: config.json, generation_config.json,
-/// tokenizer_config.json, chat templates and lists of special tokens. UserError where one is damaged or
+/// tokenizer_config.json, chat templates and lists of special tokens. UserError if one is damaged or
 /// unusually large.
 TextFiles read_imported_files(const std::string& folder);
 

@@ -194,7 +194,7 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         throw UserError({folder, "has no config.json", "",
                          "name a folder that save_pretrained of transformers has written"});
     const HuggingFaceConfig description =
-        parse_hugging_face_config(read_file(config, "config.json", most_settings_bytes), config);
+        parse_hugging_face_config(read_file(config, "config.json", max_settings_bytes), config);
     HuggingFaceModel result{description.model, description.window, SafetensorsReader::open(folder), {}};
     const ModelConfig& model = result.model;
     const SafetensorsReader& files = result.files;

@@ -44,7 +44,7 @@ struct SpecialTokens {
     i64 bos = -1, eos = -1;
 };
 /// config.json, in the form that transformers 4.43 and later read. `type`: "float32" or "bfloat16".
-/// UserError where the model is not one of theirs (GPT-2 with grouped queries).
+/// UserError if the model is not one of theirs (GPT-2 with grouped queries).
 std::string print_hugging_face_config(const ModelConfig& model, const std::string& type,
                                       const SpecialTokens& tokens = {});
 
@@ -56,7 +56,7 @@ struct HuggingFaceModel {
     std::vector<HuggingFaceTensor>
         tensors; ///< under the names that the files use, with or without "transformer."
 };
-/// UserError where a file is missing or wrong, or the tensors are not those of the model.
+/// UserError if a file is missing or wrong, or the tensors are not those of the model.
 HuggingFaceModel open_hugging_face(const std::string& folder);
 
 /// Gives the values of a tensor of theirs to `sink`, front to back. Holds one tensor where it is transposed,

@@ -89,10 +89,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
     u64 length = 0;
     for (std::size_t i = 0; i < length_bytes; ++i)
         length |= u64{static_cast<unsigned char>(front[i])} << (8 * i);
-    if (length > static_cast<u64>(std::min(most_header_bytes, file_bytes - length_bytes)) ||
+    if (length > static_cast<u64>(std::min(max_header_bytes, file_bytes - length_bytes)) ||
         length > front.size() - length_bytes)
         refuse(place, str("claims a header of ", length, " bytes, more than ",
-                          length > static_cast<u64>(most_header_bytes) ? "any model's" : "it has"));
+                          length > static_cast<u64>(max_header_bytes) ? "any model's" : "it has"));
     SafetensorsHeader header;
     header.data_begin = length_bytes + static_cast<Bytes>(length);
     const Json json = parse_strict_json(front.substr(length_bytes, length), place + " (its header)", 3);

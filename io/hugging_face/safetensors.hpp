@@ -41,10 +41,10 @@ struct SafetensorsHeader {
 };
 
 /// The longest header that is read: a model has some hundreds of tensors, of a hundred bytes each.
-inline constexpr Bytes most_header_bytes = Bytes{8} << 20;
+inline constexpr Bytes max_header_bytes = Bytes{8} << 20;
 
 /// The longest index of shards that is read.
-inline constexpr Bytes most_index_bytes = Bytes{32} << 20;
+inline constexpr Bytes max_index_bytes = Bytes{32} << 20;
 
 /// The header at the front of a file of `file_bytes`. `front`: the first bytes, all of the header or more.
 /// `place` stands for the file in messages. UserError for anything that the format forbids; safe for any
@@ -62,7 +62,7 @@ std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors,
 class SafetensorsReader {
 public:
     /// `path`: a file, or a folder with model.safetensors or model.safetensors.index.json. Reads the headers.
-    /// UserError where there is none, a shard is missing, index and shards do not agree, or a header is
+    /// UserError if there is none, a shard is missing, index and shards do not agree, or a header is
     /// wrong.
     static SafetensorsReader open(const std::string& path);
 
@@ -73,7 +73,7 @@ public:
 
     /// Bytes [begin, begin + to.size()) of the tensor's content, as stored. IoError. \pre they are in it
     void read(const SafetensorsEntry& tensor, Bytes begin, std::span<std::byte> to) const;
-    /// Values [first, first + to.size()), flattened; F64 is rounded, the rest is exact. UserError where the
+    /// Values [first, first + to.size()), flattened; F64 is rounded, the rest is exact. UserError if the
     /// type is none of F32, BF16, F16 and F64.
     void read(const SafetensorsEntry& tensor, i64 first, std::span<float> to) const;
 

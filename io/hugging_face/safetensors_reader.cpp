@@ -55,7 +55,7 @@ SafetensorsHeader read_header(const std::string& path)
     read_at(path, 0, std::as_writable_bytes(std::span(front)));
     u64 length = 0;
     std::memcpy(&length, front.data(), front.size());
-    if (front.size() == 8 && length <= static_cast<u64>(std::min(most_header_bytes, bytes - 8))) {
+    if (front.size() == 8 && length <= static_cast<u64>(std::min(max_header_bytes, bytes - 8))) {
         front.resize(8 + length);
         read_at(path, 8, std::as_writable_bytes(std::span(front)).subspan(8));
     }
@@ -76,7 +76,7 @@ std::map<std::string, std::string> read_index(const std::string& path)
         throw UserError({path, problem, "it is not an index of shards, or it is damaged",
                          "get the folder again from where it came from"});
     };
-    const Json json = parse_strict_json(read_file(path, "index of shards", most_index_bytes), path);
+    const Json json = parse_strict_json(read_file(path, "index of shards", max_index_bytes), path);
     if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object() ||
         json["weight_map"].empty())
         refuse("has no weight_map");

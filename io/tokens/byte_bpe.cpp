@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
 constexpr std::size_t longest_cached = 64;
-constexpr std::size_t most_cached = std::size_t{1} << 18;
+constexpr std::size_t max_cached = std::size_t{1} << 18;
 
 struct TextHash {
     using is_transparent = void;
@@ -138,7 +138,7 @@ private:
         ids.insert(ids.end(), word.begin(), word.end());
         if (text.size() > longest_cached)
             return;
-        if (cache_.size() >= most_cached)
+        if (cache_.size() >= max_cached)
             cache_.clear();
         cache_.emplace(text, word);
     }

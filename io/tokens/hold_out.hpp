@@ -20,7 +20,7 @@ public:
     /// Each document, in order. \pre no document is split yet
     void survey(Bytes document);
     /// Hands the document on, whole, or the single one in parts that make it up in order, none of them empty.
-    /// UserError where it was not surveyed.
+    /// UserError if it was not surveyed.
     void split(std::string_view document, const Take& take);
 
     i64 documents() const { return count_; }

@@ -37,10 +37,10 @@ private:
     bool list_ = false, begins_ = false, ended_ = false;
 };
 
-/// Whether a record has text in the field `key`. UserError where the record, or `place` ("FILE:LINE"), is not
+/// Whether a record has text in the field `key`. UserError if the record, or `place` ("FILE:LINE"), is not
 /// valid JSON.
 bool has_text(std::string_view record, const std::string& key, const std::string& place);
-/// The text of the field `key`. UserError where the record is not valid JSON, is no object, or has no such
+/// The text of the field `key`. UserError if the record is not valid JSON, is no object, or has no such
 /// text.
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place);
 

@@ -26,8 +26,8 @@ struct TextFile {
 /// The files in order: inputs as they are given, those of a folder and its sub-folders sorted by path. Left
 /// out of folders, and told to `report`: hidden files and folders (".NAME"), what the patterns leave out,
 /// links to folders, and what is no file. A pattern is the shell's; it is matched with the file's name, or
-/// where it has a '/' with the path below the folder. UserError where an input is missing or patterns can
-/// apply to nothing; IoError where a folder cannot be listed.
+/// where it has a '/' with the path below the folder. UserError if an input is missing or patterns can
+/// apply to nothing; IoError if a folder cannot be listed.
 std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusReport& report);
 
 /// ".txt", "" where there is none.

@@ -23,14 +23,14 @@ struct Document {
 /// left out. At most one document and one block are held; of a .json that is not of lines, the whole file.
 class TextSource {
 public:
-    /// UserError where an input is missing, or a part of the selection can apply to nothing.
+    /// UserError if an input is missing, or a part of the selection can apply to nothing.
     explicit TextSource(TextSelection selection);
 
     /// The next document, false after the last. UserError with the file, and byte offset or line: an input
     /// that was named is no text, a record is not valid JSON or has no text, the whole corpus has no
     /// document.
     bool next(Document& document);
-    /// Begins again with the first. UserError where an input cannot be read twice (a pipe).
+    /// Begins again with the first. UserError if an input cannot be read twice (a pipe).
     void rewind();
 
     Bytes bytes_total() const { return bytes_total_; } ///< of all files
@@ -51,7 +51,7 @@ private:
     bool take_record(Document& document);
     /// Leaves a file of a folder out. UserError for one that was named.
     Form leave_out(const TextFile& file, const NotText& why);
-    /// After the last file. UserError where there was no document, or the key was given for nothing.
+    /// After the last file. UserError if there was no document, or the key was given for nothing.
     void check_end() const;
     const TextFile& file() const { return files_[file_]; }
 

@@ -28,7 +28,7 @@ public:
 
     /// One document's ids, without eos. `text_bytes`: what it had as text, for bytes per token.
     void add(std::span<const i32> ids, Bytes text_bytes);
-    /// Completes the file at `path`, atomically. UserError without any document, IoError where writing fails.
+    /// Completes the file at `path`, atomically. UserError without any document, IoError if writing fails.
     void finish();
 
     i64 tokens() const; ///< eos included
@@ -44,7 +44,7 @@ private:
 /// What reads tokens throws a UserError, which names them, where their block is not the one that was written.
 class TokenStore {
 public:
-    /// UserError where the file is missing, of another kind or version, truncated or inconsistent. Reads all
+    /// UserError if the file is missing, of another kind or version, truncated or inconsistent. Reads all
     /// but the tokens.
     static TokenStore open(const std::string& path);
     TokenStore(TokenStore&&) noexcept;
@@ -75,7 +75,7 @@ public:
     /// Equal where two stores have the same tokens. Reads none of them.
     u64 tokens_hash() const;
 
-    /// Reads every `parts`th block of tokens from `part` on, and the tokenizer. UserError where they are not
+    /// Reads every `parts`th block of tokens from `part` on, and the tokenizer. UserError if they are not
     /// the ones that were written.
     void verify(i64 part = 0, i64 parts = 1) const;
 

@@ -191,8 +191,8 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec)
     if (spec.empty())
         throw UserError({"tokenizer", "none is named", "",
                          "give \"bytes\", or the path of a SentencePiece model or a tokenizer.json"});
-    return tokenizer_from_model(
-        read_file(spec, "tokenizer model (nor is it \"bytes\")", most_tokenizer_bytes), spec);
+    return tokenizer_from_model(read_file(spec, "tokenizer model (nor is it \"bytes\")", max_tokenizer_bytes),
+                                spec);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place)

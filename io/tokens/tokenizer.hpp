@@ -37,7 +37,7 @@ public:
 };
 
 /// `spec`: "bytes" (ids 0-255 are bytes, 256 bos, 257 eos), or the path of a SentencePiece model or
-/// of a tokenizer.json (byte-level BPE, see byte_bpe.hpp). The content tells which. UserError where the file
+/// of a tokenizer.json (byte-level BPE, see byte_bpe.hpp). The content tells which. UserError if the file
 /// is missing or no such model.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec);
 
@@ -52,7 +52,7 @@ struct TokenizerTraining {
 };
 
 /// Trains a byte-pair encoding with byte fallback; returns the model's bytes. Deterministic and quiet.
-/// UserError where the corpus is empty or not UTF-8, or `vocab` does not fit it.
+/// UserError if the corpus is empty or not UTF-8, or `vocab` does not fit it.
 std::string train_tokenizer(const TokenizerTraining& training);
 
 } // namespace trivium

@@ -13,9 +13,9 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 least_vocab =
+constexpr i64 min_vocab =
     300; // 259 are unknown, bos, eos and the bytes; a few for the characters of the text
-constexpr i64 most_vocab = 1'000'000;
+constexpr i64 max_vocab = 1'000'000;
 constexpr std::size_t longest_sentence = 4000;
 
 /// Sentences for the trainer: lines with the newlines that follow them, a random sample of them where the
@@ -92,9 +92,9 @@ i64 number_behind(const std::string& text, const std::string& mark)
     const std::string place = str("--vocab ", training.vocab);
     if (const i64 most = number_behind(status, "value <= "); most > 0) {
         const std::string reason = str("it yields at most ", most);
-        if (most < least_vocab)
+        if (most < min_vocab)
             throw UserError({place, "the corpus is too small for a tokenizer",
-                             str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
+                             str(reason, " tokens, and a tokenizer has ", min_vocab, " or more"),
                              "use more text, or tokenize with --tokenizer bytes, which needs no training"});
         throw UserError({place, "the corpus is too small for so many tokens", reason,
                          str("give --vocab ", most, " or less, or more text")});
@@ -112,10 +112,10 @@ i64 number_behind(const std::string& text, const std::string& mark)
 
 std::string train_tokenizer(const TokenizerTraining& training)
 {
-    if (training.vocab < least_vocab || training.vocab > most_vocab)
+    if (training.vocab < min_vocab || training.vocab > max_vocab)
         throw UserError({str("--vocab ", training.vocab), "is out of range",
                          "259 tokens are the 256 bytes and the special ones",
-                         str("give a number from ", least_vocab, " to ", most_vocab)});
+                         str("give a number from ", min_vocab, " to ", max_vocab)});
     TextSource source(training.text);
     Sentences sentences(source, training.sample);
 

@@ -15,7 +15,7 @@ Deadline::Deadline(const Job& job, const std::string& log_dir, Bytes save_bytes)
                 longest_save_ = record.value("checkpoint_seconds"); // the newest
         });
     if (job_.end)
-        most_lead_ = job_.left() / 2;
+        max_lead_ = job_.left() / 2;
 }
 
 void Deadline::step_took(Seconds seconds)
@@ -36,7 +36,7 @@ Seconds Deadline::lead() const
 {
     const Seconds margin = 10;
     const Seconds lead = margin + 2 * ((longest_save_ > 0 ? longest_save_ : guess_) + steps_.usual());
-    return saves_seen_ > 0 ? lead : std::min(lead, most_lead_); // a guess must not take all of a short job
+    return saves_seen_ > 0 ? lead : std::min(lead, max_lead_); // a guess must not take all of a short job
 }
 
 } // namespace trivium

@@ -15,7 +15,7 @@ public:
     /// Whether the stop has to begin now. Never waits.
     bool is_over() { return time_.is_over(lead()); }
     /// Whether a stop now may be too late for a save, by the first guess.
-    bool is_late() const { return job_.end && job_.left() < most_lead_; }
+    bool is_late() const { return job_.end && job_.left() < max_lead_; }
 
     void step_took(Seconds seconds);
     void save_begins() { paused_at_save_ = paused_; }
@@ -33,7 +33,7 @@ private:
     i64 saves_seen_ = 0;       ///< of this launch
     Seconds paused_ = 0;       ///< how long the job was suspended up to the last step
     Seconds paused_at_save_ = 0;
-    Seconds most_lead_ = 1e30; ///< before a save was seen: half of the time that was left at the start
+    Seconds max_lead_ = 1e30; ///< before a save was seen: half of the time that was left at the start
 };
 
 } // namespace trivium

@@ -16,7 +16,7 @@ struct SavesToCome {
 /// Free bytes of the file system of `dir`, without regard to quotas; -1: unknown.
 Bytes free_space(const std::string& dir);
 
-/// Throws IoError where `free` bytes (-1: unknown) are too few for one save, which is written before an older
+/// Throws IoError if `free` bytes (-1: unknown) are too few for one save, which is written before an older
 /// one is removed. Returns a warning where they are too few for all saves to come, else "".
 std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& saves);
 

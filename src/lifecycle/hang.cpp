@@ -11,7 +11,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t most_lines = 20;
+constexpr std::size_t max_lines = 20;
 
 std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<RankNews>& news)
 {
@@ -67,7 +67,7 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (texts.size() == most_lines) {
+        if (texts.size() == max_lines) {
             texts.push_back(str("… and ", lines.size() - i, " more"));
             break;
         }

@@ -28,7 +28,7 @@ constexpr Seconds fresh = 20;  ///< an answer is recent for this long
 constexpr Seconds ahead = 15;  ///< asked this long before it matters
 constexpr Seconds tick = 0.5;
 constexpr Seconds gap = 3; ///< this process was suspended
-constexpr std::size_t most_times = 64;
+constexpr std::size_t max_times = 64;
 
 } // namespace
 
@@ -115,10 +115,10 @@ TimeVerdict judge(const TimeLeft& t)
 
 void RecentTimes::add(Seconds time)
 {
-    if (times_.size() < most_times)
+    if (times_.size() < max_times)
         times_.push_back(time);
     else
-        times_[next_++ % most_times] = time;
+        times_[next_++ % max_times] = time;
 }
 
 Seconds RecentTimes::usual() const

@@ -138,9 +138,9 @@ TEST_CASE("a file that is too large is refused before it is read")
                "too large for a config file", "5 B"));
     fs::resize_file(folder / "small", 60'000'000'000); // sparse
     CHECK(says(
-        message_of<UserError>([&] { (void)read_file(folder / "small", "config file", most_settings_bytes); }),
+        message_of<UserError>([&] { (void)read_file(folder / "small", "config file", max_settings_bytes); }),
         "small", "too large"));
     CHECK(
-        says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", most_settings_bytes); }),
+        says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", max_settings_bytes); }),
              "/dev/zero", "too large"));
 }
