@@ -40,7 +40,7 @@ void start_oniguruma()
     TRV_CHECK(started == ONIG_NORMAL, message_of(started));
 }
 
-/// Whether a piece continues with the next one. Each is a match, or the text between two.
+/// Whether two adjacent pieces join. Each is a match, or the text between two matches.
 bool joins(SplitBehavior behavior, bool was_match, bool is_match)
 {
     switch (behavior) {
@@ -133,7 +133,7 @@ TextSplit::~TextSplit() = default;
 void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& emit) const
 {
     const SplitRule& rule = impl_->rule;
-    std::size_t begin = 0, end = 0; // of the piece that may continue
+    std::size_t begin = 0, end = 0; // of the current piece, which may still grow
     bool was_match = false, open = false;
     const auto flush = [&] {
         if (open && end > begin && !(rule.behavior == SplitBehavior::removed && was_match))
