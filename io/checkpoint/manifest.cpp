@@ -97,7 +97,7 @@ Json to_json(const IndexPlace& index)
             {"blocks", blocks}};
 }
 
-/// A stretch of `count` words of a file.
+/// Checks that `count` words at offset `at` are inside a file of `file` bytes.
 void require_inside(Bytes at, i64 count, Bytes file, const char* what)
 {
     if (at > file || count > (file - at) / 8)
@@ -141,7 +141,7 @@ std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
     return shards;
 }
 
-/// Whether the last line is the hash of all before it.
+/// Whether the last line is the hash of all the text before it.
 bool is_sealed(const std::string& text)
 {
     const std::size_t seal = seal_begins.size() + digits + seal_ends.size();

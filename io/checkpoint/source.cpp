@@ -72,7 +72,7 @@ void CheckpointSource::verify(i64 part, i64 parts)
     check_datasets(hdf5);
 }
 
-/// The datasets of these shards, which are for other programs, lie where the records say.
+/// Checks that the HDF5 datasets of these shards, which other programs read, match the index.
 void CheckpointSource::check_datasets(const std::map<i64, h5::File>& hdf5) const
 {
     std::string before;
