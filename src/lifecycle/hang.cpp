@@ -103,7 +103,7 @@ Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much
     }
     const bool known = shortest < 1e30, moves = known && shortest <= limit;
     Diagnosis d;
-    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after one that stops
+    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after a rank hangs
         d.health = Health::deaf;
         d.cause = str("the run continues, but no heartbeat arrives from ", print_ranks_of(missed, news),
                       ": a hang there would not be detected; allow UDP between the nodes");

@@ -34,26 +34,26 @@ constexpr std::size_t max_times = 64;
 
 JobEnd job_end_in(const std::string& text)
 {
-    const std::string word = text.substr(0, text.find_first_of(" \t\r\n"));
-    if (word == "N/A" || word == "NONE" || word == "UNLIMITED")
+    const std::string field = text.substr(0, text.find_first_of(" \t\r\n"));
+    if (field == "N/A" || field == "NONE" || field == "UNLIMITED")
         return {.known = true};
     std::tm time{};
-    const char* end = ::strptime(word.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+    const char* end = ::strptime(field.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
     if (end == nullptr || *end != '\0')
         return {};
     time.tm_isdst = -1;
     return {.known = true, .end = static_cast<i64>(std::mktime(&time))};
 }
 
-std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit,
-                                     const std::atomic<bool>& given_up)
+std::optional<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
+                                     const std::atomic<bool>& cancelled)
 {
     std::vector<char*> arguments;
-    for (const std::string& word : words)
-        arguments.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& argument : command)
+        arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     std::string format =
-        "SLURM_TIME_FORMAT=standard"; // a user's own, and filters, must not change the answer
+        "SLURM_TIME_FORMAT=standard"; // the user's own format and filters must not change the output
     std::vector<char*> environment{format.data()};
     for (char** each = ::environ; *each != nullptr; ++each)
         if (const std::string_view line(*each);
@@ -77,7 +77,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     std::string text;
     const Seconds until = now() + limit;
     bool ended = false;
-    while (refused == 0 && !ended && now() < until && !given_up && text.size() < 65536) {
+    while (refused == 0 && !ended && now() < until && !cancelled && text.size() < 65536) {
         pollfd waiting{pipe[0], POLLIN, 0};
         if (::poll(&waiting, 1, 100) <= 0)
             continue;
@@ -90,7 +90,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     ::close(pipe[0]);
     if (refused != 0)
         return std::nullopt;
-    // Its output is closed, or its time is over: it is killed. One that does not end even then is abandoned.
+    // Kills the command if it is still running after its output is closed or its time is over. If it does not
+    // end even then, abandons it.
     int status = 0;
     for (const Seconds begin = now(); ::waitpid(child, &status, WNOHANG) == 0;) {
         if (!ended || now() - begin > 1)
@@ -107,10 +108,10 @@ TimeVerdict judge(const TimeLeft& t)
 {
     const bool late = t.left < t.lead;
     if (t.waiting >= 0)
-        return late && t.waiting > answer + 1 ? TimeVerdict::stop : TimeVerdict::go_on;
+        return late && t.waiting > answer + 1 ? TimeVerdict::stop : TimeVerdict::keep_running;
     if (late && t.tried <= fresh)
         return TimeVerdict::stop;
-    return t.left < t.lead + ahead && t.tried > fresh / 2 ? TimeVerdict::ask : TimeVerdict::go_on;
+    return t.left < t.lead + ahead && t.tried > fresh / 2 ? TimeVerdict::ask : TimeVerdict::keep_running;
 }
 
 void RecentTimes::add(Seconds time)
@@ -135,9 +136,9 @@ JobTime::JobTime(const Job& job) : job_(job)
 {
     if (job_.id.empty())
         return;
-    wanted_ = true; // the environment has the limit of the job's start
-    wanted_since_ = looked_ = now();
-    // In an array, the id of the first member's job stands for all members.
+    requested_ = true; // the environment has only the limit at the start of the job
+    requested_at_ = looked_ = now();
+    // In a job array, SLURM_JOB_ID alone may match all members.
     const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");
     if (array && member)
         job_.id = str(array, "_", member);
@@ -160,16 +161,16 @@ bool JobTime::is_over(Seconds lead)
     const std::lock_guard lock(mutex_);
     if (!job_.end)
         return false;
-    if (job_.id.empty()) // nobody to ask
+    if (job_.id.empty()) // not in a Slurm job
         return job_.left() < lead;
     const Seconds time = now();
     const TimeVerdict verdict = judge({.left = job_.left(),
                                        .lead = lead,
                                        .tried = time - tried_,
-                                       .waiting = wanted_ ? time - wanted_since_ : -1});
+                                       .waiting = requested_ ? time - requested_at_ : -1});
     if (verdict == TimeVerdict::ask) {
-        wanted_ = true;
-        wanted_since_ = time;
+        requested_ = true;
+        requested_at_ = time;
         wake_.notify_all();
     }
     return verdict == TimeVerdict::stop;
@@ -181,7 +182,7 @@ Seconds JobTime::paused() const
         return 0;
     const std::lock_guard lock(mutex_);
     const Seconds since = now() - looked_; // the thread may not yet have seen that it was suspended
-    return paused_ + (since > (wanted_ ? answer + gap + 1 : gap) ? since : 0);
+    return paused_ + (since > (requested_ ? answer + gap + 1 : gap) ? since : 0);
 }
 
 void JobTime::run()
@@ -192,28 +193,28 @@ void JobTime::run()
         if (time - looked_ > gap)
             suspended(time);
         looked_ = time;
-        if (wanted_ || time - tried_ > period) {
+        if (requested_ || time - tried_ > period) {
             ask(lock);
             if (now() - time > answer + gap + 1)
                 suspended(now());
             looked_ = now();
         } else
-            wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || wanted_; });
+            wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || requested_; });
     }
 }
 
 void JobTime::suspended(Seconds time)
 {
     paused_ += time - looked_;
-    wanted_since_ = time;
-    wanted_ = true; // Slurm moves the end
+    requested_at_ = time;
+    requested_ = true; // Slurm moves the end
 }
 
 void JobTime::ask(std::unique_lock<std::mutex>& lock)
 {
-    if (!wanted_) {
-        wanted_ = true;
-        wanted_since_ = now();
+    if (!requested_) {
+        requested_ = true;
+        requested_at_ = now();
     }
     const std::string id = job_.id;
     lock.unlock();
@@ -228,7 +229,7 @@ void JobTime::ask(std::unique_lock<std::mutex>& lock)
                               : "the job no longer has a time limit");
     }
     tried_ = now();
-    wanted_ = false;
+    requested_ = false;
 }
 
 } // namespace trivium

@@ -24,9 +24,9 @@ namespace {
 
 constexpr Seconds heartbeat_interval = 0.5; ///< between two heartbeats
 constexpr Seconds listening = 0.1;          ///< at a time
-constexpr Seconds gap = 3; ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
+constexpr Seconds gap = 3;       ///< longer gaps: this process was stopped (a debugger, a suspended job)
 constexpr Seconds assurance = 3; ///< between two heartbeats of a monitor to all ranks
-constexpr Seconds writing = 5;   ///< for the report of a hang on the disk, which may be what hangs
+constexpr Seconds writing = 5;   ///< timeout for the report of a hang, as the file system may hang
 constexpr char news = 'n', farewell = 'f', end = 'e', here = 'h'; // first byte of a message
 
 std::string own_node()
@@ -95,7 +95,7 @@ void Watchdog::run()
             progressed_ = time;
             if (monitored_ >= 0)
                 monitored_ = time;
-            for (Heard& each : heard_) { // their heartbeats may be lost, and they may have been stopped too
+            for (Heard& each : heard_) { // heartbeats may be lost, and other ranks may have been stopped too
                 each.at = time;
                 each.stalled = 0;
             }
@@ -216,7 +216,8 @@ void Watchdog::judge()
     slow_said_ = d.health == Health::slow ? d.cause : "";
 }
 
-/// Where both monitors are silent and nothing moves, the ranks take turns: the first one ends the others.
+/// If both monitors are silent and nothing moves, the ranks act one after another, by rank; the first one
+/// ends the run.
 void Watchdog::judge_monitors()
 {
     const Seconds limit = config().limit, time = now();
@@ -236,7 +237,7 @@ void Watchdog::judge_monitors()
 void Watchdog::end_run(const Diagnosis& d)
 {
     const Config config = this->config();
-    // In a thread of its own, as the disk may be what hangs.
+    // In a separate thread, as the file system may hang.
     auto written = std::make_shared<std::promise<void>>();
     std::future<void> done = written->get_future();
     std::thread([config, d, written] {
@@ -253,7 +254,7 @@ void Watchdog::end_run(const Diagnosis& d)
                 end_last_launch(config.log_dir, config.status, "hang: " + d.cause);
                 write_file(config.log_dir + "/hang.txt", text);
             }
-        } catch (const Error&) { // the log has it
+        } catch (const Error&) { // stderr has the report
         }
         written->set_value();
     }).detach();
