@@ -127,7 +127,7 @@ void remove_checkpoint(const std::string& dir, const std::string& name);
 /// Whether `path` is a checkpoint, complete or not: by its name or its manifest.
 bool looks_like_checkpoint(const std::string& path);
 
-/// The newest checkpoint of the folder `path`, complete or not; `path` itself if it holds none.
+/// The newest checkpoint in the folder `path`, complete or not; `path` itself if it contains none.
 std::string newest_checkpoint(const std::string& path);
 
 /// The step in the name of the checkpoint `path`; 0 if it has another name.

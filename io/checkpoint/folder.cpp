@@ -84,7 +84,7 @@ std::optional<std::string> first_good(Comm& world, const std::string& dir,
     succeed_together(world, [&] { // so that one rank reports it
         if (!bad.empty())
             throw UserError({dir, "every checkpoint in it is bad", why,
-                             "restore one from a copy, or start anew with checkpoint.resume=never"});
+                             "restore one from a copy, or start from scratch with checkpoint.resume=never"});
     });
     return std::nullopt;
 }

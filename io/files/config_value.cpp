@@ -140,7 +140,7 @@ toml::table parse_toml(const std::string& text, const std::string& name)
 void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy)
 {
     throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected),
-                     "", remedy.empty() ? str("give ", expected) : remedy});
+                     "", remedy.empty() ? str("set it to ", expected) : remedy});
 }
 
 std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names)

@@ -150,7 +150,7 @@ OrderedJson decoder_of(const SentencePieceModel& model)
     return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
-/// Adds the special token `text` in front of each text.
+/// Adds the special token `text` at the beginning of each text.
 OrderedJson post_processor_of(const std::string& text, i64 id)
 {
     const auto special = [&](int type) {

@@ -62,8 +62,7 @@ std::string framed(const std::string& data)
 {
     const auto put_checksum = [](std::string& to, std::string_view bytes) {
         const std::uint32_t crc = crc32c(bytes);
-        put_little_endian(to, std::rotr(crc, 15) +
-                                  0xa282ead8u); // "masked", so that checksums of checksums stay useful
+        put_little_endian(to, std::rotr(crc, 15) + 0xa282ead8u); // "masked", as in TFRecord
     };
     std::string frame;
     put_little_endian(frame, static_cast<std::uint64_t>(data.size()));
