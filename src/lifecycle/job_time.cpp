@@ -22,12 +22,12 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds period = 60; ///< between two questions
-constexpr Seconds answer = 5;  ///< timeout of one
-constexpr Seconds fresh = 20;  ///< an answer is recent for this long
-constexpr Seconds ahead = 15;  ///< asked this long before it matters
+constexpr Seconds query_interval = 60; ///< between two queries
+constexpr Seconds query_timeout = 5;   ///< of one query
+constexpr Seconds recent = 20;         ///< a reply counts as recent for this long
+constexpr Seconds query_ahead = 15;    ///< query this long before the reply matters
 constexpr Seconds tick = 0.5;
-constexpr Seconds gap = 3; ///< this process was suspended
+constexpr Seconds gap = 3; ///< longer gaps: this process was suspended
 constexpr std::size_t max_times = 64;
 
 } // namespace
@@ -108,10 +108,11 @@ TimeVerdict judge(const TimeLeft& t)
 {
     const bool late = t.left < t.lead;
     if (t.waiting >= 0)
-        return late && t.waiting > answer + 1 ? TimeVerdict::stop : TimeVerdict::keep_running;
-    if (late && t.tried <= fresh)
+        return late && t.waiting > query_timeout + 1 ? TimeVerdict::stop : TimeVerdict::keep_running;
+    if (late && t.since_asked <= recent)
         return TimeVerdict::stop;
-    return t.left < t.lead + ahead && t.tried > fresh / 2 ? TimeVerdict::ask : TimeVerdict::keep_running;
+    return t.left < t.lead + query_ahead && t.since_asked > recent / 2 ? TimeVerdict::ask
+                                                                       : TimeVerdict::keep_running;
 }
 
 void RecentTimes::add(Seconds time)
@@ -137,7 +138,7 @@ JobTime::JobTime(const Job& job) : job_(job)
     if (job_.id.empty())
         return;
     requested_ = true; // the environment has only the limit at the start of the job
-    requested_at_ = looked_ = now();
+    requested_at_ = last_run_ = now();
     // In a job array, SLURM_JOB_ID alone may match all members.
     const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");
     if (array && member)
@@ -166,7 +167,7 @@ bool JobTime::is_over(Seconds lead)
     const Seconds time = now();
     const TimeVerdict verdict = judge({.left = job_.left(),
                                        .lead = lead,
-                                       .tried = time - tried_,
+                                       .since_asked = time - asked_at_,
                                        .waiting = requested_ ? time - requested_at_ : -1});
     if (verdict == TimeVerdict::ask) {
         requested_ = true;
@@ -181,8 +182,8 @@ Seconds JobTime::paused() const
     if (!thread_.joinable())
         return 0;
     const std::lock_guard lock(mutex_);
-    const Seconds since = now() - looked_; // the thread may not yet have seen that it was suspended
-    return paused_ + (since > (requested_ ? answer + gap + 1 : gap) ? since : 0);
+    const Seconds since = now() - last_run_; // the thread may not yet have seen that it was suspended
+    return paused_ + (since > (requested_ ? query_timeout + gap + 1 : gap) ? since : 0);
 }
 
 void JobTime::run()
@@ -190,14 +191,14 @@ void JobTime::run()
     std::unique_lock lock(mutex_);
     while (!over_) {
         const Seconds time = now();
-        if (time - looked_ > gap)
+        if (time - last_run_ > gap)
             suspended(time);
-        looked_ = time;
-        if (requested_ || time - tried_ > period) {
+        last_run_ = time;
+        if (requested_ || time - asked_at_ > query_interval) {
             ask(lock);
-            if (now() - time > answer + gap + 1)
+            if (now() - time > query_timeout + gap + 1)
                 suspended(now());
-            looked_ = now();
+            last_run_ = now();
         } else
             wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || requested_; });
     }
@@ -205,9 +206,9 @@ void JobTime::run()
 
 void JobTime::suspended(Seconds time)
 {
-    paused_ += time - looked_;
+    paused_ += time - last_run_;
     requested_at_ = time;
-    requested_ = true; // Slurm moves the end
+    requested_ = true; // Slurm extends the time limit
 }
 
 void JobTime::ask(std::unique_lock<std::mutex>& lock)
@@ -218,17 +219,19 @@ void JobTime::ask(std::unique_lock<std::mutex>& lock)
     }
     const std::string id = job_.id;
     lock.unlock();
-    const auto text = output_of({"squeue", "--noheader", "--jobs", id, "--format", "%e"}, answer, over_);
+    const auto text =
+        output_of({"squeue", "--noheader", "--jobs", id, "--format", "%e"}, query_timeout, over_);
     lock.lock();
-    const JobEnd told = text ? job_end_in(*text) : JobEnd{};
-    if (told.known && told.end != job_.end) {
-        const bool much = !told.end || !job_.end || std::abs(static_cast<double>(*told.end - *job_.end)) > 2;
-        job_.end = told.end;
+    const JobEnd reply = text ? job_end_in(*text) : JobEnd{};
+    if (reply.known && reply.end != job_.end) {
+        const bool much =
+            !reply.end || !job_.end || std::abs(static_cast<double>(*reply.end - *job_.end)) > 2;
+        job_.end = reply.end;
         if (much)
             log_info(job_.end ? str("the job's time limit: ", format_seconds(job_.left()), " left")
                               : "the job no longer has a time limit");
     }
-    tried_ = now();
+    asked_at_ = now();
     requested_ = false;
 }
 

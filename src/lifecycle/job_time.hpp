@@ -27,7 +27,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& command, Se
 /// The input of judge().
 struct TimeLeft {
     Seconds left = 0, lead = 0; ///< until the time limit, and the duration of a stop
-    Seconds tried = 1e30;       ///< since Slurm was last asked, with an answer or without
+    Seconds since_asked = 1e30; ///< since Slurm was last asked, with an answer or without
     Seconds waiting = -1;       ///< for a pending answer; -1: none is pending
 };
 enum class TimeVerdict { keep_running, ask, stop };
@@ -72,9 +72,9 @@ private:
     std::condition_variable wake_;
     std::atomic<bool> over_{false};
     bool requested_ = false;
-    Seconds tried_ = -1e30, requested_at_ = 0;
-    Seconds paused_ = 0, looked_ = 0; ///< total suspension; when the thread last ran
-    std::thread thread_;              ///< last: it uses the others
+    Seconds asked_at_ = -1e30, requested_at_ = 0;
+    Seconds paused_ = 0, last_run_ = 0; ///< total suspension; when the thread last ran
+    std::thread thread_;                ///< last: it uses the others
 };
 
 } // namespace trivium

@@ -41,12 +41,12 @@ public:
 
 private:
     void run();
-    void tell();
-    void assure();
+    void send_state();
+    void send_heartbeat();
     void listen(Seconds limit);
-    void take(int from, const std::string& text);
-    void judge();
-    void judge_monitors();
+    void receive(int from, const std::string& text);
+    void check_ranks();
+    void check_monitors();
     Config config() const;
     [[noreturn]] void end_run(const Diagnosis& diagnosis);
     bool is_monitor() const { return rank_ == monitors_.front() || rank_ == monitors_.back(); }
@@ -62,17 +62,17 @@ private:
 
     // Used by the thread only.
     u64 progress_ = 0;
-    Seconds progressed_ = 0, told_ = 0;
-    Seconds monitored_ = -1; ///< when a monitor's last heartbeat arrived; -1: none yet
-    Seconds assured_ = 0;    ///< when this monitor last sent a heartbeat
+    Seconds progressed_ = 0, state_sent_ = 0;
+    Seconds monitor_heard_ = -1; ///< when a monitor's last heartbeat arrived; -1: none yet
+    Seconds heartbeat_sent_ = 0; ///< when this monitor last sent a heartbeat
     struct Heard {
         Seconds at = 0, stalled = 0;
-        bool at_all = false, left = false, signalled = false;
-        RankNews news{};
+        bool any = false, left = false, signalled = false;
+        RankReport report{};
     };
-    std::vector<Heard> heard_; ///< by rank, on monitors
-    std::string slow_said_;    ///< the cause
-    bool deaf_said_ = false;
+    std::vector<Heard> heard_;  ///< by rank, on monitors
+    std::string slow_reported_; ///< the cause
+    bool deaf_reported_ = false;
 
     std::thread thread_; ///< last: it uses all the others
 };
