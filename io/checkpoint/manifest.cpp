@@ -108,7 +108,7 @@ IndexPlace parse_index(const json& value, Bytes block_bytes)
 {
     IndexPlace index;
     if (text_at(value, "file") != index_file)
-        throw JsonFault{str("has the index ", shown(value.at("file")))};
+        throw JsonFault{str("has the index ", short_text(value.at("file")))};
     index.bytes = count_at(value, "bytes");
     index.tensors_at = count_at(value, "tensors_at");
     index.tensors = count_at(value, "tensors");
@@ -130,13 +130,13 @@ std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
         const json& file = json_member(entry, "file");
         const i64 rank = count_at(entry, "rank");
         if (rank < static_cast<i64>(shards.size()) || rank > max_shards || file != shard_file(rank))
-            throw JsonFault{str("lists ", shown(file), " as that of rank ", rank)};
+            throw JsonFault{str("lists ", short_text(file), " as that of rank ", rank)};
         shards.resize(static_cast<std::size_t>(rank));
         shards.push_back({count_at(entry, "bytes"), count_at(entry, "header"), hash_at(entry, "xxh3")});
         const Shard& s = shards.back();
         if (s.header > s.bytes || ceil_div(s.bytes - s.header, block_bytes) > s.header / 8)
-            throw JsonFault{
-                str("lists ", shown(file), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
+            throw JsonFault{str("lists ", short_text(file), " with a header of ", s.header, " of its ",
+                                s.bytes, " bytes")};
     }
     return shards;
 }

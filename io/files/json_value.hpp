@@ -24,7 +24,7 @@ inline nlohmann::json parse_json(const std::string& text)
 }
 
 /// A value as a short text for a message.
-inline std::string shown(const nlohmann::json& value)
+inline std::string short_text(const nlohmann::json& value)
 {
     if (value.is_structured()) // may be large
         return value.is_object() ? "an object" : "a list";
@@ -36,7 +36,7 @@ inline std::string shown(const nlohmann::json& value)
 inline const nlohmann::json& json_member(const nlohmann::json& object, const char* key)
 {
     if (!object.is_object())
-        throw JsonFault{"has " + shown(object) + " where an object with '" + key + "' should be"};
+        throw JsonFault{"has " + short_text(object) + " where an object with '" + key + "' should be"};
     const auto at = object.find(key);
     if (at == object.end())
         throw JsonFault{str("has no '", key, "'")};
@@ -46,8 +46,8 @@ inline const nlohmann::json& json_member(const nlohmann::json& object, const cha
 [[noreturn]] inline void throw_wrong_json(const nlohmann::json& value, const std::string& key,
                                           const char* expected)
 {
-    throw JsonFault{
-        str("has ", key.empty() ? "" : "'" + key + "' = ", shown(value), " where ", expected, " should be")};
+    throw JsonFault{str("has ", key.empty() ? "" : "'" + key + "' = ", short_text(value), " where ", expected,
+                        " should be")};
 }
 
 /// \throws JsonFault if it is not a whole number; `key` names the value

@@ -39,7 +39,7 @@ struct SafetensorsHeader {
     Bytes data_begin = 0; ///< offset in the file
 };
 
-/// Limit on the header: a model has some hundreds of tensors, with about a hundred bytes each.
+/// Limit on the header: a model has several hundred tensors, with about 100 bytes each.
 inline constexpr Bytes max_header_bytes = Bytes{8} << 20;
 
 /// Limit on the index of shards.

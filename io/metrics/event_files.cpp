@@ -101,7 +101,7 @@ void write_event_file(const std::string& path, const MetricsTable& metrics)
         for (std::size_t i = 0; i < metrics.size(); ++i) {
             std::string summary;
             for (const MetricsColumn& column : metrics.columns)
-                if (column.given[i] && column.name != "time")
+                if (column.present[i] && column.name != "time")
                     put_bytes(summary, 1, scalar(column.name, column.values[i]));
             std::string message = event(times[i]);
             put_key(message, 2, Wire::varint);

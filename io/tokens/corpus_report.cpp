@@ -49,7 +49,7 @@ std::vector<std::string> describe_skipped(const CorpusReport& report)
     std::vector<std::string> lines;
     for (const CorpusReport::Skipped& kind : report.skipped) {
         const bool one = kind.count == 1;
-        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_of_several,
+        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_plural,
                             one ? ", " : ", such as ", kind.example, kind.remedy.empty() ? "" : "; ",
                             kind.remedy));
     }

@@ -14,10 +14,10 @@ struct CorpusReport {
         i64 files = 0, documents = 0;
     };
     struct Skipped {
-        std::string what;            ///< singular: "compressed file"
-        std::string what_of_several; ///< plural
-        std::string remedy;          ///< may be empty
-        std::string example;         ///< path of the first
+        std::string what;        ///< singular: "compressed file"
+        std::string what_plural; ///< plural
+        std::string remedy;      ///< may be empty
+        std::string example;     ///< path of the first
         i64 count = 0;
     };
     std::map<std::string, Read> read; ///< by suffix (".txt"); "" for names without one

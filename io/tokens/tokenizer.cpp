@@ -158,9 +158,9 @@ private:
         ids.insert(ids.end(), found.begin(), found.end());
     }
 
-    /// SentencePiece needs some hundred bytes of memory per byte of text, so long text is encoded in blocks.
-    /// In a model that train_tokenizer made, no piece extends past a newline, so splitting there changes no
-    /// id.
+    /// SentencePiece needs several hundred bytes of memory per byte of text, so long text is encoded in
+    /// blocks. In a model that train_tokenizer made, no piece extends past a newline, so splitting there
+    /// changes no id.
     void append_in_blocks(std::string_view text, std::vector<i32>& ids) const
     {
         while (text.size() > long_text) {

@@ -35,9 +35,9 @@ struct Variant {
 /// removes a checkpoint.
 constexpr long steps = 8, first_launch = 6;
 
-class Ground {
+class CrashFixture {
 public:
-    Ground()
+    CrashFixture()
     {
         write_text(folder_ / "text.txt", some_text(1000));
         REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
@@ -239,11 +239,11 @@ std::string wrong_end(const Trial& trial, const Ended& ended)
     return has(ended.err, reason) ? "" : "no reason in the message";
 }
 
-std::vector<Trial> trials_of(const Ground& ground, const Variant& variant)
+std::vector<Trial> trials_of(const CrashFixture& fixture, const Variant& variant)
 {
     std::vector<Trial> all;
     for (int rank = 0; rank < variant.ranks; ++rank)
-        for (const Call& call : ground.calls(variant, rank))
+        for (const Call& call : fixture.calls(variant, rank))
             for (const std::string& kind : kinds_of(call.name))
                 all.push_back({variant, rank, call, kind});
     return all;
@@ -252,10 +252,10 @@ std::vector<Trial> trials_of(const Ground& ground, const Variant& variant)
 /// Runs all trials, or at least `at_least` of them and as many as the time allows.
 void try_failures(int ranks, std::size_t at_least)
 {
-    Ground ground;
+    CrashFixture fixture;
     std::vector<Trial> trials;
     for (const bool async : {false, true})
-        for (Trial& trial : trials_of(ground, {ranks, async}))
+        for (Trial& trial : trials_of(fixture, {ranks, async}))
             trials.push_back(std::move(trial));
     std::mt19937_64 random(soak::seed());
     if (!whole)
@@ -266,14 +266,14 @@ void try_failures(int ranks, std::size_t at_least)
         if (!whole && tried >= at_least && !budget.left())
             break;
         ++tried;
-        ground.forget_log();
-        Environment environment = ground.logged();
+        fixture.forget_log();
+        Environment environment = fixture.logged();
         environment["TRIVIUM_FAIL_RANK"] = std::to_string(trial.rank);
         environment["TRIVIUM_FAIL_CALL"] = std::to_string(trial.call.number);
         environment["TRIVIUM_FAIL_KIND"] = trial.kind;
-        const Ended ended = ground.train_first(trial.variant, environment);
+        const Ended ended = fixture.train_first(trial.variant, environment);
         // Threads may change the order of calls: the log has the call that failed.
-        const std::vector<Call> met = read_calls(ground.log(trial.rank));
+        const std::vector<Call> met = read_calls(fixture.log(trial.rank));
         Trial actual = trial;
         if (!met.empty())
             actual.call = met.front();
@@ -290,7 +290,7 @@ void try_failures(int ranks, std::size_t at_least)
             CHECK(wrong_end(actual, ended) == "");
             ignored += !trial.kind.starts_with("kill") && trial.kind != "short" && ended.status == 0;
         }
-        ground.check_recovery(trial.variant, ended.err);
+        fixture.check_recovery(trial.variant, ended.err);
     }
     CHECK(tried - reached <= 2 + tried / 10); // with threads, another call may be the Nth
     std::printf("%d rank(s): %zu of %zu failures tried, %zu reached, %zu without harm\n", ranks, tried,
@@ -298,15 +298,15 @@ void try_failures(int ranks, std::size_t at_least)
 }
 
 /// Whether the launch was saving when it was killed: an incomplete folder, or an unreported checkpoint.
-bool was_saving(const Ground& ground, const std::string& err)
+bool was_saving(const CrashFixture& fixture, const std::string& err)
 {
-    if (!std::filesystem::exists(ground.checkpoints()))
+    if (!std::filesystem::exists(fixture.checkpoints()))
         return false;
     const std::vector<long> reported = reported_steps(err);
-    const std::vector<std::string> there = list_checkpoints(ground.checkpoints());
+    const std::vector<std::string> there = list_checkpoints(fixture.checkpoints());
     bool half_done =
         !there.empty() && (reported.empty() || there.front() != checkpoint_name(reported.back()));
-    for (const std::string& name : names(ground.checkpoints()))
+    for (const std::string& name : names(fixture.checkpoints()))
         half_done = half_done || name.starts_with(".tmp") || name.starts_with(".old");
     return half_done;
 }
@@ -319,7 +319,7 @@ TEST_CASE("no failed call loses a saved checkpoint: two ranks") { try_failures(2
 
 TEST_CASE("a run that is killed at a random moment resumes from the newest reported checkpoint")
 {
-    Ground ground;
+    CrashFixture fixture;
     std::mt19937_64 random(soak::seed());
     const std::size_t rounds = whole ? 100 : contracts_on ? 3 : 6;
     std::map<std::string, double> span; // duration of a launch, in microseconds
@@ -336,8 +336,8 @@ TEST_CASE("a run that is killed at a random moment resumes from the newest repor
         int victim = 0;
         const std::string where = str(variant.text(), ", delay ", slow.at("TRIVIUM_FAIL_DELAY"));
         const auto kill_in_time = [&](int child) {
-            const std::string log = std::filesystem::exists(ground.checkpoints() + "/../../.out")
-                                        ? read_text(ground.checkpoints() + "/../../.out")
+            const std::string log = std::filesystem::exists(fixture.checkpoints() + "/../../.out")
+                                        ? read_text(fixture.checkpoints() + "/../../.out")
                                         : "";
             if (begin == std::chrono::steady_clock::time_point{}) {
                 if (has(log, "compute "))
@@ -359,22 +359,22 @@ TEST_CASE("a run that is killed at a random moment resumes from the newest repor
             ::kill(victim, SIGKILL);
         };
         if (!span.contains(where)) { // measure one complete launch
-            const Ended ended = ground.train_first(variant, slow, kill_in_time);
+            const Ended ended = fixture.train_first(variant, slow, kill_in_time);
             REQUIRE(ended.status == 0);
             span[where] =
                 std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
             begin = {};
         }
         wait = static_cast<std::int64_t>(static_cast<double>(random() % 1000) / 1000 * span[where]);
-        const Ended ended = ground.train_first(variant, slow, kill_in_time);
+        const Ended ended = fixture.train_first(variant, slow, kill_in_time);
         INFO(where << ": killed " << wait << " us after the start of training; end of its log:\n"
                    << end_of(ended.err));
         CHECK_FALSE(ended.hung);
         if (ended.status != 0) {
             ++killed;
-            inside += was_saving(ground, ended.err);
+            inside += was_saving(fixture, ended.err);
         }
-        ground.check_recovery(variant, ended.err);
+        fixture.check_recovery(variant, ended.err);
     }
     CHECK(killed >= rounds);
     CHECK(inside * 2 >= killed);
@@ -383,12 +383,12 @@ TEST_CASE("a run that is killed at a random moment resumes from the newest repor
 
 TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint is renamed")
 {
-    const Ground ground;
+    const CrashFixture fixture;
     const Variant variant{1, GENERATE(false, true)};
     INFO(variant.text());
     long written = 0, safe = 0;
     std::set<long> named;
-    for (const Call& call : ground.calls(variant, 0, "/t")) {
+    for (const Call& call : fixture.calls(variant, 0, "/t")) {
         if (call.path.ends_with("/metrics.jsonl")) {
             written += call.name == "write";
             safe = call.name == "fsync" ? written : safe;
@@ -404,10 +404,10 @@ TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint
 
 TEST_CASE("a run without disk space for a checkpoint is refused before its first step")
 {
-    const Ground ground;
+    const CrashFixture fixture;
     const Variant variant{1, false};
     const auto with_free = [&](const char* bytes, const std::vector<std::string>& more) {
-        Ended ended = ground.train(variant, more, {{"TRIVIUM_FAIL_FREE", bytes}});
+        Ended ended = fixture.train(variant, more, {{"TRIVIUM_FAIL_FREE", bytes}});
         INFO(bytes << " bytes are free: " << ended.err);
         CHECK_FALSE(ended.hung);
         return ended;

@@ -24,9 +24,9 @@ std::vector<double> losses(const std::string& log)
     return all;
 }
 
-class FallBackGround {
+class FallBackFixture {
 public:
-    explicit FallBackGround(int ranks) : ranks_(ranks)
+    explicit FallBackFixture(int ranks) : ranks_(ranks)
     {
         write_text(folder_ / "text.txt", some_text(1000));
         REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
@@ -108,13 +108,13 @@ private:
 
 void try_damages(int ranks, std::size_t every)
 {
-    const FallBackGround ground(ranks);
-    const std::vector<damage::Damage> all = ground.damages();
+    const FallBackFixture fixture(ranks);
+    const std::vector<damage::Damage> all = fixture.damages();
     const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
     for (std::size_t i = 0; i < all.size(); ++i)
         if (whole || i % every == soak::seed() % every)
-            ground.check(all[i]);
-    ground.check_alone();
+            fixture.check(all[i]);
+    fixture.check_alone();
 }
 
 } // namespace

@@ -66,7 +66,7 @@ void read(Comm& world, const std::string& folder)
     CheckpointConfig config;
     config.dir = folder;
     const std::optional<std::string> path = find_resume(world, config);
-    TRV_CHECK(path == folder + "/step-00000001", "goes on from ", path.value_or("nothing"));
+    TRV_CHECK(path == folder + "/step-00000001", "resumes from ", path.value_or("nothing"));
     for (const Tiling& tiling : shardings(world.size())) {
         RankTensors own(tiling, world.rank());
         const CheckpointReader reader = CheckpointReader::open(*path);

@@ -32,14 +32,14 @@ TEST_CASE("a table of metrics distinguishes absent values from values that are n
     CHECK(table.columns[1].name == "norm");
     for (const MetricsColumn& column : table.columns) {
         CHECK(column.values.size() == 3);
-        CHECK(column.given.size() == 3);
+        CHECK(column.present.size() == 3);
     }
     const MetricsColumn& loss = *table.find("loss");
-    CHECK(loss.given == std::vector<bool>{true, true, true});
+    CHECK(loss.present == std::vector<bool>{true, true, true});
     CHECK(loss.values[0] == 5);
     CHECK(std::isnan(loss.values[1]));
     CHECK(loss.values[2] == 2);
-    CHECK(table.find("norm")->given == std::vector<bool>{false, true, true});
+    CHECK(table.find("norm")->present == std::vector<bool>{false, true, true});
     CHECK(std::isnan(table.values("norm")[0]));
     CHECK(table.values("flag")[2] == 1);
     CHECK(table.find("none") == nullptr);
