@@ -181,9 +181,9 @@ TEST_CASE("the error for a checkpoint of another model names the tensor")
     };
     CHECK(says(of("param/blocks.1.wq", {6, 4}), "step-00000001", "no tensor 'param/blocks.1.wq'",
                "'param/blocks.0.wq'"));
-    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "wants [4, 6]",
+    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "needs [4, 6]",
                "another model"));
-    CHECK(says(of("param/blocks.0.wq", {24}), "wants [24]"));
+    CHECK(says(of("param/blocks.0.wq", {24}), "needs [24]"));
 }
 
 TEST_CASE("damage anywhere in a checkpoint is an error")

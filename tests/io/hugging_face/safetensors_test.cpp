@@ -256,7 +256,7 @@ TEST_CASE("folders whose index and shards disagree are refused")
     index(R"({"x":"1.safetensors"})"); // the other shard is not read
     CHECK(message().empty());
     index(R"({"x":"2.safetensors"})");
-    CHECK(says(message(), "\"y\"", "nowhere"));
+    CHECK(says(message(), "\"y\"", "does not list it"));
     index(R"({"x":"1.safetensors","x":"2.safetensors"})");
     CHECK(says(message(), "\"x\" twice"));
     put(folder / "2.safetensors", file_of(R"({"x":)" + entry_of_8 + "}", data)); // in both shards
