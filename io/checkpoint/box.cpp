@@ -61,7 +61,8 @@ std::vector<Box> boxes_of_range(const Shape& shape, i64 begin, i64 count)
     if (shape.empty())
         return boxes;
     for (i64 at = begin; at < begin + count;) {
-        // The largest box at `at`: whole inner dimensions, a stretch of one, single indices outside.
+        // The largest box at `at`: complete inner dimensions, a range of one, single indices of the outer
+        // ones.
         i64 inner = 1;
         std::size_t axis = shape.size() - 1;
         while (axis > 0 && at % (inner * shape[axis]) == 0 && begin + count - at >= inner * shape[axis]) {
@@ -85,7 +86,7 @@ std::vector<Box> boxes_of_range(const Shape& shape, i64 begin, i64 count)
 
 namespace {
 
-/// The dimension in which the boxes begin at the most places: there the fewest stand side by side.
+/// The dimension with the most distinct begins. Sorted by it, the fewest boxes overlap in that dimension.
 std::size_t most_divided(const std::vector<Box>& boxes)
 {
     std::size_t best = 0, most = 0;
@@ -104,8 +105,8 @@ std::size_t most_divided(const std::vector<Box>& boxes)
     return best;
 }
 
-/// As intersection(), without making one: it is asked of many.
-bool have_common(const Box& a, const Box& b)
+/// Whether the intersection is not empty. Much faster than intersection().
+bool overlap(const Box& a, const Box& b)
 {
     for (std::size_t d = 0; d < a.shape.size(); ++d)
         if (std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) <=
@@ -135,11 +136,11 @@ std::string tiling_fault(const Shape& whole, const std::vector<Box>& boxes)
             const Box& a = boxes[order[i]];
             for (std::size_t j = i + 1;
                  j < order.size() && boxes[order[j]].offset[axis] < a.offset[axis] + a.shape[axis]; ++j)
-                if (have_common(a, boxes[order[j]]))
+                if (overlap(a, boxes[order[j]]))
                     return str("pieces ", print_box(a), " and ", print_box(boxes[order[j]]), " overlap");
         }
     }
-    // Inside and apart from each other, they cover all where they are as many elements.
+    // The boxes are inside and disjoint, so they cover the whole if they have as many elements.
     i64 covered = 0;
     for (const Box& box : boxes)
         covered += element_count(box.shape);

@@ -1,8 +1,8 @@
 #pragma once
-// Checkpoints: tensors by global name and box, and the state of the run. A checkpoint knows tensors, not
-// ranks: any grid writes it, any other reads it. A folder "step-00000100" is complete or absent:
+// Checkpoints: tensors by global name and box, and the state of the run. They do not depend on the grid: any
+// grid can read what another one wrote. A folder "step-00000100" is either complete or absent:
 //
-//   shard-00000.h5   what one rank wrote: a dataset per piece of "param/<name>", "adam_m/<name>", …
+//   shard-00000.h5   written by one rank: a dataset per piece of "param/<name>", "adam_m/<name>", …
 //   index.h5         each tensor as a virtual dataset over its pieces
 //   manifest.json    the state of the run, sizes and hashes; written last, verified first
 //
@@ -22,52 +22,51 @@
 
 namespace trivium {
 
-/// Element types of a checkpoint's tensors; the file format numbers them in this order.
+/// Element types of a checkpoint's tensors, in the order of their numbers in the file format.
 inline constexpr std::array<DType, 2> stored_types{DType::f32, DType::f64};
 
-/// A box of a tensor. `data` is its dense row-major content, owned by the caller; a save reads it, and
+/// A box of a tensor. `data` is its dense row-major content, owned by the caller: CheckpointWriter reads it,
 /// CheckpointReader::read fills it.
 struct TensorPiece {
     std::string name; ///< of the tensor: "param/blocks.0.wq"
     Shape whole;      ///< of the tensor
-    Box box;          ///< which part of it `data` is
+    Box box;          ///< the part of the tensor in `data`
     DType type = DType::f32;
     void* data = nullptr;
-    bool save = true; ///< this rank writes it: of a piece that several ranks hold, one does
-    /// For a save of what is not in memory, where `data` is null: gives bytes [begin, begin + to.size()) of
-    /// the content; called front to back. It may throw.
+    bool save = true; ///< this rank writes the piece; set on exactly one of its replicas
+    /// For a save of content that is not in memory, if `data` is null: fills `to` with bytes
+    /// [begin, begin + to.size()) of the content. Called front to back; may throw.
     std::function<void(Bytes begin, std::span<std::byte> to)> fetch{};
 
     i64 count() const { return element_count(box.shape); } ///< elements
     Bytes bytes() const { return count() * size_of(type); }
 };
 
-/// All of a tensor.
+/// A piece that is the whole tensor.
 TensorPiece whole_tensor(std::string name, Shape shape, DType type, void* data);
 
-/// The progress of a run, and what it is a run of.
+/// The progress and the identity of a run.
 struct RunState {
-    i64 step = 0;    ///< steps done
-    i64 updates = 0; ///< of these, with an update (the others were skipped)
+    i64 step = 0;    ///< completed steps
+    i64 updates = 0; ///< those with an update (the others were skipped)
     i64 samples = 0; ///< sequences consumed: the next sample's global index
     i64 tokens = 0;  ///< tokens consumed
     i64 seed = 0;
-    std::string config{};    ///< the resolved config, as to_toml prints it
-    std::string build{};     ///< version of the program that wrote it
-    std::string tokenizer{}; ///< fingerprint
-    std::string
-        grid{}; ///< that wrote it: "data 2 x pipeline 2 x tensor 2, zero 1"; for people, empty where unknown
-    i64 ranks = 0;                       ///< of that grid; 0 where unknown
-    std::string machine{};               ///< that it was planned for
-    std::string cost_table{};            ///< hash of that machine's rates and sizes
-    std::string job{};                   ///< of the cluster, that saved it; empty: none
-    std::vector<double> recent_losses{}; ///< nats per token, oldest first: what train.spike_z compares with
-    i64 skipped_in_row = 0;              ///< steps up to this one
-    std::map<std::string, std::string> imported{}; ///< settings of the model that this one was imported as,
-                                                   ///< by file name (io/hugging_face/files.hpp)
-    std::string imported_tokenizer{}; ///< fingerprint of that model's; empty: it could not be read
-    std::string data{},
-        valid{}; ///< TokenStore::content() of what it is trained and validated on; empty: none, or not known
+    std::string config{};     ///< the resolved config, as to_toml prints it
+    std::string build{};      ///< version of the program that wrote the checkpoint
+    std::string tokenizer{};  ///< fingerprint
+    std::string grid{};       ///< description: "data 2 x pipeline 2 x tensor 2, zero 1"; empty: unknown
+    i64 ranks = 0;            ///< of that grid; 0: unknown
+    std::string machine{};    ///< the machine of the plan
+    std::string cost_table{}; ///< hash of that machine's throughputs and sizes
+    std::string job{};        ///< id of the job that saved the checkpoint; empty: none
+    std::vector<double> recent_losses{}; ///< nats per token, oldest first; the reference for train.spike_z
+    i64 skipped_in_row = 0;              ///< consecutive skipped steps up to this one
+    /// Files of the Hugging Face model that this one was imported from (io/hugging_face/files.hpp), by name.
+    std::map<std::string, std::string> imported{};
+    std::string imported_tokenizer{}; ///< fingerprint of that model's tokenizer; empty: it could not be read
+    /// TokenStore::content() of the training and validation data; empty: none, or unknown.
+    std::string data{}, valid{};
 
     bool operator==(const RunState&) const = default;
 };
@@ -75,33 +74,32 @@ struct RunState {
 /// "step-00000100".
 std::string checkpoint_name(i64 step);
 
-/// The saves of one run into the folder `dir`, which all ranks share. Each rank's share of a save is written
-/// by write() and publish() alone, which touch no communicator, so that a thread of its own may call them.
+/// Saves the checkpoints of one run to the folder `dir`, which all ranks share. write() and publish() do most
+/// of the file I/O and use no communicator, so a background thread may call them.
 class CheckpointWriter {
 public:
-    /// All ranks of `world` make one, each with the pieces that it holds: where they lie is the same in every
-    /// save, what `data` points to is read anew. Those with `save` must tile each tensor, empty ones aside.
-    /// Makes `dir`. Throws on all ranks alike: InternalError where the pieces leave a hole, overlap, or
-    /// differ in type or whole shape; IoError.
+    /// Collective over `world`. `pieces`: those of this rank; their boxes are the same in every save, their
+    /// data is read again. The pieces with `save`, except empty ones, must tile each tensor. Makes `dir`.
+    /// Throws on all ranks: InternalError if the pieces leave a hole, overlap, or differ in type or whole
+    /// shape; IoError.
     CheckpointWriter(Comm& world, const std::string& dir, std::vector<TensorPiece> pieces);
     CheckpointWriter(const CheckpointWriter&) = delete;
     CheckpointWriter& operator=(const CheckpointWriter&) = delete;
     ~CheckpointWriter();
 
-    /// All ranks call it: makes the folder that the save is written to before it gets its name. IoError on
-    /// all.
+    /// Collective: makes the temporary folder of the save. IoError on all ranks.
     void begin(i64 step);
-    /// This rank's shard. What goes wrong is for collect(), and for failed().
+    /// Writes this rank's shard. Keeps an error for failed() and collect().
     void write() noexcept;
     bool failed() const;
-    /// All ranks call it, each after its write(): on any rank's failure all throw what the lowest failing one
-    /// met, no folder of the checkpoint's name appears, and older checkpoints stay.
+    /// Collective, after write() on each rank. If any rank failed, all ranks throw the error of the lowest
+    /// failed rank; the temporary folder is removed, and older checkpoints stay.
     void collect();
-    /// Rank 0 calls it: index, manifest, name, the marker dir/latest. Returns the path: from then on it is a
-    /// checkpoint, and on the disk. IoError, and then the folder is gone.
+    /// On rank 0: writes index and manifest, renames the folder, and writes dir/latest. Returns the path of
+    /// the checkpoint, which is then durable. IoError; then the temporary folder is removed.
     std::string publish(const RunState& state);
-    /// Rank 0 calls it, after publish(): removes all but the newest `keep` (0: none); the new one always
-    /// stays. IoError.
+    /// On rank 0, after publish(): removes all checkpoints but the newest `keep` (0: removes none). The new
+    /// one always stays. IoError.
     void prune(i64 keep);
 
 private:
@@ -109,33 +107,34 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// One save in one go. All ranks of `world` call it at the same state.step; the rest of `state`, and `keep`,
-/// are rank 0's. Returns the checkpoint's path. Errors as CheckpointWriter's, on all ranks.
+/// A complete save. Collective over `world`, with the same state.step; the rest of `state`, and `keep`, count
+/// on rank 0 only. Returns the checkpoint's path. Errors as CheckpointWriter's, on all ranks.
 std::string save_checkpoint(Comm& world, const std::string& dir, const RunState& state,
                             std::span<const TensorPiece> pieces, i64 keep);
 
-/// For a run that starts at `step` although `dir` holds later checkpoints (of another beginning, or from
-/// before a roll-back): moves those aside, to `.superseded-NAME`, so that no restart takes them for this
-/// run's. Says so. One rank calls it.
+/// For a run that starts at `step` although `dir` contains later checkpoints (of an earlier run, or from
+/// before a roll-back): renames those to `.superseded-NAME`, with a warning, so that no restart resumes from
+/// them. One rank calls it.
 void supersede_checkpoints(const std::string& dir, i64 step);
 
-/// Makes `dir` and shows that it can be written to. One rank calls it. IoError if it cannot.
+/// Makes `dir` and checks that it is writable. One rank calls it. IoError if it is not.
 void probe_folder(const std::string& dir);
 
-/// Removes the checkpoint `name` of `dir`; should it be cut short, what is left looks like none. IoError.
+/// Removes the checkpoint `name` of `dir`: renames it first, so that a partly removed one is not taken for a
+/// checkpoint. IoError.
 void remove_checkpoint(const std::string& dir, const std::string& name);
 
 /// Whether `path` is a checkpoint, complete or not: by its name or its manifest.
 bool looks_like_checkpoint(const std::string& path);
 
-/// The newest checkpoint of the folder `path`, complete or not; `path` itself if it holds none.
+/// The newest checkpoint in the folder `path`, complete or not; `path` itself if it contains none.
 std::string newest_checkpoint(const std::string& path);
 
-/// The step in the name of the checkpoint `path`; 0 if it has no such name.
+/// The step in the name of the checkpoint `path`; 0 if it has another name.
 i64 checkpoint_step(const std::string& path);
 
-/// Checkpoints of `dir` by name, newest first; complete or not, good or not. Empty where there is no such
-/// folder. UserError where it is a file, IoError.
+/// Names of the checkpoints in `dir`, newest first, including incomplete and damaged ones. Empty if `dir`
+/// does not exist. UserError if it is a file; IoError.
 std::vector<std::string> list_checkpoints(const std::string& dir);
 
 class CheckpointReader {
@@ -144,13 +143,13 @@ public:
         std::string name;
         Shape shape;
         DType type;
-        i64 pieces; ///< that it is stored in
+        i64 pieces; ///< number of stored pieces
     };
 
-    /// `path`: the checkpoint's own folder. Reads the manifest and opens the index; shards are opened, and
-    /// blocks of them verified, when a read first touches them. UserError where there is none, or one of a
-    /// version that this program does not read; DamagedCheckpoint (a UserError, io/files/damaged.hpp) where
-    /// it is not as it was written; IoError.
+    /// `path`: the folder of the checkpoint itself. Reads the manifest and opens the index. Shards are
+    /// opened, and their blocks verified, when a read first touches them. UserError if there is no
+    /// checkpoint, or one of an unsupported version; DamagedCheckpoint (a UserError, io/files/damaged.hpp) if
+    /// it differs from what was written; IoError.
     static CheckpointReader open(const std::string& path);
     CheckpointReader(CheckpointReader&&) noexcept;
     ~CheckpointReader();
@@ -159,23 +158,22 @@ public:
     const RunState& state() const;
     std::vector<Entry> tensors() const; ///< sorted by name
     bool has(const std::string& name) const;
-    i64 version() const; ///< of the format
-    Bytes bytes() const; ///< on disk, without the manifest
-    i64 shards() const;  ///< files with tensors
+    i64 version() const; ///< of the file format
+    Bytes bytes() const; ///< size of all files but the manifest
+    i64 shards() const;  ///< number of shards
 
-    /// Fills into.data from the stored pieces that intersect into.box; f32 and f64 convert. Verifies the
-    /// blocks that it reads, and holds nothing larger than a few of them besides. `save` does not matter.
-    /// UserError: no such tensor (names the nearest), another whole shape; DamagedCheckpoint; IoError. \pre
-    /// the box is in it
+    /// Fills into.data from the stored pieces that intersect into.box, and converts between f32 and f64.
+    /// Verifies the blocks that it reads; its buffers have the size of a few blocks. Ignores into.save.
+    /// UserError if there is no such tensor (names the nearest), or if its whole shape differs;
+    /// DamagedCheckpoint; IoError. \pre the box is inside the tensor
     void read(const TensorPiece& into) const;
-    /// `count` values from flattened index `begin` of tensor `name` on, as `type`.
+    /// Reads `count` values of tensor `name`, from flattened index `begin`, as `type`. Errors as above.
     void read(const std::string& name, i64 begin, i64 count, DType type, void* data) const;
 
-    /// Checks all but the tensors' data, or this part of it: index and headers, sizes. Little is read for it.
-    /// DamagedCheckpoint, IoError.
+    /// Verifies everything but the tensors' data: index, shard headers, sizes. Cheap. With `parts` > 1, each
+    /// of parts 0 to parts - 1 (such as one per rank) does its share. DamagedCheckpoint, IoError.
     void check(i64 part = 0, i64 parts = 1) const;
-    /// Checks every byte, or this part of them: with parts 0 to parts - 1 (of as many ranks) all are checked.
-    /// DamagedCheckpoint, IoError.
+    /// Verifies every byte; divided as in check(). DamagedCheckpoint, IoError.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:
@@ -184,19 +182,19 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// What a rank reads of a checkpoint.
+/// Reads what a rank needs from a checkpoint.
 using UseCheckpoint = std::function<void(const CheckpointReader&)>;
 
-/// Restores from `path`, a checkpoint or a folder of them. All ranks of `world` call it and get the same
-/// answer, the path of the checkpoint. `use` gets each candidate, on all ranks, and reads what it needs; it
-/// may do so more than once: where a rank finds damage, in what it reads or in its share of what nobody
-/// reads, all continue with the checkpoint before, and rank 0 warns. Changes nothing on the disk. UserError,
-/// on all ranks, where there is none, or where all that exist are bad; and what else `use` throws.
+/// Restores from `path`, a checkpoint or a folder of checkpoints. Collective over `world`; returns the path
+/// of the checkpoint on all ranks. Calls check() and then `use` with each candidate, newest first, until no
+/// rank finds damage; so `use` may run several times. Rank 0 warns about damaged candidates. Does not modify
+/// the folder. Throws on all ranks: UserError if there is no checkpoint or all are damaged, and other errors
+/// of `use`.
 std::string restore_from(Comm& world, const std::string& path, const UseCheckpoint& use);
 
-/// Resumes from the run's own checkpoint, if there is one. config.resume: "never"; "auto": the newest good
-/// one of config.dir, whose bad ones are set aside then (renamed to `.bad-NAME`); or a path, as
-/// restore_from() takes it.
+/// Resumes from a checkpoint of the run, if there is one; nullopt otherwise. config.resume: "never"; "auto":
+/// the newest undamaged one in config.dir (renames newer, damaged ones to `.bad-NAME`); or a path for
+/// restore_from().
 std::optional<std::string> restore_newest(Comm& world, const CheckpointConfig& config,
                                           const UseCheckpoint& use);
 

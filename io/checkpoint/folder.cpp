@@ -1,4 +1,4 @@
-// The folder of a run's checkpoints: its list, what is removed, which one a run resumes from.
+// The folder of a run's checkpoints: lists and removes them, and selects the one to resume from.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view prefix = "step-";
-// Prefixes of folders that are not checkpoints: not yet, no longer, or for a moment.
-constexpr std::string_view begun = ".tmp-step-", removed = ".gone-", replaced = ".old-";
+// Prefixes of folders that are not checkpoints: incomplete, about to be removed, about to be replaced.
+constexpr std::string_view incomplete = ".tmp-step-", removed = ".gone-", replaced = ".old-";
 
 bool is_checkpoint_name(const std::string& name)
 {
@@ -28,7 +28,7 @@ bool is_checkpoint_name(const std::string& name)
            name.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
-/// The step, from the digits of a checkpoint's name; the largest number where they are too many.
+/// The step in a checkpoint's name; the largest number if it overflows.
 i64 step_of(const std::string& name)
 {
     i64 step = 0;
@@ -46,11 +46,11 @@ void use_checkpoint(Comm& world, const std::string& path, const UseCheckpoint& u
     use(reader);
 }
 
-/// The first problem that any rank has with the checkpoint at `path`, or "" where all have used it.
+/// The damage that the lowest such rank finds in the checkpoint at `path`; "" if no rank finds any.
 std::string first_problem(Comm& world, const std::string& path, const UseCheckpoint& use)
 {
     std::string problem;
-    succeed_together(world, [&] { // what is not damage is for the user to repair
+    succeed_together(world, [&] { // other errors are for the user to repair
         try {
             use_checkpoint(world, path, use);
         } catch (const DamagedCheckpoint& error) {
@@ -65,8 +65,8 @@ std::string first_problem(Comm& world, const std::string& path, const UseCheckpo
     return "";
 }
 
-/// The first of `names`, on all ranks, that all can use; none where there are no names. Appends those before
-/// it to `bad`; rank 0 warns about each. Throws where all are bad.
+/// The first of `names` that all ranks can use; nullopt if `names` is empty. Appends those before it to
+/// `bad`; rank 0 warns about each. UserError if all are damaged.
 std::optional<std::string> first_good(Comm& world, const std::string& dir,
                                       const std::vector<std::string>& names, const UseCheckpoint& use,
                                       std::vector<std::string>& bad)
@@ -81,15 +81,15 @@ std::optional<std::string> first_good(Comm& world, const std::string& dir,
         why = why.empty() ? problem : why;
         bad.push_back(name);
     }
-    succeed_together(world, [&] { // all know it, one says it
+    succeed_together(world, [&] { // so that one rank reports it
         if (!bad.empty())
             throw UserError({dir, "every checkpoint in it is bad", why,
-                             "restore one from a copy, or start anew with checkpoint.resume=never"});
+                             "restore one from a copy, or start from scratch with checkpoint.resume=never"});
     });
     return std::nullopt;
 }
 
-/// What rank 0 lists, on all: what the others see of a shared folder may be older.
+/// Rank 0's list, on all ranks: other nodes may see an older state of a shared folder.
 std::vector<std::string> list_together(Comm& world, const std::function<std::vector<std::string>()>& list)
 {
     std::vector<std::string> names;
@@ -100,13 +100,13 @@ std::vector<std::string> list_together(Comm& world, const std::function<std::vec
     return share_record(world, names);
 }
 
-/// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 …: nothing that was saved is removed for it. Returns
-/// the path.
-std::string move_aside(const std::string& dir, const std::string& name, const std::string& with)
+/// Renames a checkpoint to PREFIX-NAME, or PREFIX-NAME.2 … if that exists: nothing is overwritten. Returns
+/// the new path.
+std::string move_aside(const std::string& dir, const std::string& name, const std::string& new_prefix)
 {
-    std::string aside = dir + "/" + with + name;
+    std::string aside = dir + "/" + new_prefix + name;
     for (int i = 2; fs::exists(fs::symlink_status(aside)); ++i)
-        aside = str(dir, "/", with, name, ".", i);
+        aside = str(dir, "/", new_prefix, name, ".", i);
     rename_path(dir + "/" + name, aside);
     return aside;
 }
@@ -140,7 +140,7 @@ void remove_if_possible(const std::string& path)
 {
     try {
         remove_all(path);
-    } catch (const IoError& error) { // as where another program reads it, on NFS; the next start tries again
+    } catch (const IoError& error) { // on NFS, another program may have it open; the next launch tries again
         log_warning(error.what());
     }
 }
@@ -158,9 +158,9 @@ void put_in_place(const std::string& dir, const std::string& temporary, const st
         rename_path(temporary, path);
         return sync_path(dir);
     }
-    std::string old = temporary; // where they are swapped
+    std::string old = temporary; // the old one's path after the exchange
     if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
-        // A file system that cannot swap: should we end in between, remove_leftovers() puts the old one back.
+        // The file system cannot exchange names. If we are killed in between, remove_leftovers() restores it.
         old = str(dir, "/", replaced, name);
         rename_path(path, old);
         try {
@@ -201,8 +201,8 @@ void remove_checkpoint(const std::string& dir, const std::string& name)
 void remove_leftovers(const std::string& dir)
 {
     const auto is_leftover =
-        [](const std::string& name) { // the last four: what write_file() had not finished, and probes
-            const std::string_view beginnings[] = {begun,         removed,     replaced, ".scratch-",
+        [](const std::string& name) { // the last four: temporary files of write_file(), and probes
+            const std::string_view beginnings[] = {incomplete,    removed,     replaced, ".scratch-",
                                                    "latest.tmp-", ".run.tmp-", ".probe", ".seen-by-all"};
             return std::any_of(std::begin(beginnings), std::end(beginnings),
                                [&](std::string_view beginning) { return name.starts_with(beginning); });
@@ -222,8 +222,8 @@ void remove_leftovers(const std::string& dir)
         const std::string path = dir + "/" + name;
         if (name.starts_with(replaced) && !fs::exists(dir + "/" + name.substr(replaced.size())))
             rename_path(path, dir + "/" + name.substr(replaced.size()));
-        else if (name.starts_with(begun))
-            remove_all(path); // a save wants the name
+        else if (name.starts_with(incomplete))
+            remove_all(path); // must succeed: the next save may need the name
         else
             remove_if_possible(path);
     }
@@ -268,17 +268,17 @@ std::vector<std::string> list_checkpoints(const std::string& dir)
     if (error)
         return names;
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
-        std::error_code unknown; // of an entry that went meanwhile
+        std::error_code unknown; // set if the entry was removed in the meantime
         if (is_checkpoint_name(at->path().filename().string()) && at->is_directory(unknown))
             names.push_back(at->path().filename().string());
         if (unknown && unknown != std::errc::no_such_file_or_directory)
             throw IoError(
-                {at->path().string(), "cannot be looked at", unknown.message(), "check the file system"});
+                {at->path().string(), "cannot be examined", unknown.message(), "check the file system"});
     }
-    if (error) // half a list would make a run resume from an older one
+    if (error) // an incomplete list would make a run resume from an older checkpoint
         throw IoError({dir, "cannot list this folder of checkpoints", error.message(),
                        "check the file system, and start again"});
-    // By number: a step may have more digits than others.
+    // Numerically: steps may differ in the number of digits.
     std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
         return a.size() != b.size() ? a.size() > b.size() : a > b;
     });
@@ -318,7 +318,7 @@ std::string restore_from(Comm& world, const std::string& path, const UseCheckpoi
     std::vector<std::string> bad;
     if (const std::optional<std::string> good = first_good(world, path, names, use, bad))
         return path + "/" + *good;
-    succeed_together(world, [&] { use_checkpoint(world, path, use); }); // a checkpoint itself
+    succeed_together(world, [&] { use_checkpoint(world, path, use); }); // `path` itself is the checkpoint
     return path;
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr i64 pieces_in_round = 1 << 16;
 constexpr i64 words_at_once = 1 << 16;
 
-/// Adds what a rank writes of a tensor to what others do.
+/// Adds one rank's pieces of a tensor to those of other ranks.
 void merge(std::map<std::string, TensorRecord>& records, TensorRecord&& part)
 {
     const auto [at, is_new] = records.try_emplace(part.name, part);
@@ -54,7 +54,8 @@ PieceList PieceList::gather(Comm& world, const std::vector<TensorRecord>& own, c
     };
     i64 own_pieces = 0, all_pieces = 0;
     for (const TensorRecord& record : own)
-        own_pieces += std::max<i64>(1, static_cast<i64>(record.pieces.size())); // its head counts too
+        own_pieces +=
+            std::max<i64>(1, static_cast<i64>(record.pieces.size())); // a record without pieces counts
     for (const u64 each : gather_numbers(world, static_cast<u64>(own_pieces)))
         all_pieces += static_cast<i64>(each);
     const i64 rounds = 1 + all_pieces / pieces_in_round;
@@ -97,26 +98,26 @@ void PieceList::add(const TensorRecord& record)
     words_ += count;
 }
 
-void PieceList::visit(const std::function<void(const TensorRecord&)>& see) const
+void PieceList::visit(const std::function<void(const TensorRecord&)>& call) const
 {
     for (const Entry& entry : entries_) {
         std::vector<u64> words(static_cast<std::size_t>(entry.count));
         file_->read(entry.begin * 8, words.data(), entry.count * 8);
         if (hash_block(words.data(), entry.count * 8) != entry.hash)
             throw IoError({file_->path(), "does not contain the bytes that were written",
-                           "the disk of checkpoint.dir was full, or fails",
-                           "start again where there is space"});
-        see(parse_records(words, file_->path()).at(0));
+                           "the disk of checkpoint.dir was full, or it is failing",
+                           "free some space or use another disk, then start again"});
+        call(parse_records(words, file_->path()).at(0));
     }
 }
 
 namespace {
 
-/// Lists and virtual datasets; what holds parts of the file is gone at the end, so that it can be closed.
+/// Writes the lists and the virtual datasets. Datasets are closed at the end, so that the file can be closed.
 void fill_index(h5::File& file, const PieceList& pieces, IndexPlace& place)
 {
     h5::Dataset tensors = file.create_dataset(
-        "index/tensors", DType::u64, {std::max<i64>(1, place.tensors)}); // what is empty has no place
+        "index/tensors", DType::u64, {std::max<i64>(1, place.tensors)}); // an empty dataset has no offset
     h5::Dataset records = file.create_dataset("index/records", DType::u64, {std::max<i64>(1, place.words)});
     place.tensors_at = tensors.file_offset();
     place.records_at = records.file_offset();
@@ -209,7 +210,7 @@ std::optional<i64> Index::find(const std::string& name) const
     return std::nullopt;
 }
 
-void Index::visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const
+void Index::visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& call) const
 {
     const TensorHead h = head(tensor);
     const i64 each = words_of_piece(static_cast<i64>(h.shape.size())), at_once = words_at_once / each;
@@ -219,7 +220,7 @@ void Index::visit_pieces(i64 tensor, const std::function<void(const StoredPiece&
         words.resize(static_cast<std::size_t>(count * each));
         read_words(begin_of(tensor) + h.words + done * each, count * each, words.data());
         for (i64 i = 0; i < count; ++i)
-            see(parse_piece(words.data() + i * each, h, path_));
+            call(parse_piece(words.data() + i * each, h, path_));
     }
 }
 

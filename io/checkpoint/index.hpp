@@ -1,11 +1,11 @@
 #pragma once
-// The index of a checkpoint, index.h5: every tensor by name as a virtual dataset over the pieces, for any
-// program that reads HDF5; and for this one, two lists:
+// The index of a checkpoint, index.h5. For any HDF5 program: each tensor, by name, as a virtual dataset over
+// its pieces. For this program, two lists of 64-bit words:
 //
-//   index/records    u64: a record for each tensor (io/checkpoint/tensor_record.hpp), sorted by name
-//   index/tensors    u64: the word at which each record begins
+//   index/records    u64: one record per tensor (io/checkpoint/tensor_record.hpp), sorted by name
+//   index/tensors    u64: the offset of each record, in words
 //
-// A reader finds a tensor by bisection and reads its record alone, so a large index is never in memory as a
+// The reader finds a tensor by bisection and reads only its record, so a large index is never in memory as a
 // whole.
 #include "io/checkpoint/tensor_record.hpp"
 #include "io/files/blocks.hpp"
@@ -18,36 +18,36 @@ namespace trivium {
 
 inline constexpr const char* index_file = "index.h5";
 
-/// What the manifest knows of an index.
+/// The manifest's entry for the index.
 struct IndexPlace {
     Bytes bytes = 0;
-    Bytes tensors_at = 0; ///< of the file
+    Bytes tensors_at = 0; ///< file offset of index/tensors
     i64 tensors = 0;
-    Bytes records_at = 0;
-    i64 words = 0;
+    Bytes records_at = 0;    ///< file offset of index/records
+    i64 words = 0;           ///< 64-bit words in index/records
     std::vector<u64> blocks; ///< hash of each block of the file
 
     bool operator==(const IndexPlace&) const = default;
 };
 
-/// What all ranks will write, tensor by tensor, on rank 0; in a file without a name, as it may be large.
+/// The pieces of all ranks, by tensor. Rank 0 keeps them in an unnamed file, because they may be many.
 class PieceList {
 public:
-    /// All ranks of `world` call it with what they write themselves. In rounds, so that no rank holds more
-    /// than some ten thousand records. All throw InternalError where ranks differ about a tensor or the
-    /// pieces do not tile it. `folder`: for the file. IoError.
+    /// Collective over `world`. `own`: the pieces that this rank writes; `folder`: for the unnamed file.
+    /// Works in rounds to bound the memory. Throws on all ranks: InternalError if ranks disagree about a
+    /// tensor or the pieces do not tile it; IoError.
     static PieceList gather(Comm& world, const std::vector<TensorRecord>& own, const std::string& folder);
 
     i64 size() const { return static_cast<i64>(entries_.size()); }
     i64 words() const { return words_; }
-    /// In order of names. IoError.
-    void visit(const std::function<void(const TensorRecord&)>& see) const;
+    /// Calls `call` with each tensor, sorted by name. IoError.
+    void visit(const std::function<void(const TensorRecord&)>& call) const;
 
 private:
     struct Entry {
         std::string name;
-        i64 begin = 0, count = 0; ///< words
-        u64 hash = 0;             ///< of them
+        i64 begin = 0, count = 0; ///< in words
+        u64 hash = 0;             ///< of these words
     };
     PieceList() = default;
     void add(const TensorRecord& record);
@@ -57,7 +57,7 @@ private:
     i64 words_ = 0;
 };
 
-/// IoError.
+/// Writes index.h5. IoError.
 IndexPlace write_index(const std::string& path, const PieceList& pieces);
 
 class Index {
@@ -68,7 +68,7 @@ public:
     i64 size() const { return place_.tensors; }
     TensorHead head(i64 tensor) const;
     std::optional<i64> find(const std::string& name) const;
-    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const;
+    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& call) const;
     void verify(i64 part, i64 parts) { file_->verify(part, parts); }
 
 private:
@@ -76,7 +76,7 @@ private:
     i64 begin_of(i64 tensor) const;
     void read_words(i64 begin, i64 count, u64* to) const;
 
-    std::unique_ptr<BlockReader> file_; ///< its cache changes
+    std::unique_ptr<BlockReader> file_; ///< a pointer, because const reads change its cache
     IndexPlace place_;
     std::string path_;
 };

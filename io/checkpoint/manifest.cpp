@@ -18,8 +18,8 @@ using nlohmann::json;                // to read
 
 constexpr std::string_view seal_begins = ",\n  \"xxh3\": \"", seal_ends = "\"\n}\n";
 constexpr std::size_t digits = 16;
-constexpr Bytes least_block_bytes = Bytes{4} << 10, most_block_bytes = Bytes{64} << 20;
-constexpr i64 most_shards = i64{1} << 20;
+constexpr Bytes min_block_bytes = Bytes{4} << 10, max_block_bytes = Bytes{64} << 20;
+constexpr i64 max_shards = i64{1} << 20;
 
 Json to_json(const RunState& s)
 {
@@ -59,7 +59,7 @@ RunState parse_state(const json& value)
     s.cost_table = text_at(value, "cost_table");
     s.tokenizer = text_at(value, "tokenizer");
     s.config = text_at(value, "config");
-    if (static_cast<Bytes>(s.config.size()) > most_settings_bytes)
+    if (static_cast<Bytes>(s.config.size()) > max_settings_bytes)
         throw JsonFault{str("has a config of ", format_bytes(static_cast<Bytes>(s.config.size())))};
     if (value.contains("data"))
         s.data = text_at(value, "data");
@@ -97,7 +97,7 @@ Json to_json(const IndexPlace& index)
             {"blocks", blocks}};
 }
 
-/// A stretch of `count` words of a file.
+/// Checks that `count` words at offset `at` are inside a file of `file` bytes.
 void require_inside(Bytes at, i64 count, Bytes file, const char* what)
 {
     if (at > file || count > (file - at) / 8)
@@ -108,7 +108,7 @@ IndexPlace parse_index(const json& value, Bytes block_bytes)
 {
     IndexPlace index;
     if (text_at(value, "file") != index_file)
-        throw JsonFault{str("has the index ", shown(value.at("file")))};
+        throw JsonFault{str("has the index ", short_text(value.at("file")))};
     index.bytes = count_at(value, "bytes");
     index.tensors_at = count_at(value, "tensors_at");
     index.tensors = count_at(value, "tensors");
@@ -129,19 +129,19 @@ std::vector<Shard> parse_shards(const json& value, Bytes block_bytes)
     for (const json& entry : json_list(value, "shards")) {
         const json& file = json_member(entry, "file");
         const i64 rank = count_at(entry, "rank");
-        if (rank < static_cast<i64>(shards.size()) || rank > most_shards || file != shard_file(rank))
-            throw JsonFault{str("lists ", shown(file), " as that of rank ", rank)};
+        if (rank < static_cast<i64>(shards.size()) || rank > max_shards || file != shard_file(rank))
+            throw JsonFault{str("lists ", short_text(file), " as that of rank ", rank)};
         shards.resize(static_cast<std::size_t>(rank));
         shards.push_back({count_at(entry, "bytes"), count_at(entry, "header"), hash_at(entry, "xxh3")});
         const Shard& s = shards.back();
         if (s.header > s.bytes || ceil_div(s.bytes - s.header, block_bytes) > s.header / 8)
-            throw JsonFault{
-                str("lists ", shown(file), " with a header of ", s.header, " of its ", s.bytes, " bytes")};
+            throw JsonFault{str("lists ", short_text(file), " with a header of ", s.header, " of its ",
+                                s.bytes, " bytes")};
     }
     return shards;
 }
 
-/// Whether the last line is the hash of all before it.
+/// Whether the last line is the hash of all the text before it.
 bool is_sealed(const std::string& text)
 {
     const std::size_t seal = seal_begins.size() + digits + seal_ends.size();
@@ -195,7 +195,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path)
                              version > checkpoint_version ? "use the program that wrote it, or a later one"
                                                           : "use the program that wrote it"});
         m.block_bytes = count_at(value, "block_bytes");
-        if (m.block_bytes < least_block_bytes || m.block_bytes > most_block_bytes)
+        if (m.block_bytes < min_block_bytes || m.block_bytes > max_block_bytes)
             throw JsonFault{str("has blocks of ", m.block_bytes, " bytes")};
         m.state = parse_state(json_member(value, "state"));
         m.index = parse_index(json_member(value, "index"), m.block_bytes);

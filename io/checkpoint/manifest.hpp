@@ -1,6 +1,6 @@
 #pragma once
-// manifest.json of a checkpoint: the state of the run, and what every file must be. Its last line is the hash
-// of all that stands before, so that it is the first thing that is verified; HDF5 sees no file before that.
+// manifest.json of a checkpoint: the state of the run, and size and hashes of every file. Its last line is
+// the hash of the text before it. It is verified first; HDF5 opens no file before that.
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/checkpoint/index.hpp"
 #include "io/checkpoint/shard.hpp"
@@ -10,23 +10,23 @@ namespace trivium {
 inline constexpr const char* checkpoint_kind = "trivium checkpoint";
 inline constexpr i64 checkpoint_version = 1;
 inline constexpr const char* manifest_file = "manifest.json";
-/// The longest that is read: that of 100 000 ranks has some 12 MB.
-inline constexpr Bytes most_manifest_bytes = Bytes{64} << 20;
+/// Limit on the manifest: that of 100 000 ranks has about 12 MB.
+inline constexpr Bytes max_manifest_bytes = Bytes{64} << 20;
 
 struct Manifest {
     RunState state;
     Bytes block_bytes = default_block_bytes;
     IndexPlace index;
-    std::vector<Shard> shards; ///< by rank; without bytes where a rank wrote none
+    std::vector<Shard> shards; ///< by rank; 0 bytes if the rank wrote none
 
     bool operator==(const Manifest&) const = default;
 };
 
-/// JSON, a line per shard.
+/// JSON with one line per shard.
 std::string print_manifest(const Manifest& manifest);
 
-/// Of the checkpoint at `path`. \throws DamagedCheckpoint if print_manifest did not make the text,
-/// UserError if the text is of another format version
+/// `path`: of the checkpoint, for messages. \throws DamagedCheckpoint if the text is not what print_manifest
+/// wrote, UserError if it has another format version
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 } // namespace trivium

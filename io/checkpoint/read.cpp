@@ -10,7 +10,7 @@ namespace trivium {
 
 namespace {
 
-/// Copies elements between types.
+/// Copies elements and converts their type.
 template <class From, class To>
 void convert(const std::byte* from, i64 count, std::byte* to)
 {
@@ -23,11 +23,11 @@ void convert(const std::byte* from, i64 count, std::byte* to)
 }
 
 /// Reads elements that are contiguous in the file into contiguous memory.
-void read_run(const CheckpointSource::Place& from, i64 first, i64 count, DType stored, DType wanted,
+void read_run(const CheckpointSource::Place& from, i64 first, i64 count, DType stored, DType type,
               std::byte* to)
 {
     const Bytes begin = from.offset + first * size_of(stored);
-    if (stored == wanted)
+    if (stored == type)
         return from.file->read(begin, to, count * size_of(stored));
     std::byte part[std::size_t{1} << 13];
     const auto at_once = static_cast<i64>(sizeof part) / size_of(stored);
@@ -41,7 +41,7 @@ void read_run(const CheckpointSource::Place& from, i64 first, i64 count, DType s
     }
 }
 
-/// Index of a place in an array of this shape.
+/// Flattened index of the element at `at` in an array of this shape that begins at `origin`.
 i64 index_of(const Shape& at, const Shape& origin, const Shape& shape)
 {
     i64 index = 0;
@@ -50,23 +50,24 @@ i64 index_of(const Shape& at, const Shape& origin, const Shape& shape)
     return index;
 }
 
-/// What `stored`, a box in a file, and `wanted`, one in memory, have in common.
+/// Copies `common`, the intersection of the box `stored` (in the file) and the box `target` (in memory at
+/// `to`).
 void read_common(const CheckpointSource::Place& from, const Box& stored, const Box& common, DType stored_type,
-                 const Box& wanted, DType type, std::byte* to)
+                 const Box& target, DType type, std::byte* to)
 {
-    // Runs cover the trailing dimensions that are whole on both sides, and the one before them.
+    // A run covers the trailing dimensions that are complete in both boxes, and the dimension before them.
     std::size_t inner = common.shape.size();
     i64 run = 1;
     while (inner > 0) {
         --inner;
         run *= common.shape[inner];
-        if (common.shape[inner] != stored.shape[inner] || common.shape[inner] != wanted.shape[inner])
+        if (common.shape[inner] != stored.shape[inner] || common.shape[inner] != target.shape[inner])
             break;
     }
     Shape at = common.offset;
     for (i64 runs = element_count(common.shape) / run; runs > 0; --runs) {
         read_run(from, index_of(at, stored.offset, stored.shape), run, stored_type, type,
-                 to + index_of(at, wanted.offset, wanted.shape) * size_of(type));
+                 to + index_of(at, target.offset, target.shape) * size_of(type));
         for (std::size_t d = inner; d-- > 0;) {
             if (++at[d] < common.offset[d] + common.shape[d])
                 break;
@@ -93,13 +94,13 @@ struct CheckpointReader::Impl {
              "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});
     }
 
-    void read(i64 tensor, const Box& wanted, DType type, std::byte* to)
+    void read(i64 tensor, const Box& target, DType type, std::byte* to)
     {
         const TensorHead head = source.head(tensor);
-        i64 missing = element_count(wanted.shape);
+        i64 missing = element_count(target.shape);
         source.visit_pieces(tensor, [&](const StoredPiece& piece) {
-            if (const std::optional<Box> common = intersection(piece.box, wanted)) {
-                read_common(source.locate(head, piece), piece.box, *common, head.type, wanted, type, to);
+            if (const std::optional<Box> common = intersection(piece.box, target)) {
+                read_common(source.locate(head, piece), piece.box, *common, head.type, target, type, to);
                 missing -= element_count(common->shape);
             }
         });
@@ -145,7 +146,7 @@ void CheckpointReader::read(const TensorPiece& into) const
     if (shape != into.whole)
         throw UserError(
             {impl_->path,
-             str("tensor '", into.name, "' has shape ", print_shape(shape), ", the model wants ",
+             str("tensor '", into.name, "' has shape ", print_shape(shape), ", the model needs ",
                  print_shape(into.whole)),
              "it is a checkpoint of another model",
              "use the [model] that the checkpoint was made with (`trivium checkpoint show` prints it)"});

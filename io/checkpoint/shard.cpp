@@ -14,7 +14,7 @@
 namespace trivium {
 
 static_assert(std::endian::native == std::endian::little,
-              "checkpoints are little-endian, as this program is");
+              "checkpoints are little-endian, and are written without conversion");
 
 namespace {
 
@@ -30,7 +30,7 @@ Bytes data_bytes(std::span<const ShardPiece> pieces)
     return bytes;
 }
 
-/// Enough for HDF5's metadata; what it really takes is known when it is written.
+/// An estimate of the size of HDF5's metadata; its real size is known only after it is written.
 Bytes metadata_guess(std::span<const ShardPiece> pieces)
 {
     Bytes bytes = 4096;
@@ -40,14 +40,14 @@ Bytes metadata_guess(std::span<const ShardPiece> pieces)
     return bytes;
 }
 
-/// Makes the file with all datasets, and no content. False where the metadata takes more space than [0,
-/// header) leaves.
+/// Makes the file with all datasets, without their content. False if the metadata does not fit into [0,
+/// header).
 bool make_file(const std::string& path, i64 step, std::span<const ShardPiece> pieces, Bytes header,
                i64 blocks)
 {
     h5::File file = h5::File::create(path, {.metadata = header - 8 * blocks});
     const Bytes end = header + data_bytes(pieces);
-    PlainFile::open_to_write(path).reserve(end); // a full disk shows here, not in the library
+    PlainFile::open_to_write(path).reserve(end); // detects a full disk here rather than in the library
     file.set("format", str(checkpoint_kind, " shard"));
     file.set("version", checkpoint_version);
     file.set("step", step);
@@ -104,7 +104,7 @@ Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece>
     const i64 blocks = ceil_div(data, default_block_bytes);
     Bytes metadata = metadata_guess(pieces);
     for (int tries = 1; !make_file(path, step, pieces, header_of(metadata, blocks, data), blocks); ++tries) {
-        TRV_CHECK(tries < 8, path, ": HDF5 does not keep its metadata in ", metadata, " bytes");
+        TRV_CHECK(tries < 8, path, ": HDF5's metadata does not fit into ", metadata, " bytes");
         metadata *= 2;
     }
     const Bytes header = header_of(metadata, blocks, data);
@@ -132,7 +132,7 @@ BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_
     const auto bytes = hashes.size() * 8;
     if (bytes > header.size())
         throw DamagedCheckpoint(path,
-                                str("its header has no space for the hashes of ", hashes.size(), " blocks"));
+                                str("its header is too small for the hashes of ", hashes.size(), " blocks"));
     std::memcpy(hashes.data(), header.data() + (header.size() - bytes), bytes);
     return {std::move(file), shard.header, data, std::move(hashes), block_bytes};
 }
@@ -143,7 +143,7 @@ void check_dataset(const h5::File& shard, const std::string& dataset, const Tens
     if (data.type() != piece.type || data.shape() != piece.box.shape ||
         data.get_integers("offset") != piece.box.offset || data.get_integers("whole") != piece.whole ||
         data.file_offset() != offset)
-        throw DamagedCheckpoint(shard.path(), str("its dataset '", dataset, "' is not what the index says"));
+        throw DamagedCheckpoint(shard.path(), str("its dataset '", dataset, "' does not match the index"));
 }
 
 } // namespace trivium

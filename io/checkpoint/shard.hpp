@@ -1,11 +1,11 @@
 #pragma once
-// A shard: the HDF5 file that one rank writes of a checkpoint.
+// A shard: the HDF5 file of one rank in a checkpoint.
 //
-//   [0, header)       all of HDF5's metadata, and last the dataset "blocks": the hash of each block of data
+//   [0, header)       all of HDF5's metadata, then the dataset "blocks": the hash of each block of data
 //   [header, bytes)   the pieces, packed, in blocks
 //
-// Each piece is a dataset by the tensor's name ("param/x", and "param/x@1", … for further pieces of it) with
-// attributes `offset` and `whole`, so that the file explains itself; a reader here needs no HDF5.
+// Each piece is a dataset with the tensor's name ("param/x"; further pieces "param/x@1", …) and the
+// attributes `offset` and `whole`, so that the file is self-describing. open_shard reads it without HDF5.
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/files/blocks.hpp"
 #include "io/files/hdf5.hpp"
@@ -14,7 +14,7 @@
 
 namespace trivium {
 
-/// What the manifest knows of a shard. No bytes: the rank had nothing to write.
+/// The manifest's entry for a shard. 0 bytes: the rank had nothing to write.
 struct Shard {
     Bytes bytes = 0;
     Bytes header = 0;
@@ -26,21 +26,21 @@ struct Shard {
 /// "shard-00003.h5", which rank 3 writes.
 std::string shard_file(i64 rank);
 
-/// A piece, and the dataset that it becomes.
+/// A piece and the name of its dataset.
 struct ShardPiece {
     const TensorPiece* piece;
     std::string dataset;
 };
 
-/// Writes a shard and syncs it. IoError; what is then in `path` is of no use.
+/// Writes a shard and syncs it. IoError; then the file at `path` is incomplete.
 Shard write_shard(const std::string& path, i64 step, std::span<const ShardPiece> pieces);
 
-/// The data of a shard, for reading. UserError, IoError, DamagedCheckpoint where the header is not the one
-/// that was written or the file has another size.
+/// Opens the data of a shard for reading. IoError; DamagedCheckpoint if the file is missing or has another
+/// size, or if its header differs from what was written.
 BlockReader open_shard(const std::string& path, const Shard& shard, Bytes block_bytes);
 
-/// Whether HDF5 sees in a shard, whose header has been verified, the piece that was written there.
-/// DamagedCheckpoint.
+/// Checks that a dataset of a shard, as HDF5 reads it, matches `piece` and its `offset` in the file.
+/// DamagedCheckpoint. \pre the shard's header has been verified
 void check_dataset(const h5::File& shard, const std::string& dataset, const TensorPiece& piece, Bytes offset);
 
 } // namespace trivium

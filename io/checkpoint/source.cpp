@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t most_open_files = 32;
+constexpr std::size_t max_open_files = 32;
 
 } // namespace
 
@@ -64,7 +64,7 @@ void CheckpointSource::verify(i64 part, i64 parts)
         if (manifest_.shards[static_cast<std::size_t>(shard)].bytes > 0) {
             opened(shard).verify(0, 1);
             hdf5.emplace(shard, h5::File::open(path_ + "/" + shard_file(shard)));
-            if (hdf5.size() == most_open_files) {
+            if (hdf5.size() == max_open_files) {
                 check_datasets(hdf5);
                 hdf5.clear();
             }
@@ -72,7 +72,7 @@ void CheckpointSource::verify(i64 part, i64 parts)
     check_datasets(hdf5);
 }
 
-/// The datasets of these shards, which are for other programs, lie where the records say.
+/// Checks that the HDF5 datasets of these shards, which other programs read, match the index.
 void CheckpointSource::check_datasets(const std::map<i64, h5::File>& hdf5) const
 {
     std::string before;
@@ -98,7 +98,7 @@ BlockReader& CheckpointSource::opened(i64 shard)
 {
     if (const auto known = files_.find(shard); known != files_.end())
         return known->second;
-    if (files_.size() >= most_open_files)
+    if (files_.size() >= max_open_files)
         files_.clear();
     return files_
         .emplace(shard, open_shard(path_ + "/" + shard_file(shard),
@@ -120,9 +120,9 @@ CheckpointSource open_source(const std::string& path)
         throw DamagedCheckpoint(path, str("is not a complete checkpoint: it has no ", manifest_file));
     }
     const PlainFile file = open_stored(name);
-    if (file.size() > most_manifest_bytes)
+    if (file.size() > max_manifest_bytes)
         throw DamagedCheckpoint(path, str("its manifest has ", format_bytes(file.size()),
-                                          ", and none has more than ", format_bytes(most_manifest_bytes)));
+                                          ", and none has more than ", format_bytes(max_manifest_bytes)));
     std::string text(static_cast<std::size_t>(file.size()), '\0');
     file.read(0, text.data(), static_cast<Bytes>(text.size()));
     return {path, parse_manifest(text, path)};

@@ -11,20 +11,20 @@ namespace trivium {
 
 class CheckpointSource {
 public:
-    /// Opens the index; shards are opened when something in them is needed. Errors as Index::open.
+    /// Opens the index; opens shards on first use. Errors as Index::open.
     CheckpointSource(const std::string& path, Manifest manifest);
 
     const RunState& state() const { return manifest_.state; }
     Bytes bytes() const; ///< of all files but the manifest
-    i64 shards() const;  ///< files with tensors
+    i64 shards() const;  ///< number of shards with data
 
-    /// Tensors are numbered in order of names.
+    /// Tensors are numbered by sorted name.
     i64 tensors() const { return index_.size(); }
     TensorHead head(i64 tensor) const { return index_.head(tensor); }
     std::optional<i64> find(const std::string& name) const { return index_.find(name); }
-    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& see) const
+    void visit_pieces(i64 tensor, const std::function<void(const StoredPiece&)>& call) const
     {
-        index_.visit_pieces(tensor, see);
+        index_.visit_pieces(tensor, call);
     }
 
     struct Place {
@@ -33,9 +33,9 @@ public:
     };
     Place locate(const TensorHead& tensor, const StoredPiece& piece);
 
-    /// Checks that everything but the tensors' data is as it was written; with parts, this part of it.
+    /// As CheckpointReader::check.
     void check(i64 part, i64 parts);
-    /// Checks the data, and what HDF5 sees of it; to be called after check() of the same part.
+    /// Verifies the data, and that the HDF5 datasets match the index. \pre check() of the same part
     void verify(i64 part, i64 parts);
 
 private:

@@ -10,7 +10,7 @@ namespace trivium {
 
 namespace {
 
-constexpr u64 longest_name = 4096, most_dimensions = 32;
+constexpr u64 longest_name = 4096, max_dimensions = 32;
 constexpr u64 largest = u64{1} << 62;
 
 } // namespace
@@ -63,7 +63,7 @@ TensorHead read_head(const ReadWords& read, i64 begin, i64 end, const std::strin
     next(name.size(), name.data());
     head.name.assign(reinterpret_cast<const char*>(name.data()), bytes);
     head.type = stored_types[number(stored_types.size() - 1, "type")];
-    std::vector<u64> shape(number(most_dimensions, "dimensions"));
+    std::vector<u64> shape(number(max_dimensions, "dimensions"));
     next(shape.size(), shape.data());
     for (const u64 extent : shape)
         head.shape.push_back(static_cast<i64>(std::min(extent, largest)));

@@ -19,7 +19,7 @@ void count(ValueCounts& counts, std::span<const T> values)
 {
     constexpr T largest = std::numeric_limits<T>::max(), smallest = std::numeric_limits<T>::min(),
                 plausible = static_cast<T>(1e18);
-    for (const T value : values) { // sums of comparisons, so that it runs at the speed of memory
+    for (const T value : values) { // without branches, so that it runs at memory bandwidth
         const T magnitude = std::abs(value);
         counts.not_finite += magnitude <= largest ? 0 : 1;
         counts.huge += magnitude > plausible && magnitude <= largest ? 1 : 0;

@@ -1,16 +1,16 @@
 #pragma once
-// Whether the values of a checkpoint can be those of a run: hashes tell that bytes are as they were written,
-// and no more.
+// Checks whether the values of a checkpoint are plausible. (Hashes only detect bytes that differ from what
+// was written.)
 #include "io/checkpoint/checkpoint.hpp"
 
 namespace trivium {
 
-/// What is wrong with the values of a tensor.
+/// Counts of suspicious values in a tensor.
 struct ValueCounts {
     i64 values = 0;
     i64 not_finite = 0; ///< NaN and infinities
-    i64 huge = 0;       ///< finite, of magnitude above 1e18: the square leaves f32
-    i64 subnormal = 0;  ///< not zero, and below the smallest normal number of their type
+    i64 huge = 0;       ///< finite, magnitude above 1e18: the square nearly overflows f32
+    i64 subnormal = 0;  ///< not zero, magnitude below the smallest normal number of the type
 
     void add(std::span<const float> values);
     void add(std::span<const double> values);
@@ -22,16 +22,15 @@ struct ValueFault {
     bool not_finite = false; ///< otherwise: implausible
 };
 
-/// What the counts of the tensor `name` say against it, the worst; none where they say nothing. Implausible
-/// are any huge value, and parameters of which more than 1 in 100 are subnormal: so do numbers look whose
-/// bytes are in the wrong order.
+/// The most serious fault of the tensor `name`; nullopt if there is none. Any huge value is implausible, and
+/// so are parameters with more than 1 % subnormal values: numbers with swapped bytes look like that.
 std::optional<ValueFault> value_fault(const std::string& name, const ValueCounts& counts);
 
-/// Of all tensors, read and verified a bounded part at a time. Errors as CheckpointReader::read.
+/// The faults of all tensors. Reads and verifies them in parts of bounded size. Errors as
+/// CheckpointReader::read.
 std::vector<ValueFault> find_value_faults(const CheckpointReader& checkpoint);
 
-/// \throws DamagedCheckpoint where the piece of `checkpoint` that was just read has values that are not
-/// finite
+/// `piece`: just read from `checkpoint`. \throws DamagedCheckpoint if it has values that are not finite
 void require_finite(const CheckpointReader& checkpoint, const TensorPiece& piece);
 
 } // namespace trivium

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Each rank has written into its own folder where `folder` is on a disk of one node.
+/// Detects a `folder` that is not shared: then the other ranks' files are on disks of their own nodes.
 void require_all_files(const std::string& folder, const Manifest& manifest)
 {
     for (std::size_t rank = 0; rank < manifest.shards.size(); ++rank) {
@@ -47,16 +47,16 @@ struct CheckpointWriter::Impl {
     {
     }
 
-    bool first() const { return world.rank() == 0; }
+    bool is_rank_0() const { return world.rank() == 0; }
 
-    /// Where this rank's pieces will lie in its shard.
+    /// Lays out this rank's pieces in its shard.
     std::vector<TensorRecord> place_pieces()
     {
         std::vector<TensorRecord> records;
         std::map<std::string, std::size_t> known;
         Bytes offset = 0;
         for (const TensorPiece& piece : pieces) {
-            // Listed even where nothing of it is written here: a tensor that no rank writes is a hole.
+            // List the tensor even if this rank writes none of it, to detect a tensor that no rank writes.
             const auto [at, is_new] = known.try_emplace(piece.name, records.size());
             if (is_new)
                 records.push_back({piece.name, piece.type, piece.whole, {}});
@@ -73,10 +73,11 @@ struct CheckpointWriter::Impl {
         return records;
     }
 
+    /// Removes the temporary folder.
     void abandon() noexcept
     {
         std::error_code ignored;
-        if (first() && !temporary.empty())
+        if (is_rank_0() && !temporary.empty())
             fs::remove_all(temporary, ignored);
     }
 
@@ -86,8 +87,8 @@ struct CheckpointWriter::Impl {
     std::vector<ShardPiece> written; ///< of pieces
     std::optional<PieceList> list;
     i64 step = 0;
-    std::string temporary; ///< folder of the save at hand
-    Shard shard;           ///< this rank's, written
+    std::string temporary; ///< folder of the current save
+    Shard shard;           ///< written by this rank
     std::exception_ptr failure;
     std::vector<Shard> shards; ///< of all ranks, on rank 0
 };
@@ -97,7 +98,7 @@ CheckpointWriter::CheckpointWriter(Comm& world, const std::string& dir, std::vec
 {
     std::vector<TensorRecord> records;
     succeed_together(world, [&] {
-        if (impl_->first())
+        if (impl_->is_rank_0())
             make_folders(dir);
         records = impl_->place_pieces();
     });
@@ -112,7 +113,7 @@ void CheckpointWriter::begin(i64 step)
     w.step = step;
     w.temporary = w.dir + "/.tmp-" + checkpoint_name(step);
     succeed_together(w.world, [&] {
-        if (!w.first())
+        if (!w.is_rank_0())
             return;
         make_folders(w.dir);
         remove_leftovers(w.dir);

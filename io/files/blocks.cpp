@@ -12,29 +12,28 @@ namespace trivium {
 
 namespace {
 
-constexpr Bytes writeback_bytes = Bytes{8}
-                                  << 20; ///< handed to the disk at once, so that it works while we do
+constexpr Bytes writeback_bytes = Bytes{8} << 20; ///< starts a writeback; it overlaps with our hashing
 constexpr Bytes readahead_bytes = Bytes{8} << 20;
-constexpr std::size_t most_kept = 4;
+constexpr std::size_t max_cached_blocks = 4;
 
 } // namespace
 
 BlockWriter::BlockWriter(PlainFile& file, Bytes begin, Bytes block_bytes)
-    : file_(file), at_(begin), block_bytes_(block_bytes), written_back_(begin)
+    : file_(file), offset_(begin), block_bytes_(block_bytes), writeback_end_(begin)
 {
 }
 
 void BlockWriter::write(const std::byte* data, Bytes bytes)
 {
     while (bytes > 0) {
-        const auto begun = static_cast<Bytes>(begun_.size());
-        const Bytes take = std::min(bytes, block_bytes_ - begun);
+        const auto filled = static_cast<Bytes>(partial_.size());
+        const Bytes take = std::min(bytes, block_bytes_ - filled);
         if (take == block_bytes_)
-            put(data, take);
+            write_block(data, take);
         else {
-            begun_.reserve(static_cast<std::size_t>(block_bytes_));
-            begun_.insert(begun_.end(), data, data + take);
-            if (begun + take == block_bytes_)
+            partial_.reserve(static_cast<std::size_t>(block_bytes_));
+            partial_.insert(partial_.end(), data, data + take);
+            if (filled + take == block_bytes_)
                 finish();
         }
         data += take;
@@ -44,20 +43,20 @@ void BlockWriter::write(const std::byte* data, Bytes bytes)
 
 void BlockWriter::finish()
 {
-    if (!begun_.empty())
-        put(begun_.data(), static_cast<Bytes>(begun_.size()));
-    begun_.clear();
+    if (!partial_.empty())
+        write_block(partial_.data(), static_cast<Bytes>(partial_.size()));
+    partial_.clear();
 }
 
-void BlockWriter::put(const std::byte* block, Bytes bytes)
+void BlockWriter::write_block(const std::byte* block, Bytes bytes)
 {
     hashes_.push_back(hash_block(block, bytes));
-    file_.write(at_, block, bytes);
+    file_.write(offset_, block, bytes);
     Activity::of_process().advance();
-    at_ += bytes;
-    if (at_ - written_back_ >= writeback_bytes) {
-        file_.begin_writeback(written_back_, at_ - written_back_);
-        written_back_ = at_;
+    offset_ += bytes;
+    if (offset_ - writeback_end_ >= writeback_bytes) {
+        file_.begin_writeback(writeback_end_, offset_ - writeback_end_);
+        writeback_end_ = offset_;
     }
 }
 
@@ -85,22 +84,22 @@ void BlockReader::check(i64 block, const std::byte* data) const
                                     " are not the ones that were written (their hash differs)"));
 }
 
-const std::vector<std::byte>& BlockReader::kept(i64 block)
+const std::vector<std::byte>& BlockReader::cached_block(i64 block)
 {
-    if (const auto known = kept_.find(block); known != kept_.end())
+    if (const auto known = cache_.find(block); known != cache_.end())
         return known->second;
     std::vector<std::byte> content;
-    if (order_.size() == most_kept) {
-        const auto oldest = kept_.find(order_.front());
+    if (order_.size() == max_cached_blocks) {
+        const auto oldest = cache_.find(order_.front());
         content = std::move(oldest->second);
-        kept_.erase(oldest);
+        cache_.erase(oldest);
         order_.erase(order_.begin());
     }
     content.resize(static_cast<std::size_t>(size_of_block(block)));
     file_.read(begin_ + block * block_bytes_, content.data(), size_of_block(block));
     check(block, content.data());
     order_.push_back(block);
-    return kept_[block] = std::move(content);
+    return cache_[block] = std::move(content);
 }
 
 void BlockReader::read(Bytes offset, void* data, Bytes bytes)
@@ -110,15 +109,15 @@ void BlockReader::read(Bytes offset, void* data, Bytes bytes)
     for (auto* to = static_cast<std::byte*>(data); bytes > 0;) {
         const i64 block = offset / block_bytes_;
         const Bytes from = offset % block_bytes_, take = std::min(bytes, size_of_block(block) - from);
-        if (offset + bytes > announced_ || offset + readahead_bytes < announced_) {
-            announced_ = offset + readahead_bytes;
+        if (offset + bytes > prefetched_ || offset + readahead_bytes < prefetched_) {
+            prefetched_ = offset + readahead_bytes;
             file_.will_read(begin_ + offset, std::min(readahead_bytes, bytes_ - offset));
         }
-        if (take == size_of_block(block)) { // straight to where it goes
+        if (take == size_of_block(block)) { // no copy through the cache
             file_.read(begin_ + offset, to, take);
             check(block, to);
         } else
-            std::memcpy(to, kept(block).data() + from, static_cast<std::size_t>(take));
+            std::memcpy(to, cached_block(block).data() + from, static_cast<std::size_t>(take));
         to += take;
         offset += take;
         bytes -= take;

@@ -21,7 +21,7 @@ std::vector<std::string> table_names()
     return names;
 }
 
-/// Keys of `table`, or of all tables where it is empty.
+/// Keys of `table`; of all tables if it is empty.
 std::vector<std::string> key_names(const std::string& table)
 {
     std::vector<std::string> names;
@@ -61,7 +61,7 @@ std::string full_names(const std::string& key)
     return one_of(names);
 }
 
-/// A key stands below its table's header, or has the table in its name.
+/// How a key is written: below its table's header, or with the table in its name.
 enum class Written { below_table, dotted };
 
 [[noreturn]] void throw_unknown_table(const std::string& table, const std::string& place, Written written)
@@ -107,20 +107,20 @@ enum class Written { below_table, dotted };
                      elsewhere.empty() ? "remove it" : str("did you mean ", full_names(elsewhere), "?")});
 }
 
-/// A word that is no value of its key, but the name of a switch of the same table.
-void refuse_switch_as_word(const RunConfig& config, const std::string& table, const ConfigValue& value)
+/// Throws if the value is the name of a boolean key of the same table, such as precision = "fp8".
+void refuse_switch_as_value(const RunConfig& config, const std::string& table, const ConfigValue& value)
 {
-    const std::string word = value.node.is_string() ? value.node.as_string()->get() : value.text;
+    const std::string text = value.node.is_string() ? value.node.as_string()->get() : value.text;
     RunConfig::tables(config, [&](const char* name, const auto& keys) {
         if (table != name)
             return;
         keys.keys(keys, [&](const char* key, const auto& target, const char*) {
             if constexpr (std::is_same_v<std::decay_t<decltype(target)>, bool>)
-                if (word == key)
-                    throw UserError({value.place, str("'", value.key, "' has no value \"", word, "\""),
+                if (text == key)
+                    throw UserError({value.place, str("'", value.key, "' has no value \"", text, "\""),
                                      str("'", table, ".", key, "' is a key of its own"),
                                      str("set ", table, ".", key, " = true",
-                                         word == "fp8" ? str(", with ", value.key, " = \"bf16\"") : "")});
+                                         text == "fp8" ? str(", with ", value.key, " = \"bf16\"") : "")});
         });
     });
 }
@@ -139,7 +139,7 @@ void set_key(RunConfig& config, const std::string& table, const std::string& key
                 return;
             key_known = true;
             if constexpr (std::is_enum_v<std::decay_t<decltype(target)>>)
-                refuse_switch_as_word(config, table, value);
+                refuse_switch_as_value(config, table, value);
             assign(target, value);
         });
     });
@@ -149,7 +149,7 @@ void set_key(RunConfig& config, const std::string& table, const std::string& key
         throw_unknown_key(table, key, value.place, written);
 }
 
-/// One override, taken apart.
+/// One parsed override.
 struct Override {
     std::string table, key, text, place;
     toml::table holder; ///< {v = value}
@@ -175,7 +175,7 @@ Override parse_override(const std::string& text)
     } catch (const toml::parse_error&) {
         result.holder.clear();
     }
-    // What is no TOML, or more than one value, is a string as it stands: schedule=1f1b, train=/data/x.h5.
+    // Text that is not exactly one TOML value is a string: schedule=1f1b, train=/data/x.h5.
     if (result.holder.size() != 1 || !result.holder.contains("v"))
         result.holder = toml::table{{"v", result.text}};
     return result;
@@ -195,7 +195,7 @@ RunConfig parse_config(const std::string& text, const std::string& name,
         return ConfigValue{node, toml_place(name, node.source()), str(table, ".", key), ""};
     };
     RunConfig config;
-    // The preset is only where the other keys start from, wherever it stands.
+    // The preset sets the defaults of the other keys, so it comes first, wherever it is written.
     if (const toml::node* node = file["model"]["preset"].node())
         assign(config.model.preset, value_in_file("model", "preset", *node));
     for (const Override& change : changes)
@@ -229,7 +229,7 @@ RunConfig parse_config(const std::string& text, const std::string& name,
 
 RunConfig read_config(const std::string& path, const std::vector<std::string>& overrides)
 {
-    return parse_config(path.empty() ? "" : read_file(path, "config file", most_settings_bytes), path,
+    return parse_config(path.empty() ? "" : read_file(path, "config file", max_settings_bytes), path,
                         overrides);
 }
 

@@ -38,9 +38,9 @@ std::string describe(const ConfigValue& value)
     return "a date or time";
 }
 
-bool whole(double number) { return std::trunc(number) == number && std::abs(number) < 0x1p53; }
+bool is_whole(double number) { return std::trunc(number) == number && std::abs(number) < 0x1p53; }
 
-/// A number of any kind; false for the rest.
+/// Reads an integer or a float; returns false for other types.
 bool get_number(const toml::node& node, double& number)
 {
     if (const auto* integer = node.as_integer())
@@ -82,23 +82,23 @@ RopeScaling scaling_from_table(const toml::table& table, const ConfigValue& valu
     return scaling;
 }
 
-/// What a person can do with, of what the parser says ("Error while parsing value: could not determine value
-/// type").
+/// A parser message in terms that help the user.
 struct SyntaxHint {
     std::string reason, remedy;
 };
 
-SyntaxHint explain_syntax(std::string said)
+/// `message`: toml++'s, such as "Error while parsing value: could not determine value type".
+SyntaxHint explain_syntax(std::string message)
 {
-    const auto has = [&](const char* words) { return said.find(words) != std::string::npos; };
-    const auto quoted = [&] { // the last word that it quotes
-        const std::size_t end = said.rfind('\''),
-                          begin = end == std::string::npos ? end : said.rfind('\'', end - 1);
-        return begin == std::string::npos ? "" : said.substr(begin + 1, end - begin - 1);
+    const auto has = [&](const char* text) { return message.find(text) != std::string::npos; };
+    const auto quoted = [&] { // the last quoted part of the message
+        const std::size_t end = message.rfind('\''),
+                          begin = end == std::string::npos ? end : message.rfind('\'', end - 1);
+        return begin == std::string::npos ? "" : message.substr(begin + 1, end - begin - 1);
     };
     if (has("determine value type"))
         return {"the value after '=' is not a number, true, false or quoted string",
-                "put words and paths in double quotes, like precision = \"bf16\""};
+                "put names and paths in double quotes, like precision = \"bf16\""};
     if (has("cannot redefine existing table"))
         return {str("[", quoted(), "] is in the file twice"), "write the keys of both below one of them"};
     if (has("cannot redefine existing"))
@@ -112,12 +112,12 @@ SyntaxHint explain_syntax(std::string said)
                 "write it with an exponent, like 1e20, where the key takes any number"};
     if (has("leading zero"))
         return {"a number begins with 0", "leave the leading zeros out"};
-    if (const std::string prefix = "Error while parsing "; said.starts_with(prefix))
-        said = said.substr(prefix.size());
-    if (const std::size_t end = said.find("saw '\\n'"); end != std::string::npos)
-        said.replace(end, 8, "the line ends");
-    return {said, "write key = value lines, each below its [table] if there are tables; strings are in "
-                  "double quotes"};
+    if (const std::string prefix = "Error while parsing "; message.starts_with(prefix))
+        message = message.substr(prefix.size());
+    if (const std::size_t end = message.find("saw '\\n'"); end != std::string::npos)
+        message.replace(end, 8, "the line ends");
+    return {message, "write key = value lines, each below its [table] if there are tables; strings are in "
+                     "double quotes"};
 }
 
 } // namespace
@@ -140,24 +140,24 @@ toml::table parse_toml(const std::string& text, const std::string& name)
 void throw_wrong_type(const ConfigValue& value, const std::string& expected, const std::string& remedy)
 {
     throw UserError({value.place, str("'", value.key, "' is ", describe(value), "; it must be ", expected),
-                     "", remedy.empty() ? str("give ", expected) : remedy});
+                     "", remedy.empty() ? str("set it to ", expected) : remedy});
 }
 
-std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>& words)
+std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names)
 {
-    std::string word = value.text;
+    std::string name = value.text;
     if (const auto* text = value.node.as_string())
-        word = text->get();
+        name = text->get();
     std::vector<std::string> quoted;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (words[i] == word)
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (names[i] == name)
             return i;
-        quoted.push_back(print_value(words[i]));
+        quoted.push_back(print_value(names[i]));
     }
     if (!value.node.is_string() && value.text.empty())
         throw_wrong_type(value, one_of(quoted));
-    const std::string near = nearest_word(word, words);
-    throw UserError({value.place, str("'", value.key, "' has no value \"", word, "\""),
+    const std::string near = nearest_word(name, names);
+    throw UserError({value.place, str("'", value.key, "' has no value \"", name, "\""),
                      str("it must be ", one_of(quoted)),
                      near.empty() ? "choose one of them" : str("did you mean \"", near, "\"?")});
 }
@@ -169,7 +169,7 @@ void assign(i64& target, const ConfigValue& value)
         return;
     }
     const auto* real = value.node.as_floating_point();
-    if (real == nullptr || !whole(real->get()))
+    if (real == nullptr || !is_whole(real->get()))
         throw_wrong_type(value, "a whole number",
                          value.node.is_string() ? "write the digits without quotes" : "");
     target = static_cast<i64>(real->get());
@@ -199,7 +199,7 @@ void assign(std::string& target, const ConfigValue& value)
         target = value.text;
     else if (const auto* integer = value.node.as_integer();
              integer != nullptr && value.key == "parallel.bucket")
-        target = std::to_string(integer->get()); // a word or a number of bytes
+        target = std::to_string(integer->get()); // this key takes "auto" or a number of bytes
     else
         throw_wrong_type(value, "text", "put it in double quotes");
 }

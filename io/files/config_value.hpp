@@ -13,20 +13,20 @@ struct ConfigValue {
     const toml::node& node;
     std::string place; ///< "run.toml:3:1" or "override 'train.lr=1'"
     std::string key;   ///< "train.lr"
-    std::string text;  ///< as an override spelt it; empty in a file
+    std::string text;  ///< as written in an override; empty for a value from a file
 };
 
-/// Throws UserError with line and column where `text` is no TOML; `name` stands for the file.
+/// UserError with line and column if `text` is not valid TOML; `name` names the file in messages.
 toml::table parse_toml(const std::string& text, const std::string& name);
 /// "run.toml:3:1"
 std::string toml_place(const std::string& file, const toml::source_region& source);
 
-/// Throws UserError: the key wants `expected`, the value is something else.
+/// Throws UserError: the value must be `expected` ("a whole number"), but has another type.
 [[noreturn]] void throw_wrong_type(const ConfigValue& value, const std::string& expected,
                                    const std::string& remedy = "");
 
-/// The word that stands for an enum value. UserError where it is none of `words`.
-std::size_t parse_word(const ConfigValue& value, const std::vector<std::string>& words);
+/// The index of the value in `names`, the names of an enum's values. UserError if it is not among them.
+std::size_t parse_name(const ConfigValue& value, const std::vector<std::string>& names);
 
 void assign(i64& target, const ConfigValue& value);
 void assign(double& target, const ConfigValue& value);
@@ -41,7 +41,7 @@ std::string print_value(const std::string& value);
 std::string print_value(const RopeScaling& value);
 
 template <class Enum>
-std::vector<std::string> words_of()
+std::vector<std::string> enum_names()
 {
     return {names_of_enum<Enum>.begin(), names_of_enum<Enum>.end()};
 }
@@ -49,7 +49,7 @@ std::vector<std::string> words_of()
 template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
 void assign(Enum& target, const ConfigValue& value)
 {
-    target = static_cast<Enum>(parse_word(value, words_of<Enum>()));
+    target = static_cast<Enum>(parse_name(value, enum_names<Enum>()));
 }
 
 template <class Enum, class = std::enable_if_t<std::is_enum_v<Enum>>>
@@ -58,7 +58,7 @@ std::string print_value(Enum value)
     return print_value(std::string(name_of(value)));
 }
 
-/// For the reference: "whole number", "`f32` or `bf16`" …
+/// The type of a key in the reference: "whole number", "`f32` or `bf16`" …
 template <class T>
 std::string type_name(const T&)
 {
@@ -69,10 +69,10 @@ std::string type_name(const T&)
     else if constexpr (std::is_floating_point_v<T>)
         return "number";
     else if constexpr (std::is_enum_v<T>) {
-        std::vector<std::string> words = words_of<T>();
-        for (std::string& word : words)
-            word = print_value(word);
-        return one_of(words);
+        std::vector<std::string> names = enum_names<T>();
+        for (std::string& name : names)
+            name = print_value(name);
+        return one_of(names);
     } else if constexpr (std::is_same_v<T, RopeScaling>)
         return "scaling";
     else

@@ -1,12 +1,12 @@
 #pragma once
-// Checkpoints that are not as they were written.
+// The error for checkpoints that differ from what was written.
 #include "base/check.hpp"
 #include "io/files/plain_file.hpp"
 
 namespace trivium {
 
-/// A checkpoint, or a file of one, is not as it was written: where there is another one, that can be used
-/// instead.
+/// A checkpoint, or one of its files, differs from what was written. The caller may fall back to an older
+/// checkpoint.
 class DamagedCheckpoint : public UserError {
 public:
     DamagedCheckpoint(const std::string& place, const std::string& problem)
@@ -16,10 +16,10 @@ public:
     }
 };
 
-/// A file of a checkpoint, to read. \throws DamagedCheckpoint where there is none or something else stands
-/// there, IoError
+/// Opens a file of a checkpoint for reading. DamagedCheckpoint if it is missing or not a regular file;
+/// IoError.
 PlainFile open_stored(const std::string& path);
-/// One that must have so many bytes.
+/// The same; DamagedCheckpoint also if the file does not have exactly `bytes` bytes.
 PlainFile open_stored(const std::string& path, Bytes bytes);
 
 } // namespace trivium

@@ -25,7 +25,7 @@ struct Descriptor {
     ~Descriptor() { ::close(number); }
 };
 
-/// Opens for reading what must be a plain file that the user named.
+/// Opens a file that the user named, for reading. UserError if it is missing or a folder.
 int open_to_read(const std::string& path, std::string_view what)
 {
     const int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -34,8 +34,7 @@ int open_to_read(const std::string& path, std::string_view what)
             throw UserError({path, str("there is no such ", what), "",
                              "check the path; it is relative to the working folder"});
         if (errno == ELOOP)
-            throw UserError(
-                {path, str("is a link that leads round, not a ", what), "", "put the file itself there"});
+            throw UserError({path, str("is a circular link, not a ", what), "", "put the file itself there"});
         if (errno == EACCES)
             throw UserError({path, str("this ", what, " may not be read"), std::strerror(errno),
                              "check its permissions"});
@@ -66,21 +65,21 @@ void throw_errno(const std::string& path, std::string_view action)
     else if (error == EIO)
         remedy = "the disk or the network file system failed; see the system's log";
     else if (error == EPIPE)
-        remedy = "what reads it has ended: let it read to the end";
+        remedy = "the program that reads it has ended; let it read to the end";
     throw IoError({path, str("cannot ", action), std::strerror(error), remedy});
 }
 
-std::string read_file(const std::string& path, std::string_view what, Bytes most)
+std::string read_file(const std::string& path, std::string_view what, Bytes max_bytes)
 {
     const Descriptor file{open_to_read(path, what)};
     struct stat info {};
     if (::fstat(file.number, &info) != 0)
         throw_errno(path, "read");
     const auto require = [&](Bytes bytes) {
-        if (bytes > most)
+        if (bytes > max_bytes)
             throw UserError({path, str("is too large for a ", what),
-                             str("at most ", format_bytes(most), " are read, it has ", format_bytes(bytes),
-                                 S_ISREG(info.st_mode) ? "" : " or more"),
+                             str("at most ", format_bytes(max_bytes), " are read, it has ",
+                                 format_bytes(bytes), S_ISREG(info.st_mode) ? "" : " or more"),
                              "check that it is the right file"});
     };
     require(info.st_size);
@@ -88,7 +87,7 @@ std::string read_file(const std::string& path, std::string_view what, Bytes most
     std::size_t size = 0;
     while (true) {
         if (size == content.size())
-            content.resize(size + 4096); // it grew, or has no size to tell, like a pipe
+            content.resize(size + 4096); // the file grew, or has no size (a pipe)
         const ssize_t got = ::read(file.number, content.data() + size, content.size() - size);
         if (got < 0 && errno == EINTR)
             continue;
@@ -97,7 +96,7 @@ std::string read_file(const std::string& path, std::string_view what, Bytes most
         if (got == 0)
             break;
         size += static_cast<std::size_t>(got);
-        require(static_cast<Bytes>(size)); // a pipe has no size to tell before
+        require(static_cast<Bytes>(size)); // for pipes, whose size is not known before
     }
     content.resize(size);
     return content;
@@ -107,7 +106,7 @@ Bytes file_size(const std::string& path, std::string_view what)
 {
     struct stat info {};
     if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
-        return 0; // to open a pipe would wait for its writer
+        return 0; // opening a pipe would block until it has a writer
     const Descriptor file{open_to_read(path, what)};
     if (::fstat(file.number, &info) != 0)
         throw_errno(path, "read");
@@ -130,7 +129,7 @@ void sync_path(const std::string& path)
     if (number < 0)
         throw_errno(path, "open");
     const Descriptor file{number};
-    // Some file systems refuse fsync of a folder; what they promise for it cannot be improved.
+    // Some file systems do not support fsync of a folder.
     if (::fsync(number) != 0 && errno != EINVAL)
         throw_errno(path, "write");
 }

@@ -35,7 +35,7 @@ std::string file_in_folder(const std::string& folder, const std::string& name)
     const bool is_cache = home.parent_path().filename() == "snapshots";
     if (!is_below(target, home) &&
         !(is_cache && is_below(target, home.parent_path().parent_path() / "blobs")))
-        throw UserError({path.string(), "is a link out of its folder", "it leads to " + target.string(),
+        throw UserError({path.string(), "is a link out of its folder", "it points to " + target.string(),
                          "copy the folder with the files that it links to: cp -rL " + folder + " COPY"});
     return path.string();
 }
@@ -60,7 +60,7 @@ void make_whole_folder(const std::string& path, const std::function<void(const s
         name = name.parent_path();
     const std::string temporary = str(name.string(), ".tmp-", ::getpid());
     std::error_code ignored;
-    fs::remove_all(temporary, ignored); // of a process of the same number that was killed
+    fs::remove_all(temporary, ignored); // left by a killed process with the same id
     try {
         make_folders(temporary);
         write(temporary);

@@ -35,7 +35,7 @@ u64 hash_bytes(std::string_view bytes) { return XXH64(bytes.data(), bytes.size()
 
 u64 hash_file(const std::string& path)
 {
-    file_size(path); // the errors of a path that is no file
+    file_size(path); // reports a path that is not a file
     std::ifstream file(path, std::ios::binary);
     Hash64 hash;
     std::vector<char> block(std::size_t{4} << 20);

@@ -1,5 +1,5 @@
 #pragma once
-// Hashes that tell whether bytes are the ones that were written. Not a defence against malice.
+// Hashes that detect accidental damage. They do not protect against an attacker.
 #include "base/units.hpp"
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace trivium {
 
-/// xxHash64 over bytes that come in pieces.
+/// Incremental xxHash64.
 class Hash64 {
 public:
     Hash64();
@@ -25,7 +25,7 @@ private:
 u64 hash_bytes(std::string_view bytes);
 /// xxHash64 of a whole file. Errors as read_file.
 u64 hash_file(const std::string& path);
-/// XXH3, 64 bits, seed 0: of blocks in memory, faster than the disk by far.
+/// XXH3, 64 bits, seed 0, of a block in memory. Much faster than a disk.
 u64 hash_block(const void* data, Bytes bytes);
 /// 16 hexadecimal digits.
 std::string hex(u64 value);

@@ -124,8 +124,8 @@ std::vector<i64> Dataset::get_integers(const std::string& attribute) const
 
 namespace {
 
-/// Every file has one writer, and is read when it is complete: no locks, which some parallel file systems
-/// refuse.
+/// Without file locks: some parallel file systems lack them, and every file has one writer and is read only
+/// when it is complete.
 Handle file_access()
 {
     Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "HDF5", "prepare"), close_plist);
@@ -138,12 +138,12 @@ Handle file_access()
 File File::create(const std::string& path, const FileLayout& layout)
 {
     const Lock lock;
-    be_quiet();
+    silence_errors();
     File file;
     file.path_ = path;
     const Handle creation(check(H5Pcreate(H5P_FILE_CREATE), path, "prepare"), close_plist),
         access = file_access();
-    // What waits in a buffer is written when a dataset is closed, where a failure reaches nobody.
+    // No sieve buffer: it would be flushed when a dataset is closed, where a failure is not reported.
     check(H5Pset_sieve_buf_size(access.get(), 0), path, "prepare");
     check(H5Pset_obj_track_times(creation.get(), false), path, "prepare"); // same input, same bytes
     check(H5Pset_userblock(creation.get(), static_cast<hsize_t>(layout.reserved)), path,
@@ -152,7 +152,7 @@ File File::create(const std::string& path, const FileLayout& layout)
         check(H5Pset_meta_block_size(access.get(), static_cast<hsize_t>(layout.metadata)), path, "prepare");
         check(H5Pset_small_data_block_size(access.get(), 0), path, "prepare");
         check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), path,
-              "prepare"); // its groups are smaller
+              "prepare"); // this format's groups are smaller
     }
     file.id_ = Handle(
         check(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation.get(), access.get()), path, "create the file"),
@@ -163,8 +163,8 @@ File File::create(const std::string& path, const FileLayout& layout)
 File File::open(const std::string& path)
 {
     const Lock lock;
-    be_quiet();
-    const Bytes bytes = file_size(path, "file"); // the errors of a path that is not a file
+    silence_errors();
+    const Bytes bytes = file_size(path, "file"); // reports a path that is not a file
     File file;
     file.path_ = path;
     file.bytes_ = bytes;
@@ -242,7 +242,7 @@ std::string File::get_string(const std::string& attribute) const
 
 namespace {
 
-/// The groups on the way to `name`, without the time: same input, same bytes.
+/// Makes the parent groups of `name`, without time stamps: same input, same bytes.
 void make_groups(Handle::Id file, const std::string& name, const std::string& place)
 {
     for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1)) {
@@ -291,7 +291,7 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
     const Lock lock;
     const std::string place = str(path_, ", dataset ", name);
     make_groups(id_.get(), name, place);
-    if (shape.empty() && sources.size() == 1) { // a single value has no stretches to map
+    if (shape.empty() && sources.size() == 1) { // a scalar cannot be mapped: link to it
         check(H5Lcreate_external(sources[0].file.c_str(), sources[0].dataset.c_str(), id_.get(), name.c_str(),
                                  H5P_DEFAULT, H5P_DEFAULT),
               place, "make the link");
@@ -303,9 +303,8 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
                        close_space);
     const Handle creation(check(H5Pcreate(H5P_DATASET_CREATE), place, "prepare"), close_plist);
     check(H5Pset_obj_track_times(creation.get(), false), place, "prepare");
-    const double nothing =
-        std::numeric_limits<double>::quiet_NaN(); // what a reader gets of a file that is not there
-    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &nothing), place, "prepare");
+    const double missing = std::numeric_limits<double>::quiet_NaN(); // the values of a missing source file
+    check(H5Pset_fill_value(creation.get(), H5T_NATIVE_DOUBLE, &missing), place, "prepare");
     for (const VirtualSource& source : sources) {
         const std::vector<hsize_t> offset = to_hsize(source.box.offset), part = to_hsize(source.box.shape);
         const Handle whole(check(H5Screate_simple(static_cast<int>(part.size()), part.data(), nullptr), place,
@@ -327,7 +326,7 @@ void File::create_virtual(const std::string& name, DType type, const std::vector
 bool File::has_dataset(const std::string& name) const
 {
     const Lock lock;
-    // Each group on the way must be there before its child may be asked for.
+    // H5Lexists fails unless all parent groups exist.
     for (std::size_t end = name.find('/'); end != std::string::npos; end = name.find('/', end + 1))
         if (H5Lexists(id_.get(), name.substr(0, end).c_str(), H5P_DEFAULT) <= 0)
             return false;
@@ -358,7 +357,7 @@ Dataset File::dataset(const std::string& name) const
     std::vector<hsize_t> extents(static_cast<std::size_t>(rank));
     check(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr), dataset.place_, "read the shape");
     dataset.shape_.assign(extents.begin(), extents.end());
-    // A damaged shape must not make a reader ask for more memory than there is.
+    // A damaged shape must not make the caller allocate too much memory.
     double bytes = static_cast<double>(size_of(dataset.type_));
     for (const hsize_t extent : extents)
         bytes *= static_cast<double>(extent);

@@ -1,8 +1,7 @@
 #pragma once
-// The few things that Trivium wants of HDF5: contiguous datasets, attributes, groups by path.
-// Every library call is checked; a failure is an IoError with HDF5's own innermost message. HDF5 is not
-// thread-safe: a lock lets one thread at a time into the library, so that any thread may use objects of its
-// own.
+// A wrapper of the parts of HDF5 that Trivium uses: contiguous and virtual datasets, attributes, groups.
+// Every library call is checked; a failure is an IoError with HDF5's innermost message. HDF5 is not
+// thread-safe, so a lock serialises all calls; each thread may use its own objects.
 #include "base/dtype.hpp"
 #include "ir/mesh.hpp"
 
@@ -11,7 +10,7 @@
 
 namespace trivium::h5 {
 
-/// Owns one HDF5 identifier; closes it with the right call. Move-only.
+/// Owns one HDF5 identifier and closes it with the given function. Move-only.
 class Handle {
 public:
     using Id = std::int64_t; ///< hid_t
@@ -22,7 +21,7 @@ public:
     Handle& operator=(Handle&& other) noexcept;
     ~Handle() { reset(); }
     Id get() const { return id_; }
-    /// Closes now; the library's answer (negative: failed).
+    /// Closes now. Returns the library's result (negative: failed).
     int reset();
 
 private:
@@ -36,13 +35,14 @@ public:
     const std::vector<i64>& shape() const { return shape_; }
     i64 count() const; ///< elements
     DType type() const { return type_; }
-    /// Where the contiguous data lies in the file, in bytes. IoError if it is not contiguous or not there.
+    /// Offset of the contiguous data in the file, in bytes. UserError if it is not contiguous.
     Bytes file_offset() const;
-    /// Elements [begin, begin + count), converted from/to `type`. \pre one dimension, or all elements
+    /// Writes or reads elements [begin, begin + count); `type` is that of `data`, and HDF5 converts. \pre one
+    /// dimension, or all elements
     void write(i64 begin, i64 count, DType type, const void* data);
     void read(i64 begin, i64 count, DType type, void* data) const;
     void set(const std::string& attribute, const std::vector<i64>& values);
-    /// UserError where it is missing or of another type.
+    /// UserError if the attribute is missing or of another type.
     std::vector<i64> get_integers(const std::string& attribute) const;
 
 private:
@@ -54,44 +54,45 @@ private:
 };
 
 struct FileLayout {
-    Bytes reserved = 0; ///< at the file's beginning, left to the caller: 0, or a power of two from 512 on
-    Bytes metadata =
-        0; ///< of a file that holds no more than so many bytes of it: all of it comes first, then the
-           ///< datasets in the order in which they are made, packed. 0: where the library likes it
+    /// Bytes at the start of the file that HDF5 leaves to the caller: 0, or a power of two, at least 512.
+    Bytes reserved = 0;
+    /// Upper bound of HDF5's metadata: it is stored first, then the datasets, packed, in order of creation.
+    /// 0: the library chooses the layout.
+    Bytes metadata = 0;
 };
 
-/// What a stretch of a virtual dataset is taken from.
+/// The source of one box of a virtual dataset.
 struct VirtualSource {
-    std::string file;    ///< in the folder of the virtual dataset's file
-    std::string dataset; ///< all of it
-    Box box;             ///< which part of the virtual dataset it is
+    std::string file;    ///< name, in the folder of the virtual dataset's file
+    std::string dataset; ///< used as a whole
+    Box box;             ///< its place in the virtual dataset
 };
 
 class File {
 public:
     /// Creates or truncates. IoError.
     static File create(const std::string& path, const FileLayout& layout = {});
-    /// Read only. The library may crash on a damaged file: check a hash first. UserError where `path` is
-    /// missing or no HDF5 file, or a truncated one.
+    /// Opens read-only. The library may crash on a damaged file, so check a hash first. UserError if the file
+    /// is missing, not an HDF5 file, or truncated.
     static File open(const std::string& path);
 
-    /// Flushes and closes, with errors; the destructor closes without. \pre its Datasets are gone: they would
-    /// keep it open
+    /// Flushes and closes. IoError; the destructor closes without error checks. \pre its Datasets are
+    /// destroyed, as they keep the file open
     void close();
 
     void set(const std::string& attribute, i64 value);
     void set(const std::string& attribute, const std::string& value);
-    /// UserError (a file of another kind, or a damaged one) where it is missing or of another type.
+    /// UserError (a file of another kind, or a damaged one) if it is missing or of another type.
     i64 get_integer(const std::string& attribute) const;
     std::string get_string(const std::string& attribute) const;
 
-    /// Contiguous, no fill. `name` may contain '/': groups are made.
+    /// Makes a contiguous dataset, without fill values. Makes the groups if `name` contains '/'.
     Dataset create_dataset(const std::string& name, DType type, const std::vector<i64>& shape);
-    /// A dataset over pieces in other files, which need not exist yet; NaN where one does not when it is
-    /// read.
+    /// Makes a virtual dataset over pieces in other files, which need not exist yet. When it is read, values
+    /// of missing files are NaN.
     void create_virtual(const std::string& name, DType type, const std::vector<i64>& shape,
                         const std::vector<VirtualSource>& sources);
-    /// Of a file that was opened, not created. UserError where it is missing, or is larger than the file.
+    /// Opens a dataset. UserError if it is missing or larger than the file. \pre open() made this File
     Dataset dataset(const std::string& name) const;
     bool has_dataset(const std::string& name) const;
 
@@ -104,7 +105,7 @@ public:
 private:
     std::string path_;
     Handle id_;
-    Bytes bytes_ = 0; ///< of the file, where it was opened
+    Bytes bytes_ = 0; ///< size of the file; only after open()
 };
 
 } // namespace trivium::h5

@@ -15,9 +15,9 @@ std::recursive_mutex& library_mutex()
     return mutex;
 }
 
-/// The library closes what is still open when the process or MPI ends, and crashes over a file that a full
-/// disk has kept from closing. Every file here has an owner, so it need not: asked before its start, and
-/// started before MPI, it stays out of both ends.
+/// At exit, and in MPI_Finalize, the library closes open files and crashes on one that could not be closed
+/// because the disk is full. Every file here has an owner that closes it, so the library need not:
+/// H5dont_atexit() comes before H5open(), and H5open() before MPI_Init, so that it registers no such hook.
 const bool started = [] {
     H5dont_atexit();
     return H5open() >= 0;
@@ -27,10 +27,10 @@ const bool started = [] {
 
 Lock::Lock() : guard(library_mutex()) {}
 
-void be_quiet()
+void silence_errors()
 {
     static thread_local const bool done = [] {
-        TRV_CHECK(started, "HDF5 does not start");
+        TRV_CHECK(started, "HDF5 cannot be initialised");
         H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
         return true;
     }();

@@ -1,5 +1,5 @@
 #pragma once
-// What the sources of io/files/hdf5.hpp share. Private to them.
+// Shared by the sources of io/files/hdf5.hpp, and private to them.
 #include "io/files/hdf5.hpp"
 
 #include "base/check.hpp"
@@ -9,21 +9,21 @@
 
 namespace trivium::h5 {
 
-/// Held while a thread is inside the library; functions here call each other.
+/// Held while a thread is inside the library. Recursive, because functions here call each other.
 struct Lock {
     Lock();
     std::lock_guard<std::recursive_mutex> guard;
 };
 
-/// The library prints its errors unless told not to; once is enough (in some builds of it, once a thread).
-void be_quiet();
+/// Stops the library from printing errors in this thread (some builds keep the setting per thread).
+void silence_errors();
 
-/// HDF5's own innermost message on the last failed call.
+/// HDF5's innermost message about the last failed call.
 std::string innermost_message();
 
 [[noreturn]] void throw_failed(const std::string& place, const char* action);
 
-/// The one check: `result` is what a library call returned, negative where it failed.
+/// Checks the result of a library call; negative means failure.
 template <class Result>
 Result check(Result result, const std::string& place, const char* action)
 {

@@ -1,5 +1,5 @@
 #pragma once
-// Reading JSON that may be anything: conversions of the library would cut fractions and wrap large numbers.
+// Checked access to untrusted JSON. The library's own conversions truncate fractions and wrap large numbers.
 #include "base/check.hpp"
 #include "base/units.hpp"
 #include "io/files/strict_json.hpp"
@@ -8,12 +8,12 @@
 
 namespace trivium {
 
-/// What is wrong, to stand behind the file's name: "has …", "lists …".
+/// A problem, worded to follow the file's name: "has …", "lists …".
 struct JsonFault {
     std::string text;
 };
 
-/// Discarded where the text is none.
+/// Returns a discarded value if the text is not valid JSON.
 inline nlohmann::json parse_json(const std::string& text)
 {
     try {
@@ -23,20 +23,20 @@ inline nlohmann::json parse_json(const std::string& text)
     }
 }
 
-/// A value for a message, not long.
-inline std::string shown(const nlohmann::json& value)
+/// A value as a short text for a message.
+inline std::string short_text(const nlohmann::json& value)
 {
-    if (value.is_structured()) // it may be all of a large file
+    if (value.is_structured()) // may be large
         return value.is_object() ? "an object" : "a list";
     const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
     return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 
-/// object[key]. \throws JsonFault where there is none
+/// object[key]. \throws JsonFault if it is missing
 inline const nlohmann::json& json_member(const nlohmann::json& object, const char* key)
 {
     if (!object.is_object())
-        throw JsonFault{"has " + shown(object) + " where an object with '" + key + "' should be"};
+        throw JsonFault{"has " + short_text(object) + " where an object with '" + key + "' should be"};
     const auto at = object.find(key);
     if (at == object.end())
         throw JsonFault{str("has no '", key, "'")};
@@ -46,11 +46,11 @@ inline const nlohmann::json& json_member(const nlohmann::json& object, const cha
 [[noreturn]] inline void throw_wrong_json(const nlohmann::json& value, const std::string& key,
                                           const char* expected)
 {
-    throw JsonFault{
-        str("has ", key.empty() ? "" : "'" + key + "' = ", shown(value), " where ", expected, " should be")};
+    throw JsonFault{str("has ", key.empty() ? "" : "'" + key + "' = ", short_text(value), " where ", expected,
+                        " should be")};
 }
 
-/// \throws JsonFault where it is no whole number; `key` names the value
+/// \throws JsonFault if it is not a whole number; `key` names the value
 inline i64 json_integer(const nlohmann::json& value, const std::string& key = "")
 {
     if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<u64>() > u64{INT64_MAX}))
@@ -83,7 +83,7 @@ inline const nlohmann::json::array_t& json_list(const nlohmann::json& value, con
     return value.get_ref<const nlohmann::json::array_t&>();
 }
 
-/// Of 16 hexadecimal digits. \throws JsonFault
+/// A hash of 16 hexadecimal digits. \throws JsonFault
 inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
 {
     const std::string& text = json_text(value, key);
@@ -92,7 +92,7 @@ inline u64 json_hash(const nlohmann::json& value, const std::string& key = "")
     return std::stoull(text, nullptr, 16);
 }
 
-// The same of object[key].
+// The same for object[key].
 inline i64 integer_at(const nlohmann::json& object, const char* key)
 {
     return json_integer(json_member(object, key), key);

@@ -10,9 +10,9 @@ namespace trivium {
 
 void read_key_file(const std::string& path, std::string_view what, const std::vector<KeyPlace>& keys)
 {
-    const toml::table file = parse_toml(read_file(path, what, most_settings_bytes), path);
+    const toml::table file = parse_toml(read_file(path, what, max_settings_bytes), path);
     for (const auto& [key, value] : file) {
-        const toml::node& node = value; // clang 14 captures no structured binding
+        const toml::node& node = value; // clang 14 cannot capture structured bindings
         const std::string name(key.str()), place = toml_place(path, node.source());
         const auto known =
             std::find_if(keys.begin(), keys.end(), [&](const KeyPlace& k) { return k.name == name; });

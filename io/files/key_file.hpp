@@ -9,14 +9,15 @@
 
 namespace trivium {
 
-/// A key, where its value is kept, and what it means.
+/// A key, the location of its value, and its meaning.
 struct KeyPlace {
     std::string name;
     std::variant<bool*, i64*, double*, std::string*> value;
     std::string meaning;
 };
 
-/// The keys of a struct with `keys` (config/keys.hpp) of these four types; it must outlive the list.
+/// The keys of a struct with a `keys` function (config/keys.hpp), all of these four types. `object` must
+/// outlive the list.
 template <class Struct>
 std::vector<KeyPlace> key_places(Struct& object)
 {
@@ -27,12 +28,12 @@ std::vector<KeyPlace> key_places(Struct& object)
     return places;
 }
 
-/// Sets the keys that stand in the file; the others stay. `what` names the file's role in messages.
-/// Throws UserError on a missing file, wrong syntax (line, column), an unknown key (the nearest known one), a
-/// wrong type.
+/// Sets the keys that the file contains and leaves the others unchanged. `what` names the file's role in
+/// messages. UserError on a missing file, wrong syntax (line, column), an unknown key (with the nearest known
+/// one), a wrong type.
 void read_key_file(const std::string& path, std::string_view what, const std::vector<KeyPlace>& keys);
 
-/// A line for each key with its meaning; read_key_file gives the same values, bit for bit.
+/// One line per key, with its meaning. read_key_file reads the same values back, bit for bit.
 std::string print_key_file(const std::vector<KeyPlace>& keys);
 
 } // namespace trivium

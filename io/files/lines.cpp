@@ -30,7 +30,7 @@ void LineWriter::sync() const
     do
         result = ::fsync(descriptor_);
     while (result != 0 && errno == EINTR);
-    if (result != 0 && errno != EINVAL) // a pipe, say
+    if (result != 0 && errno != EINVAL) // EINVAL: a pipe, for example
         throw_errno(path_, "write");
 }
 

@@ -1,11 +1,11 @@
 #pragma once
-// Files of lines that a run appends to, each line with one write(), so that those of a killed run are whole.
+// Files of lines that a run appends to, one write() per line, so that the lines of a killed run are complete.
 #include <string>
 #include <string_view>
 
 namespace trivium {
 
-/// Appends to a file, which it makes where there is none.
+/// Appends to a file; makes it if it does not exist.
 class LineWriter {
 public:
     /// IoError.
@@ -14,9 +14,9 @@ public:
     LineWriter& operator=(const LineWriter&) = delete;
     ~LineWriter();
 
-    /// `text` and a newline. IoError.
+    /// Appends `text` and a newline. IoError.
     void write(std::string_view text);
-    /// Returns once what was written is on the disk. Another thread may write meanwhile. IoError.
+    /// Returns once all written lines are durable. Another thread may write concurrently. IoError.
     void sync() const;
     const std::string& path() const { return path_; }
 
@@ -25,8 +25,7 @@ private:
     int descriptor_;
 };
 
-/// Calls visit(line, complete) for each line of `content`; the last may lack its newline: it is not complete
-/// then.
+/// Calls visit(line, complete) for each line of `content`; `complete` is false if the newline is missing.
 template <class Visit>
 void for_each_line(const std::string& content, Visit&& visit)
 {

@@ -15,7 +15,7 @@ namespace trivium {
 
 PlainFile PlainFile::open(const std::string& path, std::string_view what, Links links)
 {
-    // A pipe would make an open wait; what a link names is not what was written here.
+    // O_NONBLOCK: opening a pipe must not block. O_NOFOLLOW: a checkpoint never contains links.
     const int number =
         ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (links == Links::refuse ? O_NOFOLLOW : 0));
     const auto refuse = [&](std::string_view is) {
@@ -23,7 +23,7 @@ PlainFile PlainFile::open(const std::string& path, std::string_view what, Links 
     };
     if (number < 0) {
         if (errno == ELOOP)
-            refuse(links == Links::refuse ? "a link" : "a link that leads round");
+            refuse(links == Links::refuse ? "a link" : "a circular link");
         if (errno == ENXIO)
             refuse("a socket");
         if (errno == ENOENT || errno == ENOTDIR)
@@ -96,8 +96,8 @@ void PlainFile::read(Bytes offset, void* data, Bytes bytes) const
         if (got < 0)
             throw_errno(path_, "read");
         if (got == 0)
-            throw MediaError({path_, "ends too early", str("wanted ", bytes, " bytes more"),
-                              "another program has cut it; restore it from a copy"});
+            throw MediaError({path_, "ends too early", str(bytes, " more bytes were expected"),
+                              "another program has truncated it; restore it from a copy"});
         to += got;
         offset += got;
         bytes -= got;
@@ -130,7 +130,8 @@ void PlainFile::reserve(Bytes bytes)
 
 void PlainFile::begin_writeback(Bytes offset, Bytes bytes)
 {
-    ::sync_file_range(descriptor_, offset, bytes, SYNC_FILE_RANGE_WRITE); // a hint: sync() has the answer
+    ::sync_file_range(descriptor_, offset, bytes,
+                      SYNC_FILE_RANGE_WRITE); // only a hint: sync() reports errors
 }
 
 void PlainFile::will_read(Bytes offset, Bytes bytes) const

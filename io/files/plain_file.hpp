@@ -1,5 +1,5 @@
 #pragma once
-// A plain file by offsets: what shards and indices are written and read with.
+// A regular file with reads and writes at offsets, for shards and indices.
 #include "base/check.hpp"
 #include "base/units.hpp"
 
@@ -8,23 +8,22 @@
 
 namespace trivium {
 
-/// A disk does not give back what was written there; other IoErrors may pass.
+/// The stored bytes cannot be read. Unlike other IoErrors, trying again does not help.
 class MediaError : public IoError {
 public:
     using IoError::IoError;
 };
 
-/// Owns a descriptor. Move-only; several threads may read at once.
+/// Owns a file descriptor. Move-only. Several threads may read concurrently.
 class PlainFile {
 public:
     enum class Links { refuse, follow };
-    /// To read. `what` names the file's role in messages. UserError where there is none, or something else
-    /// than a file stands there: a link (unless it is followed), a folder, a pipe, a device. IoError where
-    /// the machine refuses.
+    /// Opens for reading. `what` names the file's role in messages. UserError if the file is missing, or is a
+    /// link (unless links are followed), a folder, a pipe or a device. IoError.
     static PlainFile open(const std::string& path, std::string_view what, Links links = Links::refuse);
-    /// To read and write what is there, or a new file. IoError.
+    /// Opens for reading and writing; keeps the content, or makes a new file. IoError.
     static PlainFile open_to_write(const std::string& path);
-    /// To read and write a file in `folder` that has no name, and is gone when it is closed. IoError.
+    /// Opens an unnamed file in `folder` for reading and writing; closing it removes it. IoError.
     static PlainFile temporary(const std::string& folder);
     PlainFile(PlainFile&& other) noexcept;
     PlainFile& operator=(PlainFile&& other) noexcept;
@@ -32,21 +31,21 @@ public:
 
     const std::string& path() const { return path_; }
     Bytes size() const;
-    /// All of [offset, offset + bytes). IoError where reading fails: a MediaError for the disk's fault, or
-    /// where the file ends before.
+    /// Reads all of [offset, offset + bytes). MediaError on an I/O error or if the file ends before; IoError
+    /// otherwise.
     void read(Bytes offset, void* data, Bytes bytes) const;
     /// IoError.
     void write(Bytes offset, const void* data, Bytes bytes);
-    /// Takes space on the disk for a file of so many bytes, where the file system can: a disk that is too
-    /// full shows before anything is written. IoError where there is none.
+    /// Allocates disk space for `bytes` bytes, if the file system supports it, so that a full disk is
+    /// detected before anything is written. IoError if there is not enough space.
     void reserve(Bytes bytes);
-    /// The system will want [offset, offset + bytes) on the disk soon: begins, and does not wait.
+    /// Starts writing [offset, offset + bytes) back to the disk; does not wait.
     void begin_writeback(Bytes offset, Bytes bytes);
-    /// [offset, offset + bytes) will be read soon.
+    /// Asks the system to read [offset, offset + bytes) ahead; does not wait.
     void will_read(Bytes offset, Bytes bytes) const;
-    /// Waits until the content is on the disk. IoError.
+    /// fsync. IoError.
     void sync();
-    /// IoError. The destructor closes without.
+    /// IoError; the destructor ignores errors.
     void close();
 
 private:

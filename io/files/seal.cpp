@@ -20,7 +20,7 @@ struct Seal {
     unsigned long long hash = 0;
 };
 
-/// The whole block: reading is comparing with what would be written, so that no flipped bit goes unseen.
+/// The whole block. The reader compares it with what would be written, so it detects every flipped bit.
 std::string print_seal(std::string_view kind, const Seal& seal)
 {
     std::string text = str(kind, "\nversion ", seal.version, "\nbytes ", seal.bytes, "\nskip ",
@@ -67,7 +67,7 @@ void seal_file(const std::string& path, std::string_view kind, i64 version, Byte
 void check_seal(const std::string& path, const Sealed& expected)
 {
     const auto& [kind, version, remedy, update] = expected;
-    file_size(path, kind); // the errors of a path that leads to no file
+    file_size(path, kind); // reports a path that is not a file
     const PlainFile file = PlainFile::open(path, kind, PlainFile::Links::follow);
     const Bytes bytes = file.size();
     if (bytes == 0)

@@ -1,7 +1,7 @@
 #pragma once
-// A sealed HDF5 file: its first 512 bytes (HDF5's "user block", which the library skips) are text that states
-// the file's kind, version and size, and the hash of every byte but a large part that is checked elsewhere.
-// HDF5 1.10 can crash on damaged metadata; what passes the seal is as it was written.
+// A sealed HDF5 file: its first 512 bytes (HDF5's "user block", which the library skips) are text with the
+// file's kind, version and size, and a hash of all bytes except one large range that is verified elsewhere.
+// HDF5 1.10 can crash on damaged metadata, so check_seal comes before the library opens the file.
 #include "base/units.hpp"
 
 #include <string>
@@ -11,20 +11,19 @@ namespace trivium {
 
 inline constexpr Bytes seal_bytes = 512;
 
-/// Seals `path`, whose first seal_bytes are reserved. Bytes [skip_begin, skip_begin + skip_bytes) are left
-/// out. IoError.
+/// Seals `path`. The hash excludes bytes [skip_begin, skip_begin + skip_bytes). IoError. \pre the first
+/// seal_bytes bytes of the file are reserved
 void seal_file(const std::string& path, std::string_view kind, i64 version, Bytes skip_begin,
                Bytes skip_bytes);
 
-/// What a sealed file should be.
+/// The expected properties of a sealed file.
 struct Sealed {
     std::string_view kind;
     i64 version = 0;
     std::string remedy; ///< how to get a good file
-    std::string update; ///< how to get one of this version
+    std::string update; ///< how to get a file of this version from an older one
 };
-/// UserError where `path` is missing, of another kind or version, truncated, or not the bytes that were
-/// sealed.
+/// UserError if `path` is missing, of another kind or version, truncated, or differs from what was sealed.
 void check_seal(const std::string& path, const Sealed& expected);
 
 } // namespace trivium

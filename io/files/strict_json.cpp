@@ -12,8 +12,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Goes over the text and builds nothing. (The library's own callbacks look through a whole list for each
-/// object in it.)
+/// Checks the text without building values. (With the library's parser callbacks, a list of n objects takes
+/// O(n^2) time.)
 class Checker final : public nlohmann::json_sax<Json> {
 public:
     Checker(std::string_view text, const std::string& place, int depth)
@@ -38,8 +38,7 @@ public:
             refuse("has the key " + in_quotes(key) + " twice", "");
         return true;
     }
-    /// `position` counts bytes from 1 on. (The library's own line and column are those of what it has looked
-    /// at beyond.)
+    /// `position` counts bytes from 1. (The library's own line and column include its look-ahead.)
     bool parse_error(std::size_t position, const std::string&,
                      const nlohmann::detail::exception& error) override
     {
@@ -71,7 +70,7 @@ private:
     std::string_view text_;
     const std::string& place_;
     std::size_t depth_;
-    std::vector<std::unordered_set<std::string>> keys_; ///< of what is open
+    std::vector<std::unordered_set<std::string>> keys_; ///< of each open object or array
 };
 
 } // namespace
@@ -85,9 +84,8 @@ nlohmann::json parse_strict_json(std::string_view text, const std::string& place
 
 JsonProblem problem_of(const nlohmann::json::exception& error)
 {
-    // "[json.exception.parse_error.101] parse error at line 3, column 5: REASON", or REASON alone behind the
-    // bracket
-    constexpr std::size_t most = 300;
+    // "[json.exception.parse_error.101] parse error at line 3, column 5: REASON", or "[…] REASON"
+    constexpr std::size_t max_length = 300;
     JsonProblem problem;
     std::string text = error.what();
     if (const std::size_t bracket = text.find("] "); text.starts_with("[") && bracket != std::string::npos)
@@ -97,19 +95,19 @@ JsonProblem problem_of(const nlohmann::json::exception& error)
         problem.at = text.substr(begin.size(), colon - begin.size());
         text.erase(0, colon + 2);
     }
-    // Bytes of the text that are not UTF-8, and long tokens, are quoted in it.
+    // The message quotes the text, which may be long or not UTF-8.
     const std::string quoted =
-        Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace);
-    problem.reason = Json::parse(quoted).get<std::string>() + (text.size() > most ? " …" : "");
+        Json(text.substr(0, max_length)).dump(-1, ' ', false, Json::error_handler_t::replace);
+    problem.reason = Json::parse(quoted).get<std::string>() + (text.size() > max_length ? " …" : "");
     return problem;
 }
 
 std::string in_quotes(std::string_view text)
 {
-    constexpr std::size_t most = 100;
-    const bool is_long = text.size() > most;
-    // Cut or damaged UTF-8 becomes U+FFFD.
-    return Json(text.substr(0, most)).dump(-1, ' ', false, Json::error_handler_t::replace) +
+    constexpr std::size_t max_length = 100;
+    const bool is_long = text.size() > max_length;
+    // Truncated or invalid UTF-8 becomes U+FFFD.
+    return Json(text.substr(0, max_length)).dump(-1, ' ', false, Json::error_handler_t::replace) +
            (is_long ? "…" : "");
 }
 

@@ -24,7 +24,7 @@ i64 first_invalid_utf8(std::string_view text)
                                                                   : 0;
         if (length == 0 || at + length > size)
             return static_cast<i64>(at);
-        // The second byte's range excludes overlong forms, surrogates and what lies past U+10FFFF.
+        // The second byte's range excludes overlong forms, surrogates and code points above U+10FFFF.
         const unsigned char low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
         const unsigned char high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
         if (bytes[at + 1] < low || bytes[at + 1] > high)

@@ -11,11 +11,11 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// A value that [model] has no key for, and what it must be.
+/// A key of config.json without an equivalent in [model], and the values that are supported.
 struct Fixed {
     Family family;
     const char* key;
-    std::vector<Json> allowed; ///< the first is theirs where the key is missing
+    std::vector<Json> allowed; ///< the first one is transformers' default
 };
 
 const std::vector<Fixed>& fixed_values()
@@ -33,7 +33,7 @@ const std::vector<Fixed>& fixed_values()
     return values;
 }
 
-/// An object of config.json, read by key. A missing key and null are the same.
+/// Reads the keys of an object in config.json. null counts as a missing key.
 struct Keys {
     const Json& json;
     const std::string& place;
@@ -42,7 +42,7 @@ struct Keys {
     {
         throw UserError({place, problem, reason, "get the file again from where it came from"});
     }
-    /// What a model cannot be that Trivium trains.
+    /// Throws: `what` is valid, but no model that Trivium can train has it.
     [[noreturn]] void unsupported(const std::string& what, const std::string& reason) const
     {
         throw UserError({place, "this model cannot be imported: " + what, reason,
@@ -83,7 +83,7 @@ struct Keys {
             refuse(str("has ", key, " = ", in_quotes(value->dump())), "it must be true or false");
         return value ? value->get<bool>() : otherwise;
     }
-    std::string word(const char* key) const
+    std::string text(const char* key) const
     {
         const Json* value = find(key);
         if (value && !value->is_string())
@@ -100,12 +100,12 @@ struct Keys {
     }
 };
 
-/// The kinds of model that are read; Mistral is a Llama that may have a window.
+/// The supported architectures. Mistral is a Llama that may have an attention window.
 enum class Architecture { llama, mistral, gpt2 };
 
 Architecture kind_of(const Keys& keys)
 {
-    std::string name = keys.word("model_type");
+    std::string name = keys.text("model_type");
     if (const Json* architectures = keys.find("architectures")) {
         if (!architectures->is_array() || architectures->size() != 1 || !(*architectures)[0].is_string())
             keys.refuse("has architectures = " + in_quotes(architectures->dump()),
@@ -122,16 +122,16 @@ Architecture kind_of(const Keys& keys)
                      "LlamaForCausalLM, MistralForCausalLM and GPT2LMHeadModel can be");
 }
 
-/// "rope_parameters" of transformers 5; before it "rope_theta" and "rope_scaling".
+/// Reads "rope_parameters" (transformers 5) or "rope_theta" and "rope_scaling" (before).
 void read_rope(const Keys& keys, ModelConfig& model)
 {
     const Keys rope = keys.object(keys.find("rope_parameters") ? "rope_parameters" : "rope_scaling");
     model.rope_theta = rope.number("rope_theta", keys.number("rope_theta", 10000));
     if (rope.number("partial_rotary_factor", 1) != 1)
         rope.unsupported("its partial_rotary_factor is not 1", "");
-    std::string type = rope.word("rope_type");
+    std::string type = rope.text("rope_type");
     if (type.empty())
-        type = rope.word("type");
+        type = rope.text("type");
     if (type == "llama3") {
         for (const char* key :
              {"factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"})
@@ -146,7 +146,7 @@ void read_rope(const Keys& keys, ModelConfig& model)
     }
 }
 
-/// What transformers takes where config.json does not say it.
+/// transformers' defaults for keys that config.json may lack.
 struct LlamaDefaults {
     i64 kv_heads; ///< 0: as many as heads
     i64 seq;
@@ -210,11 +210,11 @@ HuggingFaceConfig parse_hugging_face_config(const std::string& text, const std::
             keys.refuse("has sliding_window = 0");
     }
     try {
-        if (model.kv_heads == 0 || model.ffn_dim == 0) // they would stand for a rule
+        if (model.kv_heads == 0 || model.ffn_dim == 0) // in [model], 0 means a default
             keys.refuse("has a size of 0");
         validate(model);
     } catch (const UserError& error) {
-        throw UserError({place, "describes no model that can be trained", error.what(),
+        throw UserError({place, "does not describe a model that can be trained", error.what(),
                          "docs/hugging-face.md lists what can be imported"});
     }
     if (const i64 head_dim = keys.whole("head_dim", model.head_dim()); head_dim != model.head_dim())
@@ -267,7 +267,7 @@ std::string print_hugging_face_config(const ModelConfig& m, const std::string& t
         if (fixed.family == m.family && std::string_view(fixed.key) != "partial_rotary_factor")
             json[fixed.key] = fixed.allowed[0];
     json["tie_word_embeddings"] = m.tied_embeddings;
-    // Without these, transformers would take its defaults, which are ids of another tokenizer.
+    // Without these keys, transformers uses its defaults, which are ids of another tokenizer.
     json["bos_token_id"] = tokens.bos < 0 ? Json() : Json(tokens.bos);
     json["eos_token_id"] = tokens.eos < 0 ? Json() : Json(tokens.eos);
     json["torch_dtype"] = type;

@@ -17,12 +17,12 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char *config_name = "config.json", *generation_name = "generation_config.json",
                      *tokenizer_config_name = "tokenizer_config.json";
-/// What goes out as it came in with the tokenizer.
+/// Files that belong to the tokenizer and are exported unchanged.
 constexpr std::array with_tokenizer{"special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
                                     "chat_template.json"};
 
-constexpr Bytes most_kept = Bytes{8} << 20; ///< in each checkpoint
-constexpr int deepest = 64;
+constexpr Bytes max_kept_bytes = Bytes{8} << 20; ///< in each checkpoint
+constexpr int max_depth = 64;
 
 void check_content(const std::string& path, const std::string& name, const std::string& text)
 {
@@ -30,7 +30,7 @@ void check_content(const std::string& path, const std::string& name, const std::
         throw UserError({path, problem, "the checkpoint keeps this file for an export",
                          "get it again from where it came from, or remove it"});
     };
-    if (name.ends_with(".json") && !parse_strict_json(text, path, deepest).is_object())
+    if (name.ends_with(".json") && !parse_strict_json(text, path, max_depth).is_object())
         refuse("is not a JSON object");
     if (first_invalid_utf8(text) >= 0)
         refuse("is not UTF-8");
@@ -42,7 +42,7 @@ std::string file_of(const TextFiles& files, const char* name)
     return at == files.end() ? "" : at->second;
 }
 
-/// Their config.json for this model, or "" where it describes another one.
+/// The imported config.json, adapted to this model; "" if it describes another model.
 std::string adapted_config(const std::string& imported, ModelConfig model, const std::string& type,
                            bool same_tokenizer, const SpecialTokens& tokens)
 {
@@ -54,13 +54,13 @@ std::string adapted_config(const std::string& imported, ModelConfig model, const
     if (model.family == Family::llama) {
         const i64 seq = model.seq;
         json["max_position_embeddings"] = std::max(seq, theirs.model.seq);
-        if (theirs.window > 0 && seq > theirs.window) // it was trained here without
+        if (theirs.window > 0 && seq > theirs.window) // Trivium trained it without a window
             json["sliding_window"] = nullptr;
         model.seq = theirs.model.seq;
     }
     if (print_hugging_face_config(model, type) != print_hugging_face_config(theirs.model, type))
         return "";
-    json.erase("auto_map"); // to Python files that are not here
+    json.erase("auto_map"); // refers to Python files that are not exported
     json[json.contains("dtype") ? "dtype" : "torch_dtype"] = type;
     if (!same_tokenizer) {
         json["bos_token_id"] = tokens.bos < 0 ? OrderedJson() : OrderedJson(tokens.bos);
@@ -100,14 +100,14 @@ TextFiles read_imported_files(const std::string& folder)
         const std::string path = file_in_folder(folder, name);
         if (path.empty())
             continue;
-        std::string text = read_file(path, "settings file", most_settings_bytes);
+        std::string text = read_file(path, "settings file", max_settings_bytes);
         check_content(path, name, text);
         kept += static_cast<Bytes>(text.size());
         files[name] = std::move(text);
     }
-    if (kept > most_kept)
+    if (kept > max_kept_bytes)
         throw UserError({folder, str("has ", format_bytes(kept), " of settings and templates"),
-                         str("each checkpoint keeps them, at most ", format_bytes(most_kept)),
+                         str("each checkpoint keeps them, at most ", format_bytes(max_kept_bytes)),
                          "remove those that an export does not need"});
     return files;
 }
@@ -116,7 +116,7 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
                              const RunState& state)
 {
     const TextFiles& imported = state.imported;
-    // Where either is unknown, the text was tokenized with ids of the model all the same.
+    // If either is unknown, assume that the text was tokenized with the model's tokenizer.
     const bool same_tokenizer =
         !imported.empty() && (state.imported_tokenizer.empty() || state.tokenizer.empty() ||
                               state.imported_tokenizer == state.tokenizer);
@@ -144,7 +144,7 @@ ExportedFiles exported_files(const ModelConfig& model, const std::string& type, 
         result.no_tokenizer_json = theirs.problem;
     }
     if (same_tokenizer) {
-        result.files.insert(imported.begin(), imported.end()); // but for what is there already
+        result.files.insert(imported.begin(), imported.end()); // does not replace the files above
     } else if (tokenizer)
         result.files[generation_name] = new_generation_config(tokens);
     return result;

@@ -13,8 +13,8 @@ namespace trivium {
 
 namespace {
 
-/// A row of the table. Ours: "NAME:dims", with the dims of src/model/model.hpp and a bar between inputs and
-/// outputs. "N" in a name is a layer's number.
+/// A row of the name table. `ours`: "NAME:dims", with the dims of src/model/model.hpp and a bar between
+/// inputs and outputs. "N" in a name is the number of the layer.
 struct Row {
     const char* theirs;
     std::vector<const char*> ours;
@@ -22,9 +22,9 @@ struct Row {
 };
 
 constexpr bool transposed = true;
-constexpr const char* head_name = "lm_head.weight"; // where it is not tied
+constexpr const char* head_name = "lm_head.weight"; // only if not tied
 
-// Llama's products are torch.nn.Linear: weights [out, in].
+// Llama uses torch.nn.Linear: weights [out, in].
 const std::vector<Row>& llama_rows()
 {
     static const std::vector<Row> rows{
@@ -44,7 +44,7 @@ const std::vector<Row>& llama_rows()
     return rows;
 }
 
-// GPT-2's are transformers' Conv1D: weights [in, out], and query, key and value in one.
+// GPT-2 uses transformers' Conv1D: weights [in, out], with query, key and value in one tensor.
 const std::vector<Row>& gpt2_rows()
 {
     static const std::vector<Row> rows{
@@ -71,7 +71,7 @@ const std::vector<Row>& gpt2_rows()
     return rows;
 }
 
-/// What a file of the base model alone leaves out of the names.
+/// The prefix of names that a file of the base model (without the head) omits.
 std::string_view prefix_of(Family family) { return family == Family::llama ? "model." : "transformer."; }
 
 i64 extent_of(char dim, const ModelConfig& m)
@@ -136,14 +136,14 @@ HuggingFaceTensor their_tensor(const Row& row, i64 layer, const ModelConfig& mod
                      "get the folder again from where it came from, config.json with its tensors"});
 }
 
-/// Buffers that old versions stored beside the weights: constants.
+/// Constant buffers that old versions of transformers stored with the weights.
 bool is_ignored(std::string_view name)
 {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
            name.ends_with(".rotary_emb.inv_freq");
 }
 
-/// A tied head that is stored all the same must be the embedding.
+/// If a tied head is stored nevertheless, it must equal the embedding.
 void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head,
                   const SafetensorsEntry& embedding, const std::string& folder)
 {
@@ -158,7 +158,7 @@ void require_tied(const SafetensorsReader& files, const SafetensorsEntry& head,
     }
     if (!same)
         throw UserError({folder, str("has a tensor ", head_name, " that is not the embedding"),
-                         "config.json says tie_word_embeddings = true",
+                         "config.json has tie_word_embeddings = true",
                          "set tie_word_embeddings to false in config.json, or remove the tensor"});
 }
 
@@ -194,11 +194,11 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         throw UserError({folder, "has no config.json", "",
                          "name a folder that save_pretrained of transformers has written"});
     const HuggingFaceConfig description =
-        parse_hugging_face_config(read_file(config, "config.json", most_settings_bytes), config);
+        parse_hugging_face_config(read_file(config, "config.json", max_settings_bytes), config);
     HuggingFaceModel result{description.model, description.window, SafetensorsReader::open(folder), {}};
     const ModelConfig& model = result.model;
     const SafetensorsReader& files = result.files;
-    if (model.layers > static_cast<i64>(files.tensors().size())) // before anything as long is made
+    if (model.layers > static_cast<i64>(files.tensors().size())) // before allocating a list of this length
         refuse(folder, str("has ", files.tensors().size(), " tensors"),
                str("config.json has ", model.layers, " layers"));
     result.tensors = hugging_face_tensors(model);
@@ -212,12 +212,12 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
         tensor.name = name_in_file(tensor.name);
         const SafetensorsEntry* entry = files.find(tensor.name);
         if (!entry)
-            refuse(folder, "has no tensor " + in_quotes(tensor.name), "the model of config.json needs it");
+            refuse(folder, "has no tensor " + in_quotes(tensor.name), "the model in config.json needs it");
         if (entry->shape != tensor.shape)
             refuse(folder,
                    str("tensor ", in_quotes(tensor.name), " has the shape ", print_shape(entry->shape)),
-                   "by config.json it is " + print_shape(tensor.shape));
-        float first = 0; // its type can be read
+                   "according to config.json it is " + print_shape(tensor.shape));
+        float first = 0; // checks that the type can be read
         files.read(*entry, i64{0}, std::span(&first, 1));
         known.insert(tensor.name);
     }
@@ -226,7 +226,7 @@ HuggingFaceModel open_hugging_face(const std::string& folder)
             continue;
         if (entry.name != head_name)
             refuse(folder, "has a tensor " + in_quotes(entry.name),
-                   "the model of config.json has none of that name");
+                   "the model in config.json does not have it");
         require_tied(files, entry, *files.find(result.tensors[0].name), folder);
     }
     return result;

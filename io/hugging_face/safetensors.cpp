@@ -17,7 +17,7 @@ namespace {
 
 constexpr Bytes length_bytes = 8;
 
-/// Bits of an element, 0 for an unknown type.
+/// Bits per element; 0 for an unknown type.
 i64 bits_of(std::string_view type)
 {
     static constexpr std::array<std::pair<std::string_view, i64>, 21> types{
@@ -38,7 +38,8 @@ i64 bits_of(std::string_view type)
                      "get the file again from where it came from"});
 }
 
-/// Content of a tensor; nothing where its type is unknown, or its size leaves i64 or whole bytes.
+/// Size of a tensor; nullopt if its type is unknown, or its size overflows i64 or is not a whole number of
+/// bytes.
 std::optional<Bytes> bytes_of(const std::string& type, const Shape& shape)
 {
     const std::optional<i64> count = safe_count(shape);
@@ -48,14 +49,14 @@ std::optional<Bytes> bytes_of(const std::string& type, const Shape& shape)
     return bits / 8;
 }
 
-/// Whole numbers from 0 on.
+/// A list of non-negative integers; nullopt if `value` is something else.
 std::optional<std::vector<i64>> numbers(const Json& value)
 {
     std::vector<i64> result;
     if (!value.is_array())
         return std::nullopt;
     for (const Json& entry : value) {
-        if (!entry.is_number_integer() || entry.get<i64>() < 0) // above i64 it wraps to below 0
+        if (!entry.is_number_integer() || entry.get<i64>() < 0) // get() wraps numbers above i64
             return std::nullopt;
         result.push_back(entry.get<i64>());
     }
@@ -72,11 +73,11 @@ SafetensorsEntry parse_entry(const std::string& name, const Json& value, const s
         refuse(place, tensor + " has an unknown type");
     const auto shape = numbers(value["shape"]), offsets = numbers(value["data_offsets"]);
     if (!shape || !offsets || offsets->size() != 2 || (*offsets)[1] < (*offsets)[0])
-        refuse(place, tensor + " has a shape or offsets that cannot be");
+        refuse(place, tensor + " has an invalid shape or invalid offsets");
     SafetensorsEntry entry{name, value["dtype"].get<std::string>(), *shape, (*offsets)[0],
                            (*offsets)[1] - (*offsets)[0]};
     if (bytes_of(entry.type, entry.shape) != entry.bytes)
-        refuse(place, str(tensor, " has ", entry.bytes, " bytes, which do not fit its shape and type"));
+        refuse(place, str(tensor, " has ", entry.bytes, " bytes, which do not match its shape and type"));
     return entry;
 }
 
@@ -89,10 +90,10 @@ SafetensorsHeader parse_safetensors_header(std::string_view front, Bytes file_by
     u64 length = 0;
     for (std::size_t i = 0; i < length_bytes; ++i)
         length |= u64{static_cast<unsigned char>(front[i])} << (8 * i);
-    if (length > static_cast<u64>(std::min(most_header_bytes, file_bytes - length_bytes)) ||
+    if (length > static_cast<u64>(std::min(max_header_bytes, file_bytes - length_bytes)) ||
         length > front.size() - length_bytes)
         refuse(place, str("claims a header of ", length, " bytes, more than ",
-                          length > static_cast<u64>(most_header_bytes) ? "any model's" : "it has"));
+                          length > static_cast<u64>(max_header_bytes) ? "any model needs" : "it has"));
     SafetensorsHeader header;
     header.data_begin = length_bytes + static_cast<Bytes>(length);
     const Json json = parse_strict_json(front.substr(length_bytes, length), place + " (its header)", 3);
@@ -135,7 +136,8 @@ std::string print_safetensors_header(std::vector<SafetensorsEntry>& tensors,
     Bytes end = 0;
     for (SafetensorsEntry& tensor : tensors) {
         const std::optional<Bytes> bytes = bytes_of(tensor.type, tensor.shape);
-        TRV_CHECK(bytes && !json.contains(tensor.name), tensor.name, " is of no size, or twice");
+        TRV_CHECK(bytes && !json.contains(tensor.name), tensor.name,
+                  " has an invalid size or a duplicate name");
         tensor.begin = end;
         tensor.bytes = *bytes;
         end += tensor.bytes;

@@ -17,15 +17,14 @@ namespace trivium {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little,
-              "values are read and written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "values are read and written without conversion");
 
 namespace {
 
 constexpr const char* index_name = "model.safetensors.index.json";
 
-/// Reads to.size() bytes from `at` on. (A descriptor a call: a model may have more shards than a process may
-/// open.)
+/// Reads to.size() bytes at offset `at`. Opens the file in each call, because a model may have more shards
+/// than the limit on open files.
 void read_at(const std::string& path, Bytes at, std::span<std::byte> to)
 {
     struct Descriptor {
@@ -41,7 +40,7 @@ void read_at(const std::string& path, Bytes at, std::span<std::byte> to)
         if (got < 0)
             throw_errno(path, "read");
         if (got == 0)
-            throw UserError({path, "ends before its tensors do", "it became shorter while it was read",
+            throw UserError({path, "is truncated", "it became shorter while it was read",
                              "get the file again from where it came from"});
         to = to.subspan(static_cast<std::size_t>(got));
         at += got;
@@ -55,35 +54,35 @@ SafetensorsHeader read_header(const std::string& path)
     read_at(path, 0, std::as_writable_bytes(std::span(front)));
     u64 length = 0;
     std::memcpy(&length, front.data(), front.size());
-    if (front.size() == 8 && length <= static_cast<u64>(std::min(most_header_bytes, bytes - 8))) {
+    if (front.size() == 8 && length <= static_cast<u64>(std::min(max_header_bytes, bytes - 8))) {
         front.resize(8 + length);
         read_at(path, 8, std::as_writable_bytes(std::span(front)).subspan(8));
     }
     return parse_safetensors_header(front, bytes, path);
 }
 
-/// A file's name, of a shard: no index leads a reader elsewhere.
+/// Whether `name` is the name of a shard in the same folder. An index must not refer to files elsewhere.
 bool is_shard_name(const std::string& name)
 {
     return name.ends_with(".safetensors") && name.find('/') == std::string::npos &&
            name.find('\0') == std::string::npos && !name.starts_with(".");
 }
 
-/// weight_map: in which file each tensor is.
+/// weight_map: the file of each tensor.
 std::map<std::string, std::string> read_index(const std::string& path)
 {
     const auto refuse = [&](const std::string& problem) {
         throw UserError({path, problem, "it is not an index of shards, or it is damaged",
                          "get the folder again from where it came from"});
     };
-    const Json json = parse_strict_json(read_file(path, "index of shards", most_index_bytes), path);
+    const Json json = parse_strict_json(read_file(path, "index of shards", max_index_bytes), path);
     if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object() ||
         json["weight_map"].empty())
         refuse("has no weight_map");
     std::map<std::string, std::string> shards;
     for (const auto& [name, shard] : json["weight_map"].items()) {
         if (!shard.is_string() || !is_shard_name(shard.get_ref<const std::string&>()))
-            refuse("has for tensor " + in_quotes(name) + " no file of its folder");
+            refuse("names no file of its folder for tensor " + in_quotes(name));
         shards[name] = shard.get<std::string>();
     }
     return shards;
@@ -101,7 +100,7 @@ float from_half(std::uint16_t bits)
     return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-/// As `Stored` in the file, as float in memory; through a buffer of bounded size.
+/// Reads values of type `Stored` and converts them to float, with a buffer of bounded size.
 template <class Stored, class Widen>
 void read_widened(const SafetensorsReader& reader, const SafetensorsEntry& tensor, i64 first,
                   std::span<float> to, const Widen& widen)
@@ -131,21 +130,21 @@ SafetensorsReader SafetensorsReader::open(const std::string& path)
         reader.add(path, nullptr, "");
     } else if (const std::string index = file_in_folder(path, index_name); !index.empty()) {
         const std::map<std::string, std::string> shards = read_index(index);
-        std::map<std::string, i64> expected; // tensors of each file
+        std::map<std::string, i64> expected; // number of tensors in each file
         for (const auto& [name, shard] : shards)
             ++expected[shard];
         for (const auto& [shard, count] : expected) {
             const std::string file = file_in_folder(path, shard);
             if (file.empty())
                 throw UserError({path + "/" + shard, "is missing",
-                                 str(index_name, " has ", count, " tensors in it"),
+                                 str(index_name, " lists ", count, " tensors in it"),
                                  "get the folder again from where it came from"});
             reader.add(file, &shards, shard);
         }
         for (const auto& [name, shard] : shards)
             if (!reader.files_.contains(name))
                 throw UserError({path + "/" + shard, "has no tensor " + in_quotes(name),
-                                 str(index_name, " has it there"),
+                                 str(index_name, " lists it there"),
                                  "get the folder again from where it came from"});
     } else if (const std::string file = file_in_folder(path, "model.safetensors"); !file.empty()) {
         reader.add(file, nullptr, "");
@@ -167,10 +166,10 @@ void SafetensorsReader::add(const std::string& path, const std::map<std::string,
         if (names) {
             const auto place = names->find(tensor.name);
             if (place == names->end() || place->second != shard)
-                throw UserError(
-                    {path, "has a tensor " + in_quotes(tensor.name),
-                     str(index_name, " has it ", place == names->end() ? "nowhere" : "in " + place->second),
-                     "get the folder again from where it came from"});
+                throw UserError({path, "has a tensor " + in_quotes(tensor.name),
+                                 place == names->end() ? str(index_name, " does not list it")
+                                                       : str(index_name, " lists it in ", place->second),
+                                 "get the folder again from where it came from"});
         }
         files_[tensor.name] = file;
         tensors_.push_back(std::move(tensor));
@@ -217,7 +216,7 @@ void SafetensorsReader::read(const SafetensorsEntry& tensor, i64 first, std::spa
         throw UserError({files_.at(tensor.name)->path,
                          str("tensor ", in_quotes(tensor.name), " is of type ", tensor.type),
                          "F32, BF16, F16 and F64 can be read",
-                         "use a form of the model that is not quantised"});
+                         "use a version of the model that is not quantised"});
 }
 
 } // namespace trivium

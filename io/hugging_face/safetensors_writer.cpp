@@ -35,7 +35,7 @@ SafetensorsWriter::SafetensorsWriter(std::string folder, std::vector<Safetensors
 
 void SafetensorsWriter::open_next()
 {
-    // Tensors without an element are over as soon as they begin.
+    // Tensors without elements are complete immediately.
     while (left_ == 0) {
         if (file_ && ++tensor_ < shards_[next_shard_ - 1].tensors.size()) {
             left_ = element_count(shards_[next_shard_ - 1].tensors[tensor_].shape);
@@ -49,7 +49,7 @@ void SafetensorsWriter::open_next()
         Shard& shard = shards_[next_shard_++];
         file_ = std::make_unique<FileWriter>(folder_ + "/" + shard.name);
         const std::string header =
-            print_safetensors_header(shard.tensors, {{"format", "pt"}}); // transformers asks for it
+            print_safetensors_header(shard.tensors, {{"format", "pt"}}); // required by transformers
         file_->write(header.data(), static_cast<Bytes>(header.size()));
         tensor_ = 0;
         left_ = element_count(shard.tensors[0].shape);

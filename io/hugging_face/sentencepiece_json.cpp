@@ -16,7 +16,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 using Kind = SentencePieceModel::Kind;
 
-constexpr std::size_t longest_piece = 256; ///< in bytes; the time to order its merges grows with the square
+constexpr std::size_t longest_piece = 256; ///< bytes; the time to order its merges grows quadratically
 constexpr const char* space_mark = "\xe2\x96\x81"; // U+2581
 
 std::string with_spaces(const std::string& piece)
@@ -32,7 +32,7 @@ std::string with_spaces(const std::string& piece)
     }
 }
 
-/// Where characters of UTF-8 begin, and the end.
+/// The offsets of UTF-8 characters, and the end.
 std::vector<std::size_t> character_bounds(std::string_view text)
 {
     std::vector<std::size_t> bounds;
@@ -43,18 +43,18 @@ std::vector<std::size_t> character_bounds(std::string_view text)
     return bounds;
 }
 
-/// Pieces that a text may be made of, by what they spell.
-using Spelled = std::unordered_map<std::string_view, float>;
+/// Scores of the pieces that BPE may yield, by text.
+using Scores = std::unordered_map<std::string_view, float>;
 
-/// The last merge that SentencePiece makes where the whole text is this piece: at which byte; 0 where it does
-/// not make it.
-std::size_t last_merge(std::string_view piece, const Spelled& scores)
+/// The byte at which SentencePiece joins the last two parts when it encodes the text `piece`; 0 if the result
+/// is not this piece.
+std::size_t last_merge(std::string_view piece, const Scores& scores)
 {
     std::vector<std::size_t> bounds = character_bounds(piece); // of the symbols
     while (bounds.size() > 3) {
         std::size_t best = 0;
         float best_score = 0;
-        for (std::size_t i = 1; i + 1 < bounds.size(); ++i) { // the highest score, of equal ones the leftmost
+        for (std::size_t i = 1; i + 1 < bounds.size(); ++i) { // the highest score, then the leftmost
             const auto found = scores.find(piece.substr(bounds[i - 1], bounds[i + 1] - bounds[i - 1]));
             if (found != scores.end() && (best == 0 || found->second > best_score)) {
                 best = i;
@@ -68,10 +68,10 @@ std::size_t last_merge(std::string_view piece, const Spelled& scores)
     return bounds.size() == 3 ? bounds[1] : 0;
 }
 
-/// All pairs that make a piece, the first merge of SentencePiece first. It merges by the piece alone, and of
-/// two places for one piece takes the left one; here pairs have ranks, so the pair that it takes in the piece
-/// itself comes first, then those whose left part is longer.
-OrderedJson merges_of(const std::vector<std::string_view>& by_score, const Spelled& scores)
+/// All pairs that yield a piece, in SentencePiece's order of merges. SentencePiece ranks pieces, and takes
+/// the leftmost of several places; tokenizer.json ranks pairs. So for each piece, the pair that SentencePiece
+/// uses in the piece itself comes first, then pairs with a longer left part before those with a shorter one.
+OrderedJson merges_of(const std::vector<std::string_view>& by_score, const Scores& scores)
 {
     OrderedJson merges = OrderedJson::array();
     for (const std::string_view piece : by_score) {
@@ -90,14 +90,14 @@ OrderedJson merges_of(const std::vector<std::string_view>& by_score, const Spell
     return merges;
 }
 
-/// Why the model has no such form, or "".
+/// Why the model cannot become a tokenizer.json; "" if it can.
 std::string obstacle(const SentencePieceModel& model, const std::vector<std::string>& pieces,
-                     const Spelled& scores)
+                     const Scores& scores)
 {
     if (!model.is_bpe)
         return "its pieces were not made by byte-pair encoding";
     if (model.has_rules || model.space_as_suffix || !model.escape_whitespaces)
-        return "it changes text by rules of its own";
+        return "it has normalization rules, or marks spaces in an unusual way";
     std::set<float> of_merges;
     std::size_t count = 0;
     for (std::size_t id = 0; id < pieces.size(); ++id) {
@@ -106,7 +106,7 @@ std::string obstacle(const SentencePieceModel& model, const std::vector<std::str
             return "it has a piece that is very long, or not UTF-8";
         if (kind == Kind::unused ||
             (kind == Kind::user_defined && (model.add_dummy_prefix || model.remove_extra_whitespaces)))
-            return "it has pieces that are unused, or defined by its user";
+            return "it has unused or user-defined pieces";
         if (kind != Kind::normal)
             continue;
         const std::vector<std::size_t> bounds = character_bounds(pieces[id]);
@@ -122,7 +122,7 @@ std::string obstacle(const SentencePieceModel& model, const std::vector<std::str
     return of_merges.size() == count ? "" : "it has merges of equal score";
 }
 
-/// What happens to a text first.
+/// The normalizer that corresponds to the model's settings.
 OrderedJson normalizer_of(const SentencePieceModel& model, bool every_byte)
 {
     OrderedJson steps = OrderedJson::array();
@@ -133,8 +133,7 @@ OrderedJson normalizer_of(const SentencePieceModel& model, bool every_byte)
         replace("Regex", "\\A +", "");
         replace("Regex", " {2,}", " ");
     }
-    if (model.add_dummy_prefix ||
-        !every_byte) // of these Tokenizer::encode takes U+2581 for a space, as SentencePiece does
+    if (model.add_dummy_prefix || !every_byte) // then Tokenizer::encode treats U+2581 as a space
         replace("String", space_mark, " ");
     if (model.remove_extra_whitespaces)
         replace("Regex", " +\\z", "");
@@ -151,7 +150,7 @@ OrderedJson decoder_of(const SentencePieceModel& model)
     return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
-/// The token `text` before each text.
+/// Adds the special token `text` at the beginning of each text.
 OrderedJson post_processor_of(const std::string& text, i64 id)
 {
     const auto special = [&](int type) {
@@ -184,7 +183,7 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
                              : piece.text);
         bytes += piece.kind == Kind::byte ? 1 : 0;
     }
-    Spelled scores;
+    Scores scores;
     std::vector<std::string_view> by_score;
     for (std::size_t id = 0; id < pieces.size(); ++id)
         if (model.pieces[id].kind == Kind::normal &&
@@ -225,11 +224,11 @@ SentencePieceJson print_sentencepiece_json(const SentencePieceModel& model, i64 
     text.resize(text.size() - 2); // "\n}"
     std::string inner = bpe.dump(1);
     inner.resize(inner.size() - 2);
-    // The vocabulary in the order of ids, for people.
-    std::string words;
+    // Prints the vocabulary in the order of ids, to be readable.
+    std::string vocab;
     for (std::size_t id = 0; id < pieces.size(); ++id)
-        words += (id == 0 ? "" : ",\n") + nlohmann::json(pieces[id]).dump() + ": " + std::to_string(id);
-    text += ",\n \"model\": " + inner + ",\n \"vocab\": {\n" + words +
+        vocab += (id == 0 ? "" : ",\n") + nlohmann::json(pieces[id]).dump() + ": " + std::to_string(id);
+    text += ",\n \"model\": " + inner + ",\n \"vocab\": {\n" + vocab +
             "\n },\n \"merges\": " + merges_of(by_score, scores).dump() + "\n}\n}\n";
     return {text, ""};
 }

@@ -13,11 +13,10 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// A class of transformers that takes tokenizer.json as it stands; those named after models make their own
-/// rules.
+/// The class of transformers that uses tokenizer.json unchanged; classes named after models add rules.
 constexpr const char* plain_class = "PreTrainedTokenizerFast";
 
-/// How the tokenizer spells an id; "" where that is unknown.
+/// The text of a special token by id; "" if unknown.
 using SpellId = std::function<std::string(i64)>;
 
 SpellId spelling_of(const SentencePieceModel& model)
@@ -25,7 +24,7 @@ SpellId spelling_of(const SentencePieceModel& model)
     return [&model](i64 id) { return model.pieces.at(static_cast<std::size_t>(id)).text; };
 }
 
-/// Of a text that parse_tokenizer_json accepts.
+/// `text`: a tokenizer.json that parse_tokenizer_json accepts.
 SpellId spelling_of(const std::string& text)
 {
     std::map<i64, std::string> added;
@@ -46,7 +45,7 @@ std::string new_config(const Tokenizer& tokenizer, const SpellId& spell, i64 seq
     return config.dump(2) + "\n";
 }
 
-/// Theirs for a tokenizer.json that was made here.
+/// Adapts an imported tokenizer_config.json to a tokenizer.json that Trivium generated.
 std::string adapted_config(const std::string& imported)
 {
     OrderedJson config = OrderedJson::parse(imported);
@@ -57,7 +56,7 @@ std::string adapted_config(const std::string& imported)
     return config.dump(2) + "\n";
 }
 
-/// Whether by their settings a text begins with bos.
+/// Whether a tokenizer with the imported settings adds bos in front of each text.
 bool begins_with_bos(const std::string& imported)
 {
     if (imported.empty())

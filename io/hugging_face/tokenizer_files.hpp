@@ -1,26 +1,26 @@
 #pragma once
-// A tokenizer as the files that Hugging Face's transformers loads.
+// Writes a tokenizer as files that Hugging Face's transformers loads.
 #include "io/tokens/tokenizer.hpp"
 
 #include <map>
 
 namespace trivium {
 
-/// Files of a folder, by name.
+/// Contents of files by name.
 using TextFiles = std::map<std::string, std::string>;
 
 struct TokenizerFiles {
     TextFiles files;     ///< tokenizer.json, tokenizer.model, tokenizer_config.json
-    std::string problem; ///< why there is no tokenizer.json; empty: there is one
+    std::string problem; ///< why `files` has no tokenizer.json; empty: it has one
 };
 
-/// `AutoTokenizer` gives texts the same ids as `tokenizer` does. `imported`: the tokenizer_config.json of the
-/// folder that the tokenizer came from, which is kept apart from what names its class; empty where the
-/// tokenizer was made here, and then special tokens that a text spells stay text. `seq`: the longest
-/// sequence.
+/// With these files, transformers' `AutoTokenizer` yields the same ids as `tokenizer`. `imported`: the
+/// tokenizer_config.json that the tokenizer was imported with, whose settings are kept except those of its
+/// class. Empty: the tokenizer was not imported; then text that spells a special token stays text. `seq`: the
+/// maximum sequence length.
 TokenizerFiles tokenizer_files(const Tokenizer& tokenizer, const std::string& imported, i64 seq);
 
-/// Whether a tokenizer.json is the one that stands for "bytes".
+/// Whether `text` is the tokenizer.json of the tokenizer "bytes".
 bool is_bytes_json(const std::string& text);
 
 } // namespace trivium

@@ -1,4 +1,4 @@
-// The values of tensors, from our layout to theirs and back.
+// Converts values of tensors between our layout and theirs.
 #include "io/hugging_face/hugging_face.hpp"
 
 #include "base/check.hpp"
@@ -9,9 +9,9 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 at_once = i64{1} << 20; ///< values of a buffer
+constexpr i64 at_once = i64{1} << 20; ///< values in a buffer
 
-/// Fills `to` with values from index `first` on of the transpose of source [rows, columns].
+/// Fills `to` with values of the transpose of source [rows, columns], from flattened index `first`.
 void copy_transposed(std::span<const float> source, i64 rows, i64 columns, i64 first, std::span<float> to)
 {
     const i64 end = first + static_cast<i64>(to.size());
@@ -31,7 +31,7 @@ i64 columns_of(const HuggingFaceTensor& tensor)
     return columns;
 }
 
-/// A row of each of ours after the other, a bounded number of rows at a time.
+/// Concatenates our tensors along the columns, a bounded number of rows at a time.
 void export_side_by_side(const HuggingFaceTensor& tensor, const CheckpointReader& from,
                          const std::function<void(std::span<const float>)>& sink)
 {
@@ -102,7 +102,7 @@ ValueSource imported_values(const HuggingFaceTensor& tensor, std::size_t part, c
     return [=, &from](i64 first, std::span<float> to) {
         const i64 last = first + static_cast<i64>(to.size()), band = std::max<i64>(1, at_once / columns);
         std::vector<float> rows;
-        while (first < last) { // whole rows of theirs, of which ours is a part
+        while (first < last) { // read whole rows of their tensor and copy our columns
             const i64 row = first / ours.columns,
                       count_of_rows = std::min(band, ceil_div(last, ours.columns) - row);
             rows.resize(static_cast<std::size_t>(count_of_rows * columns));

@@ -55,7 +55,7 @@ void write_csv(const std::string& path, std::span<const NamedMetrics> runs)
             for (std::size_t i = 0; i < run.metrics.size(); ++i) {
                 std::string line = begin + std::to_string(run.metrics.steps[i]);
                 for (const MetricsColumn* column : columns)
-                    line += column && column->given[i] ? "," + shortest(column->values[i]) : ",";
+                    line += column && column->present[i] ? "," + shortest(column->values[i]) : ",";
                 put(line + "\n");
             }
         }

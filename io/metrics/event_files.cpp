@@ -62,8 +62,7 @@ std::string framed(const std::string& data)
 {
     const auto put_checksum = [](std::string& to, std::string_view bytes) {
         const std::uint32_t crc = crc32c(bytes);
-        put_little_endian(to, std::rotr(crc, 15) +
-                                  0xa282ead8u); // "masked", so that checksums of checksums stay useful
+        put_little_endian(to, std::rotr(crc, 15) + 0xa282ead8u); // "masked", as in TFRecord
     };
     std::string frame;
     put_little_endian(frame, static_cast<std::uint64_t>(data.size()));
@@ -102,7 +101,7 @@ void write_event_file(const std::string& path, const MetricsTable& metrics)
         for (std::size_t i = 0; i < metrics.size(); ++i) {
             std::string summary;
             for (const MetricsColumn& column : metrics.columns)
-                if (column.given[i] && column.name != "time")
+                if (column.present[i] && column.name != "time")
                     put_bytes(summary, 1, scalar(column.name, column.values[i]));
             std::string message = event(times[i]);
             put_key(message, 2, Wire::varint);

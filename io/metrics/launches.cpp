@@ -76,7 +76,7 @@ std::vector<Launch> read_launches(const std::string& path)
     std::vector<Launch> launches;
     if (!std::filesystem::exists(file))
         return launches;
-    for_each_line(read_file(file, "list of launches", most_log_bytes), [&](const std::string& text, bool) {
+    for_each_line(read_file(file, "list of launches", max_log_bytes), [&](const std::string& text, bool) {
         try {
             take(Json::parse(text), launches);
         } catch (const Json::exception&) { // incomplete, because the run was killed
@@ -90,7 +90,7 @@ LaunchLog::LaunchLog(const std::string& dir, Launch l) : path_(dir + "/launches.
     make_folders(dir);
     const std::vector<Launch> before = read_launches(path_);
     if (std::filesystem::exists(path_))
-        if (const std::string content = read_file(path_, "list of launches", most_log_bytes);
+        if (const std::string content = read_file(path_, "list of launches", max_log_bytes);
             !content.empty() && content.back() != '\n') // incomplete, because the run was killed
             LineWriter(path_).write("");
     number_ = before.empty() ? 1 : before.back().number + 1;

@@ -52,7 +52,7 @@ bool is_record(const Json& line)
 std::pair<std::string, std::string> divide(const std::string& path, i64 last)
 {
     std::string kept, other;
-    for_each_line(read_file(path, "metrics file", most_log_bytes),
+    for_each_line(read_file(path, "metrics file", max_log_bytes),
                   [&](const std::string& line, bool complete) {
                       const Json record = parse_line(line);
                       const bool keep = complete && is_record(record) && record["step"].get<i64>() <= last;
@@ -72,7 +72,7 @@ void supersede(const std::string& path, const std::string& side_path, i64 resume
     // Copy first: after a kill between the two writes, lines exist in both files rather than in none. The
     // next launch detects that.
     if (!std::filesystem::exists(side_path) ||
-        !read_file(side_path, "metrics file", most_log_bytes).ends_with(superseded)) {
+        !read_file(side_path, "metrics file", max_log_bytes).ends_with(superseded)) {
         superseded.pop_back(); // the writer adds the newline
         LineWriter(side_path).write(superseded);
     }
@@ -136,7 +136,7 @@ std::optional<MetricsRecord> MetricsWriter::last() const
 void MetricsWriter::replace_last(const MetricsRecord& record)
 {
     const std::string file = path();
-    std::string content = read_file(file, "metrics file", most_log_bytes);
+    std::string content = read_file(file, "metrics file", max_log_bytes);
     content.pop_back();
     content.resize(content.rfind('\n') + 1); // npos + 1: it was the only line
     lines_.reset();
@@ -161,7 +161,7 @@ void visit_metrics(const std::string& path, const std::function<void(const Metri
     i64 number = 0;
     MetricsRecord record;
     for_each_line(
-        read_file(file, "metrics file", most_log_bytes), [&](const std::string& line, bool complete) {
+        read_file(file, "metrics file", max_log_bytes), [&](const std::string& line, bool complete) {
             ++number;
             const Json object = parse_line(line);
             if (!is_record(object)) {

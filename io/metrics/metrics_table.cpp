@@ -42,12 +42,12 @@ MetricsTable read_metrics_table(const std::string& path)
         for (std::size_t i = 0; i < record.values.size(); ++i) {
             MetricsColumn& column = column_of(table, record.values[i].first, i, before);
             column.values.push_back(record.values[i].second);
-            column.given.push_back(true);
+            column.present.push_back(true);
         }
         table.steps.push_back(record.step);
         for (MetricsColumn& column : table.columns) {
             column.values.resize(table.size(), absent);
-            column.given.resize(table.size(), false);
+            column.present.resize(table.size(), false);
         }
     });
     return table;

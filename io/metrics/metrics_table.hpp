@@ -12,7 +12,7 @@ namespace trivium {
 struct MetricsColumn {
     std::string name;
     std::vector<double> values; ///< NaN if absent or not finite
-    std::vector<bool> given;    ///< false if absent
+    std::vector<bool> present;  ///< false if absent
 };
 
 /// The values of a key that may be missing in all records.

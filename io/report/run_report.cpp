@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t most_rows = 200; ///< of a table; shows the last ones
+constexpr std::size_t max_rows = 200; ///< of a table; shows the last ones
 
 std::string page_style()
 {
@@ -164,9 +164,9 @@ std::string end_cell(const std::vector<Launch>& launches, std::size_t i)
 
 std::string rows_left_out(std::size_t rows)
 {
-    return rows <= most_rows ? ""
-                             : str("<p class=\"faint\">The last ", most_rows, " of ",
-                                   format_count(static_cast<i64>(rows)), ".</p>\n");
+    return rows <= max_rows ? ""
+                            : str("<p class=\"faint\">The last ", max_rows, " of ",
+                                  format_count(static_cast<i64>(rows)), ".</p>\n");
 }
 
 std::string launches_table(const RunFiles& run, const RunSummary& s)
@@ -183,7 +183,7 @@ std::string launches_table(const RunFiles& run, const RunSummary& s)
             "<th class=\"number\">ranks</th>", known ? "<th>grid</th>" : "",
             "<th class=\"number\">from step</th><th class=\"number\">to step</th>",
             known ? "<th>end</th>" : "", "</tr></thead><tbody>\n");
-    for (std::size_t i = run.launches.size() - std::min(run.launches.size(), most_rows);
+    for (std::size_t i = run.launches.size() - std::min(run.launches.size(), max_rows);
          i < run.launches.size(); ++i) {
         const Launch& l = run.launches[i];
         table += "<tr>" + count_cell(l.number);
@@ -226,7 +226,7 @@ std::string skipped_table(const RunFiles& run, const RunSummary& s)
         "<h2>Skipped steps</h2>\n", rows_left_out(s.skipped.size()),
         "<div class=\"table narrow\"><table id=\"skipped-steps\"><thead><tr><th class=\"number\">step</th>"
         "<th class=\"number\">loss</th><th class=\"number\">gradient norm</th></tr></thead><tbody>\n");
-    for (std::size_t i = s.skipped.size() - std::min(s.skipped.size(), most_rows); i < s.skipped.size(); ++i)
+    for (std::size_t i = s.skipped.size() - std::min(s.skipped.size(), max_rows); i < s.skipped.size(); ++i)
         table += "<tr>" + count_cell(run.metrics.steps[s.skipped[i]]) + value(loss[s.skipped[i]]) +
                  value(norm[s.skipped[i]]) + "</tr>\n";
     return table + "</tbody></table></div>\n";

@@ -13,7 +13,7 @@ u64 key_of(i32 left, i32 right)
     return u64{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
 }
 
-/// A pair that may be merged: the symbol at `at` and the one behind it, if they still are what they were.
+/// A candidate pair: the symbol at `at` and the next one. It is stale if either has been merged since.
 struct Candidate {
     std::uint32_t rank;
     i32 result;
@@ -21,13 +21,13 @@ struct Candidate {
     bool operator<(const Candidate& other) const
     {
         return rank != other.rank ? rank > other.rank : at > other.at;
-    } // the top is the best
+    } // the best pair is the queue's top
 };
 
 constexpr std::size_t none = ~std::size_t{0};
 
 struct Symbol {
-    i32 id; ///< -1: merged into the one before
+    i32 id; ///< -1: merged into the previous symbol
     std::size_t previous, next;
 };
 
@@ -71,7 +71,7 @@ void BpeMerges::apply(std::vector<i32>& ids) const
             continue;
         Symbol& right = symbols[left.next];
         if (const Ranked* const found = find(left.id, right.id); !found || found->result != best.result)
-            continue; // one of the two has been merged since
+            continue; // stale
         left.id = best.result;
         right.id = -1;
         left.next = right.next;

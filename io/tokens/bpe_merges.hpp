@@ -1,5 +1,5 @@
 #pragma once
-// Byte-pair encoding of one word: the pair of the best rank is merged, again and again.
+// Byte-pair encoding of one pre-tokenized piece: repeatedly merges the adjacent pair of the lowest rank.
 #include "base/units.hpp"
 
 #include <cstdint>
@@ -15,10 +15,10 @@ public:
         std::int32_t result = 0;
     };
 
-    /// In order of rank, the best first. Of a pair that stands twice, the later counts.
+    /// `merges` in order of rank, lowest first. If a pair occurs twice, the later entry counts.
     explicit BpeMerges(const std::vector<Merge>& merges);
 
-    /// Of equal ranks the leftmost goes first. O(n log n) for n ids.
+    /// Merges in place; of pairs of equal rank, the leftmost first. O(n log n) for n ids.
     void apply(std::vector<std::int32_t>& ids) const;
 
 private:

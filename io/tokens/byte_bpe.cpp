@@ -3,7 +3,7 @@
 #include "base/check.hpp"
 #include "io/files/hash.hpp"
 #include "io/files/utf8.hpp"
-#include "io/tokens/added_words.hpp"
+#include "io/tokens/added_tokens.hpp"
 #include "io/tokens/nfc.hpp"
 #include "io/tokens/tokenizer_json.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
 constexpr std::size_t longest_cached = 64;
-constexpr std::size_t most_cached = std::size_t{1} << 18;
+constexpr std::size_t max_cached = std::size_t{1} << 18;
 
 struct TextHash {
     using is_transparent = void;
@@ -32,10 +32,10 @@ public:
         fingerprint_ = str("bpe:", hex(hash_bytes(model_)));
     }
 
-    i64 vocab_size() const override { return static_cast<i64>(words_.size()); }
+    i64 vocab_size() const override { return static_cast<i64>(tokens_.size()); }
     i32 bos() const override { return bos_; }
     i32 eos() const override { return eos_; }
-    std::string name() const override { return str("byte-level BPE, ", words_.size(), " tokens"); }
+    std::string name() const override { return str("byte-level BPE, ", tokens_.size(), " tokens"); }
     std::string fingerprint() const override { return fingerprint_; }
     const std::string& model() const override { return model_; }
 
@@ -61,9 +61,10 @@ public:
     {
         std::string text;
         for (const i32 id : ids) {
-            const bool known = id >= 0 && id < vocab_size() &&
-                               words_[static_cast<std::size_t>(id)].kind != TokenizerJson::Word::Kind::absent;
-            text += known ? std::string_view(words_[static_cast<std::size_t>(id)].text) : replacement;
+            const bool known =
+                id >= 0 && id < vocab_size() &&
+                tokens_[static_cast<std::size_t>(id)].kind != TokenizerJson::Token::Kind::absent;
+            text += known ? std::string_view(tokens_[static_cast<std::size_t>(id)].text) : replacement;
         }
         return text;
     }
@@ -75,36 +76,36 @@ private:
     };
 
     ByteBpe(TokenizerJson json, const std::string& place)
-        : words_(std::move(json.words)), bytes_(json.bytes), merges_(json.merges),
+        : tokens_(std::move(json.tokens)), bytes_(json.bytes), merges_(json.merges),
           prefix_space_at_(json.prefix_space_at), nfc_(json.nfc), bos_(json.bos), eos_(json.eos)
     {
         for (const SplitRule& rule : json.splits)
             splits_.emplace_back(rule, place);
-        for (const TokenizerJson::Added& word : json.added) {
-            const std::string text = word.normalized && nfc_ ? to_nfc(word.text) : word.text;
-            added_[word.normalized ? 1 : 0].add(text, word.id);
-            if (word.id >= 0)
-                words_[static_cast<std::size_t>(word.id)].text = text;
+        for (const TokenizerJson::Added& token : json.added) {
+            const std::string text = token.normalized && nfc_ ? to_nfc(token.text) : token.text;
+            added_[token.normalized ? 1 : 0].add(text, token.id);
+            if (token.id >= 0)
+                tokens_[static_cast<std::size_t>(token.id)].text = text;
         }
         if (json.ignore_merges)
-            for (std::size_t id = 0; id < words_.size(); ++id)
-                if (words_[id].is_piece)
-                    whole_.emplace(words_[id].text, static_cast<i32>(id));
+            for (std::size_t id = 0; id < tokens_.size(); ++id)
+                if (tokens_[id].is_piece)
+                    whole_.emplace(tokens_[id].text, static_cast<i32>(id));
     }
 
-    /// `pass`: which of the two lists of added words is taken out.
+    /// `pass`: which of the two lists of added tokens to look for.
     void add_text(std::string_view text, std::size_t pass, Encoding& encoding) const
     {
         if (text.empty())
             return;
         std::string composed;
-        if (nfc_ && pass == 1) // words of the first list are found in the text as it stands
+        if (nfc_ && pass == 1) // the first list matches text before normalization
             text = composed = to_nfc(text);
         if (pass == added_.size())
             return split(text, 0, encoding);
         std::size_t begin = 0;
         for (std::size_t from = 0; !added_[pass].empty();) {
-            const AddedWords::Found found = added_[pass].find(text, from);
+            const AddedTokens::Found found = added_[pass].find(text, from);
             if (found.length == 0)
                 break;
             from = found.begin + found.length;
@@ -123,27 +124,27 @@ private:
         if (static_cast<i64>(at) == prefix_space_at_ && !text.starts_with(' '))
             text = with_space = str(' ', text);
         if (at == splits_.size())
-            return add_word(text, encoding.ids);
+            return add_piece(text, encoding.ids);
         splits_[at].split(text, encoding.effort,
                           [&](std::string_view piece) { split(piece, at + 1, encoding); });
     }
 
-    void add_word(std::string_view text, std::vector<i32>& ids) const
+    void add_piece(std::string_view text, std::vector<i32>& ids) const
     {
         if (const auto known = cache_.find(text); known != cache_.end()) {
             ids.insert(ids.end(), known->second.begin(), known->second.end());
             return;
         }
-        const std::vector<i32> word = encode_word(text);
-        ids.insert(ids.end(), word.begin(), word.end());
+        const std::vector<i32> encoded = encode_piece(text);
+        ids.insert(ids.end(), encoded.begin(), encoded.end());
         if (text.size() > longest_cached)
             return;
-        if (cache_.size() >= most_cached)
+        if (cache_.size() >= max_cached)
             cache_.clear();
-        cache_.emplace(text, word);
+        cache_.emplace(text, encoded);
     }
 
-    std::vector<i32> encode_word(std::string_view text) const
+    std::vector<i32> encode_piece(std::string_view text) const
     {
         if (const auto whole = whole_.find(text); whole != whole_.end())
             return {whole->second};
@@ -156,16 +157,16 @@ private:
     }
 
     std::string model_, fingerprint_;
-    std::vector<TokenizerJson::Word> words_;
+    std::vector<TokenizerJson::Token> tokens_; ///< by id
     std::array<i32, 256> bytes_;
     BpeMerges merges_;
-    ByText<i32> whole_; ///< words that are taken whole
-    std::array<AddedWords, 2> added_;
+    ByText<i32> whole_;                ///< pieces that are one token without any merge (ignore_merges)
+    std::array<AddedTokens, 2> added_; ///< matched before and after normalization
     std::vector<TextSplit> splits_;
     i64 prefix_space_at_;
     bool nfc_;
     i32 bos_, eos_;
-    mutable std::mutex mutex_; ///< over the cache and the scratch of splits_
+    mutable std::mutex mutex_; ///< protects the cache and the scratch memory of splits_
     mutable ByText<std::vector<i32>> cache_;
 };
 

@@ -20,7 +20,7 @@ void CorpusReport::skip(const Skipped& kind, const std::string& path)
 
 std::string describe_read(const CorpusReport& report)
 {
-    constexpr std::size_t most_kinds = 8;
+    constexpr std::size_t max_kinds = 8;
     std::vector<std::pair<std::string, CorpusReport::Read>> kinds(report.read.begin(), report.read.end());
     std::stable_sort(kinds.begin(), kinds.end(),
                      [](const auto& a, const auto& b) { return a.second.files > b.second.files; });
@@ -28,7 +28,7 @@ std::string describe_read(const CorpusReport& report)
     i64 others = 0;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
         const auto& [suffix, read] = kinds[i];
-        if (i >= most_kinds) {
+        if (i >= max_kinds) {
             others += read.files;
             continue;
         }
@@ -40,7 +40,7 @@ std::string describe_read(const CorpusReport& report)
     }
     if (others > 0)
         text +=
-            str(", ", counted_in_groups(others, "file"), " of ", kinds.size() - most_kinds, " other kinds");
+            str(", ", counted_in_groups(others, "file"), " of ", kinds.size() - max_kinds, " other kinds");
     return text.empty() ? "no file" : text;
 }
 
@@ -49,7 +49,7 @@ std::vector<std::string> describe_skipped(const CorpusReport& report)
     std::vector<std::string> lines;
     for (const CorpusReport::Skipped& kind : report.skipped) {
         const bool one = kind.count == 1;
-        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_of_several,
+        lines.push_back(str(format_count(kind.count), " ", one ? kind.what : kind.what_plural,
                             one ? ", " : ", such as ", kind.example, kind.remedy.empty() ? "" : "; ",
                             kind.remedy));
     }

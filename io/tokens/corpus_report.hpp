@@ -1,5 +1,5 @@
 #pragma once
-// What a command read of the files that it was given, and what it left out.
+// Which input files a command read, and which it skipped.
 #include "base/units.hpp"
 
 #include <map>
@@ -14,21 +14,21 @@ struct CorpusReport {
         i64 files = 0, documents = 0;
     };
     struct Skipped {
-        std::string what; ///< of one: "compressed file"
-        std::string what_of_several;
-        std::string remedy; ///< may be empty
-        std::string example;
+        std::string what;        ///< singular: "compressed file"
+        std::string what_plural; ///< plural
+        std::string remedy;      ///< may be empty
+        std::string example;     ///< path of the first
         i64 count = 0;
     };
-    std::map<std::string, Read> read; ///< by suffix (".txt"), "" where a name has none
+    std::map<std::string, Read> read; ///< by suffix (".txt"); "" for names without one
     std::vector<Skipped> skipped;     ///< by kind, in order of appearance
 
     void skip(const Skipped& kind, const std::string& path);
 };
 
-/// "3 .txt, 2 .jsonl (40 documents), 1 file without a suffix"; no more than a line.
+/// "3 .txt, 2 .jsonl (40 documents), 1 file without a suffix": at most one line.
 std::string describe_read(const CorpusReport& report);
-/// A line for each kind of what was left out: "2 compressed files, such as a.gz; decompress them first".
+/// One line per kind of skipped file: "2 compressed files, such as a.gz; decompress them first".
 std::vector<std::string> describe_skipped(const CorpusReport& report);
 
 } // namespace trivium

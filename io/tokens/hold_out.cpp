@@ -8,8 +8,7 @@ namespace trivium {
 
 namespace {
 
-/// Where a block that should have `block` bytes ends: after a line's end where one is near, never inside a
-/// character.
+/// The end of a block of about `block` bytes: after a newline if one is near, never inside a character.
 std::size_t block_end(std::string_view text, std::size_t block)
 {
     if (text.size() <= block + block / 2)
@@ -41,7 +40,7 @@ bool HoldOut::Choice::next(double fraction, Bytes bytes, double part)
 
 void HoldOut::survey(Bytes document)
 {
-    TRV_CHECK(at_ == 0, "a survey of documents that are split already");
+    TRV_CHECK(at_ == 0, "survey() after split()");
     if (count_ == 0 || document < smallest_bytes_) {
         smallest_ = count_;
         smallest_bytes_ = document;
@@ -71,8 +70,8 @@ void HoldOut::split(std::string_view document, const Take& take)
         ++at_;
         return split_one(document, take);
     }
-    bool valid = given_.next(fraction_, static_cast<Bytes>(document.size()), 0.5);
-    if (valid_count_ == 0 || valid_count_ == count_) // the smallest is the one on its side
+    bool valid = split_.next(fraction_, static_cast<Bytes>(document.size()), 0.5);
+    if (valid_count_ == 0 || valid_count_ == count_) // the smallest document alone is on its side
         valid = (at_ == smallest_) == (valid_count_ == 0);
     ++at_;
     take(valid, document);
@@ -82,7 +81,7 @@ void HoldOut::split_one(std::string_view document, const Take& take) const
 {
     const auto block = static_cast<std::size_t>(std::clamp<Bytes>(surveyed_.seen / 256, 1 << 10, 1 << 20));
     Choice choice;
-    // Neighbouring blocks of one side stay one part.
+    // Adjacent blocks on the same side form one part.
     std::size_t begin = 0, at = 0;
     bool side = false;
     while (at < document.size()) {

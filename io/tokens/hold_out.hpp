@@ -1,5 +1,5 @@
 #pragma once
-// Which text is kept from training, for the validation loss.
+// Selects the text that is held out from training, for the validation loss.
 #include "base/units.hpp"
 
 #include <functional>
@@ -7,31 +7,31 @@
 
 namespace trivium {
 
-/// Spreads a fraction of the text evenly over the corpus: by whole documents, at least one of them on each
-/// side; a single document by blocks, which end where lines do. A function of the corpus alone: the same each
-/// time. It sees the corpus twice: first the sizes of all documents, then the documents.
+/// Holds out a fraction of the text, spread evenly over the corpus: whole documents, at least one on each
+/// side. A single document is divided into blocks that end with lines. The result depends on the corpus
+/// alone. It takes two passes: survey() with the sizes of all documents, then split() with their text.
 class HoldOut {
 public:
     using Take = std::function<void(bool valid, std::string_view part)>;
 
-    /// `fraction` in [0, 1). 0 holds nothing out, and needs no survey.
+    /// `fraction` in [0, 1). 0 holds out nothing and needs no survey.
     explicit HoldOut(double fraction);
 
-    /// Each document, in order. \pre no document is split yet
+    /// First pass: the size of each document, in order. \pre split() has not been called yet
     void survey(Bytes document);
-    /// Hands the document on, whole, or the single one in parts that make it up in order, none of them empty.
-    /// UserError where it was not surveyed.
+    /// Second pass: calls `take` with the whole document; a single document is passed in consecutive
+    /// non-empty parts. UserError if it was not surveyed.
     void split(std::string_view document, const Take& take);
 
     i64 documents() const { return count_; }
-    /// Of the surveyed bytes, by whole documents; `fraction` where a single document is split.
+    /// The fraction of the surveyed bytes that is held out; `fraction` if there is a single document.
     double share() const;
 
 private:
     struct Choice {
         Bytes seen = 0, valid = 0;
-        /// Whether the next document, or block, is held out: where the fraction of what was seen has room for
-        /// `part` of it.
+        /// Whether the next document or block is held out: if `part` of its bytes fits into the fraction of
+        /// the bytes seen so far.
         bool next(double fraction, Bytes bytes, double part);
     };
     void split_one(std::string_view document, const Take& take) const;
@@ -39,7 +39,7 @@ private:
     double fraction_;
     i64 count_ = 0, valid_count_ = 0, smallest_ = 0, at_ = 0;
     Bytes smallest_bytes_ = 0;
-    Choice surveyed_, given_;
+    Choice surveyed_, split_; ///< in the first and in the second pass
 };
 
 } // namespace trivium

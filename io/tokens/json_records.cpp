@@ -16,7 +16,7 @@ nlohmann::json parse_record(std::string_view record, const std::string& place)
     try {
         return nlohmann::json::parse(record);
     } catch (const nlohmann::json::exception& error) {
-        // The line is that of `place`; records of several lines are rare.
+        // `place` has the line on which the record begins; records over several lines are rare.
         const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&error);
         throw UserError({place, "is not valid JSON",
                          str(parse ? str("column ", parse->byte, ": ") : "", problem_of(error).reason),

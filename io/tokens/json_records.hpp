@@ -1,5 +1,5 @@
 #pragma once
-// Files of JSON records: objects one after another, on lines of their own or not, or in a list.
+// Files of JSON records: a sequence of objects (one per line or not), or a list of objects.
 #include "base/units.hpp"
 
 #include <optional>
@@ -8,20 +8,20 @@
 
 namespace trivium {
 
-/// Finds the records of a text without parsing them.
+/// Splits a text into records without parsing them.
 class JsonRecords {
 public:
-    /// `place`: the file's name, for messages. Both outlive it.
+    /// `place`: the file's name, for messages. Both must outlive this object.
     JsonRecords(std::string_view text, const std::string& place);
 
     struct Record {
         std::string_view text; ///< from its '{' to its '}'
         i64 line = 1;          ///< where it begins
     };
-    /// The next; nothing at the end. UserError ("FILE:LINE: is not valid JSON") where something else stands
-    /// between records, or the text ends within one.
+    /// The next record; nullopt at the end. UserError ("FILE:LINE: is not valid JSON") if there is other text
+    /// between records, or if the text ends within a record.
     std::optional<Record> next();
-    /// Whether the text begins as a list of objects, or as an object.
+    /// Whether the text begins like an object or a list of objects.
     bool are_records() const { return begins_; }
     bool is_list() const { return list_; }
 
@@ -37,11 +37,11 @@ private:
     bool list_ = false, begins_ = false, ended_ = false;
 };
 
-/// Whether a record has text in the field `key`. UserError where the record, or `place` ("FILE:LINE"), is not
-/// valid JSON.
+/// Whether a record has a string in the field `key`. UserError about `place` ("FILE:LINE") if it is not valid
+/// JSON.
 bool has_text(std::string_view record, const std::string& key, const std::string& place);
-/// The text of the field `key`. UserError where the record is not valid JSON, is no object, or has no such
-/// text.
+/// The string in the field `key`. UserError if the record is not valid JSON, is not an object, or has no such
+/// string.
 std::string text_of_record(std::string_view record, const std::string& key, const std::string& place);
 
 } // namespace trivium

@@ -11,9 +11,9 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< the library takes some 4 bytes for each
+constexpr std::size_t block_bytes = std::size_t{1} << 20; ///< the library needs about 4 times as much memory
 
-/// All below U+0300 stands for itself, alone and beside each other.
+/// Characters below U+0300 are unchanged by NFC, alone and next to each other.
 bool is_inert(std::string_view text)
 {
     return std::none_of(text.begin(), text.end(),
@@ -42,7 +42,7 @@ std::string to_nfc(std::string_view text)
     std::string result;
     result.reserve(text.size());
     while (!text.empty()) {
-        // A line's end neither composes nor is reordered: what stands before it is by itself.
+        // A newline neither composes nor is reordered, so the text before it can be normalized separately.
         const std::size_t end =
             text.size() <= block_bytes ? std::string_view::npos : text.find('\n', block_bytes);
         append_nfc(text.substr(0, end), result);

@@ -1,11 +1,11 @@
 #pragma once
-// Unicode's normalization form C.
+// Unicode normalization form C.
 #include <string>
 #include <string_view>
 
 namespace trivium {
 
-/// `text`, which is UTF-8, with characters composed as far as they can be (Unicode Standard Annex 15).
+/// `text` in form C (Unicode Standard Annex 15). \pre valid UTF-8
 std::string to_nfc(std::string_view text);
 
 } // namespace trivium

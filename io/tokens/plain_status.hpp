@@ -1,11 +1,11 @@
 #pragma once
-// What SentencePiece says of a failure, without the places of its sources.
+// SentencePiece's error messages without its source locations.
 #include <string>
 
 namespace trivium {
 
-/// "Internal: ./src/file.cc(232) [condition] Vocabulary size too high" gives "Vocabulary size too high"; ""
-/// where there is no more.
+/// "Internal: ./src/file.cc(232) [condition] Vocabulary size too high" becomes "Vocabulary size too high"; ""
+/// if nothing is left.
 inline std::string plain_status(const std::string& status)
 {
     const std::size_t bracket = status.rfind("] "), colon = status.find(": ");

@@ -42,8 +42,8 @@ i64 SampleOrder::at(i64 index) const
     TRV_EXPECT(index >= 0, "index = ", index);
     const i64 epoch = index / samples_;
     const u64 key = RandomStream(seed_, "order of samples").bits_at(static_cast<u64>(epoch));
-    // Cycle walking (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): what falls outside of
-    // the samples goes through again; fewer than four rounds on average, since 4^half_bits < 4 * samples.
+    // Cycle walking (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): repeat while the
+    // result is out of range; fewer than four times on average, since 4^half_bits < 4 * samples.
     u64 value = static_cast<u64>(index % samples_);
     do
         value = feistel(value, half_bits_, key);

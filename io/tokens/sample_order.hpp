@@ -1,15 +1,15 @@
 #pragma once
-// Which window of the data is sample number i of the run: a function of (i, seed) and nothing else,
-// so that a restart or another grid trains on the same samples.
+// Maps sample i of the run to a window of the data: a function of (i, seed) alone, so that a restart or
+// another grid trains on the same samples.
 #include "base/units.hpp"
 
 namespace trivium {
 
-/// Non-overlapping windows of seq + 1 tokens (inputs and their successors) in `tokens` tokens: window w is
-/// tokens [w * seq, w * seq + seq + 1). 0 where not even one fits.
+/// Number of windows of seq + 1 tokens (inputs and targets) in `tokens` tokens: window w is tokens
+/// [w * seq, w * seq + seq + 1). 0 if none fits.
 constexpr i64 window_count(i64 tokens, i64 seq) { return tokens > seq ? (tokens - 1) / seq : 0; }
 
-/// Each epoch visits every window once, in an order of its own.
+/// Each epoch visits every window once, in its own random order.
 class SampleOrder {
 public:
     /// \pre samples > 0

@@ -61,11 +61,11 @@ struct WireReader {
 };
 
 void read_fields(std::string_view bytes, const std::string& place,
-                 const std::function<void(const Field&)>& see)
+                 const std::function<void(const Field&)>& visit)
 {
     WireReader reader{bytes, place};
     while (!reader.rest.empty())
-        see(reader.next());
+        visit(reader.next());
 }
 
 SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& place)
@@ -82,7 +82,7 @@ SentencePieceModel::Piece read_piece(std::string_view bytes, const std::string& 
     return piece;
 }
 
-static_assert(std::endian::native == std::endian::little, "scores are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "scores are copied from little-endian bytes");
 
 } // namespace
 

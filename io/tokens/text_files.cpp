@@ -23,7 +23,7 @@ bool matches(const std::vector<std::string>& patterns, const fs::path& path, con
     });
 }
 
-/// A file of the command's own may stand in its input folder.
+/// Whether the command itself reads or writes this file, which may be in the input folder.
 bool is_own(const TextSelection& selection, const fs::path& path)
 {
     std::error_code ignored;
@@ -42,28 +42,28 @@ public:
     {
         std::vector<TextFile> found;
         std::error_code error;
-        fs::recursive_directory_iterator at(
-            folder, error); // links to folders are not followed: they may lead back here
+        // Links to folders are not followed: they may form a cycle.
+        fs::recursive_directory_iterator at(folder, error);
         for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
             const fs::path& path = at->path();
             if (path.filename().string().starts_with(".")) {
                 report_.skip({"hidden file or folder", "hidden files and folders",
-                              "name it as an input if it is to be read", "", 0},
+                              "to read it, name it as an input", "", 0},
                              path.string());
                 at.disable_recursion_pending();
             } else
-                see(*at, folder, found);
+                visit(*at, folder, found);
         }
         if (error)
             throw IoError({folder, "cannot list this folder", error.message(), "check its permissions"});
-        // The order of a folder's entries is the file system's; the order of documents must not be.
+        // The file system's order of entries must not determine the order of documents.
         std::sort(found.begin(), found.end(),
                   [](const TextFile& a, const TextFile& b) { return a.path < b.path; });
         files.insert(files.end(), found.begin(), found.end());
     }
 
 private:
-    void see(const fs::directory_entry& entry, const std::string& folder, std::vector<TextFile>& found)
+    void visit(const fs::directory_entry& entry, const std::string& folder, std::vector<TextFile>& found)
     {
         std::error_code error;
         const std::string path = entry.path().string();
@@ -71,7 +71,7 @@ private:
         if (type == fs::file_type::directory) {
             if (entry.is_symlink(error))
                 report_.skip({"link to a folder", "links to folders",
-                              "name the folder as an input if it is to be read", "", 0},
+                              "to read it, name the folder as an input", "", 0},
                              path);
             return;
         }
@@ -82,11 +82,13 @@ private:
                                                         "", "", 0},
                          path);
         } else if (is_own(selection_, entry.path()))
-            report_.skip({"file of this command's own", "files of this command's own", "", "", 0}, path);
+            report_.skip(
+                {"file that this command itself uses", "files that this command itself uses", "", "", 0},
+                path);
         else if ((!selection_.include.empty() && !matches(selection_.include, entry.path(), folder)) ||
                  matches(selection_.exclude, entry.path(), folder))
-            report_.skip({"file that --include or --exclude leaves out",
-                          "files that --include or --exclude leave out", "", "", 0},
+            report_.skip({"file excluded by --include or --exclude",
+                          "files excluded by --include or --exclude", "", "", 0},
                          path);
         else
             found.push_back({path, false, static_cast<Bytes>(entry.file_size(error))});
@@ -141,13 +143,13 @@ std::optional<NotText> not_text(const std::string& path, std::string_view head)
                                "BZh91AY"sv, "PK\x03\x04"sv, "\x04\x22\x4d\x18"sv, "7z\xbc\xaf"sv}))
         return NotText{{"compressed file", "compressed files", "decompress first (gunzip, unzstd, …)", "", 0},
                        "is compressed",
-                       "text is read as it is",
+                       "only uncompressed text is read",
                        "decompress it first (gunzip, unzstd, …)"};
     if (begins_with_any(head, {"\xff\xfe"sv, "\xfe\xff"sv}))
         return NotText{
             {"file in UTF-16", "files in UTF-16", "convert to UTF-8 (iconv -f UTF-16 -t UTF-8 FILE)", "", 0},
             "is not UTF-8 at byte offset 0",
-            "it begins as UTF-16 does",
+            "it begins with a UTF-16 byte-order mark",
             "convert it (iconv -f UTF-16 -t UTF-8 FILE)"};
     if (const std::size_t nul = head.find('\0'); nul != std::string_view::npos)
         return NotText{{"binary file", "binary files", "", "", 0},

@@ -1,5 +1,5 @@
 #pragma once
-// Which files a text corpus is made of.
+// Selects the files of a text corpus.
 #include "io/tokens/corpus_report.hpp"
 
 #include <optional>
@@ -10,27 +10,26 @@
 namespace trivium {
 
 struct TextSelection {
-    std::vector<std::string> inputs; ///< files, and folders, which are walked
-    std::string key{};               ///< field of a JSON record that holds the text; empty: "text"
-    std::vector<std::string> include{},
-        exclude{};                  ///< patterns ("*.md") for files in folders: only these, and not those
-    std::vector<std::string> own{}; ///< files that the command itself reads or writes: not read from folders
+    std::vector<std::string> inputs;               ///< files and folders; folders are searched recursively
+    std::string key{};                             ///< field of a JSON record with the text; empty: "text"
+    std::vector<std::string> include{}, exclude{}; ///< patterns ("*.md") for files in folders
+    std::vector<std::string> own{}; ///< files that the command itself reads or writes: skipped in folders
 };
 
 struct TextFile {
     std::string path;
-    bool named = false; ///< as an input; otherwise it was found in a folder
+    bool named = false; ///< named as an input; otherwise found in a folder
     Bytes bytes = 0;
 };
 
-/// The files in order: inputs as they are given, those of a folder and its sub-folders sorted by path. Left
-/// out of folders, and told to `report`: hidden files and folders (".NAME"), what the patterns leave out,
-/// links to folders, and what is no file. A pattern is the shell's; it is matched with the file's name, or
-/// where it has a '/' with the path below the folder. UserError where an input is missing or patterns can
-/// apply to nothing; IoError where a folder cannot be listed.
+/// The files in order: inputs as named; the files of a folder, recursively, sorted by path. In folders it
+/// skips, and adds to `report`: hidden files and folders (".NAME"), files that the patterns exclude, links to
+/// folders, and anything that is not a file. Shell patterns match the file's name, or if they contain '/' the
+/// path below the folder. UserError if an input is missing or patterns cannot apply to anything; IoError if a
+/// folder cannot be listed.
 std::vector<TextFile> list_text_files(const TextSelection& selection, CorpusReport& report);
 
-/// ".txt", "" where there is none.
+/// ".txt"; "" for a name without a suffix.
 std::string suffix_of(const std::string& path);
 
 /// A kind of file that is not text, and what to do about it.
@@ -38,7 +37,7 @@ struct NotText {
     CorpusReport::Skipped kind;
     std::string problem, reason, remedy; ///< of one file
 };
-/// What a name and the first bytes tell; nothing where it may be text.
+/// Detects such files by name and first bytes; nullopt if the file may be text.
 std::optional<NotText> not_text(const std::string& path, std::string_view head);
 inline constexpr std::size_t head_bytes = 8192;
 

@@ -39,7 +39,7 @@ NotText not_utf8(Bytes offset)
     throw UserError({path, why.problem, why.reason, why.remedy});
 }
 
-/// The first bytes of a plain file; nothing of others, where they would be gone.
+/// The first bytes of a regular file; "" for others (reading a pipe consumes its bytes).
 std::string head_of(const std::string& path)
 {
     std::string head(head_bytes, '\0');
@@ -110,7 +110,7 @@ bool TextSource::next(Document& document)
     while (file_ < files_.size()) {
         if (form_ == Form::none) {
             form_ = open(file());
-            if (form_ == Form::none) { // left out
+            if (form_ == Form::none) { // skipped
                 ++file_;
                 continue;
             }
@@ -139,7 +139,7 @@ bool TextSource::next(Document& document)
     return false;
 }
 
-TextSource::Form TextSource::leave_out(const TextFile& file, const NotText& why)
+TextSource::Form TextSource::skip(const TextFile& file, const NotText& why)
 {
     if (file.named)
         throw_not_text(file.path, why);
@@ -151,7 +151,7 @@ TextSource::Form TextSource::leave_out(const TextFile& file, const NotText& why)
 TextSource::Form TextSource::open(const TextFile& file)
 {
     if (const auto why = not_text(file.path, head_of(file.path)))
-        return leave_out(file, *why);
+        return skip(file, *why);
     if (may_have_records(file.path) && begins_as_lines(file.path)) {
         lines_.clear();
         lines_.open(file.path, std::ios::binary);
@@ -161,10 +161,10 @@ TextSource::Form TextSource::open(const TextFile& file)
     }
     content_ = read_file(file.path, "text file");
     if (const auto why =
-            not_text(file.path, std::string_view(content_).substr(0, head_bytes))) // it may be a pipe
-        return leave_out(file, *why);
+            not_text(file.path, std::string_view(content_).substr(0, head_bytes))) // again, for pipes
+        return skip(file, *why);
     if (const i64 invalid = first_invalid_utf8(content_); invalid >= 0)
-        return leave_out(file, not_utf8(invalid));
+        return skip(file, not_utf8(invalid));
     if (content_.starts_with(byte_order_mark))
         content_.erase(0, byte_order_mark.size());
     if (is_blank(content_)) {
@@ -176,12 +176,12 @@ TextSource::Form TextSource::open(const TextFile& file)
     return may_have_records(file.path) ? form_of_json(file) : Form::text;
 }
 
-/// Whether a file is to be read line by line: always one of lines that is no list; a .json where its first
-/// two lines are objects, and the first has text.
+/// Whether to read a file line by line: .jsonl and .ndjson unless they are a list; .json if its first two
+/// lines are objects and the first one has text.
 bool TextSource::begins_as_lines(const std::string& path)
 {
     std::error_code ignored;
-    if (!fs::is_regular_file(path, ignored)) // what is read of a pipe is gone
+    if (!fs::is_regular_file(path, ignored)) // reading a pipe would consume its bytes
         return is_lines(suffix_of(path));
     std::ifstream file(path, std::ios::binary);
     std::string first;
@@ -206,14 +206,14 @@ TextSource::Form TextSource::form_of_json(const TextFile& file)
 {
     JsonRecords records(content_, file.path);
     if (!records.are_records() && is_lines(suffix_of(file.path)))
-        text_of_record(content_, key_, file.path + ":1"); // throws: it is no object
+        text_of_record(content_, key_, file.path + ":1"); // throws: it is not an object
     if (records.are_records()) {
         try {
             const auto first = records.next();
             const std::string place = str(file.path, ":", first->line);
             const bool good = has_text(first->text, key_, place);
             if (!good && (records.is_list() || records.next()))
-                text_of_record(first->text, key_, place); // throws, and says what there is instead
+                text_of_record(first->text, key_, place); // throws with the fields that it has
             if (good) {
                 records_.emplace(content_, file.path);
                 return Form::records;
@@ -222,20 +222,20 @@ TextSource::Form TextSource::form_of_json(const TextFile& file)
             if (file.named || is_lines(suffix_of(file.path)))
                 throw;
             std::string problem = error.what(); // "PLACE: PROBLEM\n  reason: …"
-            const bool no_json = problem.find("is not valid JSON") != std::string::npos;
-            return leave_out(
-                file, no_json
-                          ? NotText{{"JSON file that is not valid", "JSON files that are not valid",
-                                     "name it to see why", "", 0},
-                                    "",
-                                    "",
-                                    ""}
-                          : NotText{{str("file of JSON records without text in the field \"", key_, "\""),
-                                     str("files of JSON records without text in the field \"", key_, "\""),
-                                     "name the field with --key, or leave them out with --exclude", "", 0},
-                                    "",
-                                    "",
-                                    ""});
+            const bool invalid = problem.find("is not valid JSON") != std::string::npos;
+            return skip(file,
+                        invalid
+                            ? NotText{{"JSON file that is not valid", "JSON files that are not valid",
+                                       "name it to see why", "", 0},
+                                      "",
+                                      "",
+                                      ""}
+                            : NotText{{str("file of JSON records without text in the field \"", key_, "\""),
+                                       str("files of JSON records without text in the field \"", key_, "\""),
+                                       "name the field with --key, or leave them out with --exclude", "", 0},
+                                      "",
+                                      "",
+                                      ""});
         }
     }
     bytes_done_ += file.bytes;
@@ -264,7 +264,7 @@ bool TextSource::take_record(Document& document)
     return true;
 }
 
-/// One line's document; false where the file has no more.
+/// Reads one line; false at the end of the file. document.text stays empty for a blank line.
 bool TextSource::take_line(Document& document)
 {
     const std::string& path = file().path;

@@ -14,7 +14,7 @@ constexpr std::size_t longest_pattern = 16384;
 
 /// Most matches need a few retries and little stack. A match that exceeds a limit is tried again with a
 /// higher one; each failed try is charged to the effort.
-constexpr u64 first_retries = 256, first_stack = 4096, most_stack = u64{1} << 24, growth = 4;
+constexpr u64 first_retries = 256, first_stack = 4096, max_stack = u64{1} << 24, growth = 4;
 
 template <auto free_it>
 struct Free {
@@ -40,7 +40,7 @@ void start_oniguruma()
     TRV_CHECK(started == ONIG_NORMAL, message_of(started));
 }
 
-/// Whether a piece continues with the next one. Each is a match, or the text between two.
+/// Whether two adjacent pieces join. Each is a match, or the text between two matches.
 bool joins(SplitBehavior behavior, bool was_match, bool is_match)
 {
     switch (behavior) {
@@ -112,7 +112,7 @@ struct TextSplit::Impl {
                 result != ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER)
                 refuse("splits text by a pattern that fails on it", message_of(result));
             const u64 cost = retries * (stack / first_stack); // a retry may search the stack
-            if (effort.left < cost || (stack_is_full && stack == most_stack))
+            if (effort.left < cost || (stack_is_full && stack == max_stack))
                 refuse("splits text by a pattern that takes too long", "");
             effort.left -= cost;
             (stack_is_full ? stack : retries) *= growth;
@@ -133,7 +133,7 @@ TextSplit::~TextSplit() = default;
 void TextSplit::split(std::string_view text, MatchEffort& effort, const Emit& emit) const
 {
     const SplitRule& rule = impl_->rule;
-    std::size_t begin = 0, end = 0; // of the piece that may continue
+    std::size_t begin = 0, end = 0; // of the current piece, which may still grow
     bool was_match = false, open = false;
     const auto flush = [&] {
         if (open && end > begin && !(rule.behavior == SplitBehavior::removed && was_match))

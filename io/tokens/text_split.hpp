@@ -9,8 +9,8 @@
 
 namespace trivium {
 
-/// What happens to a match: it is a piece of its own, is dropped, joins the text before or after it, or joins
-/// the matches next to it.
+/// What to do with a match: make it a separate piece, drop it, join it to the text before or after it, or
+/// join adjacent matches.
 enum class SplitBehavior { isolated, removed, merged_with_previous, merged_with_next, contiguous };
 
 struct SplitRule {
@@ -20,15 +20,15 @@ struct SplitRule {
     bool invert = false; ///< swaps matches with the text between them
 };
 
-/// Retries that the matcher may still spend. On a deep stack a retry counts several times. It stops a pattern
-/// that backtracks without end, but not one that runs forward for long: nested lookaheads on a long text.
+/// The number of retries left to the matcher. On a deep stack a retry counts several times. The limit stops
+/// catastrophic backtracking, but not patterns that are slow without it (nested lookaheads on a long text).
 struct MatchEffort {
     u64 left = 0;
-    /// More than the pattern of any known model takes for so much text.
+    /// More than the pattern of any known model needs for this much text.
     static MatchEffort for_text(std::size_t bytes) { return {(u64{1} << 22) + u64{64} * bytes}; }
 };
 
-/// Not for several threads at once.
+/// Not thread-safe.
 class TextSplit {
 public:
     /// UserError about `place` if Oniguruma does not accept the pattern.

@@ -24,7 +24,7 @@ constexpr const char* kind = "Trivium token store";
 constexpr const char* make_it_again = "copy it again whole, or make it again with `trivium data tokenize`";
 constexpr i64 version = 1;
 constexpr i64 copied_at_once = i64{4} << 20;     ///< elements
-constexpr Bytes hashed_block = Bytes{256} << 10; ///< what a sample may read for the sake of its hash
+constexpr Bytes hashed_block = Bytes{256} << 10; ///< small, because reading a sample hashes whole blocks
 constexpr Bytes largest_block = Bytes{1} << 30;
 
 constexpr Bytes width_for(i64 vocab) { return vocab <= 65536 ? 2 : 4; }
@@ -92,7 +92,7 @@ struct TokenStoreWriter::Impl {
     i64 vocab;
     i32 eos;
     std::string fingerprint, model;
-    // HDF5's contiguous layout wants the size beforehand, so the tokens wait in raw files beside the store.
+    // HDF5's contiguous layout needs the size first, so tokens and offsets go to temporary files until then.
     PlainFile token_file;
     BlockWriter token_blocks;
     FileWriter offset_file;
@@ -121,8 +121,7 @@ void TokenStoreWriter::finish()
 {
     Impl& w = *impl_;
     if (w.documents == 0)
-        throw UserError(
-            {w.path, "there is no document to store", "the input has no text", "name files with text"});
+        throw UserError({w.path, "no document to store", "the input has no text", "name files with text"});
     w.offset_file.write(&w.tokens, sizeof w.tokens);
     w.token_blocks.finish();
     w.token_file.close();
@@ -147,7 +146,7 @@ void TokenStoreWriter::finish()
         const Bytes begin = tokens.file_offset();
         Impl::copy(w.raw_tokens, std::move(tokens), w.tokens, type);
         file.close();
-        // The tokens have hashes of their own: they are many, and read as they are needed.
+        // The seal skips the tokens: their blocks have separate hashes, verified when they are first read.
         seal_file(temporary, kind, version, begin, w.tokens * size_of(type));
     });
 }
@@ -189,7 +188,7 @@ struct TokenStore::Impl {
         tokens = static_cast<const unsigned char*>(map) + begin;
     }
 
-    /// Of the tokens' bytes.
+    /// Verifies a block of the tokens unless that is done.
     void check_block(i64 block) const
     {
         std::atomic<bool>& known = checked[static_cast<std::size_t>(block)];
@@ -223,7 +222,7 @@ struct TokenStore::Impl {
     Bytes text_bytes = 0, file_bytes = 0, width = 2, block_bytes = 0;
     std::vector<i64> offsets;                     ///< documents + 1
     std::vector<u64> hashes;                      ///< of blocks
-    std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were read and are good
+    std::unique_ptr<std::atomic<bool>[]> checked; ///< blocks that were verified
     void* map = nullptr;
     std::size_t map_bytes = 0;
     const unsigned char* tokens = nullptr; ///< in the map
@@ -254,7 +253,7 @@ TokenStore TokenStore::open(const std::string& path)
         if (s.vocab <= 0 || s.vocab > (i64{1} << 31) - 1 || eos < 0 || eos >= s.vocab || s.documents <= 0 ||
             s.size < s.documents || s.size > s.file_bytes || s.documents > s.file_bytes || s.text_bytes < 0 ||
             s.block_bytes < 4 || s.block_bytes > largest_block || s.block_bytes % 4 != 0)
-            s.damaged("has numbers that make no sense");
+            s.damaged("has attributes out of range");
         s.eos = static_cast<i32>(eos);
         s.width = width_for(s.vocab);
         const i64 blocks = ceil_div(s.size * s.width, s.block_bytes);
@@ -263,14 +262,14 @@ TokenStore TokenStore::open(const std::string& path)
         if (tokens.shape() != std::vector<i64>{s.size} || tokens.type() != type_for(s.vocab) ||
             offsets.shape() != std::vector<i64>{s.documents + 1} || offsets.type() != DType::i64 ||
             hashes.shape() != std::vector<i64>{blocks} || hashes.type() != DType::u64)
-            s.damaged("its datasets have another size or type than its attributes say");
+            s.damaged("its datasets do not match its attributes in size or type");
         s.map_file(tokens, offsets);
         s.offsets.resize(static_cast<std::size_t>(s.documents + 1));
         offsets.read(0, s.documents + 1, DType::i64, s.offsets.data());
         s.hashes.resize(static_cast<std::size_t>(blocks));
         hashes.read(0, blocks, DType::u64, s.hashes.data());
         s.checked = std::make_unique<std::atomic<bool>[]>(s.hashes.size());
-    } catch (const IoError& error) { // HDF5 could not make sense of some bytes of it
+    } catch (const IoError& error) { // HDF5 failed on damaged bytes
         s.damaged(error.what());
     }
     if (s.offsets.front() != 0 || s.offsets.back() != s.size ||
@@ -313,7 +312,7 @@ void TokenStore::read(i64 begin, i64 count, i32* out) const
         out[i] = impl_->token(begin + i);
         all_known &= out[i] >= 0 && out[i] < vocab;
     }
-    if (!all_known) // it would be an index past the embedding table
+    if (!all_known) // it would index past the embedding table
         impl_->damaged(str("has a token beyond its vocabulary of ", vocab, ", near token ", begin));
 }
 
@@ -333,8 +332,8 @@ void TokenStore::verify(i64 part, i64 parts) const
     for (auto block = static_cast<std::size_t>(part); block < impl_->hashes.size();
          block += static_cast<std::size_t>(parts))
         impl_->check_block(static_cast<i64>(block));
-    const std::unique_ptr<Tokenizer> words = tokenizer();
-    if (words->fingerprint() != impl_->fingerprint || words->vocab_size() != impl_->vocab)
+    const std::unique_ptr<Tokenizer> stored = tokenizer();
+    if (stored->fingerprint() != impl_->fingerprint || stored->vocab_size() != impl_->vocab)
         impl_->damaged("its tokenizer is not the one that was written");
 }
 

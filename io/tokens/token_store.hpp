@@ -1,15 +1,14 @@
 #pragma once
 // Token stores: an HDF5 file of tokenized documents.
 //
-//   tokens            u16 (vocab <= 65536) or u32, contiguous; each document is followed by eos
-//   document_offsets  i64, documents + 1: document d is tokens [d, d + 1)
+//   tokens            u16 (vocab <= 65536) or u32, contiguous; eos follows each document
+//   document_offsets  i64, documents + 1: document d is tokens [offsets[d], offsets[d + 1])
 //   tokenizer_model   u8: the SentencePiece model, the tokenizer.json, or "bytes"
 //   token_hashes      u64: XXH3 of each block_bytes bytes of the tokens, the last block shorter
 //   attributes        vocab, eos, tokens, documents, text_bytes, tokenizer (fingerprint), block_bytes
 //
-// In front of HDF5's own bytes stands the seal (io/files/seal.hpp): kind, version, size, hash of all but the
-// tokens. It is checked before HDF5 sees the file; the tokens are checked block by block, when one is first
-// read.
+// The file begins with a seal (io/files/seal.hpp): kind, version, size, and a hash of all but the tokens. It
+// is checked before HDF5 opens the file. Each block of tokens is verified when it is first read.
 #include "base/units.hpp"
 #include "io/tokens/tokenizer.hpp"
 
@@ -19,16 +18,17 @@
 
 namespace trivium {
 
-/// Writes a store front to back with bounded memory. Nothing stands at `path` before finish().
+/// Writes a store front to back with bounded memory. `path` does not exist, or stays as it is, until
+/// finish().
 class TokenStoreWriter {
 public:
     TokenStoreWriter(const std::string& path, const Tokenizer& tokenizer);
     TokenStoreWriter(TokenStoreWriter&&) noexcept;
     ~TokenStoreWriter(); ///< without finish(): removes the temporary files
 
-    /// One document's ids, without eos. `text_bytes`: what it had as text, for bytes per token.
+    /// Appends one document: its ids without eos, and the size of its text, for bytes per token. IoError.
     void add(std::span<const i32> ids, Bytes text_bytes);
-    /// Completes the file at `path`, atomically. UserError without any document, IoError where writing fails.
+    /// Makes the file at `path`, atomically. UserError if there is no document; IoError.
     void finish();
 
     i64 tokens() const; ///< eos included
@@ -40,12 +40,12 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// A store, read only; the tokens are mapped, not loaded. Movable. Threads may read at once.
-/// What reads tokens throws a UserError, which names them, where their block is not the one that was written.
+/// A token store, read-only and memory-mapped. Movable. Several threads may read concurrently.
+/// Functions that read tokens throw a UserError with their range if a block differs from what was written.
 class TokenStore {
 public:
-    /// UserError where the file is missing, of another kind or version, truncated or inconsistent. Reads all
-    /// but the tokens.
+    /// Reads all but the tokens. UserError if the file is missing, of another kind or version, truncated or
+    /// inconsistent.
     static TokenStore open(const std::string& path);
     TokenStore(TokenStore&&) noexcept;
     TokenStore& operator=(TokenStore&&) noexcept;
@@ -54,29 +54,29 @@ public:
     i64 size() const; ///< tokens, eos included
     i64 vocab() const;
     i64 documents() const;
-    Bytes text_bytes() const; ///< of all documents as text
+    Bytes text_bytes() const; ///< size of all documents as text
     Bytes file_bytes() const;
     i32 eos() const;
-    /// First token of document d; d == documents() gives size(). \pre 0 <= d <= documents()
+    /// Index of the first token of document d; size() for d == documents(). \pre 0 <= d <= documents()
     i64 document_begin(i64 d) const;
 
     /// \pre 0 <= at < size()
     i32 token(i64 at) const;
-    /// Tokens [begin, begin + count).
+    /// Copies tokens [begin, begin + count) to `out`.
     /// \pre 0 <= begin, begin + count <= size()
     void read(i64 begin, i64 count, i32* out) const;
 
     const std::string& path() const;
     const std::string& fingerprint() const; ///< of the tokenizer
-    std::string content()
-        const; ///< number and hash of the tokens, as they were written: "123456 tokens, 0123456789abcdef"
+    /// Number and hash of the tokens: "123456 tokens, 0123456789abcdef".
+    std::string content() const;
     std::unique_ptr<Tokenizer> tokenizer() const;
 
-    /// Equal where two stores have the same tokens. Reads none of them.
+    /// A hash of the tokens, computed from the hashes of their blocks (does not read the tokens).
     u64 tokens_hash() const;
 
-    /// Reads every `parts`th block of tokens from `part` on, and the tokenizer. UserError where they are not
-    /// the ones that were written.
+    /// Verifies the tokenizer and token blocks part, part + parts, part + 2 * parts, … UserError if any
+    /// differs from what was written.
     void verify(i64 part = 0, i64 parts = 1) const;
 
 private:

@@ -14,7 +14,7 @@ namespace trivium {
 
 namespace {
 
-constexpr std::string_view space_mark = "\xe2\x96\x81";  // U+2581, how SentencePiece spells a space
+constexpr std::string_view space_mark = "\xe2\x96\x81";  // U+2581, which SentencePiece uses for a space
 constexpr std::string_view replacement = "\xef\xbf\xbd"; // U+FFFD
 constexpr std::size_t long_text = std::size_t{64} << 10;
 
@@ -92,11 +92,11 @@ public:
     std::vector<i32> encode(std::string_view text) const override
     {
         std::vector<i32> ids;
-        if (!exact_) { // someone else's model: as SentencePiece does it
+        if (!exact_) { // a foreign model: encode exactly as SentencePiece does
             append(text, ids);
             return ids;
         }
-        // A literal U+2581 would come back as a space, so it goes in as its three bytes.
+        // A literal U+2581 would decode to a space, so encode its three bytes instead.
         for (std::size_t begin = 0; begin <= text.size();) {
             const std::size_t mark = text.find(space_mark, begin);
             append_in_blocks(text.substr(begin, mark - begin), ids);
@@ -158,8 +158,9 @@ private:
         ids.insert(ids.end(), found.begin(), found.end());
     }
 
-    /// SentencePiece needs some hundred bytes of memory per byte of text. No word of a model that
-    /// train_tokenizer made goes on after a line's end, so cutting there changes no id.
+    /// SentencePiece needs several hundred bytes of memory per byte of text, so long text is encoded in
+    /// blocks. In a model that train_tokenizer made, no piece extends past a newline, so splitting there
+    /// changes no id.
     void append_in_blocks(std::string_view text, std::vector<i32>& ids) const
     {
         while (text.size() > long_text) {
@@ -178,8 +179,8 @@ private:
     std::string model_, fingerprint_;
     sentencepiece::SentencePieceProcessor processor_;
     std::vector<std::string> pieces_; ///< what each id decodes to
-    bool dummy_prefix_ = false;       ///< it puts a space in front of every text
-    bool exact_ = false;              ///< it has all bytes, and no dummy prefix
+    bool dummy_prefix_ = false;       ///< the model adds a space in front of every text
+    bool exact_ = false;              ///< the model has all bytes and no dummy prefix: decoding is exact
 };
 
 } // namespace
@@ -190,9 +191,9 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& spec)
         return std::make_unique<ByteTokenizer>();
     if (spec.empty())
         throw UserError({"tokenizer", "none is named", "",
-                         "give \"bytes\", or the path of a SentencePiece model or a tokenizer.json"});
-    return tokenizer_from_model(
-        read_file(spec, "tokenizer model (nor is it \"bytes\")", most_tokenizer_bytes), spec);
+                         "set it to \"bytes\", or to the path of a SentencePiece model or a tokenizer.json"});
+    return tokenizer_from_model(read_file(spec, "tokenizer model (nor is it \"bytes\")", max_tokenizer_bytes),
+                                spec);
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_model(const std::string& model, const std::string& place)

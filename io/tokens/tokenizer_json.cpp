@@ -13,12 +13,12 @@ namespace {
 
 using Json = nlohmann::json;
 using i32 = std::int32_t;
-using Kind = TokenizerJson::Word::Kind;
+using Kind = TokenizerJson::Token::Kind;
 
 constexpr const char* gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-/// Names that models give to their control words, the likeliest first.
+/// Names of special tokens in known models, the most likely first.
 constexpr std::array eos_names{"<|end_of_text|>", "<|endoftext|>", "</s>",
                                "<eos>",           "<|eos|>",       "<\uff5cend\u2581of\u2581sentence\uff5c>"};
 constexpr std::array bos_names{"<|begin_of_text|>",
@@ -28,8 +28,8 @@ constexpr std::array bos_names{"<|begin_of_text|>",
                                "<|bos|>",
                                "<\uff5cbegin\u2581of\u2581sentence\uff5c>"};
 
-/// The byte-level alphabet: each byte as a printable character. Bytes that print stand for themselves, the
-/// others are U+0100 and on.
+/// GPT-2's byte-level alphabet: maps each byte to a printable character. Printable bytes map to themselves,
+/// the others to U+0100 and above.
 struct Alphabet {
     std::array<std::string, 256> letters;
     std::unordered_map<std::string_view, char> bytes;
@@ -50,13 +50,13 @@ struct Alphabet {
             bytes.emplace(letters[byte], static_cast<char>(byte));
     }
 
-    /// The bytes that a word of these letters stands for.
-    std::optional<std::string> bytes_of(std::string_view word) const
+    /// The bytes of a token spelled in this alphabet; nullopt if it contains other characters.
+    std::optional<std::string> bytes_of(std::string_view token) const
     {
         std::string text;
-        for (std::size_t at = 0; at < word.size();) {
-            const std::size_t length = static_cast<unsigned char>(word[at]) < 0x80 ? 1 : 2;
-            const auto found = bytes.find(word.substr(at, length));
+        for (std::size_t at = 0; at < token.size();) {
+            const std::size_t length = static_cast<unsigned char>(token[at]) < 0x80 ? 1 : 2;
+            const auto found = bytes.find(token.substr(at, length));
             if (found == bytes.end())
                 return {};
             text += found->second;
@@ -68,8 +68,8 @@ struct Alphabet {
 
 const Alphabet& alphabet()
 {
-    static const Alphabet the;
-    return the;
+    static const Alphabet instance;
+    return instance;
 }
 
 class Reader {
@@ -90,7 +90,7 @@ public:
         read_merges(member(model, "merges"));
         out_.ignore_merges = flag(model, "ignore_merges", false);
         read_added();
-        find_ends();
+        find_special_tokens();
         return std::move(out_);
     }
 
@@ -105,9 +105,9 @@ private:
     {
         throw UserError(
             {place_, str("is a tokenizer with ", what, ", which is not supported"),
-             reason.empty() ? "of tokenizer.json, byte-level BPE is read, as GPT-2, Llama 3 and Qwen have it"
+             reason.empty() ? "a tokenizer.json must be byte-level BPE, like those of GPT-2, Llama 3 and Qwen"
                             : reason,
-             "where the model has a tokenizer.model (SentencePiece), as Llama 2 has, use that instead"});
+             "if the model has a tokenizer.model (SentencePiece), like Llama 2, use that instead"});
     }
 
     const Json& member(const Json& object, const char* name) const
@@ -135,7 +135,7 @@ private:
         return object.at(name).get<bool>();
     }
 
-    /// Form C, as Qwen has it, or none.
+    /// Only NFC (as in Qwen) or no normalizer is supported.
     void read_normalizer(const Json& step, bool inside)
     {
         if (step.is_null())
@@ -155,9 +155,8 @@ private:
 
     void check_model(const Json& model) const
     {
-        const std::string type = model.is_object() && model.contains("type")
-                                     ? text(model, "type")
-                                     : "BPE"; // early files do without
+        const std::string type =
+            model.is_object() && model.contains("type") ? text(model, "type") : "BPE"; // early files lack it
         if (type != "BPE")
             unsupported("a model of type " + in_quotes(type), "");
         if (flag(model, "byte_fallback", false))
@@ -229,25 +228,25 @@ private:
         }
     }
 
-    /// A word's id. Holes are legal, but none that would make a large table of a small file.
-    i32 id_of(const std::string& word, const Json& value, std::size_t words) const
+    /// A token's id. Gaps are allowed, but an id must not make the table much larger than the file.
+    i32 id_of(const std::string& token, const Json& value, std::size_t tokens) const
     {
         if (!value.is_number_integer() ||
             (value.is_number_unsigned() ? value.get<u64>() >> 31 != 0 : value.get<i64>() < 0))
-            damaged(str("gives the token ", in_quotes(word), " the id ", in_quotes(value.dump())));
-        const i64 id = value.get<i64>(), most = 2 * static_cast<i64>(words) + 1024;
-        if (id > most)
-            damaged(str("gives the token ", in_quotes(word), " the id ", id),
-                    str("it has ", words, " tokens"));
+            damaged(str("has the id ", in_quotes(value.dump()), " for the token ", in_quotes(token)));
+        const i64 id = value.get<i64>(), max_id = 2 * static_cast<i64>(tokens) + 1024;
+        if (id > max_id)
+            damaged(str("has the id ", id, " for the token ", in_quotes(token)),
+                    str("it has ", tokens, " tokens"));
         return static_cast<i32>(id);
     }
 
-    TokenizerJson::Word& slot(i32 id)
+    TokenizerJson::Token& slot(i32 id)
     {
         const auto at = static_cast<std::size_t>(id);
-        if (at >= out_.words.size())
-            out_.words.resize(at + 1);
-        return out_.words[at];
+        if (at >= out_.tokens.size())
+            out_.tokens.resize(at + 1);
+        return out_.tokens[at];
     }
 
     void read_vocabulary(const Json& vocabulary)
@@ -255,14 +254,14 @@ private:
         if (!vocabulary.is_object())
             damaged("has a 'vocab' that is not a table of tokens");
         ids_.reserve(vocabulary.size());
-        for (const auto& [word, value] : vocabulary.items()) {
-            const i32 id = id_of(word, value, vocabulary.size());
-            TokenizerJson::Word& entry = slot(id);
+        for (const auto& [token, value] : vocabulary.items()) {
+            const i32 id = id_of(token, value, vocabulary.size());
+            TokenizerJson::Token& entry = slot(id);
             if (entry.kind != Kind::absent)
-                damaged(str("gives the id ", id, " to two tokens"), in_quotes(word) + " is one of them");
-            const std::optional<std::string> bytes = alphabet().bytes_of(word);
-            entry = {Kind::plain, bytes.value_or(word), bytes.has_value()};
-            ids_.emplace(word, id);
+                damaged(str("has the id ", id, " for two tokens"), in_quotes(token) + " is one of them");
+            const std::optional<std::string> bytes = alphabet().bytes_of(token);
+            entry = {Kind::plain, bytes.value_or(token), bytes.has_value()};
+            ids_.emplace(token, id);
         }
         for (std::size_t byte = 0; byte < 256; ++byte) {
             const auto found = ids_.find(alphabet().letters[byte]);
@@ -272,11 +271,11 @@ private:
         }
     }
 
-    i32 merged_word(const std::string& word, std::size_t rank) const
+    i32 merged_token(const std::string& token, std::size_t rank) const
     {
-        const auto found = ids_.find(word);
+        const auto found = ids_.find(token);
         if (found == ids_.end())
-            damaged(str("has a merge (number ", rank, ") of ", in_quotes(word)),
+            damaged(str("has a merge (number ", rank, ") of ", in_quotes(token)),
                     "which is not in the vocabulary");
         return found->second;
     }
@@ -308,12 +307,12 @@ private:
                 damaged(str("has a merge (number ", rank, ") that is not a pair of tokens"));
             }
             out_.merges.push_back(
-                {merged_word(left, rank), merged_word(right, rank), merged_word(left + right, rank)});
+                {merged_token(left, rank), merged_token(right, rank), merged_token(left + right, rank)});
         }
     }
 
-    /// Special words that no text makes become control words. One that BPE makes as well (some files call "!"
-    /// special, for padding) stays a word.
+    /// added_tokens that are "special" become special tokens, which no text encodes to, unless BPE yields
+    /// them too (some files mark "!" as special, for padding).
     void read_added()
     {
         const auto list = file_.find("added_tokens");
@@ -321,15 +320,15 @@ private:
             return;
         if (!list->is_array())
             damaged("has 'added_tokens' that are not a list");
-        std::vector<bool> made(out_.words.size());
+        std::vector<bool> made(out_.tokens.size()); // by BPE
         for (const i32 id : out_.bytes)
             made[static_cast<std::size_t>(id)] = true;
         for (const BpeMerges::Merge& merge : out_.merges)
             made[static_cast<std::size_t>(merge.result)] = true;
-        const std::size_t words = ids_.size() + list->size();
+        const std::size_t tokens = ids_.size() + list->size();
         for (const Json& token : *list) {
             const std::string content = text(token, "content");
-            const i32 id = id_of(content, member(token, "id"), words);
+            const i32 id = id_of(content, member(token, "id"), tokens);
             const auto known = ids_.find(content);
             if (content.empty() ||
                 (known == ids_.end() ? slot(id).kind != Kind::absent : known->second != id))
@@ -341,7 +340,7 @@ private:
             if (flag(token, "special", false)) {
                 out_.added.push_back({content, -1, flag(token, "normalized", false)});
                 if (!is_made)
-                    slot(id) = {Kind::control, "", false};
+                    slot(id) = {Kind::special, "", false};
                 continue;
             }
             for (const char* name : {"single_word", "lstrip", "rstrip"})
@@ -354,36 +353,37 @@ private:
     }
 
     template <class Names>
-    std::optional<i32> control_word(const Names& names) const
+    std::optional<i32> special_token(const Names& names) const
     {
         for (const char* name : names)
             if (const auto found = ids_.find(name);
                 found != ids_.end() &&
-                out_.words[static_cast<std::size_t>(found->second)].kind == Kind::control)
+                out_.tokens[static_cast<std::size_t>(found->second)].kind == Kind::special)
                 return found->second;
         return {};
     }
 
-    void find_ends()
+    /// Sets bos and eos.
+    void find_special_tokens()
     {
-        std::optional<i32> eos = control_word(eos_names);
-        std::vector<i32> controls;
-        for (std::size_t id = 0; id < out_.words.size(); ++id)
-            if (out_.words[id].kind == Kind::control)
-                controls.push_back(static_cast<i32>(id));
-        if (!eos && controls.size() == 1)
-            eos = controls.front();
+        std::optional<i32> eos = special_token(eos_names);
+        std::vector<i32> special;
+        for (std::size_t id = 0; id < out_.tokens.size(); ++id)
+            if (out_.tokens[id].kind == Kind::special)
+                special.push_back(static_cast<i32>(id));
+        if (!eos && special.size() == 1)
+            eos = special.front();
         if (!eos)
-            damaged("has no token for the end of a text",
-                    "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or the like");
+            damaged("has no end-of-text token",
+                    "none of its special added_tokens is <|end_of_text|>, <|endoftext|>, </s> or similar");
         out_.eos = *eos;
-        out_.bos = control_word(bos_names).value_or(*eos);
+        out_.bos = special_token(bos_names).value_or(*eos);
     }
 
     const Json& file_;
     const std::string& place_;
     TokenizerJson out_;
-    std::unordered_map<std::string, i32> ids_; ///< of words as the file spells them
+    std::unordered_map<std::string, i32> ids_; ///< by token, as spelled in the file
     bool byte_level_ = false;
 };
 

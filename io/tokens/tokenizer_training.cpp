@@ -14,13 +14,12 @@ namespace trivium {
 
 namespace {
 
-constexpr i64 least_vocab =
-    300; // 259 are unknown, bos, eos and the bytes; a few for the characters of the text
-constexpr i64 most_vocab = 1'000'000;
+constexpr i64 min_vocab = 300; // 259 for unknown, bos, eos and the bytes; the rest for characters of the text
+constexpr i64 max_vocab = 1'000'000;
 constexpr std::size_t longest_sentence = 4000;
 
-/// Sentences for the trainer: lines with the newlines that follow them, a random sample of them where the
-/// corpus is larger than wanted. Errors of the source leave through `error`.
+/// Sentences for the trainer: lines with the newlines that follow them; a random sample of them if the corpus
+/// is larger than the sample size. Stores an exception of the source in `error`.
 class Sentences final : public sentencepiece::SentenceIterator {
 public:
     Sentences(TextSource& source, Bytes sample)
@@ -40,7 +39,7 @@ public:
         do {
             if (at_ >= document_.text.size()) {
                 at_ = 0;
-                // The trainer's frames are no place for an exception of ours to pass through.
+                // An exception must not propagate through the trainer's frames.
                 try {
                     done_ = !source_.next(document_);
                 } catch (...) {
@@ -80,31 +79,31 @@ private:
     bool done_ = false;
 };
 
-/// The number behind `mark`, or -1.
-i64 number_behind(const std::string& text, const std::string& mark)
+/// The number after `mark`, or -1.
+i64 number_after(const std::string& text, const std::string& mark)
 {
     const std::size_t at = text.find(mark);
     return at == std::string::npos ? -1 : std::atoll(text.c_str() + at + mark.size());
 }
 
-/// `status`: what SentencePiece says.
+/// `status`: SentencePiece's error message.
 [[noreturn]] void throw_failed(const TokenizerTraining& training, const std::string& status)
 {
     const std::string place = str("--vocab ", training.vocab);
-    if (const i64 most = number_behind(status, "value <= "); most > 0) {
-        const std::string reason = str("it yields at most ", most);
-        if (most < least_vocab)
+    if (const i64 max_tokens = number_after(status, "value <= "); max_tokens > 0) {
+        const std::string reason = str("it yields at most ", max_tokens);
+        if (max_tokens < min_vocab)
             throw UserError({place, "the corpus is too small for a tokenizer",
-                             str(reason, " tokens, and a tokenizer has ", least_vocab, " or more"),
+                             str(reason, " tokens, and a tokenizer has ", min_vocab, " or more"),
                              "use more text, or tokenize with --tokenizer bytes, which needs no training"});
         throw UserError({place, "the corpus is too small for so many tokens", reason,
-                         str("give --vocab ", most, " or less, or more text")});
+                         str("set --vocab to at most ", max_tokens, ", or use more text")});
     }
-    if (const i64 least = number_behind(status, " vs ");
-        status.find("required_chars") != std::string::npos && least > 0)
+    if (const i64 min_tokens = number_after(status, " vs ");
+        status.find("required_chars") != std::string::npos && min_tokens > 0)
         throw UserError({place, "is too small for the characters of the corpus",
-                         str("they, the bytes and the special tokens are ", least),
-                         str("give --vocab ", least, " or more")});
+                         str("they, the bytes and the special tokens are ", min_tokens),
+                         str("set --vocab to at least ", min_tokens)});
     throw UserError({place, "the tokenizer could not be trained", plain_status(status),
                      "try another --vocab, or more text"});
 }
@@ -113,10 +112,10 @@ i64 number_behind(const std::string& text, const std::string& mark)
 
 std::string train_tokenizer(const TokenizerTraining& training)
 {
-    if (training.vocab < least_vocab || training.vocab > most_vocab)
+    if (training.vocab < min_vocab || training.vocab > max_vocab)
         throw UserError({str("--vocab ", training.vocab), "is out of range",
                          "259 tokens are the 256 bytes and the special ones",
-                         str("give a number from ", least_vocab, " to ", most_vocab)});
+                         str("set it to a number from ", min_vocab, " to ", max_vocab)});
     TextSource source(training.text);
     Sentences sentences(source, training.sample);
 
@@ -125,7 +124,7 @@ std::string train_tokenizer(const TokenizerTraining& training)
         {"vocab_size", std::to_string(training.vocab)},
         {"byte_fallback", "true"},
         {"character_coverage", "0.9995"},
-        // Text must come back as it was: no normalisation, no space in front, no space dropped.
+        // decode(encode(text)) must equal the text: no normalisation, no space added or dropped.
         {"normalization_rule_name", "identity"},
         {"add_dummy_prefix", "false"},
         {"remove_extra_whitespaces", "false"},

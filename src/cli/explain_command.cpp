@@ -103,7 +103,7 @@ RunConfig config_to_explain(const ConfigArguments& arguments)
     const std::string suffix = suffix_of(arguments.file);
     if (suffix.empty() || suffix == ".toml")
         return load_training_config(arguments);
-    const std::string text = read_file(arguments.file, "config file", most_settings_bytes);
+    const std::string text = read_file(arguments.file, "config file", max_settings_bytes);
     try {
         parse_toml(text, arguments.file);
     } catch (const UserError&) {

@@ -40,7 +40,7 @@ FoundTokenizer find_tokenizer(const std::string& folder, const ModelConfig& mode
         if (path.empty())
             continue;
         try {
-            if (is_bytes_json(read_file(path, file, most_tokenizer_bytes)))
+            if (is_bytes_json(read_file(path, file, max_tokenizer_bytes)))
                 return {"bytes", "", ""};
             const i64 vocab = make_tokenizer(path)->vocab_size();
             if (vocab <= model.vocab)
@@ -139,7 +139,7 @@ int import_model(const ImportArguments& a)
         save_checkpoint(*make_self_comm(), folder, state, pieces_of(source, done), 0);
         if (!tokenizer.file.empty())
             write_file(folder + "/" + tokenizer.file,
-                       read_file(tokenizer.path, tokenizer.file, most_tokenizer_bytes));
+                       read_file(tokenizer.path, tokenizer.file, max_tokenizer_bytes));
         write_file(folder + "/model.toml", to_toml(config, {"model", "data"}));
     });
     log_progress("");

@@ -1,39 +1,38 @@
 #pragma once
-// When a run has to begin its stop so that everything is saved before its job's time limit.
+// Decides when a run must begin to stop, so that it is saved before its job's time limit.
 #include "lifecycle/job_time.hpp"
 
 namespace trivium {
 
-/// Compares the time that is left with what a stop takes, as steps and saves of the run were measured. Rank 0
-/// has one.
+/// Compares the remaining time with the duration of a stop, from measured steps and saves. On rank 0.
 class Deadline {
 public:
-    /// `log_dir`: of the run, whose metrics say what earlier saves took. `save_bytes`: what this node writes
-    /// in a save, for a guess before any save was measured.
+    /// `log_dir`: its metrics contain the durations of earlier saves. `save_bytes`: bytes that this node
+    /// writes per save, for an estimate before the first measured save.
     Deadline(const Job& job, const std::string& log_dir, Bytes save_bytes);
 
     /// Whether the stop has to begin now. Never waits.
     bool is_over() { return time_.is_over(lead()); }
-    /// Whether a stop now may be too late for a save, by the first guess.
-    bool is_late() const { return job_.end && job_.left() < most_lead_; }
+    /// Whether a stop may already be too late for a save, according to the first estimate.
+    bool is_late() const { return job_.end && job_.left() < max_lead_; }
 
     void step_took(Seconds seconds);
     void save_begins() { paused_at_save_ = paused_; }
     void save_took(Seconds seconds);
 
 private:
-    /// What a stop takes: a save and a step may just have begun; with a margin.
+    /// Duration of a stop, with a margin: a save and a step may just have begun.
     Seconds lead() const;
 
     Job job_;
     JobTime time_;
     RecentTimes steps_;
-    Seconds guess_;            ///< of a save
+    Seconds guess_;            ///< estimated duration of a save
     Seconds longest_save_ = 0; ///< of this launch; before its first save, the newest of the run
     i64 saves_seen_ = 0;       ///< of this launch
-    Seconds paused_ = 0;       ///< how long the job was suspended up to the last step
+    Seconds paused_ = 0;       ///< total suspension of the job up to the last step
     Seconds paused_at_save_ = 0;
-    Seconds most_lead_ = 1e30; ///< before a save was seen: half of the time that was left at the start
+    Seconds max_lead_ = 1e30; ///< before the first measured save: half of the time left at the start
 };
 
 } // namespace trivium

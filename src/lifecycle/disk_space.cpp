@@ -24,7 +24,7 @@ std::string judge_space(const std::string& dir, Bytes free, const SavesToCome& s
         throw IoError({"checkpoint.dir", str("a save takes ", format_bytes(saves.bytes), ", ", has),
                        "the run could not save",
                        "free some space, or set checkpoint.dir to a folder of a larger file system"});
-    // One more than is kept: the oldest is removed when the new one is complete.
+    // One more than `keep`: the oldest is removed only after the new one is complete.
     const i64 more = saves.keep == 0 ? saves.count
                                      : std::clamp<i64>(saves.keep + 1 - saves.kept_before, 1,
                                                        std::max<i64>(1, saves.count));

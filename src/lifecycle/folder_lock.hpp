@@ -13,12 +13,12 @@ struct LockPatience {
     std::function<bool()> stopped{}; ///< ends the wait early
 };
 
-/// Holds the lock of a folder while it exists; the system releases it when the process ends, however that
-/// happens. File systems without locks are accepted.
+/// Locks a folder while this object exists. The system releases the lock when the process ends, even by a
+/// kill. File systems without locks are accepted.
 class FolderLock {
 public:
-    /// Where another process holds it, throws UserError; `content` names what two runs would mix up. With
-    /// patience, throws an Error of exit status 75 after the wait.
+    /// UserError if another process holds the lock; `content` names what two runs would mix up. With
+    /// patience, waits first and then throws an Error with exit status 75.
     explicit FolderLock(const std::string& folder, const LockPatience& patience = {},
                         const std::string& content = "checkpoints");
     FolderLock(const FolderLock&) = delete;

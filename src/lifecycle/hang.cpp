@@ -11,22 +11,22 @@ namespace trivium {
 
 namespace {
 
-constexpr std::size_t most_lines = 20;
+constexpr std::size_t max_lines = 20;
 
-std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<RankNews>& news)
+std::string print_ranks_of(const std::vector<int>& ranks, const std::vector<RankReport>& reports)
 {
     std::vector<std::string> nodes;
     for (const int rank : ranks)
-        if (const std::string& node = news[static_cast<std::size_t>(rank)].node;
+        if (const std::string& node = reports[static_cast<std::size_t>(rank)].node;
             std::find(nodes.begin(), nodes.end(), node) == nodes.end())
             nodes.push_back(node);
     return str(print_ranks(ranks), " (", nodes.size() == 1 ? nodes.front() : str(nodes.size(), " nodes"),
                ")");
 }
 
-std::string activity_of(const RankNews& n) { return n.phase + (n.piece.empty() ? "" : ", " + n.piece); }
+std::string activity_of(const RankReport& n) { return n.phase + (n.piece.empty() ? "" : ", " + n.piece); }
 
-std::string state_of(const RankNews& n, Seconds limit)
+std::string state_of(const RankReport& n, Seconds limit)
 {
     if (!n.heard)
         return "no heartbeat so far";
@@ -43,11 +43,11 @@ std::string line_of(const std::string& ranks, const std::string& what, Seconds t
 }
 
 /// Ranks in the same state share a line.
-std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds limit)
+std::vector<std::string> describe(const std::vector<RankReport>& reports, Seconds limit)
 {
     std::map<std::string, std::vector<int>> groups;
-    for (std::size_t rank = 0; rank < news.size(); ++rank) {
-        const RankNews& n = news[rank];
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+        const RankReport& n = reports[rank];
         if (n.left)
             continue;
         const std::string what = state_of(n, limit);
@@ -57,17 +57,17 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
     for (const auto& [what, ranks] : groups) {
         Seconds silent = 1e30, stalled = 1e30;
         for (const int rank : ranks) {
-            silent = std::min(silent, news[static_cast<std::size_t>(rank)].silent);
-            stalled = std::min(stalled, news[static_cast<std::size_t>(rank)].stalled);
+            silent = std::min(silent, reports[static_cast<std::size_t>(rank)].silent);
+            stalled = std::min(stalled, reports[static_cast<std::size_t>(rank)].stalled);
         }
         lines.emplace_back(silent > limit ? -1 : ranks.front(),
-                           line_of(print_ranks_of(ranks, news), what, silent > limit ? silent : stalled));
+                           line_of(print_ranks_of(ranks, reports), what, silent > limit ? silent : stalled));
     }
     std::stable_sort(lines.begin(), lines.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::string> texts;
     for (std::size_t i = 0; i < lines.size(); ++i) {
-        if (texts.size() == most_lines) {
+        if (texts.size() == max_lines) {
             texts.push_back(str("… and ", lines.size() - i, " more"));
             break;
         }
@@ -78,17 +78,17 @@ std::vector<std::string> describe(const std::vector<RankNews>& news, Seconds lim
 
 } // namespace
 
-std::string describe_rank(int rank, const RankNews& n, Seconds limit)
+std::string describe_rank(int rank, const RankReport& n, Seconds limit)
 {
     return line_of(str(print_ranks({rank}), " (", n.node, ")"), state_of(n, limit), n.stalled);
 }
 
-Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much_longer)
+Diagnosis diagnose(const std::vector<RankReport>& reports, Seconds limit, double much_longer)
 {
     std::vector<int> silent, working, missed;
     Seconds shortest = 1e30; // without progress, among ranks with heartbeats
-    for (std::size_t rank = 0; rank < news.size(); ++rank) {
-        const RankNews& n = news[rank];
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+        const RankReport& n = reports[rank];
         if (n.left)
             continue;
         const bool is_heard = n.silent <= limit;
@@ -103,22 +103,22 @@ Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much
     }
     const bool known = shortest < 1e30, moves = known && shortest <= limit;
     Diagnosis d;
-    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after one that stops
+    if (known && shortest <= limit / 2 && !missed.empty()) { // the others stall soon after a rank hangs
         d.health = Health::deaf;
-        d.cause = str("the run continues, but no heartbeat arrives from ", print_ranks_of(missed, news),
+        d.cause = str("the run continues, but no heartbeat arrives from ", print_ranks_of(missed, reports),
                       ": a hang there would not be detected; allow UDP between the nodes");
     } else if (!moves && !silent.empty()) {
         d.health = Health::hung;
-        d.cause = str("no heartbeat from ", print_ranks_of(silent, news));
+        d.cause = str("no heartbeat from ", print_ranks_of(silent, reports));
     } else if (!moves && known) {
         d.health = working.empty() || shortest > much_longer * limit ? Health::hung : Health::slow;
         d.cause = working.empty()
                       ? "all ranks wait, and no data moves"
-                      : str(print_ranks_of(working, news), working.size() == 1 ? " computes" : " compute",
+                      : str(print_ranks_of(working, reports), working.size() == 1 ? " computes" : " compute",
                             " in one operation, and all other ranks wait");
     }
     if (d.health != Health::fine)
-        d.ranks = describe(news, limit);
+        d.ranks = describe(reports, limit);
     return d;
 }
 

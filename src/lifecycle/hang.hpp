@@ -8,7 +8,7 @@
 namespace trivium {
 
 /// The last report of a rank.
-struct RankNews {
+struct RankReport {
     Seconds silent = 0;  ///< since its last heartbeat
     Seconds stalled = 0; ///< without progress, as far as known
     bool heard = true;   ///< at least one heartbeat arrived
@@ -33,11 +33,11 @@ struct Diagnosis {
 };
 
 /// "rank 3 (n2): waits for rank 4 in step 7, send over pipeline of x, for 31 s".
-std::string describe_rank(int rank, const RankNews& news, Seconds limit);
+std::string describe_rank(int rank, const RankReport& report, Seconds limit);
 
-/// `news` by rank; `limit`: job.watchdog. As long as one rank makes progress the run does not hang, because
-/// ranks wait for each other in every step. A rank without any heartbeat counts as computing. A rank that
-/// computes counts as hung after `much_longer` times the limit.
-Diagnosis diagnose(const std::vector<RankNews>& news, Seconds limit, double much_longer = 20);
+/// `reports` by rank; `limit`: job.watchdog. As long as one rank makes progress the run does not hang,
+/// because ranks wait for each other in every step. A rank without any heartbeat counts as computing. A rank
+/// that computes counts as hung after `much_longer` times the limit.
+Diagnosis diagnose(const std::vector<RankReport>& reports, Seconds limit, double much_longer = 20);
 
 } // namespace trivium

@@ -22,38 +22,38 @@ namespace trivium {
 
 namespace {
 
-constexpr Seconds period = 60; ///< between two questions
-constexpr Seconds answer = 5;  ///< timeout of one
-constexpr Seconds fresh = 20;  ///< an answer is recent for this long
-constexpr Seconds ahead = 15;  ///< asked this long before it matters
+constexpr Seconds query_interval = 60; ///< between two queries
+constexpr Seconds query_timeout = 5;   ///< of one query
+constexpr Seconds recent = 20;         ///< a reply counts as recent for this long
+constexpr Seconds query_ahead = 15;    ///< query this long before the reply matters
 constexpr Seconds tick = 0.5;
-constexpr Seconds gap = 3; ///< this process was suspended
-constexpr std::size_t most_times = 64;
+constexpr Seconds gap = 3; ///< longer gaps: this process was suspended
+constexpr std::size_t max_times = 64;
 
 } // namespace
 
 JobEnd job_end_in(const std::string& text)
 {
-    const std::string word = text.substr(0, text.find_first_of(" \t\r\n"));
-    if (word == "N/A" || word == "NONE" || word == "UNLIMITED")
+    const std::string field = text.substr(0, text.find_first_of(" \t\r\n"));
+    if (field == "N/A" || field == "NONE" || field == "UNLIMITED")
         return {.known = true};
     std::tm time{};
-    const char* end = ::strptime(word.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
+    const char* end = ::strptime(field.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
     if (end == nullptr || *end != '\0')
         return {};
     time.tm_isdst = -1;
     return {.known = true, .end = static_cast<i64>(std::mktime(&time))};
 }
 
-std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit,
-                                     const std::atomic<bool>& given_up)
+std::optional<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
+                                     const std::atomic<bool>& cancelled)
 {
     std::vector<char*> arguments;
-    for (const std::string& word : words)
-        arguments.push_back(const_cast<char*>(word.c_str()));
+    for (const std::string& argument : command)
+        arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     std::string format =
-        "SLURM_TIME_FORMAT=standard"; // a user's own, and filters, must not change the answer
+        "SLURM_TIME_FORMAT=standard"; // the user's own format and filters must not change the output
     std::vector<char*> environment{format.data()};
     for (char** each = ::environ; *each != nullptr; ++each)
         if (const std::string_view line(*each);
@@ -77,7 +77,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     std::string text;
     const Seconds until = now() + limit;
     bool ended = false;
-    while (refused == 0 && !ended && now() < until && !given_up && text.size() < 65536) {
+    while (refused == 0 && !ended && now() < until && !cancelled && text.size() < 65536) {
         pollfd waiting{pipe[0], POLLIN, 0};
         if (::poll(&waiting, 1, 100) <= 0)
             continue;
@@ -90,7 +90,8 @@ std::optional<std::string> output_of(const std::vector<std::string>& words, Seco
     ::close(pipe[0]);
     if (refused != 0)
         return std::nullopt;
-    // Its output is closed, or its time is over: it is killed. One that does not end even then is abandoned.
+    // Kills the command if it is still running after its output is closed or its time is over. If it does not
+    // end even then, abandons it.
     int status = 0;
     for (const Seconds begin = now(); ::waitpid(child, &status, WNOHANG) == 0;) {
         if (!ended || now() - begin > 1)
@@ -107,18 +108,19 @@ TimeVerdict judge(const TimeLeft& t)
 {
     const bool late = t.left < t.lead;
     if (t.waiting >= 0)
-        return late && t.waiting > answer + 1 ? TimeVerdict::stop : TimeVerdict::go_on;
-    if (late && t.tried <= fresh)
+        return late && t.waiting > query_timeout + 1 ? TimeVerdict::stop : TimeVerdict::keep_running;
+    if (late && t.since_asked <= recent)
         return TimeVerdict::stop;
-    return t.left < t.lead + ahead && t.tried > fresh / 2 ? TimeVerdict::ask : TimeVerdict::go_on;
+    return t.left < t.lead + query_ahead && t.since_asked > recent / 2 ? TimeVerdict::ask
+                                                                       : TimeVerdict::keep_running;
 }
 
 void RecentTimes::add(Seconds time)
 {
-    if (times_.size() < most_times)
+    if (times_.size() < max_times)
         times_.push_back(time);
     else
-        times_[next_++ % most_times] = time;
+        times_[next_++ % max_times] = time;
 }
 
 Seconds RecentTimes::usual() const
@@ -135,9 +137,9 @@ JobTime::JobTime(const Job& job) : job_(job)
 {
     if (job_.id.empty())
         return;
-    wanted_ = true; // the environment has the limit of the job's start
-    wanted_since_ = looked_ = now();
-    // In an array, the id of the first member's job stands for all members.
+    requested_ = true; // the environment has only the limit at the start of the job
+    requested_at_ = last_run_ = now();
+    // In a job array, SLURM_JOB_ID alone may match all members.
     const char *array = std::getenv("SLURM_ARRAY_JOB_ID"), *member = std::getenv("SLURM_ARRAY_TASK_ID");
     if (array && member)
         job_.id = str(array, "_", member);
@@ -160,16 +162,16 @@ bool JobTime::is_over(Seconds lead)
     const std::lock_guard lock(mutex_);
     if (!job_.end)
         return false;
-    if (job_.id.empty()) // nobody to ask
+    if (job_.id.empty()) // not in a Slurm job
         return job_.left() < lead;
     const Seconds time = now();
     const TimeVerdict verdict = judge({.left = job_.left(),
                                        .lead = lead,
-                                       .tried = time - tried_,
-                                       .waiting = wanted_ ? time - wanted_since_ : -1});
+                                       .since_asked = time - asked_at_,
+                                       .waiting = requested_ ? time - requested_at_ : -1});
     if (verdict == TimeVerdict::ask) {
-        wanted_ = true;
-        wanted_since_ = time;
+        requested_ = true;
+        requested_at_ = time;
         wake_.notify_all();
     }
     return verdict == TimeVerdict::stop;
@@ -180,8 +182,8 @@ Seconds JobTime::paused() const
     if (!thread_.joinable())
         return 0;
     const std::lock_guard lock(mutex_);
-    const Seconds since = now() - looked_; // the thread may not yet have seen that it was suspended
-    return paused_ + (since > (wanted_ ? answer + gap + 1 : gap) ? since : 0);
+    const Seconds since = now() - last_run_; // the thread may not yet have seen that it was suspended
+    return paused_ + (since > (requested_ ? query_timeout + gap + 1 : gap) ? since : 0);
 }
 
 void JobTime::run()
@@ -189,46 +191,48 @@ void JobTime::run()
     std::unique_lock lock(mutex_);
     while (!over_) {
         const Seconds time = now();
-        if (time - looked_ > gap)
+        if (time - last_run_ > gap)
             suspended(time);
-        looked_ = time;
-        if (wanted_ || time - tried_ > period) {
+        last_run_ = time;
+        if (requested_ || time - asked_at_ > query_interval) {
             ask(lock);
-            if (now() - time > answer + gap + 1)
+            if (now() - time > query_timeout + gap + 1)
                 suspended(now());
-            looked_ = now();
+            last_run_ = now();
         } else
-            wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || wanted_; });
+            wake_.wait_for(lock, std::chrono::duration<double>(tick), [this] { return over_ || requested_; });
     }
 }
 
 void JobTime::suspended(Seconds time)
 {
-    paused_ += time - looked_;
-    wanted_since_ = time;
-    wanted_ = true; // Slurm moves the end
+    paused_ += time - last_run_;
+    requested_at_ = time;
+    requested_ = true; // Slurm extends the time limit
 }
 
 void JobTime::ask(std::unique_lock<std::mutex>& lock)
 {
-    if (!wanted_) {
-        wanted_ = true;
-        wanted_since_ = now();
+    if (!requested_) {
+        requested_ = true;
+        requested_at_ = now();
     }
     const std::string id = job_.id;
     lock.unlock();
-    const auto text = output_of({"squeue", "--noheader", "--jobs", id, "--format", "%e"}, answer, over_);
+    const auto text =
+        output_of({"squeue", "--noheader", "--jobs", id, "--format", "%e"}, query_timeout, over_);
     lock.lock();
-    const JobEnd told = text ? job_end_in(*text) : JobEnd{};
-    if (told.known && told.end != job_.end) {
-        const bool much = !told.end || !job_.end || std::abs(static_cast<double>(*told.end - *job_.end)) > 2;
-        job_.end = told.end;
+    const JobEnd reply = text ? job_end_in(*text) : JobEnd{};
+    if (reply.known && reply.end != job_.end) {
+        const bool much =
+            !reply.end || !job_.end || std::abs(static_cast<double>(*reply.end - *job_.end)) > 2;
+        job_.end = reply.end;
         if (much)
             log_info(job_.end ? str("the job's time limit: ", format_seconds(job_.left()), " left")
                               : "the job no longer has a time limit");
     }
-    tried_ = now();
-    wanted_ = false;
+    asked_at_ = now();
+    requested_ = false;
 }
 
 } // namespace trivium

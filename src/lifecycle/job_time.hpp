@@ -19,18 +19,18 @@ struct JobEnd {
 };
 JobEnd job_end_in(const std::string& text);
 
-/// The output of a command that ends with status 0 within `limit`; otherwise, and when `given_up` becomes
-/// true, the command is killed. Any thread may call it.
-std::optional<std::string> output_of(const std::vector<std::string>& words, Seconds limit,
-                                     const std::atomic<bool>& given_up);
+/// The output of a command that ends with status 0 within `limit`; otherwise nullopt. Kills the command after
+/// `limit`, or when `cancelled` becomes true. Any thread may call it.
+std::optional<std::string> output_of(const std::vector<std::string>& command, Seconds limit,
+                                     const std::atomic<bool>& cancelled);
 
 /// The input of judge().
 struct TimeLeft {
     Seconds left = 0, lead = 0; ///< until the time limit, and the duration of a stop
-    Seconds tried = 1e30;       ///< since Slurm was last asked, with an answer or without
+    Seconds since_asked = 1e30; ///< since Slurm was last asked, with an answer or without
     Seconds waiting = -1;       ///< for a pending answer; -1: none is pending
 };
-enum class TimeVerdict { go_on, ask, stop };
+enum class TimeVerdict { keep_running, ask, stop };
 /// Whether to stop for the time limit. A run stops only by a limit that was confirmed recently, and never
 /// waits long for an answer.
 TimeVerdict judge(const TimeLeft& time);
@@ -48,7 +48,7 @@ private:
 };
 
 /// The time limit of the job that this process belongs to, if any: a thread runs squeue once a minute, with a
-/// timeout of 5 s. Where that fails, the last known limit holds.
+/// timeout of 5 s. If that fails, the last known limit applies.
 class JobTime {
 public:
     explicit JobTime(const Job& job);
@@ -71,10 +71,10 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable wake_;
     std::atomic<bool> over_{false};
-    bool wanted_ = false;
-    Seconds tried_ = -1e30, wanted_since_ = 0;
-    Seconds paused_ = 0, looked_ = 0; ///< suspended in all; when the thread last ran
-    std::thread thread_;              ///< last: it uses the others
+    bool requested_ = false;
+    Seconds asked_at_ = -1e30, requested_at_ = 0;
+    Seconds paused_ = 0, last_run_ = 0; ///< total suspension; when the thread last ran
+    std::thread thread_;                ///< last: it uses the others
 };
 
 } // namespace trivium

@@ -116,7 +116,7 @@ void claim_metrics(const std::string& checkpoints, const std::string& logs, cons
         log_warning(str(
             logs, " has the metrics of another run",
             before && !before->checkpoints.empty() ? str(" (checkpoints in ", before->checkpoints, ")") : "",
-            ": kept as ", aside, ".jsonl; give each run a log.dir of its own"));
+            ": kept as ", aside, ".jsonl; set a different log.dir for each run"));
         if (forked)
             copy_metrics(aside + ".jsonl", file + ".jsonl", step);
     }

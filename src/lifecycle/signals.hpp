@@ -75,8 +75,8 @@ private:
     }
     static std::atomic<bool>& demanded()
     {
-        static std::atomic<bool> asked{false};
-        return asked;
+        static std::atomic<bool> requested{false};
+        return requested;
     }
 
     struct sigaction before_[count] = {};

@@ -70,7 +70,7 @@ void StartGuard::end_run(int signal)
         leave_status(requeue);
         if (!log_dir_.empty())
             end_last_launch(log_dir_, requeue, reason);
-    } catch (const Error&) { // the log has it
+    } catch (const Error&) { // the process must end; the log has the reason
     }
     std::_Exit(requeue);
 }

@@ -23,11 +23,12 @@ namespace trivium {
 namespace {
 
 constexpr Seconds heartbeat_interval = 0.5; ///< between two heartbeats
-constexpr Seconds listening = 0.1;          ///< at a time
-constexpr Seconds gap = 3; ///< the watchdog itself was stopped for a while (a debugger, a suspended job)
-constexpr Seconds assurance = 3; ///< between two heartbeats of a monitor to all ranks
-constexpr Seconds writing = 5;   ///< for the report of a hang on the disk, which may be what hangs
-constexpr char news = 'n', farewell = 'f', end = 'e', here = 'h'; // first byte of a message
+constexpr Seconds listen_interval = 0.1;    ///< timeout of one receive
+constexpr Seconds gap = 3; ///< longer gaps: this process was stopped (a debugger, a suspended job)
+constexpr Seconds monitor_interval = 3; ///< between two heartbeats of a monitor to all ranks
+constexpr Seconds report_timeout = 5;   ///< timeout for the report of a hang, as the file system may hang
+// The first byte of a message.
+constexpr char state_message = 'n', farewell_message = 'f', end_message = 'e', alive_message = 'h';
 
 std::string own_node()
 {
@@ -53,11 +54,11 @@ Watchdog::Watchdog(Comm& world, const RunSignals* signals, Config config)
     const std::vector<std::string> nodes = gather_texts(world, node_);
     if (is_monitor())
         for (const std::string& node : nodes)
-            heard_.emplace_back().news.node = node;
+            heard_.emplace_back().report.node = node;
     progressed_ = now();
-    tell(); // at once: a rank without any heartbeat is not reported as silent
+    send_state(); // at once: a rank without any heartbeat is not reported as silent
     if (is_monitor())
-        assure();
+        send_heartbeat();
     agree(world, 0); // from here on, every rank has sent one
     thread_ = std::thread([this] { run(); });
 }
@@ -68,7 +69,7 @@ Watchdog::~Watchdog()
     thread_.join();
     if (channel_)
         for (const int monitor : monitors_)
-            channel_->send(monitor, std::string(1, farewell));
+            channel_->send(monitor, std::string(1, farewell_message));
 }
 
 void Watchdog::configure(Config config)
@@ -93,53 +94,53 @@ void Watchdog::run()
         const Seconds time = now();
         if (time - turn > gap) {
             progressed_ = time;
-            if (monitored_ >= 0)
-                monitored_ = time;
-            for (Heard& each : heard_) { // their heartbeats may be lost, and they may have been stopped too
+            if (monitor_heard_ >= 0)
+                monitor_heard_ = time;
+            for (Heard& each : heard_) { // heartbeats may be lost, and other ranks may have been stopped too
                 each.at = time;
                 each.stalled = 0;
             }
         }
         turn = time;
-        if (time - told_ >= heartbeat_interval) {
-            told_ = time;
-            tell();
+        if (time - state_sent_ >= heartbeat_interval) {
+            state_sent_ = time;
+            send_state();
             if (is_monitor())
-                judge();
+                check_ranks();
             else
-                judge_monitors();
+                check_monitors();
         }
-        if (is_monitor() && channel_ && time - assured_ >= assurance) {
-            assured_ = time;
-            assure();
+        if (is_monitor() && channel_ && time - heartbeat_sent_ >= monitor_interval) {
+            heartbeat_sent_ = time;
+            send_heartbeat();
         }
         if (channel_)
-            listen(listening);
+            listen(listen_interval);
         else
-            std::this_thread::sleep_for(std::chrono::duration<double>(listening));
+            std::this_thread::sleep_for(std::chrono::duration<double>(listen_interval));
     }
 }
 
 /// A monitor's heartbeat to all ranks.
-void Watchdog::assure()
+void Watchdog::send_heartbeat()
 {
     for (int rank = 1; rank < ranks_ - 1; ++rank)
         if (channel_)
-            channel_->send(rank, std::string(1, here));
+            channel_->send(rank, std::string(1, alive_message));
 }
 
 /// This rank's state, to the monitors.
-void Watchdog::tell()
+void Watchdog::send_state()
 {
     const Activity::Reading at = Activity::of_process().read();
     if (at.progress != progress_)
         progressed_ = now();
     progress_ = at.progress;
     const std::string text =
-        str(news, signals_ ? signals_->stop() : 0, " ", signals_ && signals_->is_from_parent(), " ",
+        str(state_message, signals_ ? signals_->stop() : 0, " ", signals_ && signals_->is_from_parent(), " ",
             now() - progressed_, "\n", node_, "\n", at.phase, "\n", at.piece, "\n", at.waits);
     if (rank_ == monitors_.front() || rank_ == monitors_.back())
-        take(rank_, text);
+        receive(rank_, text);
     for (const int monitor : monitors_)
         if (channel_ && monitor != rank_)
             channel_->send(monitor, text);
@@ -149,30 +150,31 @@ void Watchdog::listen(Seconds limit)
 {
     const Seconds until = now() + limit;
     while (const auto message = channel_->receive(std::max(0.0, until - now()))) {
-        if (message->text.starts_with(end)) // a monitor has reported why
+        if (message->text.starts_with(end_message)) // a monitor has reported why
             std::_Exit(config().status);
-        if (message->text.starts_with(here))
-            monitored_ = now();
+        if (message->text.starts_with(alive_message))
+            monitor_heard_ = now();
         else if (is_monitor())
-            take(message->from, message->text);
+            receive(message->from, message->text);
         if (now() >= until)
             return;
     }
 }
 
-void Watchdog::take(int from, const std::string& text)
+void Watchdog::receive(int from, const std::string& text)
 {
     Heard& heard = heard_[static_cast<std::size_t>(from)];
     heard.at = now();
-    heard.at_all = true;
-    heard.left = text.starts_with(farewell);
-    if (heard.left || !text.starts_with(news))
+    heard.any = true;
+    heard.left = text.starts_with(farewell_message);
+    if (heard.left || !text.starts_with(state_message))
         return;
     std::istringstream in(text.substr(1));
     int signal = 0;
     bool from_launcher = false;
     in >> signal >> from_launcher >> heard.stalled >> std::ws;
-    for (std::string* line : {&heard.news.node, &heard.news.phase, &heard.news.piece, &heard.news.waits})
+    for (std::string* line :
+         {&heard.report.node, &heard.report.phase, &heard.report.piece, &heard.report.waits})
         std::getline(in, *line);
     if (signal != 0 && !heard.signalled && rank_ == 0) {
         signals_->raise(signal); // the rank that received it may be idle
@@ -181,23 +183,23 @@ void Watchdog::take(int from, const std::string& text)
         if (first)
             log_info(
                 str("signal ", name_of_signal(signal), ranks_ > 1 ? str(" on rank ", from) : "",
-                    " noticed in ", heard.news.phase, ": saving and stopping as soon as all ranks can",
+                    " noticed in ", heard.report.phase, ": saving and stopping as soon as all ranks can",
                     signal == SIGTERM && from_launcher ? what_follows_term(launcher_of_environment()) : ""));
     }
     heard.signalled = heard.signalled || signal != 0;
 }
 
-void Watchdog::judge()
+void Watchdog::check_ranks()
 {
     const Seconds limit = config().limit;
     if (limit <= 0 || (ranks_ > 1 && !channel_))
         return;
     const Seconds time = now();
-    std::vector<RankNews> all;
+    std::vector<RankReport> all;
     for (const Heard& each : heard_) {
-        RankNews& n = all.emplace_back(each.news);
+        RankReport& n = all.emplace_back(each.report);
         n.left = each.left;
-        n.heard = each.at_all;
+        n.heard = each.any;
         n.silent = time - each.at;
         n.stalled = each.stalled + n.silent;
     }
@@ -206,24 +208,25 @@ void Watchdog::judge()
         return;
     if (d.health == Health::hung && ranks_ > 1)
         end_run(d);
-    if (d.health == Health::deaf && !std::exchange(deaf_said_, true))
+    if (d.health == Health::deaf && !std::exchange(deaf_reported_, true))
         log_warning(d.cause);
-    if (d.health == Health::slow && slow_said_ != d.cause) {
+    if (d.health == Health::slow && slow_reported_ != d.cause) {
         log_warning(str(d.cause, ":"));
         for (const std::string& line : d.ranks)
             log_warning("  " + line);
     }
-    slow_said_ = d.health == Health::slow ? d.cause : "";
+    slow_reported_ = d.health == Health::slow ? d.cause : "";
 }
 
-/// Where both monitors are silent and nothing moves, the ranks take turns: the first one ends the others.
-void Watchdog::judge_monitors()
+/// If both monitors are silent and nothing moves, the ranks act one after another, by rank; the first one
+/// ends the run.
+void Watchdog::check_monitors()
 {
     const Seconds limit = config().limit, time = now();
     const Seconds turn = limit + heartbeat_interval * std::min(rank_, 60);
-    if (limit <= 0 || monitored_ < 0 || time - monitored_ <= turn || time - progressed_ <= turn)
+    if (limit <= 0 || monitor_heard_ < 0 || time - monitor_heard_ <= turn || time - progressed_ <= turn)
         return;
-    RankNews own;
+    RankReport own;
     own.stalled = time - progressed_;
     own.node = node_;
     const Activity::Reading at = Activity::of_process().read();
@@ -236,7 +239,7 @@ void Watchdog::judge_monitors()
 void Watchdog::end_run(const Diagnosis& d)
 {
     const Config config = this->config();
-    // In a thread of its own, as the disk may be what hangs.
+    // In a separate thread, as the file system may hang.
     auto written = std::make_shared<std::promise<void>>();
     std::future<void> done = written->get_future();
     std::thread([config, d, written] {
@@ -253,15 +256,15 @@ void Watchdog::end_run(const Diagnosis& d)
                 end_last_launch(config.log_dir, config.status, "hang: " + d.cause);
                 write_file(config.log_dir + "/hang.txt", text);
             }
-        } catch (const Error&) { // the log has it
+        } catch (const Error&) { // stderr has the report
         }
         written->set_value();
     }).detach();
-    done.wait_for(std::chrono::duration<double>(writing));
+    done.wait_for(std::chrono::duration<double>(report_timeout));
     for (int repeat = 0; repeat < 3; ++repeat) {
         for (int rank = 0; rank < ranks_; ++rank)
             if (channel_ && rank != rank_)
-                channel_->send(rank, std::string(1, end));
+                channel_->send(rank, std::string(1, end_message));
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
     }
     std::_Exit(config.status);

@@ -2,7 +2,7 @@
 // A watchdog on every rank: a thread that reports its rank's state to two monitors twice a second, over
 // datagrams outside of MPI. A monitor that detects a hang prints which ranks hang, in which operation, and
 // which ranks they wait for, and ends the run; `train` ends with status 75, so that the job is requeued. The
-// first monitor is rank 0. The second, the last rank, acts only when rank 0 is silent. Where both are silent,
+// first monitor is rank 0. The second, the last rank, acts only when rank 0 is silent. If both are silent,
 // the first other rank without progress acts. Rank 0's watchdog also forwards signals that other ranks, idle
 // ones included, have received, and logs them at once.
 #include "lifecycle/hang.hpp"
@@ -29,8 +29,8 @@ public:
             "again; if the same node is named repeatedly, exclude it";
     };
 
-    /// All ranks of `world` make one. `signals` outlives it; null: signals are not watched. Warns where a
-    /// rank cannot open a socket.
+    /// Collective over `world`. `signals` must outlive it; null: signals are not watched. Warns if a rank
+    /// cannot open a socket.
     Watchdog(Comm& world, const RunSignals* signals, Config config);
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
@@ -41,12 +41,12 @@ public:
 
 private:
     void run();
-    void tell();
-    void assure();
+    void send_state();
+    void send_heartbeat();
     void listen(Seconds limit);
-    void take(int from, const std::string& text);
-    void judge();
-    void judge_monitors();
+    void receive(int from, const std::string& text);
+    void check_ranks();
+    void check_monitors();
     Config config() const;
     [[noreturn]] void end_run(const Diagnosis& diagnosis);
     bool is_monitor() const { return rank_ == monitors_.front() || rank_ == monitors_.back(); }
@@ -60,21 +60,19 @@ private:
     std::optional<SideChannel> channel_; ///< none for one rank
     std::atomic<bool> over_{false};
 
-    // The thread's own.
+    // Used by the thread only.
     u64 progress_ = 0;
-    Seconds progressed_ = 0, told_ = 0;
-    Seconds
-        monitored_ = -1,
-        assured_ =
-            0; ///< when a monitor's last heartbeat arrived (-1: none yet); when this monitor last sent one
+    Seconds progressed_ = 0, state_sent_ = 0;
+    Seconds monitor_heard_ = -1; ///< when a monitor's last heartbeat arrived; -1: none yet
+    Seconds heartbeat_sent_ = 0; ///< when this monitor last sent a heartbeat
     struct Heard {
         Seconds at = 0, stalled = 0;
-        bool at_all = false, left = false, signalled = false;
-        RankNews news{};
+        bool any = false, left = false, signalled = false;
+        RankReport report{};
     };
-    std::vector<Heard> heard_; ///< by rank, on monitors
-    std::string slow_said_;    ///< the cause
-    bool deaf_said_ = false;
+    std::vector<Heard> heard_;  ///< by rank, on monitors
+    std::string slow_reported_; ///< the cause
+    bool deaf_reported_ = false;
 
     std::thread thread_; ///< last: it uses all the others
 };

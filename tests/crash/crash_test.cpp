@@ -1,5 +1,6 @@
-// Whatever call fails while a run saves, and whenever it is killed: what was reported as saved is there and
-// good, the next launch goes on from it, and ends with the losses of a run that nothing happened to.
+// A call fails while a run saves, or the run is killed at any time. Then every checkpoint that was reported
+// as saved is undamaged, and the next launch resumes from the newest and yields the losses of an undisturbed
+// run.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "crash/failing_run.hpp"
@@ -30,13 +31,13 @@ struct Variant {
     std::string text() const { return str(ranks, " rank(s), async ", async ? "true" : "false"); }
 };
 
-/// The steps of a run, and those after which the launch that fails stops: three saves, the last of which
-/// removes one.
+/// Steps of a run, and of its first launch, the one that fails: it saves three times, and the last save
+/// removes a checkpoint.
 constexpr long steps = 8, first_launch = 6;
 
-class Ground {
+class CrashFixture {
 public:
-    Ground()
+    CrashFixture()
     {
         write_text(folder_ / "text.txt", some_text(1000));
         REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
@@ -92,7 +93,7 @@ public:
         return all;
     }
 
-    /// Of a run that nothing happens to.
+    /// The losses of a run without failures.
     const std::vector<double>& undisturbed(const Variant& variant)
     {
         std::vector<double>& losses_of = undisturbed_[variant.ranks];
@@ -105,7 +106,7 @@ public:
         return losses_of;
     }
 
-    /// The calls of rank `rank` in a first launch in which all goes well.
+    /// The calls of rank `rank` in a first launch without failures.
     std::vector<Call> calls(const Variant& variant, int rank, const std::string& below = "/t/ck") const
     {
         forget_log();
@@ -121,7 +122,7 @@ public:
         return all;
     }
 
-    /// What must hold after a launch that said `err`, however it ended.
+    /// Checks that the run recovers after a launch with the log `err`, however it ended.
     void check_recovery(const Variant& variant, const std::string& err)
     {
         const std::vector<long> reported = reported_steps(err);
@@ -141,7 +142,7 @@ public:
         CHECK(there.size() >= std::min<std::size_t>(2, reported.size())); // two are kept
 
         const Ended again = train(variant, {});
-        INFO("the next launch said\n"
+        INFO("log of the next launch:\n"
              << again.err.substr(again.err.size() < 600 ? 0 : again.err.size() - 600));
         REQUIRE_FALSE(again.hung);
         REQUIRE(again.status == 0);
@@ -155,7 +156,7 @@ public:
               std::vector<std::string>{checkpoint_name(steps), checkpoint_name(steps - 2)});
         CHECK(names(checkpoints()) == std::vector<std::string>{".lock", ".run", "latest",
                                                                checkpoint_name(steps - 2),
-                                                               checkpoint_name(steps)}); // nothing half done
+                                                               checkpoint_name(steps)}); // no leftovers
         for (const std::string& name : list_checkpoints(checkpoints()))
             CHECK_NOTHROW(CheckpointReader::open(checkpoints() + "/" + name).verify());
     }
@@ -189,42 +190,42 @@ std::vector<std::string> kinds_of(const std::string& call)
     return kinds;
 }
 
-/// What a launch said last.
+/// The end of a launch's log.
 std::string end_of(const std::string& text)
 {
     return text.size() < 600 ? text : "…" + text.substr(text.size() - 600);
 }
 
-std::size_t count(const std::string& text, const std::string& word)
+std::size_t count(const std::string& text, const std::string& part)
 {
     std::size_t n = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
         ++n;
     return n;
 }
 
-/// Failures that a run may go on after: without a lock, without space set aside, with a file that stays
-/// although it is of no more use, or where HDF5 tries again.
-bool may_go_on(const Trial& trial)
+/// Whether a run may continue after this failure: a missing lock, no preallocated space, a temporary file
+/// that cannot be removed, or a call that HDF5 repeats.
+bool may_continue(const Trial& trial)
 {
     const std::string& path = trial.call.path;
     if ((has(path, "/.scratch-") || path.ends_with("/save-now")) && !needs_space(trial.call.name))
         return true;
     if (has(path, "/.gone-") && (has(trial.call.name, "unlink") || has(trial.call.name, "remove")))
-        return true; // a warning: it goes at the next start
+        return true; // a warning: the next launch removes it
     return path.ends_with("/.lock") || has(trial.call.name, "allocate") ||
            (trial.kind == "EIO-once" && path.ends_with(".h5"));
 }
 
-/// "" where the launch ended as it should.
+/// How the end of the launch differs from what is expected; "" if it does not.
 std::string wrong_end(const Trial& trial, const Ended& ended)
 {
     if (ended.hung)
         return "it hung";
     if (trial.kind.starts_with("kill"))
-        return ended.status != 0 ? "" : "it went on although it was killed";
-    if (trial.kind == "short" || (ended.status == 0 && may_go_on(trial)))
-        return ended.status == 0 ? "" : "it did not go on";
+        return ended.status != 0 ? "" : "it continued although it was killed";
+    if (trial.kind == "short" || (ended.status == 0 && may_continue(trial)))
+        return ended.status == 0 ? "" : "it did not continue";
     if (ended.status != 1)
         return str("status ", ended.status);
     if (count(ended.err, "trivium: ") != 1)
@@ -238,23 +239,23 @@ std::string wrong_end(const Trial& trial, const Ended& ended)
     return has(ended.err, reason) ? "" : "no reason in the message";
 }
 
-std::vector<Trial> trials_of(const Ground& ground, const Variant& variant)
+std::vector<Trial> trials_of(const CrashFixture& fixture, const Variant& variant)
 {
     std::vector<Trial> all;
     for (int rank = 0; rank < variant.ranks; ++rank)
-        for (const Call& call : ground.calls(variant, rank))
+        for (const Call& call : fixture.calls(variant, rank))
             for (const std::string& kind : kinds_of(call.name))
                 all.push_back({variant, rank, call, kind});
     return all;
 }
 
-/// Each of the trials, or so many of them and then as many as the time allows.
+/// Runs all trials, or at least `at_least` of them and as many as the time allows.
 void try_failures(int ranks, std::size_t at_least)
 {
-    Ground ground;
+    CrashFixture fixture;
     std::vector<Trial> trials;
     for (const bool async : {false, true})
-        for (Trial& trial : trials_of(ground, {ranks, async}))
+        for (Trial& trial : trials_of(fixture, {ranks, async}))
             trials.push_back(std::move(trial));
     std::mt19937_64 random(soak::seed());
     if (!whole)
@@ -265,78 +266,78 @@ void try_failures(int ranks, std::size_t at_least)
         if (!whole && tried >= at_least && !budget.left())
             break;
         ++tried;
-        ground.forget_log();
-        Environment environment = ground.logged();
+        fixture.forget_log();
+        Environment environment = fixture.logged();
         environment["TRIVIUM_FAIL_RANK"] = std::to_string(trial.rank);
         environment["TRIVIUM_FAIL_CALL"] = std::to_string(trial.call.number);
         environment["TRIVIUM_FAIL_KIND"] = trial.kind;
-        const Ended ended = ground.train_first(trial.variant, environment);
-        // Threads may change the order of calls: what was met is what counts.
-        const std::vector<Call> met = read_calls(ground.log(trial.rank));
+        const Ended ended = fixture.train_first(trial.variant, environment);
+        // Threads may change the order of calls: the log has the call that failed.
+        const std::vector<Call> met = read_calls(fixture.log(trial.rank));
         Trial actual = trial;
         if (!met.empty())
             actual.call = met.front();
         INFO(trial.variant.text() << ": " << trial.kind << " at call " << trial.call.number << " of rank "
                                   << trial.rank << ", " << actual.call.name << " " << actual.call.path
                                   << "; it ended with " << ended.status << " after " << ended.seconds
-                                  << " s and said\n"
+                                  << " s; end of its log:\n"
                                   << end_of(ended.err));
         if (met.empty()) {
             CHECK(ended.status == 0);
-            CHECK(trial.variant.async); // else every launch makes the same calls
+            CHECK(trial.variant.async); // otherwise every launch makes the same calls
         } else if (needs_space(actual.call.name) == needs_space(trial.call.name)) {
             ++reached;
             CHECK(wrong_end(actual, ended) == "");
             ignored += !trial.kind.starts_with("kill") && trial.kind != "short" && ended.status == 0;
         }
-        ground.check_recovery(trial.variant, ended.err);
+        fixture.check_recovery(trial.variant, ended.err);
     }
-    CHECK(tried - reached <= 2 + tried / 10); // a thread may have made another call the Nth
+    CHECK(tried - reached <= 2 + tried / 10); // with threads, another call may be the Nth
     std::printf("%d rank(s): %zu of %zu failures tried, %zu reached, %zu without harm\n", ranks, tried,
                 trials.size(), reached, ignored);
 }
 
-/// A folder with something half done, or a checkpoint that was not yet reported.
-bool was_saving(const Ground& ground, const std::string& err)
+/// Whether the launch was saving when it was killed: an incomplete folder, or an unreported checkpoint.
+bool was_saving(const CrashFixture& fixture, const std::string& err)
 {
-    if (!std::filesystem::exists(ground.checkpoints()))
+    if (!std::filesystem::exists(fixture.checkpoints()))
         return false;
     const std::vector<long> reported = reported_steps(err);
-    const std::vector<std::string> there = list_checkpoints(ground.checkpoints());
+    const std::vector<std::string> there = list_checkpoints(fixture.checkpoints());
     bool half_done =
         !there.empty() && (reported.empty() || there.front() != checkpoint_name(reported.back()));
-    for (const std::string& name : names(ground.checkpoints()))
+    for (const std::string& name : names(fixture.checkpoints()))
         half_done = half_done || name.starts_with(".tmp") || name.starts_with(".old");
     return half_done;
 }
 
 } // namespace
 
-TEST_CASE("no failure of a call takes what was saved: one rank") { try_failures(1, contracts_on ? 10 : 60); }
+TEST_CASE("no failed call loses a saved checkpoint: one rank") { try_failures(1, contracts_on ? 10 : 60); }
 
-TEST_CASE("no failure of a call takes what was saved: two ranks") { try_failures(2, contracts_on ? 2 : 6); }
+TEST_CASE("no failed call loses a saved checkpoint: two ranks") { try_failures(2, contracts_on ? 2 : 6); }
 
-TEST_CASE("killed at a random moment, a run goes on from what it said it had saved")
+TEST_CASE("a run that is killed at a random moment resumes from the newest reported checkpoint")
 {
-    Ground ground;
+    CrashFixture fixture;
     std::mt19937_64 random(soak::seed());
     const std::size_t rounds = whole ? 100 : contracts_on ? 3 : 6;
-    std::map<std::string, double> span; // how long a launch works
+    std::map<std::string, double> span; // duration of a launch, in microseconds
     std::size_t killed = 0, inside = 0;
     const soak::Budget budget(3);
     for (std::size_t round = 0;
          (killed < rounds || inside * 2 < killed || (!whole && budget.left())) && round < 20 * rounds;
          ++round) {
         const Variant variant{round % 5 == 4 ? 2 : 1, round % 2 == 1};
-        // Slow calls: most of the time passes inside a save, as with a large model. Sometimes as it is.
+        // Slow calls, so that most of the time is inside a save, as with a large model; sometimes without.
         const Environment slow{{"TRIVIUM_FAIL_DELAY", round % 4 == 3 ? "0" : "500"}};
         std::int64_t wait = -1;
         std::chrono::steady_clock::time_point begin{};
         int victim = 0;
         const std::string where = str(variant.text(), ", delay ", slow.at("TRIVIUM_FAIL_DELAY"));
         const auto kill_in_time = [&](int child) {
-            const std::string log = std::filesystem::exists(ground.checkpoints() + "/../../.out")
-                                        ? read_text(ground.checkpoints() + "/../../.out")
+            const std::string log = std::filesystem::exists(fixture.checkpoints() + "/../../.out")
+                                        ? read_text(fixture.checkpoints() + "/../../.out")
                                         : "";
             if (begin == std::chrono::steady_clock::time_point{}) {
                 if (has(log, "compute "))
@@ -357,36 +358,37 @@ TEST_CASE("killed at a random moment, a run goes on from what it said it had sav
             victim = ranks[random() % ranks.size()];
             ::kill(victim, SIGKILL);
         };
-        if (!span.contains(where)) { // once to its end
-            const Ended ended = ground.train_first(variant, slow, kill_in_time);
+        if (!span.contains(where)) { // measure one complete launch
+            const Ended ended = fixture.train_first(variant, slow, kill_in_time);
             REQUIRE(ended.status == 0);
             span[where] =
                 std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
             begin = {};
         }
         wait = static_cast<std::int64_t>(static_cast<double>(random() % 1000) / 1000 * span[where]);
-        const Ended ended = ground.train_first(variant, slow, kill_in_time);
-        INFO(where << ": killed " << wait << " us after the start of training, said\n" << end_of(ended.err));
+        const Ended ended = fixture.train_first(variant, slow, kill_in_time);
+        INFO(where << ": killed " << wait << " us after the start of training; end of its log:\n"
+                   << end_of(ended.err));
         CHECK_FALSE(ended.hung);
         if (ended.status != 0) {
             ++killed;
-            inside += was_saving(ground, ended.err);
+            inside += was_saving(fixture, ended.err);
         }
-        ground.check_recovery(variant, ended.err);
+        fixture.check_recovery(variant, ended.err);
     }
     CHECK(killed >= rounds);
     CHECK(inside * 2 >= killed);
     std::printf("%zu runs killed, %zu of them inside a save\n", killed, inside);
 }
 
-TEST_CASE("when a checkpoint gets its name, the lines of its steps are on the disk")
+TEST_CASE("the metrics of a checkpoint's steps are durable before the checkpoint is renamed")
 {
-    const Ground ground;
+    const CrashFixture fixture;
     const Variant variant{1, GENERATE(false, true)};
     INFO(variant.text());
     long written = 0, safe = 0;
     std::set<long> named;
-    for (const Call& call : ground.calls(variant, 0, "/t")) {
+    for (const Call& call : fixture.calls(variant, 0, "/t")) {
         if (call.path.ends_with("/metrics.jsonl")) {
             written += call.name == "write";
             safe = call.name == "fsync" ? written : safe;
@@ -400,12 +402,12 @@ TEST_CASE("when a checkpoint gets its name, the lines of its steps are on the di
     CHECK(named == std::set<long>{2, 4, 6});
 }
 
-TEST_CASE("a run that has no room to save is refused before its first step")
+TEST_CASE("a run without disk space for a checkpoint is refused before its first step")
 {
-    const Ground ground;
+    const CrashFixture fixture;
     const Variant variant{1, false};
     const auto with_free = [&](const char* bytes, const std::vector<std::string>& more) {
-        Ended ended = ground.train(variant, more, {{"TRIVIUM_FAIL_FREE", bytes}});
+        Ended ended = fixture.train(variant, more, {{"TRIVIUM_FAIL_FREE", bytes}});
         INFO(bytes << " bytes are free: " << ended.err);
         CHECK_FALSE(ended.hung);
         return ended;
@@ -415,11 +417,12 @@ TEST_CASE("a run that has no room to save is refused before its first step")
     CHECK(has(none.err, "checkpoint.dir: a save takes "));
     CHECK(has(none.err, "free"));
     CHECK_FALSE(has(none.err, "step 1/"));
-    const Ended few = with_free("131072", {"train.stop_after=2"}); // for one of 60 KB, not for three
+    const Ended few =
+        with_free("131072", {"train.stop_after=2"}); // enough for one checkpoint of 60 KB, not for three
     CHECK(few.status == 0);
     CHECK(has(few.err, "warning: the next 3 checkpoints"));
     const Ended enough = with_free("1000000", {"train.stop_after=2"});
     CHECK(enough.status == 0);
-    CHECK_FALSE(has(enough.err, "checkpoints to come"));
+    CHECK_FALSE(has(enough.err, "warning: the next"));
     CHECK_FALSE(has(with_free("1000000000000", {"train.stop_after=1"}).err, "warning"));
 }

@@ -1,22 +1,21 @@
-// A library for LD_PRELOAD that makes one call fail, of those by which a process changes what is below a
-// folder.
+// A library for LD_PRELOAD that makes one system call fail, among those that modify files below a folder.
 //
-//   TRIVIUM_FAIL_FOLDER   the folder, an absolute path
-//   TRIVIUM_FAIL_RANK     the rank that is meant (default 0; a process without a rank is 0)
-//   TRIVIUM_FAIL_CALL     which of its calls, from 1 on; 0: none
-//   TRIVIUM_FAIL_KIND     how it fails:
-//     kill-before, kill-after   SIGKILL
-//     EIO-once                  this call fails
-//     EIO                       this call and all that follow fail
-//     ENOSPC                    this call and all that follow and need space fail
-//     torn                      writes half, then as ENOSPC
-//     short                     writes half and reports that
-//   TRIVIUM_FAIL_LOG      a file, plus ".RANK": a line "NUMBER CALL PATH" per call, or only for what fails
-//   TRIVIUM_FAIL_DELAY    microseconds that each call takes longer
-//   TRIVIUM_FAIL_GATE     a file: while it exists, calls on what is in folders of the folder wait
-//   TRIVIUM_FAIL_FREE     bytes that file systems report as free
+//   TRIVIUM_FAIL_FOLDER  absolute path of the folder
+//   TRIVIUM_FAIL_RANK    the affected rank (default 0; a process without a rank counts as 0)
+//   TRIVIUM_FAIL_CALL    number of the call that fails, from 1; 0: none
+//   TRIVIUM_FAIL_KIND    how it fails:
+//                          kill-before, kill-after: SIGKILL
+//                          EIO-once: this call only; EIO: this call and all later ones
+//                          ENOSPC: this call and all later ones that need space
+//                          torn: it writes half, then as ENOSPC
+//                          short: it writes half and returns the number of written bytes
+//   TRIVIUM_FAIL_LOG     log file, without its suffix ".RANK": "NUMBER CALL PATH" of each call, or if one
+//                        is to fail, of that call only
+//   TRIVIUM_FAIL_DELAY   microseconds that are added to each call
+//   TRIVIUM_FAIL_GATE    a file: while it exists, calls on files in subfolders wait
+//   TRIVIUM_FAIL_FREE    free bytes that file systems report
 //
-// What is written through a mapping is not seen.
+// Writes through a memory mapping are not detected.
 #include <algorithm>
 #include <cerrno>
 #include <climits>
@@ -36,7 +35,7 @@
 
 namespace {
 
-/// The function of that name behind this library.
+/// The real function that this library replaces.
 template <class Function>
 Function* next(const char* name, Function*)
 {
@@ -63,8 +62,8 @@ struct Settings {
             if (const std::string text = setting(variable); !text.empty())
                 rank = text;
         rank = rank.empty() ? "0" : rank;
-        const std::string wanted = setting("TRIVIUM_FAIL_RANK");
-        mine = !folder.empty() && rank == (wanted.empty() ? "0" : wanted);
+        const std::string affected = setting("TRIVIUM_FAIL_RANK");
+        mine = !folder.empty() && rank == (affected.empty() ? "0" : affected);
         log = log.empty() ? "" : log + "." + rank;
     }
 };
@@ -100,9 +99,9 @@ bool below(const std::string& path)
 }
 
 enum class Verdict { pass, fail, half, kill_after };
-enum Needs { nothing, space, bytes }; ///< what a call takes of the disk: none, some, or what it writes
+enum Needs { nothing, space, bytes }; ///< the disk space that a call needs: none, some, or the written bytes
 
-/// Counts a call, and says what becomes of it; sets errno where it fails.
+/// Counts a call and decides its outcome; sets errno if it fails.
 Verdict judge(const char* name, const std::string& path, Needs needs)
 {
     if (!below(path))
@@ -117,8 +116,8 @@ Verdict judge(const char* name, const std::string& path, Needs needs)
         while (::access(s.gate.c_str(), F_OK) == 0)
             ::usleep(10'000);
     const std::lock_guard guard(mutex);
-    const bool meant = ++calls == s.call;
-    if (!s.log.empty() && (s.call == 0 || meant)) {
+    const bool selected = ++calls == s.call;
+    if (!s.log.empty() && (s.call == 0 || selected)) {
         static const int log = NEXT(open)(s.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
         const std::string line = std::to_string(calls) + " " + name + " " + path + "\n";
         static_cast<void>(!NEXT(write)(log, line.data(), line.size()));
@@ -127,7 +126,7 @@ Verdict judge(const char* name, const std::string& path, Needs needs)
         errno = broken ? EIO : ENOSPC;
         return Verdict::fail;
     }
-    if (!meant)
+    if (!selected)
         return Verdict::pass;
     if (s.kind == "kill-before")
         ::kill(::getpid(), SIGKILL);
@@ -148,7 +147,7 @@ Verdict judge(const char* name, const std::string& path, Needs needs)
     return Verdict::pass;
 }
 
-/// The call as it was decided. `failed`: what it returns then.
+/// Makes the call, or returns `failed`, according to `verdict`.
 template <class Call, class Result>
 Result as_judged(Verdict verdict, Call&& call, Result failed)
 {
@@ -195,7 +194,7 @@ mode_t mode_of(int flags, va_list arguments)
     return flags & (O_CREAT | __O_TMPFILE) ? va_arg(arguments, mode_t) : 0;
 }
 
-/// The first vector alone: a caller has to cope with less than all.
+/// Writes only the first vector: callers must handle short writes.
 std::size_t first_of(const iovec* vectors, int count) { return count > 0 ? vectors[0].iov_len : 0; }
 
 } // namespace
@@ -344,7 +343,7 @@ int posix_fallocate64(int file, off64_t at, off64_t count)
         verdict, [&] { return NEXT(posix_fallocate64)(file, at, count); }, errno);
 }
 
-/// Of files that were open for writing. The file is closed in any case, as Linux does.
+/// Counts only files that are open for writing. Always closes the file, as Linux does.
 int close(int file)
 {
     const int flags = ::fcntl(file, F_GETFL);

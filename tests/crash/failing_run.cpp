@@ -16,25 +16,25 @@ namespace trivium::crash {
 
 namespace {
 
-std::vector<std::string> words_of(int ranks, const std::vector<std::string>& arguments)
+std::vector<std::string> command_of(int ranks, const std::vector<std::string>& arguments)
 {
-    std::vector<std::string> words;
+    std::vector<std::string> command;
     if (ranks > 1) {
         std::istringstream launcher(TRIVIUM_LAUNCHER);
-        for (std::string word; launcher >> word;)
-            words.push_back(word);
-        words.push_back(std::to_string(ranks));
+        for (std::string part; launcher >> part;)
+            command.push_back(part);
+        command.push_back(std::to_string(ranks));
     }
-    words.emplace_back(TRIVIUM_PROGRAM);
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    return words;
+    command.emplace_back(TRIVIUM_PROGRAM);
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return command;
 }
 
-int start(std::vector<std::string> words, const std::string& cwd, const Environment& environment)
+int start(std::vector<std::string> command, const std::string& cwd, const Environment& environment)
 {
     std::vector<char*> argv;
-    for (std::string& word : words)
-        argv.push_back(word.data());
+    for (std::string& part : command)
+        argv.push_back(part.data());
     argv.push_back(nullptr);
     const int child = ::fork();
     if (child != 0)
@@ -57,7 +57,7 @@ Ended run(int ranks, const std::vector<std::string>& arguments, const std::strin
     const auto begin = std::chrono::steady_clock::now();
     for (const char* file : {"/.err", "/.out"})
         std::filesystem::remove(cwd + file);
-    const int child = start(words_of(ranks, arguments), cwd, environment);
+    const int child = start(command_of(ranks, arguments), cwd, environment);
     Ended ended;
     int status = 0;
     while (::waitpid(child, &status, WNOHANG) == 0) {

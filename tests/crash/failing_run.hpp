@@ -9,15 +9,15 @@ namespace trivium::crash {
 
 struct Ended {
     int status = 0;    ///< exit status; 128 + n after signal n
-    bool hung = false; ///< it was killed when its time was over
+    bool hung = false; ///< it was killed because it exceeded its time
     double seconds = 0;
     std::string out, err;
 };
 
 using Environment = std::map<std::string, std::string>;
 
-/// Starts `trivium ARGUMENTS…` in folder `cwd`, under the launcher where `ranks` > 1. `meanwhile` is called
-/// every millisecond or so with the first process. After `seconds` the process and all below it are killed.
+/// Runs `trivium ARGUMENTS…` in folder `cwd`, under the launcher if `ranks` > 1. Calls `meanwhile` with the
+/// first process about every millisecond. Kills the process and its descendants after `seconds`.
 Ended run(int ranks, const std::vector<std::string>& arguments, const std::string& cwd,
           const Environment& environment = {}, const std::function<void(int)>& meanwhile = {},
           double seconds = 60);

@@ -1,5 +1,5 @@
-// The program on checkpoints that were damaged: it says which and why, sets it aside, and goes on from the
-// one before, on one rank and on several.
+// A run with a damaged checkpoint reports it, renames it, and resumes from the previous one, on one rank and
+// on several.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "crash/failing_run.hpp"
@@ -24,9 +24,9 @@ std::vector<double> losses(const std::string& log)
     return all;
 }
 
-class FallBackGround {
+class FallBackFixture {
 public:
-    explicit FallBackGround(int ranks) : ranks_(ranks)
+    explicit FallBackFixture(int ranks) : ranks_(ranks)
     {
         write_text(folder_ / "text.txt", some_text(1000));
         REQUIRE(run(1, {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"},
@@ -68,7 +68,7 @@ public:
             damage.harmless || damage::same_files(newest(), folder_ / "saved/step-00000004");
         const Ended ended = train({});
         INFO(ranks_ << " rank(s): " << damage.what << "; it ended with " << ended.status << " after "
-                    << ended.seconds << " s and said\n"
+                    << ended.seconds << " s; its log:\n"
                     << ended.err);
         REQUIRE_FALSE(ended.hung);
         REQUIRE(ended.status == 0);
@@ -84,7 +84,7 @@ public:
             CHECK_NOTHROW(CheckpointReader::open(folder_ / ("ck/" + name)).verify());
     }
 
-    /// With no other checkpoint to go on from.
+    /// Without another checkpoint to resume from.
     void check_alone() const
     {
         for (const char* name : {"ck", "log"})
@@ -97,7 +97,7 @@ public:
         CHECK(ended.status == 2);
         CHECK(has(ended.err, "every checkpoint in it is bad"));
         CHECK(has(ended.err, "shard-00000.h5"));
-        CHECK(fs::exists(newest())); // whoever can mend it finds it where it was
+        CHECK(fs::exists(newest())); // it is not renamed, so that it can be repaired
     }
 
 private:
@@ -108,17 +108,20 @@ private:
 
 void try_damages(int ranks, std::size_t every)
 {
-    const FallBackGround ground(ranks);
-    const std::vector<damage::Damage> all = ground.damages();
+    const FallBackFixture fixture(ranks);
+    const std::vector<damage::Damage> all = fixture.damages();
     const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
     for (std::size_t i = 0; i < all.size(); ++i)
         if (whole || i % every == soak::seed() % every)
-            ground.check(all[i]);
-    ground.check_alone();
+            fixture.check(all[i]);
+    fixture.check_alone();
 }
 
 } // namespace
 
-TEST_CASE("a damaged checkpoint is set aside: one rank") { try_damages(1, contracts_on ? 12 : 2); }
+TEST_CASE("a run falls back from a damaged checkpoint: one rank") { try_damages(1, contracts_on ? 12 : 2); }
 
-TEST_CASE("a damaged checkpoint is set aside: three ranks") { try_damages(3, contracts_on ? 40 : 20); }
+TEST_CASE("a run falls back from a damaged checkpoint: three ranks")
+{
+    try_damages(3, contracts_on ? 40 : 20);
+}

@@ -1,5 +1,5 @@
 #pragma once
-// English-like text, the same every time.
+// English-like text, deterministic.
 #include "base/rng.hpp"
 
 #include <string>

@@ -3,7 +3,7 @@
 
 namespace trivium {
 
-/// The checkpoint that a run would go on from, each byte of it verified.
+/// The checkpoint from which a run would resume, fully verified.
 inline std::optional<std::string> find_resume(Comm& world, const CheckpointConfig& config)
 {
     return restore_newest(world, config,

@@ -1,5 +1,5 @@
 #pragma once
-// A disk that is full, for as long as this object lives: no file of this process may grow past so many bytes.
+// Simulates a full disk: while this object exists, no file of this process may grow beyond `bytes` bytes.
 #include <csignal>
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
 #pragma once
-// A table of metrics from the lines of a metrics.jsonl.
+// Makes a MetricsTable from the lines of a metrics.jsonl.
 #include "io/metrics/metrics_table.hpp"
 #include "io/temporary_folder.hpp"
 

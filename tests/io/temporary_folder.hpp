@@ -1,5 +1,5 @@
 #pragma once
-// A folder that is there for one test.
+// A folder that exists during one test.
 #include "has.hpp"
 #include <algorithm>
 #include <cstdlib>
@@ -33,7 +33,7 @@ private:
     std::string path_;
 };
 
-/// Writes and reads by other means than the code under test.
+/// Write and read files without the code under test.
 inline void put(const std::string& path, const std::string& content)
 {
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
@@ -46,7 +46,7 @@ inline std::string get(const std::string& path)
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What a folder holds, in order.
+/// The names in a folder, sorted.
 inline std::vector<std::string> names(const std::string& dir)
 {
     std::vector<std::string> found;
@@ -56,8 +56,7 @@ inline std::vector<std::string> names(const std::string& dir)
     return found;
 }
 
-/// The message of the Error of type `Type` that `call` throws; "" where it throws none, "other: …" for
-/// another type.
+/// The message of the `Type` that `call` throws; "" if it throws nothing, "other: …" for another exception.
 template <class Type, class Call>
 std::string message_of(Call&& call)
 {
@@ -71,7 +70,7 @@ std::string message_of(Call&& call)
     return "";
 }
 
-/// `message` has each of the parts, and a remedy.
+/// Whether `message` contains all of `parts` and a remedy.
 template <class... Parts>
 bool says(const std::string& message, const Parts&... parts)
 {

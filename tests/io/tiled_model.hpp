@@ -1,5 +1,5 @@
 #pragma once
-// Tensors cut over the ranks of a mesh in many ways, of values that are a function of the global index.
+// Tensors sharded over the ranks of a mesh in many ways; their values are a function of the global index.
 #include "io/checkpoint/checkpoint.hpp"
 
 #include <algorithm>
@@ -25,14 +25,14 @@ inline const std::vector<TiledTensor>& tiled_tensors()
     return tensors;
 }
 
-/// No two alike, none exact in f32.
+/// All values differ, and none is exact in f32.
 inline double value_of(const std::string& name, i64 index)
 {
     return std::sin(1.0 + static_cast<double>(index) * 0.37 + static_cast<double>(name.size()) +
                     static_cast<double>(name[0]));
 }
 
-/// A way to cut: axes that cut the first dimension, and those that cut the last.
+/// A sharding: the axes of the first dimension and those of the last.
 struct Tiling {
     std::string name;
     Mesh mesh;
@@ -55,7 +55,7 @@ inline const std::vector<Tiling>& tilings()
     return all;
 }
 
-/// What one rank holds: memory and pieces. Memory goes on past the box, to show a write there.
+/// The memory and pieces of one rank. The memory extends past each box, to detect writes there.
 class RankTensors {
 public:
     RankTensors(const Tiling& tiling, i64 rank)
@@ -65,15 +65,15 @@ public:
             Sharding sharding;
             sharding.dims.resize(tensor.whole.size());
             std::vector<std::string> used;
-            const auto cut = [&](DimSharding& dim, const std::vector<std::string>& axes) {
+            const auto shard = [&](DimSharding& dim, const std::vector<std::string>& axes) {
                 dim.axes.insert(dim.axes.end(), axes.begin(), axes.end());
                 used.insert(used.end(), axes.begin(), axes.end());
             };
             if (!tensor.whole.empty()) {
-                cut(sharding.dims.front(), tiling.first);
-                cut(sharding.dims.back(), tiling.last);
+                shard(sharding.dims.front(), tiling.first);
+                shard(sharding.dims.back(), tiling.last);
             }
-            bool save = true; // the first of the holders
+            bool save = true; // only the first of the replicas
             for (std::size_t i = 0; i < tiling.mesh.axes.size(); ++i)
                 save = save && (at[i] == 0 ||
                                 std::find(used.begin(), used.end(), tiling.mesh.axes[i].name) != used.end());
@@ -90,7 +90,7 @@ public:
         pieces.push_back({tensor.name, tensor.whole, box, type, memory_.back()->data(), save, {}});
     }
 
-    /// As the other element type.
+    /// Swaps f32 and f64.
     void convert()
     {
         for (TensorPiece& piece : pieces)
@@ -109,7 +109,7 @@ public:
             }
     }
 
-    /// The first value that is not what `stored` types make of its global index, or "".
+    /// The first value that differs from its expected value (rounded to the stored type), or "".
     std::string wrong() const
     {
         for (const TensorPiece& piece : pieces) {
@@ -158,7 +158,7 @@ private:
     std::vector<std::unique_ptr<std::vector<double>>> memory_;
 };
 
-/// Saves the tensors under `tiling`, its ranks as threads. Returns the checkpoint's path.
+/// Saves the tensors sharded by `tiling`, with threads as ranks. Returns the checkpoint's path.
 inline std::string save_tiled(const std::string& dir, const Tiling& tiling, i64 step, i64 keep = 0)
 {
     std::vector<std::string> paths(static_cast<std::size_t>(tiling.mesh.ranks()));

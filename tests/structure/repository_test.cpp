@@ -139,6 +139,9 @@ TEST_CASE("documents, messages and comments use the terms of the field")
     std::vector<SourceFile> files =
         sources({"src/base", "src/config", "src/plan", "src/compile", "src/kernels", "src/check", "src/cli",
                  "mpi", "io/metrics", "io/report"});
+    for (SourceFile& file : sources({"io/files", "io/tokens", "io/checkpoint", "io/hugging_face",
+                                     "src/lifecycle", "tests/io", "tests/crash"}))
+        files.push_back(std::move(file));
     for (SourceFile& file : sources({"docs"}, {".md"}))
         files.push_back(std::move(file));
     for (SourceFile& file : sources({"jobs"}, {"submit", ".sbatch", ".bash", "quickstart", ".cluster"}))
@@ -150,4 +153,11 @@ TEST_CASE("documents, messages and comments use the terms of the field")
         files.push_back({name, text.str()});
     }
     none(containing(files, phrases));
+    // Special token, "is not valid TOML", exists, occurs, circular, reads back, exported, of n bytes, per
+    // step.
+    none(containing(files, {"control word", "added word",     "special word",     "is no TOML",
+                            "is no text",   "is no object",   "is no UTF-8",      "are no UTF-8",
+                            "stands there", "stands twice",   "stand twice",      "are no checkpoint",
+                            "leads round",  "lead round",     "comes back as",    "come back as",
+                            "of no matter", "goes out again", "of so many bytes", "a line a step"}));
 }

@@ -6,9 +6,10 @@ using namespace trivium;
 
 namespace {
 
-RankNews rank(Seconds silent, Seconds stalled, const std::string& waits, const std::string& piece = "matmul")
+RankReport rank(Seconds silent, Seconds stalled, const std::string& waits,
+                const std::string& piece = "matmul")
 {
-    RankNews n;
+    RankReport n;
     n.silent = silent;
     n.stalled = stalled;
     n.node = "n1";
@@ -41,7 +42,7 @@ TEST_CASE("a rank that is silent is to blame once the others stall")
 
 TEST_CASE("where datagrams are blocked, a run with progress continues")
 {
-    RankNews unheard = rank(31, 31, "", "");
+    RankReport unheard = rank(31, 31, "", "");
     unheard.heard = false;
     const Diagnosis d = diagnose({rank(0, 1, ""), unheard, unheard}, 30);
     CHECK(d.health == Health::deaf);
@@ -62,7 +63,7 @@ TEST_CASE("where datagrams are blocked, a run with progress continues")
 
 TEST_CASE("one that has left is missed by nobody")
 {
-    RankNews gone = rank(100, 100, "");
+    RankReport gone = rank(100, 100, "");
     gone.left = true;
     CHECK(diagnose({rank(0, 1, ""), gone}, 30).health == Health::fine);
     CHECK(diagnose({gone, gone}, 30).health == Health::fine);
@@ -73,7 +74,7 @@ TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only
     const Diagnosis knot = diagnose({rank(0, 31, "rank 1", "recv"), rank(0, 31, "rank 0", "recv")}, 30);
     CHECK(knot.health == Health::hung);
     CHECK(knot.cause == "all ranks wait, and no data moves");
-    const std::vector<RankNews> slow{rank(0, 40, "rank 1"), rank(0, 40, "", "")};
+    const std::vector<RankReport> slow{rank(0, 40, "rank 1"), rank(0, 40, "", "")};
     CHECK(diagnose(slow, 30).health == Health::slow);
     CHECK(diagnose(slow, 30).cause == "rank 1 (n1) computes in one operation, and all other ranks wait");
     CHECK(diagnose({rank(0, 700, "rank 1"), rank(0, 700, "")}, 30).health == Health::hung);
@@ -83,13 +84,13 @@ TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only
 
 TEST_CASE("of a thousand ranks, a few lines")
 {
-    std::vector<RankNews> news(1000, rank(0, 40, "rank 999", "all_gather over data of w"));
-    news.back() = rank(50, 50, "");
-    Diagnosis d = diagnose(news, 30);
+    std::vector<RankReport> reports(1000, rank(0, 40, "rank 999", "all_gather over data of w"));
+    reports.back() = rank(50, 50, "");
+    Diagnosis d = diagnose(reports, 30);
     CHECK(d.ranks.size() == 2);
     for (std::size_t r = 0; r < 999; ++r)
-        news[r].piece += std::to_string(r);
-    d = diagnose(news, 30);
+        reports[r].piece += std::to_string(r);
+    d = diagnose(reports, 30);
     CHECK(d.ranks.size() == 21);
     CHECK(d.ranks.back() == "… and 980 more");
 }

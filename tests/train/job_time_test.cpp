@@ -35,14 +35,14 @@ TEST_CASE("nobody stops by an old answer, nobody waits for one for long")
     const auto verdict = [](Seconds left, Seconds lead, Seconds tried, Seconds waiting = -1) {
         return judge(TimeLeft{left, lead, tried, waiting});
     };
-    CHECK(verdict(1000, 50, 60) == go_on);
-    CHECK(verdict(60, 50, 60) == ask);  // soon it will matter
-    CHECK(verdict(60, 50, 3) == go_on); // known
+    CHECK(verdict(1000, 50, 60) == keep_running);
+    CHECK(verdict(60, 50, 60) == ask);         // soon it will matter
+    CHECK(verdict(60, 50, 3) == keep_running); // known
     CHECK(verdict(40, 50, 3) == stop);
-    CHECK(verdict(40, 50, 60) == ask);      // the limit may have been raised
-    CHECK(verdict(40, 50, 60, 2) == go_on); // the answer is under way
-    CHECK(verdict(40, 50, 60, 7) == stop);  // or not
-    CHECK(verdict(1000, 50, 60, 100) == go_on);
+    CHECK(verdict(40, 50, 60) == ask);             // the limit may have been raised
+    CHECK(verdict(40, 50, 60, 2) == keep_running); // the answer is under way
+    CHECK(verdict(40, 50, 60, 7) == stop);         // or not
+    CHECK(verdict(1000, 50, 60, 100) == keep_running);
     CHECK(verdict(-5, 50, 1) == stop);
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("one long step does not set how early a run stops; usual ones do")
 
 TEST_CASE("a command's output, unless it does not come")
 {
-    std::atomic<bool> never{false}, given_up{true};
+    std::atomic<bool> never{false}, cancelled{true};
     CHECK(output_of({"echo", "a b"}, 5, never) == std::optional<std::string>("a b\n"));
     CHECK_FALSE(output_of({"sh", "-c", "echo a; exit 3"}, 5, never));
     CHECK_FALSE(output_of({"no-such-program-anywhere"}, 5, never));
@@ -86,7 +86,7 @@ TEST_CASE("a command's output, unless it does not come")
     CHECK_FALSE(output_of({"sleep", "100"}, 0.3, never));
     CHECK_FALSE(output_of({"sh", "-c", "trap '' TERM; echo a; while :; do sleep 1; done"}, 0.3, never));
     CHECK_FALSE(output_of({"sh", "-c", "exec >&-; sleep 100"}, 5, never));
-    CHECK_FALSE(output_of({"sleep", "100"}, 100, given_up));
+    CHECK_FALSE(output_of({"sleep", "100"}, 100, cancelled));
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
 }
 

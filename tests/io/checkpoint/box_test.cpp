@@ -1,4 +1,4 @@
-// Boxes, against painting every element.
+// Boxes, compared with element-by-element references.
 #include "catch.hpp"
 #include "io/checkpoint/box.hpp"
 
@@ -25,8 +25,8 @@ std::vector<int> paint(const Shape& whole, const std::vector<Box>& boxes)
     return covers;
 }
 
-/// Cuts a box at random places until `depth` is used up.
-void cut(std::mt19937_64& draw, const Box& box, int depth, std::vector<Box>& parts)
+/// Splits a box recursively at random places, up to `depth` times.
+void split(std::mt19937_64& draw, const Box& box, int depth, std::vector<Box>& parts)
 {
     std::vector<std::size_t> divisible;
     for (std::size_t d = 0; d < box.shape.size(); ++d)
@@ -41,19 +41,19 @@ void cut(std::mt19937_64& draw, const Box& box, int depth, std::vector<Box>& par
     low.shape[d] = 1 + static_cast<i64>(draw() % static_cast<u64>(box.shape[d] - 1));
     high.offset[d] += low.shape[d];
     high.shape[d] -= low.shape[d];
-    cut(draw, low, depth - 1, parts);
-    cut(draw, high, depth - 1, parts);
+    split(draw, low, depth - 1, parts);
+    split(draw, high, depth - 1, parts);
 }
 
 } // namespace
 
-TEST_CASE("tilings of any cuts are accepted, with a piece too few, too many or moved they are not")
+TEST_CASE("tiling_fault accepts any tiling, and detects missing, extra and moved pieces")
 {
     std::mt19937_64 draw(7);
     for (const Shape& whole : {Shape{12}, Shape{7, 5}, Shape{4, 3, 6}, Shape{2, 3, 2, 4}})
         for (int round = 0; round < 30; ++round) {
             std::vector<Box> boxes;
-            cut(draw, {Shape(whole.size(), 0), whole}, 3, boxes);
+            split(draw, {Shape(whole.size(), 0), whole}, 3, boxes);
             CHECK(tiling_fault(whole, boxes) == "");
             const std::size_t at = draw() % boxes.size();
             std::vector<Box> fewer = boxes, more = boxes, moved = boxes;
@@ -74,7 +74,7 @@ TEST_CASE("tilings of any cuts are accepted, with a piece too few, too many or m
     CHECK(tiling_fault({0, 4}, {}) == "");
 }
 
-TEST_CASE("an intersection is what both cover")
+TEST_CASE("an intersection contains the elements of both boxes")
 {
     const Shape whole{5, 4};
     for (i64 i = 0; i < 5; ++i)
@@ -89,7 +89,7 @@ TEST_CASE("an intersection is what both cover")
             }
 }
 
-TEST_CASE("a range of flattened elements is cut into boxes in order")
+TEST_CASE("boxes_of_range covers a range of flattened elements in order")
 {
     for (const Shape& shape : {Shape{24}, Shape{6, 4}, Shape{2, 3, 4}, Shape{2, 1, 3, 4}})
         for (i64 begin = 0; begin <= 24; ++begin)
@@ -107,7 +107,7 @@ TEST_CASE("a range of flattened elements is cut into boxes in order")
     CHECK(boxes_of_range({}, 0, 1) == std::vector<Box>{{}});
 }
 
-TEST_CASE("numbers that no tensor has are refused, not computed with")
+TEST_CASE("sizes that overflow are refused")
 {
     constexpr i64 most = std::numeric_limits<i64>::max();
     CHECK_FALSE(safe_count({most, 2}));

@@ -1,4 +1,4 @@
-// `trivium checkpoint`, on checkpoints of a grid.
+// `trivium checkpoint` on checkpoints of several ranks.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "cli/commands.hpp"
@@ -21,7 +21,7 @@ struct Printed {
     std::string text;
 };
 
-/// What `trivium checkpoint ARGUMENTS…` prints and returns; its exceptions pass.
+/// Output and exit status of `trivium checkpoint ARGUMENTS…`. Does not catch its exceptions.
 Printed checkpoint(std::vector<std::string> arguments)
 {
     CommandLine line("trivium", "", "");
@@ -56,7 +56,7 @@ Printed checkpoint(std::vector<std::string> arguments)
 
 } // namespace
 
-TEST_CASE("list, show and verify know checkpoints of a grid")
+TEST_CASE("list, show and verify work on checkpoints of several ranks")
 {
     const TemporaryFolder folder;
     save_tiled(folder.path(), tilings()[3], 4); // 2 x 3 ranks
@@ -73,7 +73,7 @@ TEST_CASE("list, show and verify know checkpoints of a grid")
     CHECK(shown["ranks"] == 6);
     CHECK(shown["shards"] == 6);
     CHECK(shown["version"] == 1);
-    CHECK(shown["pieces"] == 6 * 6 + 1); // of six tensors, and the single value; the empty one has none
+    CHECK(shown["pieces"] == 6 * 6 + 1); // six tensors and the scalar; the empty tensor has no pieces
     CHECK(has(checkpoint({"show", folder / "step-00000004"}).text, "6 ranks (rows and columns)"));
     const std::string newest = checkpoint({"show", folder.path()}).text;
     INFO(newest);
@@ -92,7 +92,7 @@ TEST_CASE("list, show and verify know checkpoints of a grid")
     CHECK(has(checkpoint({"list", folder.path()}).text, "bad: "));
 }
 
-TEST_CASE("what is no checkpoint is the user's mistake, an empty folder is none")
+TEST_CASE("a path that is not a checkpoint is a UserError; an empty folder has no checkpoints")
 {
     const TemporaryFolder folder;
     put(folder / "file", "text");
@@ -117,7 +117,7 @@ TEST_CASE("what is no checkpoint is the user's mistake, an empty folder is none"
     CHECK(says(fresh.text, "contains no checkpoint"));
     CHECK(!has(fresh.text, "bad"));
     CHECK(nlohmann::json::parse(checkpoint({"list", folder / "fresh", "--json"}).text).empty());
-    std::filesystem::create_directories(folder / "step-00000009"); // begun, or what is left of one
+    std::filesystem::create_directories(folder / "step-00000009"); // incomplete
     CHECK(has(checkpoint({"list", folder / "step-00000009"}).text, "bad: "));
     CHECK(has(checkpoint({"list", folder.path()}).text, "bad: "));
 }
@@ -131,7 +131,7 @@ TEST_CASE("a manifest that is too large is not read")
     CHECK(says(message_of<UserError>([&] { checkpoint({"show", path}); }), "its manifest has", "GiB"));
 }
 
-TEST_CASE("verify looks at values: not finite, bytes in wrong order, magnitudes that no run has")
+TEST_CASE("verify checks values: not finite, swapped bytes, implausible magnitudes")
 {
     const TemporaryFolder folder;
     std::vector<float> values(1000), moments(1000, 1e-9f);
@@ -177,7 +177,7 @@ TEST_CASE("verify looks at values: not finite, bytes in wrong order, magnitudes 
     CHECK(std::filesystem::exists(path));
 }
 
-TEST_CASE("diff says which tensors differ, whatever the grids")
+TEST_CASE("diff lists the tensors that differ, for any grids")
 {
     const TemporaryFolder folder;
     const std::string a = save_tiled(folder / "a", tilings()[3], 4),
@@ -186,7 +186,7 @@ TEST_CASE("diff says which tensors differ, whatever the grids")
     CHECK(same["same_tensors"] == true);
     CHECK(same["same_state"] == false); // the grid
     CHECK(checkpoint({"diff", a, a}).status == 0);
-    CHECK(checkpoint({"diff", a, folder / "a"}).status == 0); // its newest
+    CHECK(checkpoint({"diff", a, folder / "a"}).status == 0); // its newest checkpoint
 
     RankTensors own(tilings()[0], 0);
     own.fill();
@@ -212,11 +212,11 @@ TEST_CASE("diff says which tensors differ, whatever the grids")
     state.job = "7";
     const std::string d = save_checkpoint(*make_self_comm(), folder / "d", state, own.pieces, 0);
     const auto states = nlohmann::json::parse(checkpoint({"diff", c, d, "--json"}).text)["state"];
-    REQUIRE(states.size() == 1); // two runs that are the same may be two jobs
+    REQUIRE(states.size() == 1); // equal runs may be different jobs
     CHECK(states[0]["key"] == "recent_losses");
 }
 
-TEST_CASE("prune keeps the newest good ones, and never takes the last")
+TEST_CASE("prune keeps the newest undamaged checkpoints, and never removes the last one")
 {
     const TemporaryFolder folder;
     for (const i64 step : {1, 2, 3, 4})

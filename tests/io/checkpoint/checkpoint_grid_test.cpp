@@ -1,4 +1,4 @@
-// Checkpoints of many ranks, which are threads here: any tiling writes, any other reads.
+// Checkpoints of many ranks, with threads as ranks: every tiling reads what any other one wrote.
 #include "base/check.hpp"
 #include "base/log.hpp"
 #include "catch.hpp"
@@ -14,7 +14,7 @@ using namespace trivium;
 
 namespace {
 
-/// Reads under `tiling`, ranks as threads; what is wrong on some rank, or "".
+/// Reads with the ranks of `tiling`; the first wrong value on any rank, or "".
 std::string wrong_after_read(const std::string& path, const Tiling& tiling, bool convert = false)
 {
     std::vector<std::string> wrong(static_cast<std::size_t>(tiling.mesh.ranks()));
@@ -40,7 +40,7 @@ void flip_in(const std::string& path, std::size_t at)
     put(path, content);
 }
 
-/// Each rank's error while all save what `pieces_of` gives them; "" where a rank had none.
+/// Saves the pieces that `pieces_of` returns for each rank. Returns each rank's error, or "".
 template <class Pieces>
 std::vector<std::string> save_errors(const std::string& dir, int ranks, const Pieces& pieces_of)
 {
@@ -63,7 +63,7 @@ const TiledTensor square{"param/w", {12, 10}, DType::f32};
 
 } // namespace
 
-TEST_CASE("what one tiling saves, every tiling reads, bit for bit")
+TEST_CASE("every tiling reads what another one saved, bit for bit")
 {
     const TemporaryFolder folder;
     for (const Tiling& from : tilings()) {
@@ -82,7 +82,7 @@ TEST_CASE("what one tiling saves, every tiling reads, bit for bit")
     }
 }
 
-TEST_CASE("each rank writes one shard, of what it is to save alone")
+TEST_CASE("each rank writes one shard with the pieces that it saves")
 {
     const TemporaryFolder folder;
     const std::string path =
@@ -96,7 +96,7 @@ TEST_CASE("each rank writes one shard, of what it is to save alone")
         CHECK(entry.pieces == (entry.name == "param/scalar" ? 1 : entry.name == "param/none" ? 0 : 3));
 }
 
-TEST_CASE("pieces need no grid: boxes in a spiral, several of one tensor on a rank")
+TEST_CASE("any boxes can be saved: in a spiral, and several of one tensor on a rank")
 {
     const TemporaryFolder folder;
     const std::vector<Box> spiral{
@@ -122,7 +122,7 @@ TEST_CASE("pieces need no grid: boxes in a spiral, several of one tensor on a ra
         }
 }
 
-TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
+TEST_CASE("pieces that do not tile a tensor are an error on all ranks")
 {
     const TemporaryFolder folder;
     save_tiled(folder.path(), tilings()[1], 1);
@@ -145,7 +145,7 @@ TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
     });
     refused("hole", [](RankTensors& own, int) {
         own.add(square, {{0, 0}, {12, 10}}, DType::f32, false);
-    }); // nobody saves it
+    }); // no rank saves it
     refused("overlap", [](RankTensors& own, int) { own.add(square, {{0, 0}, {12, 10}}, DType::f32, true); });
     refused("overlap", [](RankTensors& own, int rank) {
         own.add(square, {{4 * rank, 0}, {rank == 1 ? 5 : 4, 10}}, DType::f32, true);
@@ -162,7 +162,7 @@ TEST_CASE("pieces that do not tile a tensor are no checkpoint, on any rank")
     });
 }
 
-TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but the older checkpoints")
+TEST_CASE("a full disk on one rank is an error on all ranks, and only older checkpoints remain")
 {
     const TemporaryFolder folder;
     save_tiled(folder.path(), tilings()[1], 1);
@@ -185,11 +185,11 @@ TEST_CASE("a disk that is full for one rank fails all, and leaves nothing but th
         CHECK(wrong_after_read(folder / "step-00000001", tilings()[2]) == "");
     }
     CHECK(save_errors(folder.path(), 4, pieces_of) ==
-          std::vector<std::string>(4)); // and with space again, it is saved
+          std::vector<std::string>(4)); // with space again, the save works
     CHECK(names(folder.path()) == std::vector<std::string>{"latest", "step-00000002"});
 }
 
-TEST_CASE("a folder that cannot be made fails all ranks alike")
+TEST_CASE("a folder that cannot be made is an error on all ranks")
 {
     const TemporaryFolder folder;
     put(folder / "file", "x");
@@ -198,7 +198,7 @@ TEST_CASE("a folder that cannot be made fails all ranks alike")
     CHECK(errors == std::vector<std::string>(3, errors[0]));
 }
 
-TEST_CASE("a damaged shard is met by those who read it, and by verify")
+TEST_CASE("reads of a damaged shard throw, and so does verify")
 {
     const TemporaryFolder folder;
     const std::string path = save_tiled(folder.path(), tilings()[1], 1); // rows of 4 ranks
@@ -233,12 +233,12 @@ TEST_CASE("a damaged shard is met by those who read it, and by verify")
     CHECK(read_rows(0, 12) == "");
 }
 
-TEST_CASE("all ranks go on from the same newest good checkpoint, and one rank warns")
+TEST_CASE("all ranks restore the same newest undamaged checkpoint, and one rank warns")
 {
     const TemporaryFolder folder;
     for (const i64 step : {1, 2, 3, 4})
         save_tiled(folder.path(), tilings()[static_cast<std::size_t>(step)], step);
-    flip_in(folder / "step-00000004/shard-00007.h5", 1000); // one rank's share of the files alone
+    flip_in(folder / "step-00000004/shard-00007.h5", 1000); // only one rank checks this file
     std::filesystem::remove(folder / "step-00000003/shard-00003.h5");
 
     CheckpointConfig config;

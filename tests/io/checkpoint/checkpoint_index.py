@@ -1,8 +1,8 @@
-"""The index of a checkpoint as other programs see it: h5py, and h5dump and h5ls where they are installed.
+"""Reads the index of a checkpoint with other programs: h5py, and h5dump and h5ls if they are installed.
 
   checkpoint_index.py TRIVIUM TENSOR_DUMP
 
-Each tensor is one dataset of index.h5, whole, by its name, and has the bytes that TENSOR_DUMP reads by other means.
+Each tensor must be one dataset of index.h5, by its name, with the bytes that TENSOR_DUMP reads from the shards.
 Exit status 77: h5py is not installed.
 """
 import math
@@ -28,12 +28,12 @@ TRIVIUM, TENSOR_DUMP = (os.path.abspath(path) for path in sys.argv[1:3])
 TYPES = {"f32": "<f4", "f64": "<f8"}
 
 
-def run(*words, cwd=None):
-    return subprocess.run(words, cwd=cwd, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+def run(*command, cwd=None):
+    return subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
 
 
 def tensors_of(checkpoint):
-    """By name: (array, pieces that it is stored in). Of one dimension at least: HDF5 has no virtual scalars."""
+    """By name: (array, number of pieces). Omits scalars, because HDF5 has no virtual scalars."""
     tensors = {}
     with tempfile.TemporaryDirectory() as folder:
         run(TENSOR_DUMP, "dump", str(checkpoint), folder)
@@ -48,7 +48,7 @@ def tensors_of(checkpoint):
 
 
 def tensors_in(index):
-    """Names of the datasets of tensors: all but the index's own."""
+    """Names of the tensors' datasets: all except the index's own lists."""
     found = []
     index.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) and not name.startswith("index/") else None)
     return sorted(found)
@@ -71,7 +71,7 @@ def check_index(path, tensors, what):
 
 
 def check_tools(folder, tensors):
-    """The tools that come with HDF5 see whole tensors too."""
+    """HDF5's own tools read whole tensors too."""
     if shutil.which("h5ls"):
         listed = run("h5ls", "-r", str(folder / "index.h5"))
         for name in tensors:
@@ -86,7 +86,7 @@ def check_tools(folder, tensors):
 
 
 def check_values(tensors):
-    """Of tests/io/tiled_model.hpp, by its formula."""
+    """The formula of tests/io/tiled_model.hpp."""
     for name, (found, _) in tensors.items():
         for i, value in enumerate(found.ravel()):
             want = math.sin(1 + i * 0.37 + len(name) + ord(name[0]))
@@ -94,10 +94,10 @@ def check_values(tensors):
 
 
 def check_plain_reader(folder, tensors):
-    """Another program could read it: docs/checkpoint.md has all that one must know."""
+    """docs/checkpoint.md is sufficient to write a reader."""
     read = plain_reader.Checkpoint(folder).tensors(numpy)
     for name, (want, _) in tensors.items():
-        check_same(read[name], want, f"{folder}, read by the book: {name}")
+        check_same(read[name], want, f"{folder}, read with plain_reader: {name}")
 
 
 def check_checkpoint(folder, work, in_pieces):
@@ -118,12 +118,12 @@ def check_checkpoint(folder, work, in_pieces):
     shutil.move(folder, moved)
     check_index(str(moved / "index.h5"), tensors, f"{folder}, moved")
     shutil.move(moved, folder)
-    run(TRIVIUM, "checkpoint", "verify", str(folder))  # nobody has changed anything
+    run(TRIVIUM, "checkpoint", "verify", str(folder))  # the readers changed nothing
     return tensors
 
 
 def check_missing_shard(folder, tensors):
-    """What is not there does not look like a number."""
+    """Values of a missing shard are NaN."""
     shards = sorted(folder.glob("shard-*.h5"))
     assert len(shards) > 1
     away = folder.parent / "away"
@@ -146,7 +146,7 @@ def check_missing_shard(folder, tensors):
 
 
 def check_run(work):
-    """A checkpoint of the program itself."""
+    """A checkpoint that `trivium train` wrote."""
     text = "the light of a river and stone was over mountains bright in\n" * 60
     (work / "text.txt").write_text(text)
     (work / "run.toml").write_text(

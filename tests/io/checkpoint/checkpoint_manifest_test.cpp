@@ -1,4 +1,4 @@
-// Manifests of checkpoints: that are not what was written, and that lie.
+// Manifests of checkpoints: damaged ones, and invalid ones with a correct hash.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -23,7 +23,7 @@ Manifest some_manifest()
     return m;
 }
 
-/// As print_manifest seals it.
+/// Adds a correct hash, as print_manifest does.
 std::string sealed(const std::string& text)
 {
     return text + ",\n  \"xxh3\": \"" + hex(hash_block(text.data(), static_cast<Bytes>(text.size()))) +
@@ -32,7 +32,7 @@ std::string sealed(const std::string& text)
 
 } // namespace
 
-TEST_CASE("a manifest reads as it was printed, and any other byte is noticed")
+TEST_CASE("a printed manifest parses to the same values, and any changed byte is detected")
 {
     const Manifest m = some_manifest();
     const std::string text = print_manifest(m);
@@ -51,7 +51,7 @@ TEST_CASE("a manifest reads as it was printed, and any other byte is noticed")
     REQUIRE(says(message_of<DamagedCheckpoint>([&] { parse_manifest(text + " ", "place"); }), "hash"));
 }
 
-TEST_CASE("a manifest with a right hash may still be none")
+TEST_CASE("invalid manifests with a correct hash are refused")
 {
     const std::string text = print_manifest(some_manifest());
     const std::string body = text.substr(0, text.rfind(",\n  \"xxh3\""));
@@ -63,7 +63,7 @@ TEST_CASE("a manifest with a right hash may still be none")
         lying.replace(at, from.size(), to);
         return message_of<UserError>([&] { parse_manifest(sealed(lying), "place"); });
     };
-    const auto lie = [&](const std::string& from, const std::string& to, const std::string& found) {
+    const auto refused = [&](const std::string& from, const std::string& to, const std::string& found) {
         INFO(from << " to " << to << ": " << message_for(from, to));
         CHECK(says(message_for(from, to), "place", found));
     };
@@ -71,25 +71,25 @@ TEST_CASE("a manifest with a right hash may still be none")
                "this program reads version 1", "use the program that wrote it, or a later one"));
     CHECK(says(message_for("\"version\": 1", "\"version\": 0"), "format version 0",
                "this program reads version 1", "use the program that wrote it"));
-    lie("\"version\": 1", "\"version\": -3", "format version -3");
-    lie("\"version\": 1", "\"version\": \"1\"", "where a whole number should be");
-    lie("\"version\": 1", "\"version\": 18446744073709551615", "where a whole number should be");
-    lie("\n  \"version\": 1,", "", "has no 'version'");
-    lie("trivium checkpoint", "trivium", "another kind");
-    lie("\"block_bytes\": 1048576", "\"block_bytes\": 0", "blocks of 0 bytes");
-    lie("\"block_bytes\": 1048576", "\"block_bytes\": 4611686018427387904", "blocks of");
-    lie("\"step\":12", "\"step\":-1", "where a count should be");
-    lie("\"step\":12", "\"step\":1.5", "where a whole number should be");
-    lie("\"step\":12,", "", "step");
-    lie("\"file\":\"index.h5\"", "\"file\":\"../index.h5\"", "index");
-    lie("\"tensors\":10", "\"tensors\":400000", "its tensors");
-    lie("\"records_at\":8192", "\"records_at\":2499999", "its records");
-    lie("\"bytes\":2500000", "\"bytes\":9500000", "hashes");
-    lie("\"0000000000000001\"", "\"000000000000000g\"", "where a hash should be");
-    lie("\"file\":\"shard-00002.h5\"", "\"file\":\"shard-00001.h5\"", "lists");
-    lie("\"rank\":2", "\"rank\":99999999999", "lists");
-    lie("\"rank\":2", "\"rank\":0", "lists");
-    lie("\"header\":4096", "\"header\":4", "with a header of");
-    lie("\"header\":4096", "\"header\":50000", "with a header of");
-    lie("\"shards\": [", "\"shards\": [[[[", "");
+    refused("\"version\": 1", "\"version\": -3", "format version -3");
+    refused("\"version\": 1", "\"version\": \"1\"", "where a whole number should be");
+    refused("\"version\": 1", "\"version\": 18446744073709551615", "where a whole number should be");
+    refused("\n  \"version\": 1,", "", "has no 'version'");
+    refused("trivium checkpoint", "trivium", "another kind");
+    refused("\"block_bytes\": 1048576", "\"block_bytes\": 0", "blocks of 0 bytes");
+    refused("\"block_bytes\": 1048576", "\"block_bytes\": 4611686018427387904", "blocks of");
+    refused("\"step\":12", "\"step\":-1", "where a count should be");
+    refused("\"step\":12", "\"step\":1.5", "where a whole number should be");
+    refused("\"step\":12,", "", "step");
+    refused("\"file\":\"index.h5\"", "\"file\":\"../index.h5\"", "index");
+    refused("\"tensors\":10", "\"tensors\":400000", "its tensors");
+    refused("\"records_at\":8192", "\"records_at\":2499999", "its records");
+    refused("\"bytes\":2500000", "\"bytes\":9500000", "hashes");
+    refused("\"0000000000000001\"", "\"000000000000000g\"", "where a hash should be");
+    refused("\"file\":\"shard-00002.h5\"", "\"file\":\"shard-00001.h5\"", "lists");
+    refused("\"rank\":2", "\"rank\":99999999999", "lists");
+    refused("\"rank\":2", "\"rank\":0", "lists");
+    refused("\"header\":4096", "\"header\":4", "with a header of");
+    refused("\"header\":4096", "\"header\":50000", "with a header of");
+    refused("\"shards\": [", "\"shards\": [[[[", "");
 }

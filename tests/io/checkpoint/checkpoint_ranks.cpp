@@ -1,6 +1,5 @@
-// Under a launcher: `save FOLDER` saves two checkpoints and damages the newer one, `read FOLDER` goes on from
-// the good one, cut in several ways over as many ranks as there are. Exit status 0 where all is as it should
-// be.
+// Under a launcher: `save FOLDER` saves two checkpoints and damages the newer one; `read FOLDER` restores the
+// good one on all ranks, with several shardings. Exit status 0 if all checks pass.
 #include "base/check.hpp"
 #include "io/find_resume.hpp"
 #include "io/limited_files.hpp"
@@ -14,8 +13,8 @@ using namespace trivium;
 
 namespace {
 
-/// Cuts for this number of ranks.
-std::vector<Tiling> cuts(i64 ranks)
+/// Shardings for this number of ranks.
+std::vector<Tiling> shardings(i64 ranks)
 {
     std::vector<Tiling> all{{"rows", {{{"a", ranks}}}, {"a"}, {}},
                             {"columns", {{{"a", ranks}}}, {}, {"a"}},
@@ -30,7 +29,7 @@ std::vector<Tiling> cuts(i64 ranks)
 void save(Comm& world, const std::string& folder)
 {
     for (const i64 step : {1, 2}) {
-        const Tiling tiling = cuts(world.size()).back();
+        const Tiling tiling = shardings(world.size()).back();
         RankTensors own(tiling, world.rank());
         own.fill();
         RunState state;
@@ -38,7 +37,7 @@ void save(Comm& world, const std::string& folder)
         state.ranks = world.size();
         save_checkpoint(world, folder, state, own.pieces, 2);
     }
-    // The last rank has half a tensor, or a full disk: no checkpoint, and all say so.
+    // The last rank has half a tensor, or a full disk: all ranks throw, and there is no checkpoint.
     const bool last = world.rank() == world.size() - 1;
     RankTensors half, large;
     if (last) {
@@ -56,7 +55,7 @@ void save(Comm& world, const std::string& folder)
     TRV_CHECK(refused(half, static_cast<InternalError*>(nullptr)), "half a tensor was saved");
     std::optional<LimitedFiles> full;
     if (last)
-        full.emplace(16); // HDF5 cannot even close the file, and has to come to its end with that
+        full.emplace(16); // HDF5 cannot even close the file, and must still end without a crash
     TRV_CHECK(refused(large, static_cast<IoError*>(nullptr)), "a megabyte was saved in 16 bytes");
     if (world.rank() == 0)
         put(folder + "/step-00000002/shard-00001.h5", "damaged");
@@ -67,8 +66,8 @@ void read(Comm& world, const std::string& folder)
     CheckpointConfig config;
     config.dir = folder;
     const std::optional<std::string> path = find_resume(world, config);
-    TRV_CHECK(path == folder + "/step-00000001", "goes on from ", path.value_or("nothing"));
-    for (const Tiling& tiling : cuts(world.size())) {
+    TRV_CHECK(path == folder + "/step-00000001", "resumes from ", path.value_or("nothing"));
+    for (const Tiling& tiling : shardings(world.size())) {
         RankTensors own(tiling, world.rank());
         const CheckpointReader reader = CheckpointReader::open(*path);
         for (const TensorPiece& piece : own.pieces)

@@ -18,7 +18,7 @@ using namespace trivium;
 
 namespace {
 
-/// Two tensors with their moments, of values that depend on `base`.
+/// Several tensors with values that depend on `base`.
 struct Model {
     explicit Model(float base = 0) : wq(6 * 4), norm(4), exact(24)
     {
@@ -62,7 +62,7 @@ std::string save(const std::string& dir, i64 step, i64 keep = 0)
     return save_checkpoint(*make_self_comm(), dir, state_at(step), views, keep);
 }
 
-/// The checkpoint that a run would go on from.
+/// The checkpoint from which a run would resume.
 std::optional<std::string> find(const CheckpointConfig& config)
 {
     return find_resume(*make_self_comm(), config);
@@ -82,7 +82,7 @@ std::string checkpoint_error(const std::string& path)
     return message_of<UserError>([&] { load(path); });
 }
 
-/// A space may become another without harm.
+/// A changed space character in JSON is harmless.
 bool only_spaces_differ(std::string a, std::string b)
 {
     const auto without = [](std::string& text) {
@@ -102,7 +102,7 @@ void flip(const std::string& path, std::size_t at)
 
 } // namespace
 
-TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
+TEST_CASE("a checkpoint restores tensors and run state, bit for bit")
 {
     const TemporaryFolder folder;
     const std::string path = save(folder / "ckpt", 100);
@@ -132,7 +132,7 @@ TEST_CASE("a checkpoint gives back tensors and run state, bit for bit")
     CHECK(scalar == 200);
 }
 
-TEST_CASE("any range of a tensor reads, and types convert")
+TEST_CASE("any range of a tensor can be read, and types are converted")
 {
     const TemporaryFolder folder;
     const CheckpointReader reader = CheckpointReader::open(save(folder.path(), 3));
@@ -151,11 +151,11 @@ TEST_CASE("any range of a tensor reads, and types convert")
         }
 }
 
-TEST_CASE("old checkpoints go, the new one and foreign files stay")
+TEST_CASE("old checkpoints are removed; the new one and other files stay")
 {
     const TemporaryFolder folder;
     put(folder / "notes.txt", "mine");
-    std::filesystem::create_directories(folder / ".tmp-step-00000001"); // of a killed run
+    std::filesystem::create_directories(folder / ".tmp-step-00000001"); // left by a killed run
     for (const i64 step : {10, 20, 30, 40})
         save(folder.path(), step, 2);
     CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000040", "step-00000030"});
@@ -163,14 +163,14 @@ TEST_CASE("old checkpoints go, the new one and foreign files stay")
           std::vector<std::string>{"latest", "notes.txt", "step-00000030", "step-00000040"});
     save(folder.path(), 40, 2); // the same step again
     CHECK(list_checkpoints(folder.path()).size() == 2);
-    save(folder.path(), 5, 1); // a run that went back keeps what it just wrote
+    save(folder.path(), 5, 1); // after a roll-back, the checkpoint just written stays
     CHECK(list_checkpoints(folder.path()) == std::vector<std::string>{"step-00000005"});
     save(folder.path(), 123456789, 0);
     CHECK(list_checkpoints(folder.path()).front() == "step-123456789");
     CHECK(list_checkpoints(folder / "none").empty());
 }
 
-TEST_CASE("a checkpoint of another model is named")
+TEST_CASE("the error for a checkpoint of another model names the tensor")
 {
     const TemporaryFolder folder;
     const CheckpointReader reader = CheckpointReader::open(save(folder.path(), 1));
@@ -181,12 +181,12 @@ TEST_CASE("a checkpoint of another model is named")
     };
     CHECK(says(of("param/blocks.1.wq", {6, 4}), "step-00000001", "no tensor 'param/blocks.1.wq'",
                "'param/blocks.0.wq'"));
-    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "wants [4, 6]",
+    CHECK(says(of("param/blocks.0.wq", {4, 6}), "step-00000001", "shape [6, 4]", "needs [4, 6]",
                "another model"));
-    CHECK(says(of("param/blocks.0.wq", {24}), "wants [24]"));
+    CHECK(says(of("param/blocks.0.wq", {24}), "needs [24]"));
 }
 
-TEST_CASE("a damaged checkpoint is an error wherever the damage is")
+TEST_CASE("damage anywhere in a checkpoint is an error")
 {
     const TemporaryFolder folder;
     const std::string path = save(folder.path(), 1);
@@ -230,7 +230,7 @@ TEST_CASE("a damaged checkpoint is an error wherever the damage is")
     CHECK(says(checkpoint_error(folder / "step-00000002"), "no such checkpoint"));
 }
 
-TEST_CASE("resume takes the newest good checkpoint")
+TEST_CASE("a run resumes from the newest undamaged checkpoint")
 {
     set_log_level(LogLevel::quiet);
     const TemporaryFolder folder;
@@ -262,13 +262,13 @@ TEST_CASE("resume takes the newest good checkpoint")
     set_log_level(LogLevel::info);
 }
 
-TEST_CASE("a checkpoint that cannot be written leaves the older ones alone")
+TEST_CASE("a failed save leaves older checkpoints unchanged")
 {
     const TemporaryFolder folder;
     put(folder / "file", "x");
     CHECK(says(message_of<IoError>([&] { save(folder / "file/c", 1); }), "file/c"));
     save(folder.path(), 1);
-    // The same tensor twice: found when all else is written.
+    // The same tensor twice: detected when everything else is written.
     Model model;
     std::vector<TensorPiece> views = model.views();
     views.push_back(views[0]);
@@ -279,7 +279,7 @@ TEST_CASE("a checkpoint that cannot be written leaves the older ones alone")
     CHECK(get(folder / "latest") == "step-00000001\n");
 }
 
-TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
+TEST_CASE("after a kill during a save, the newest checkpoint is undamaged")
 {
     set_log_level(LogLevel::quiet);
     const TemporaryFolder folder;
@@ -292,7 +292,7 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
         std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
     int killed_inside = 0;
     for (int round = 0; round < 25 || ((last == 1 || killed_inside == 0) && round < 500);
-         ++round) { // however slow this machine
+         ++round) { // also on a slow machine
         const pid_t child = ::fork();
         if (child == 0) {
             try {
@@ -303,7 +303,7 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
             }
         }
         ::usleep(static_cast<useconds_t>(2000 + one_save * static_cast<double>(draw() % 400) /
-                                                    100)); // some saves long
+                                                    100)); // as long as several saves
         ::kill(child, SIGKILL);
         int status = 0;
         ::waitpid(child, &status, 0);
@@ -323,11 +323,11 @@ TEST_CASE("a process killed while it saves leaves the newest checkpoint good")
         REQUIRE(loaded == Model(static_cast<float>(last)));
     }
     CHECK(last > 1);
-    CHECK(killed_inside > 0); // else the test has shown nothing
+    CHECK(killed_inside > 0); // otherwise the test has no effect
     set_log_level(LogLevel::info);
 }
 
-TEST_CASE("what is moved aside stays, however often a run begins anew")
+TEST_CASE("superseded checkpoints are kept, however often a run starts again")
 {
     set_log_level(LogLevel::quiet);
     const TemporaryFolder folder;
@@ -349,11 +349,11 @@ TEST_CASE("what is moved aside stays, however often a run begins anew")
     set_log_level(LogLevel::info);
 }
 
-TEST_CASE("the same state makes the same bytes, at any time")
+TEST_CASE("saves of the same state are byte-identical at any time")
 {
     const TemporaryFolder folder;
     const std::string a = save(folder / "a", 3);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1100)); // HDF5 would note the second
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100)); // HDF5's time stamps have seconds
     const std::string b = save(folder / "b", 3);
     for (const char* file : {"/manifest.json", "/index.h5", "/shard-00000.h5"})
         CHECK(get(a + file) == get(b + file));

@@ -1,4 +1,4 @@
-// Large indices: how long they take to open, and what is read of them.
+// Large indices: the time to open them, and which parts are read.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -13,7 +13,7 @@ using namespace trivium;
 
 namespace {
 
-/// Tensor i is cut into `pieces` rows.
+/// Tensor i has `pieces` rows, each one a piece.
 TensorRecord record_of(i64 i, i64 pieces)
 {
     TensorRecord record{"param/layers." + std::to_string(i) + ".w", DType::f32, {pieces, 8}, {}};
@@ -22,7 +22,7 @@ TensorRecord record_of(i64 i, i64 pieces)
     return record;
 }
 
-/// An index without virtual datasets, which take HDF5 far longer to make than to open: lists alone.
+/// Writes only the lists of an index: HDF5 is slow at making virtual datasets.
 IndexPlace write_lists(const std::string& path, i64 tensors, i64 pieces)
 {
     std::vector<TensorRecord> records;
@@ -50,7 +50,7 @@ IndexPlace write_lists(const std::string& path, i64 tensors, i64 pieces)
 
 } // namespace
 
-TEST_CASE("a million pieces open at once, and a tensor's are found without the others")
+TEST_CASE("an index of a million pieces opens quickly, and a tensor is found without reading the others")
 {
     const TemporaryFolder folder;
     for (const auto& [tensors, pieces] : {std::pair<i64, i64>{1000, 1000}, {100000, 10}, {1, 1000000}}) {
@@ -71,7 +71,7 @@ TEST_CASE("a million pieces open at once, and a tensor's are found without the o
     }
 }
 
-TEST_CASE("an index that ranks make in rounds has each tensor once, with all pieces")
+TEST_CASE("an index gathered in several rounds has each tensor once, with all pieces")
 {
     const TemporaryFolder folder;
     constexpr i64 tensors = 700;
@@ -107,7 +107,7 @@ TEST_CASE("an index that ranks make in rounds has each tensor once, with all pie
     }
 }
 
-TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is read")
+TEST_CASE("reading a tensor whose pieces leave a hole, or overlap, throws DamagedCheckpoint")
 {
     const TemporaryFolder folder;
     std::vector<float> values(12, 1.5f);
@@ -124,8 +124,8 @@ TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is 
         });
     };
     CHECK(read() == "");
-    // The last words of the record: offset [0, 0] and shape [3, 4] of the one piece. All hashes are made
-    // right again.
+    // Changes the last words of the record, offset [0, 0] and shape [3, 4] of the only piece, and corrects
+    // all hashes.
     const auto with_rows = [&](i64 begin, i64 rows) {
         std::string index = whole;
         const i64 box[] = {begin, 0, rows, 4};
@@ -142,7 +142,7 @@ TEST_CASE("a tensor whose pieces leave a hole, or overlap, is damage when it is 
     CHECK(says(message_of<DamagedCheckpoint>([&] { CheckpointReader::open(path).verify(); }), "param/w"));
 }
 
-TEST_CASE("records that make no sense are damage, whatever they say")
+TEST_CASE("invalid records throw DamagedCheckpoint")
 {
     std::vector<u64> words;
     append(words, record_of(3, 4));

@@ -1,4 +1,4 @@
-"""A reader of checkpoints without HDF5, from docs/checkpoint.md alone; hashes are checked where xxhash is installed."""
+"""A reader of checkpoints without HDF5, written from docs/checkpoint.md alone. Verifies hashes if xxhash is installed."""
 import json
 import pathlib
 import struct
@@ -9,8 +9,8 @@ except ImportError:
     xxhash = None
 
 
-def verify(content, wanted, what):
-    assert xxhash is None or f"{xxhash.xxh3_64_intdigest(content):016x}" == wanted, f"{what}: another hash"
+def verify(content, expected, what):
+    assert xxhash is None or f"{xxhash.xxh3_64_intdigest(content):016x}" == expected, f"{what}: another hash"
 
 
 class Checkpoint:
@@ -25,8 +25,8 @@ class Checkpoint:
         content = (self.folder / index["file"]).read_bytes()
         assert len(content) == index["bytes"]
         size = self.manifest["block_bytes"]
-        for i, wanted in enumerate(index["blocks"]):
-            verify(content[i * size : (i + 1) * size], wanted, f"block {i} of the index")
+        for i, expected in enumerate(index["blocks"]):
+            verify(content[i * size : (i + 1) * size], expected, f"block {i} of the index")
         self.begins = struct.unpack_from(f"<{index['tensors']}Q", content, index["tensors_at"])
         self.words = struct.unpack_from(f"<{index['words']}Q", content, index["records_at"])
         self.shards = {shard["rank"]: shard for shard in self.manifest["shards"]}
@@ -55,8 +55,8 @@ class Checkpoint:
         verify(header, shard["xxh3"], f"the header of {shard['file']}")
         size = self.manifest["block_bytes"]
         blocks = -(-len(data) // size)
-        for i, wanted in enumerate(struct.unpack(f"<{blocks}Q", header[len(header) - 8 * blocks :])):
-            verify(data[i * size : (i + 1) * size], f"{wanted:016x}", f"block {i} of {shard['file']}")
+        for i, expected in enumerate(struct.unpack(f"<{blocks}Q", header[len(header) - 8 * blocks :])):
+            verify(data[i * size : (i + 1) * size], f"{expected:016x}", f"block {i} of {shard['file']}")
         return data
 
     def tensors(self, numpy):

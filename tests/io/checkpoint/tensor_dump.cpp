@@ -1,6 +1,6 @@
-// For tests with other programs: `save FOLDER` saves checkpoints of many tilings,
-// FOLDER/NUMBER/step-00000001; `dump CHECKPOINT FOLDER` writes each tensor as this program reads it,
-// FOLDER/NUMBER, and FOLDER/list: number, type, extents, name.
+// For tests with other programs. `save FOLDER`: saves checkpoints of many tilings to
+// FOLDER/NUMBER/step-00000001. `dump CHECKPOINT FOLDER`: reads each tensor with CheckpointReader and writes
+// it to FOLDER/NUMBER; FOLDER/list has number, type, extents and name.
 #include "base/check.hpp"
 #include "io/temporary_folder.hpp"
 #include "io/tiled_model.hpp"

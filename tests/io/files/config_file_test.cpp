@@ -19,7 +19,7 @@ std::string config_error(const std::string& text, const std::vector<std::string>
 
 } // namespace
 
-TEST_CASE("a file and overrides give a config; what is absent keeps its default")
+TEST_CASE("a config is read from a file and overrides; absent keys keep their defaults")
 {
     const TemporaryFolder folder;
     put(folder / "run.toml",
@@ -47,7 +47,7 @@ TEST_CASE("a file and overrides give a config; what is absent keeps its default"
     CHECK(parse_config("[train]\nsteps = 1e3\n", "t").train.steps == 1000);
 }
 
-TEST_CASE("a preset comes first, wherever it stands; other keys override it")
+TEST_CASE("a preset applies first, wherever it is written; other keys override it")
 {
     const std::string text = "[model]\nlayers = 5\npreset = \"llama3-8b\"\n";
     const RunConfig of_file = parse_config(text, "t");
@@ -63,7 +63,7 @@ TEST_CASE("a preset comes first, wherever it stands; other keys override it")
         says(config_error("[model]\npreset = \"llama3-8c\"\n"), "model.preset", "did you mean 'llama3-8b'?"));
 }
 
-TEST_CASE("rope_scaling has five ways to be written")
+TEST_CASE("rope_scaling can be written in five ways")
 {
     const auto scaling = [](const std::string& value) {
         return parse_config("[model]\nrope_scaling = " + value + "\n", "t").model.rope_scaling;
@@ -99,14 +99,14 @@ TEST_CASE("unknown tables and keys are errors that name the nearest known one")
     CHECK(says(config_error("", {"lr=1"}), "override 'lr=1'", "train.lr"));
     CHECK(says(config_error("", {"stesp=1"}), "override 'stesp=1'", "did you mean 'train.steps'?"));
     CHECK(says(config_error("", {"evry=1"}), "did you mean 'checkpoint.every' or 'log.every'?"));
-    CHECK_FALSE(has(config_error("", {"train.x=1"}), "did you mean")); // no letter of it
+    CHECK_FALSE(has(config_error("", {"train.x=1"}), "did you mean")); // nothing is similar
     CHECK(says(config_error("", {"trian.lr=1"}), "did you mean [train]?"));
     CHECK(says(config_error("", {"train.lr"}), "override 'train.lr'", "has no '='"));
     CHECK(says(config_error("[train]\nqqqqqqqqqqqqqqq = 1\n"), "the keys of [train] are"));
     CHECK(says(config_error("[data.train]\nx = 1\n"), "a table", "text"));
 }
 
-TEST_CASE("a wrong type says what was found and what is expected")
+TEST_CASE("the error for a wrong type names what was found and what is expected")
 {
     CHECK(says(config_error("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"",
                "a whole number", "without quotes"));
@@ -123,7 +123,7 @@ TEST_CASE("a wrong type says what was found and what is expected")
     CHECK(says(config_error("", {"train.steps=1\ntrain=2"}), "override"));
 }
 
-TEST_CASE("wrong syntax has line and column; a missing file is the user's mistake")
+TEST_CASE("syntax errors have line and column; a missing file is a UserError")
 {
     CHECK(says(config_error("[train]\nlr = \n"), "run.toml:2:", "TOML"));
     CHECK(says(config_error("[train]\nlr = 1\nlr = 2\n"), "run.toml:3:", "TOML"));
@@ -131,14 +131,14 @@ TEST_CASE("wrong syntax has line and column; a missing file is the user's mistak
     CHECK(says(config_error("[train]\nlr = 1\n[train]\nsteps = 2\n"),
                "run.toml:3:", "[train] is in the file twice"));
     CHECK(says(config_error("[data]\ntrain = \"abc\n"), "run.toml:2:", "does not end on its line"));
-    CHECK_FALSE(has(config_error("[train\nlr = 1\n"), "while parsing")); // the parser's own words
+    CHECK_FALSE(has(config_error("[train\nlr = 1\n"), "while parsing")); // the parser's message
     const TemporaryFolder folder;
     CHECK(says(message_of<UserError>([&] { read_config(folder / "none.toml"); }), "none.toml",
                "no such config file"));
     CHECK(says(message_of<UserError>([&] { read_config(folder.path()); }), "is a folder"));
 }
 
-TEST_CASE("what to_toml prints reads back as the same config")
+TEST_CASE("parsing the output of to_toml yields the same config")
 {
     RunConfig c = parse_config("[model]\npreset = \"llama3.1-8b\"\n", "t");
     c.train.lr = 0.1 + 0.2;

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// An open file that closes itself.
+/// Owns a file descriptor.
 struct Open {
     int number;
     ~Open() { ::close(number); }
@@ -31,7 +31,7 @@ std::string read_some(int number)
 
 } // namespace
 
-TEST_CASE("a file is replaced whole, or not at all")
+TEST_CASE("a file is replaced atomically")
 {
     const TemporaryFolder folder;
     write_file(folder / "a/b.txt", "old");
@@ -64,7 +64,7 @@ TEST_CASE("a full disk is an IoError with a remedy")
     CHECK(says(message, "/dev/full", std::strerror(ENOSPC), "free space"));
 }
 
-TEST_CASE("of a link its target is replaced")
+TEST_CASE("writing through a link replaces its target")
 {
     const TemporaryFolder folder;
     put(folder / "far/target", "old");
@@ -75,7 +75,7 @@ TEST_CASE("of a link its target is replaced")
     CHECK(get(folder / "far/target") == "new");
     CHECK(fs::read_symlink(folder / "link") == folder / "near/link");
     CHECK(fs::read_symlink(folder / "near/link") == "../far/target");
-    fs::remove(folder / "far/target"); // it leads to a file that is yet to be
+    fs::remove(folder / "far/target"); // now the link points to a missing file
     write_file(folder / "link", "newer");
     CHECK(get(folder / "far/target") == "newer");
     CHECK(fs::is_symlink(folder / "near/link"));
@@ -86,7 +86,7 @@ TEST_CASE("of a link its target is replaced")
         says(message_of<IoError>([&] { write_file(folder / "round", ""); }), "round", std::strerror(ELOOP)));
 }
 
-TEST_CASE("what is not a regular file is written to, not replaced")
+TEST_CASE("files that are not regular are written to, not replaced")
 {
     const TemporaryFolder folder;
     const std::string pipe = folder / "pipe";
@@ -106,7 +106,7 @@ TEST_CASE("what is not a regular file is written to, not replaced")
     CHECK(names(folder.path()) == std::vector<std::string>{"pipe"});
 }
 
-TEST_CASE("a file that has lost its name is written to")
+TEST_CASE("a deleted file that is still open is written to")
 {
     const TemporaryFolder folder;
     put(folder / "file", "old");
@@ -117,7 +117,7 @@ TEST_CASE("a file that has lost its name is written to")
     CHECK(names(folder.path()).empty());
 }
 
-TEST_CASE("a pipe that nobody reads is an IoError where the signal is ignored")
+TEST_CASE("writing to a pipe without readers is an IoError if SIGPIPE is ignored")
 {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
@@ -138,9 +138,9 @@ TEST_CASE("a file that is too large is refused before it is read")
                "too large for a config file", "5 B"));
     fs::resize_file(folder / "small", 60'000'000'000); // sparse
     CHECK(says(
-        message_of<UserError>([&] { (void)read_file(folder / "small", "config file", most_settings_bytes); }),
+        message_of<UserError>([&] { (void)read_file(folder / "small", "config file", max_settings_bytes); }),
         "small", "too large"));
     CHECK(
-        says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", most_settings_bytes); }),
+        says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", max_settings_bytes); }),
              "/dev/zero", "too large"));
 }

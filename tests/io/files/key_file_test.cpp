@@ -23,7 +23,7 @@ struct Things {
     }
 };
 
-/// What is wrong with a file of this content.
+/// The error for a file with this content.
 std::string key_file_error(const std::string& content)
 {
     const TemporaryFolder folder;
@@ -35,7 +35,7 @@ std::string key_file_error(const std::string& content)
 
 } // namespace
 
-TEST_CASE("a file of keys comes back bit for bit")
+TEST_CASE("a key file reads back bit for bit")
 {
     const TemporaryFolder folder;
     Things things, back;
@@ -54,10 +54,10 @@ TEST_CASE("a file of keys comes back bit for bit")
     put(folder / "few.toml", "count = 3\n");
     read_key_file(folder / "few.toml", "file of things", key_places(back));
     CHECK(back.count == 3);
-    CHECK(back.rate == things.rate); // what is left out stays
+    CHECK(back.rate == things.rate); // missing keys are unchanged
 }
 
-TEST_CASE("mistakes in a file of keys")
+TEST_CASE("errors in a key file")
 {
     const std::string unknown = key_file_error("on = true\nrat = 1.0\n");
     CHECK(has(unknown, "things.toml:2:"));

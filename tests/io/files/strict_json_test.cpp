@@ -6,7 +6,7 @@
 using namespace trivium;
 using Json = nlohmann::json;
 
-TEST_CASE("what is not JSON is said with line, column and reason, and without the library's names")
+TEST_CASE("errors in JSON have line, column and reason, but not the library's names")
 {
     const auto message = [](const std::string& text) {
         return message_of<UserError>([&] { (void)parse_strict_json(text, "file.json"); });
@@ -24,7 +24,7 @@ TEST_CASE("what is not JSON is said with line, column and reason, and without th
         CHECK(!has(message(text), "json.exception"));
 }
 
-TEST_CASE("values of another type are named by their key")
+TEST_CASE("errors about values of another type name the key")
 {
     const Json json = Json::parse(
         R"({"step": "seven", "loss": 1.5, "name": 3, "list": {}, "large": 18446744073709551615, "hash": "xyz"})");

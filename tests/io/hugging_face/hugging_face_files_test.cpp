@@ -1,4 +1,4 @@
-// What comes with a model besides its tensors: kept by an import, written by an export.
+// The files of a Hugging Face model other than tensors: import keeps them, export writes them.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -40,12 +40,12 @@ RunState imported_state(const Json& config)
 
 } // namespace
 
-TEST_CASE("what was imported goes out again")
+TEST_CASE("imported files are exported again")
 {
     const auto bytes = make_tokenizer("bytes");
     Json config = llama_config();
     ModelConfig model = model_of(config);
-    model.seq = 128; // of the run
+    model.seq = 128; // the run's
     const ExportedFiles out = exported_files(model, "float32", bytes.get(), imported_state(config));
     config["dtype"] = "float32";
     config.erase("auto_map");
@@ -55,12 +55,12 @@ TEST_CASE("what was imported goes out again")
     CHECK(Json::parse(out.files.at("tokenizer_config.json"))["model_max_length"] == 99);
     CHECK(out.architecture == "LlamaForCausalLM");
 
-    model.seq = 8192; // trained for longer texts
+    model.seq = 8192; // trained with longer sequences
     CHECK(Json::parse(exported_files(model, "float32", bytes.get(), imported_state(config))
                           .files.at("config.json"))["max_position_embeddings"] == 8192);
 }
 
-TEST_CASE("what does not describe the exported model is written anew")
+TEST_CASE("files that do not describe the exported model are generated")
 {
     const auto bytes = make_tokenizer("bytes");
     const Json config = llama_config();
@@ -75,23 +75,22 @@ TEST_CASE("what does not describe the exported model is written anew")
     out = exported_files(model, "float32", bytes.get(), imported_state(config));
     CHECK(Json::parse(out.files.at("config.json"))["num_hidden_layers"] == 2);
     CHECK(Json::parse(out.files.at("config.json"))["max_position_embeddings"] == 4096);
-    CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] ==
-          Json{8, 9, 10}); // of the same tokenizer
+    CHECK(Json::parse(out.files.at("config.json"))["eos_token_id"] == Json{8, 9, 10}); // the same tokenizer
 
-    // From scratch.
+    // A model that was not imported.
     out = exported_files(model, "bfloat16", bytes.get(), {});
     CHECK(Json::parse(out.files.at("generation_config.json"))["bos_token_id"] == 256);
     CHECK(out.files.contains("tokenizer.json"));
     CHECK(exported_files(model, "bfloat16", nullptr, {}).files.size() == 1);
 }
 
-TEST_CASE("Mistral is read where its window does not matter, and goes out as what it was")
+TEST_CASE("Mistral is imported if its window does not matter, and exported as Mistral")
 {
     Json config = llama_config();
     config["architectures"] = {"MistralForCausalLM"};
     config["model_type"] = "mistral";
     const auto window = [&] { return parse_hugging_face_config(config.dump(), "config.json").window; };
-    CHECK(window() == 4096); // where the key is missing
+    CHECK(window() == 4096); // if the key is missing
     config["sliding_window"] = nullptr;
     CHECK(window() == 0);
     CHECK(print_hugging_face_config(model_of(config), "float32") ==
@@ -103,7 +102,7 @@ TEST_CASE("Mistral is read where its window does not matter, and goes out as wha
     ExportedFiles out = exported_files(model, "float32", nullptr, imported_state(config));
     CHECK(out.architecture == "MistralForCausalLM");
     CHECK(Json::parse(out.files.at("config.json"))["sliding_window"] == 1024);
-    model.seq = 2048; // trained here with attention to all of it
+    model.seq = 2048; // trained by Trivium without a window
     CHECK(Json::parse(exported_files(model, "float32", nullptr, imported_state(config))
                           .files.at("config.json"))["sliding_window"]
               .is_null());
@@ -113,7 +112,7 @@ TEST_CASE("Mistral is read where its window does not matter, and goes out as wha
     }
 }
 
-TEST_CASE("a checkpoint keeps the files of an import, and refuses those that are damaged or huge")
+TEST_CASE("a checkpoint keeps imported files; damaged or huge files are refused")
 {
     const TemporaryFolder folder;
     const RunState state = imported_state(llama_config());

@@ -44,7 +44,7 @@ std::vector<ModelConfig> models()
     return all;
 }
 
-/// No two alike.
+/// All values differ.
 float value_of(const std::string& name, i64 index)
 {
     return std::sin(static_cast<float>(index) * 0.37f +
@@ -59,7 +59,7 @@ std::vector<float> values_of(const std::string& name, const Shape& shape)
     return values;
 }
 
-/// A checkpoint of the model, saved by two ranks that cut first dimensions.
+/// A checkpoint of the model, saved by two ranks that shard first dimensions.
 std::string save_model(const ModelConfig& model, const std::string& dir)
 {
     run_on_threads(2, [&](Comm& world) {
@@ -80,7 +80,7 @@ std::string save_model(const ModelConfig& model, const std::string& dir)
     return dir + "/" + checkpoint_name(0);
 }
 
-/// Writes the model's folder, its values as bf16 or f32.
+/// Exports the model to a folder, as bf16 or f32.
 void export_model(const ModelConfig& model, const std::string& checkpoint, const std::string& folder,
                   const std::string& type = "F32")
 {
@@ -106,7 +106,7 @@ std::vector<float> read_all(const SafetensorsReader& reader, const std::string& 
     return values;
 }
 
-/// Our values out of a folder, asked for in pieces of `at_once`.
+/// Imports our values from a folder, `at_once` at a time.
 void require_values(const HuggingFaceModel& theirs, i64 at_once)
 {
     for (const HuggingFaceTensor& tensor : theirs.tensors)
@@ -124,7 +124,7 @@ void require_values(const HuggingFaceModel& theirs, i64 at_once)
         }
 }
 
-/// What is said about a Llama, or about GPT-2, with this change of its config.json.
+/// The error for a Llama, or for GPT-2, after this change of its config.json.
 std::string refusal(const ModelConfig& model, const Json& change)
 {
     Json json = Json::parse(print_hugging_face_config(model, "float32"));
@@ -134,7 +134,7 @@ std::string refusal(const ModelConfig& model, const Json& change)
 
 } // namespace
 
-TEST_CASE("the table has each of the model's parameters once, of its shape")
+TEST_CASE("the table has each parameter of the model once, with its shape")
 {
     for (const ModelConfig& model : models()) {
         std::map<std::string, Shape> expected, found;
@@ -155,14 +155,14 @@ TEST_CASE("the table has each of the model's parameters once, of its shape")
     }
 }
 
-TEST_CASE("values stand where transformers looks for them")
+TEST_CASE("values have the layout that transformers expects")
 {
     const TemporaryFolder folder;
     const ModelConfig m = llama_model();
     export_model(m, save_model(m, folder.path()), folder / "llama");
     const SafetensorsReader llama = SafetensorsReader::open(folder / "llama");
     CHECK(std::filesystem::exists(folder / "llama/model.safetensors.index.json"));
-    // torch.nn.Linear: y = x W^T; the heads that share a key follow each other.
+    // torch.nn.Linear: y = x W^T; heads that share a key are consecutive.
     const i64 d = m.dim, g = m.kv_heads, r = m.heads / g, e = m.head_dim(), f = m.ffn_dim;
     const std::vector<float> q = read_all(llama, "model.layers.1.self_attn.q_proj.weight");
     const std::vector<float> o = read_all(llama, "model.layers.1.self_attn.o_proj.weight");
@@ -199,7 +199,7 @@ TEST_CASE("values stand where transformers looks for them")
     CHECK(gpt2.find("lm_head.weight") == nullptr);
 }
 
-TEST_CASE("there and back, every value is the same bits, asked for in any pieces")
+TEST_CASE("export and import are exact, for reads of any size")
 {
     for (const ModelConfig& model : models()) {
         const TemporaryFolder folder;
@@ -210,12 +210,12 @@ TEST_CASE("there and back, every value is the same bits, asked for in any pieces
     }
 }
 
-TEST_CASE("tensors larger than a buffer go through in parts")
+TEST_CASE("tensors larger than a buffer are converted in parts")
 {
     ModelConfig llama = llama_model(), gpt2 = gpt2_model();
     llama.layers = gpt2.layers = 1;
     llama.ffn_dim = 45'000; // 24 x 45000 > 2^20, transposed
-    llama.vocab = 50'000;   // as it is
+    llama.vocab = 50'000;   // not transposed
     gpt2.dim = 600;         // 600 x 1800, three side by side
     for (const ModelConfig& model : {llama, gpt2}) {
         const TemporaryFolder folder;
@@ -224,7 +224,7 @@ TEST_CASE("tensors larger than a buffer go through in parts")
     }
 }
 
-TEST_CASE("config.json says what [model] says, both ways")
+TEST_CASE("config.json and [model] convert to each other")
 {
     std::vector<ModelConfig> all = models();
     all[0].rope_scaling = {8, 1, 4, 4096};
@@ -249,9 +249,9 @@ TEST_CASE("config.json says what [model] says, both ways")
                "kv_heads", "GPT2LMHeadModel"));
 }
 
-TEST_CASE("config.json of published models gives their sizes")
+TEST_CASE("config.json of published models yields their sizes")
 {
-    // The fields that Llama 3.1 8B has, in the form before transformers 5 …
+    // The fields of Llama 3.1 8B, in the format before transformers 5 …
     const char* const llama =
         R"({"architectures":["LlamaForCausalLM"],"attention_bias":false,"bos_token_id":128000,"eos_token_id":[128001,128008],
         "hidden_act":"silu","hidden_size":4096,"intermediate_size":14336,"max_position_embeddings":131072,"mlp_bias":false,"model_type":"llama",
@@ -263,7 +263,7 @@ TEST_CASE("config.json of published models gives their sizes")
     CHECK(old.rope_scaling == RopeScaling{8, 1, 4, 8192});
     CHECK(old.rope_theta == 500000);
     CHECK(old.seq == 131072);
-    // … and in the newer one.
+    // … and in the newer format.
     Json changed = Json::parse(llama);
     changed["rope_parameters"] = changed["rope_scaling"];
     changed["rope_parameters"]["rope_theta"] = changed["rope_theta"];
@@ -271,7 +271,7 @@ TEST_CASE("config.json of published models gives their sizes")
     changed.erase("rope_theta");
     const ModelConfig newer = parse_hugging_face_config(changed.dump(), "config.json").model;
     CHECK(print_hugging_face_config(newer, "float32") == print_hugging_face_config(old, "float32"));
-    // GPT-2 small, which leaves much to defaults.
+    // GPT-2 small, which relies on defaults.
     const ModelConfig gpt2 =
         parse_hugging_face_config(
             R"({"model_type":"gpt2","n_embd":768,"n_head":12,"n_layer":12,"n_positions":1024,"vocab_size":50257})",
@@ -281,11 +281,11 @@ TEST_CASE("config.json of published models gives their sizes")
     CHECK(gpt2.norm_eps == 1e-5);
 }
 
-TEST_CASE("what a model of ours cannot be is refused by name, and so is what is wrong")
+TEST_CASE("errors name unsupported and invalid keys of config.json")
 {
     const ModelConfig llama = llama_model(), gpt2 = gpt2_model();
     CHECK(refusal(llama, {{"head_dim", nullptr}, {"hidden_act", "swish"}, {"unknown", 5}}).empty());
-    for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{
+    for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
              {{{"attention_bias", true}}, "attention_bias"},
              {{{"mlp_bias", true}}, "mlp_bias"},
              {{{"hidden_act", "gelu"}}, "hidden_act"},
@@ -296,13 +296,13 @@ TEST_CASE("what a model of ours cannot be is refused by name, and so is what is 
              {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "yarn"},
              {{{"rope_parameters", {{"rope_type", "dynamic"}}}}, "dynamic"},
              {{{"architectures", {"Qwen2ForCausalLM"}}}, "Qwen2"}})
-        CHECK(says(refusal(llama, change), "cannot be imported", word));
-    for (const auto& [change, word] : std::vector<std::pair<Json, std::string>>{
+        CHECK(says(refusal(llama, change), "cannot be imported", expected));
+    for (const auto& [change, expected] : std::vector<std::pair<Json, std::string>>{
              {{{"activation_function", "gelu"}}, "activation_function"},
              {{{"scale_attn_by_inverse_layer_idx", true}}, "scale_attn_by_inverse_layer_idx"},
              {{{"scale_attn_weights", false}}, "scale_attn_weights"},
              {{{"add_cross_attention", true}}, "add_cross_attention"}})
-        CHECK(says(refusal(gpt2, change), "cannot be imported", word));
+        CHECK(says(refusal(gpt2, change), "cannot be imported", expected));
     for (const Json& change : std::vector<Json>{{{"hidden_size", nullptr}},
                                                 {{"hidden_size", 1.5}},
                                                 {{"hidden_size", -24}},
@@ -330,7 +330,7 @@ TEST_CASE("what a model of ours cannot be is refused by name, and so is what is 
                    "config.json"));
 }
 
-TEST_CASE("a folder whose tensors are not those of its config.json is refused")
+TEST_CASE("a folder whose tensors do not match its config.json is refused")
 {
     const TemporaryFolder folder;
     ModelConfig model = gpt2_model();
@@ -347,7 +347,7 @@ TEST_CASE("a folder whose tensors are not those of its config.json is refused")
     model.layers = 1;
     config(model);
     CHECK(says(message(), "a tensor \"transformer.h.1."));
-    model.layers = 2'000'000'000; // nothing as long is made
+    model.layers = 2'000'000'000; // no list of this length is allocated
     config(model);
     CHECK(says(message(), "layers", "2000000000"));
     model = gpt2_model();
@@ -361,7 +361,7 @@ TEST_CASE("a folder whose tensors are not those of its config.json is refused")
     std::filesystem::remove(home + "/config.json");
     CHECK(says(message(), "no config.json"));
 
-    // A head that is stored though it is tied.
+    // A tied head that is stored nevertheless.
     model.tied_embeddings = false;
     export_model(model, save_model(model, folder / "untied"), folder / "head");
     model.tied_embeddings = true;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A file as the format has it: length, header, data.
+/// A file in the format: length, header, data.
 std::string file_of(const std::string& header, const std::string& data)
 {
     u64 length = header.size();
@@ -48,7 +48,7 @@ std::vector<float> some_values(std::size_t count)
     return values;
 }
 
-/// What is said about a file of these bytes.
+/// The error for a file with these bytes.
 std::string refusal(const std::string& bytes)
 {
     const TemporaryFolder folder;
@@ -65,7 +65,7 @@ const std::string entry_of_8 = R"({"dtype":"F32","shape":[2],"data_offsets":[0,8
 
 } // namespace
 
-TEST_CASE("a file of another program is read: types, shapes, parts, metadata, order")
+TEST_CASE("files of other programs can be read: types, shapes, parts, metadata, order")
 {
     const TemporaryFolder folder;
     const std::string data =
@@ -124,7 +124,7 @@ TEST_CASE("every half-precision number is read exactly")
     CHECK(wrong == 0);
 }
 
-TEST_CASE("what is written reads back bit by bit, in one file or in shards")
+TEST_CASE("written tensors read back bit for bit, from one file or from shards")
 {
     const std::vector<float> values = some_values(600'000);
     const std::vector<SafetensorsEntry> tensors{{"z", "F32", {300, 1000}},
@@ -139,7 +139,7 @@ TEST_CASE("what is written reads back bit by bit, in one file or in shards")
             writer.write(std::span(values).subspan(at, std::min<std::size_t>(70'001, values.size() - at)));
         writer.close();
         CHECK(writer.bytes() == 300'000 * 4 + 299'999 * 2 + 4);
-        // Tensors without an element join the shard before them.
+        // Tensors without elements join the previous shard.
         CHECK(writer.shards() == (shard > 600'000 ? 1 : 3));
         CHECK(fs::exists(folder / "model.safetensors.index.json") == (writer.shards() > 1));
         const SafetensorsReader reader = SafetensorsReader::open(folder.path());
@@ -153,13 +153,13 @@ TEST_CASE("what is written reads back bit by bit, in one file or in shards")
             CHECK(std::abs(narrow[i] - exact) <= std::abs(exact) * 0x1p-8f);
             CHECK((std::bit_cast<std::uint32_t>(narrow[i]) & 0xffff) == 0);
         }
-        for (const auto& entry : fs::directory_iterator(folder.path())) // data begins where any type may lie
+        for (const auto& entry : fs::directory_iterator(folder.path())) // the data is aligned for every type
             if (entry.path().extension() == ".safetensors")
                 CHECK(get(entry.path().string())[0] % 8 == 0);
     }
 }
 
-TEST_CASE("bf16 is rounded to nearest even, and what is bf16 already stays")
+TEST_CASE("values are rounded to the nearest even bf16; bf16 values are unchanged")
 {
     const auto bits = [](std::uint32_t value) { return std::bit_cast<float>(value); };
     const std::vector<float> values{bits(0x3f808000),
@@ -179,7 +179,7 @@ TEST_CASE("bf16 is rounded to nearest even, and what is bf16 already stays")
                                    0x80000000, 0x00010000}));
 }
 
-TEST_CASE("files that are not of the format are refused, each with one message")
+TEST_CASE("files that violate the format are refused")
 {
     const std::string data(8, 'x');
     REQUIRE(refusal(R"({"x":)" + entry_of_8 + "}", data).empty());
@@ -228,13 +228,13 @@ TEST_CASE("files that are not of the format are refused, each with one message")
         INFO(entry);
         CHECK(says(refusal(std::string(R"({"x":)") + entry + "}", data), "tensor \"x\""));
     }
-    // A name that would spoil a terminal or a log.
+    // A name with control characters, which must not reach a terminal or a log.
     const std::string message = refusal(R"({"\u001b[31m)" + std::string(5000, 'n') + R"(":1})", "");
     CHECK(says(message, "\\u001b[31m"));
     CHECK(message.size() < 500);
 }
 
-TEST_CASE("folders whose index and shards do not agree are refused")
+TEST_CASE("folders whose index and shards disagree are refused")
 {
     const TemporaryFolder folder;
     const auto index = [&](const std::string& map) {
@@ -253,13 +253,13 @@ TEST_CASE("folders whose index and shards do not agree are refused")
     CHECK(says(message(), "3.safetensors", "is missing"));
     index(R"({"x":"1.safetensors","y":"2.safetensors","z":"2.safetensors"})");
     CHECK(says(message(), "2.safetensors", "no tensor \"z\""));
-    index(R"({"x":"1.safetensors"})"); // the other shard is not looked at
+    index(R"({"x":"1.safetensors"})"); // the other shard is not read
     CHECK(message().empty());
     index(R"({"x":"2.safetensors"})");
-    CHECK(says(message(), "\"y\"", "nowhere"));
+    CHECK(says(message(), "\"y\"", "does not list it"));
     index(R"({"x":"1.safetensors","x":"2.safetensors"})");
     CHECK(says(message(), "\"x\" twice"));
-    put(folder / "2.safetensors", file_of(R"({"x":)" + entry_of_8 + "}", data)); // in both
+    put(folder / "2.safetensors", file_of(R"({"x":)" + entry_of_8 + "}", data)); // in both shards
     index(R"({"x":"1.safetensors","y":"2.safetensors"})");
     CHECK(says(message(), "\"x\"", "1.safetensors"));
     for (const char* map :
@@ -298,7 +298,7 @@ TEST_CASE("links are followed within a folder and into the cache of huggingface_
     CHECK(says(message(), "not a regular file"));
 }
 
-TEST_CASE("a folder is there as a whole or not at all")
+TEST_CASE("make_whole_folder is atomic")
 {
     const TemporaryFolder folder;
     const auto write = [](const std::string& dir) {

@@ -1,4 +1,4 @@
-"""`trivium metrics export` as TensorBoard sees it.
+"""Reads the output of `trivium metrics export` with TensorBoard.
 
   event_files.py TRIVIUM
 
@@ -54,9 +54,9 @@ def check_scalars(accumulator, records):
     assert set(accumulator.Tags()[SCALARS]) == keys, accumulator.Tags()
     for key in keys:
         events = accumulator.Scalars(key)
-        wanted = [(r["step"], r["time"], as_f32(r[key])) for r in records if key in r]
-        assert len(events) == len(wanted), (key, len(events), len(wanted))
-        for event, (step, time, value) in zip(events, wanted):
+        expected = [(r["step"], r["time"], as_f32(r[key])) for r in records if key in r]
+        assert len(events) == len(expected), (key, len(events), len(expected))
+        for event, (step, time, value) in zip(events, expected):
             same = event.value == value or (math.isnan(event.value) and math.isnan(value))
             assert event.step == step and event.wall_time == time and same, (key, event, step, time, value)
 
@@ -64,9 +64,9 @@ def check_scalars(accumulator, records):
 def check_csv(path, runs):
     with open(path, newline="") as file:
         rows = list(csv.DictReader(file))
-    wanted = [(name, record) for name, records in runs for record in records]
-    assert len(rows) == len(wanted)
-    for row, (name, record) in zip(rows, wanted):
+    expected = [(name, record) for name, records in runs for record in records]
+    assert len(rows) == len(expected)
+    for row, (name, record) in zip(rows, expected):
         assert row.pop("run") == name
         for key, text in row.items():
             if key not in record:
@@ -83,8 +83,8 @@ def main():
         folder = pathlib.Path(name)
         runs = [(run, write_run(folder / run / "logs/metrics.jsonl", 400, rng)) for run in ("first", "second run")]
 
-        def export(*words):
-            subprocess.run([TRIVIUM, "metrics", "export", *words], cwd=folder, check=True, stderr=subprocess.DEVNULL)
+        def export(*arguments):
+            subprocess.run([TRIVIUM, "metrics", "export", *arguments], cwd=folder, check=True, stderr=subprocess.DEVNULL)
 
         export("first/logs", "--format", "tensorboard", "--output", "one")
         accumulator = EventAccumulator(str(folder / "one"), size_guidance={SCALARS: 0})
@@ -99,7 +99,7 @@ def main():
             check_scalars(multiplexer.GetAccumulator(run), records)
         export("first/logs", "second run/logs", "--format", "csv", "--output", "both.csv")
         check_csv(folder / "both.csv", runs)
-        # One bit less, and TensorBoard stops there: it does look at the checksums.
+        # TensorBoard verifies the checksums: it stops at a flipped bit.
         path = next((folder / "one").iterdir())
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
@@ -107,7 +107,7 @@ def main():
         broken = EventAccumulator(str(folder / "one"), size_guidance={SCALARS: 0})
         broken.Reload()
         assert len(broken.Scalars("tokens")) < len(runs[0][1])
-    print("tensorboard and csv read what was written")
+    print("TensorBoard files and CSV contain what was written")
 
 
 main()

@@ -8,7 +8,7 @@
 
 using namespace trivium;
 
-TEST_CASE("launches are listed with begin and end, those that were killed without")
+TEST_CASE("launches have a begin and an end; killed ones lack the end")
 {
     const TemporaryFolder folder;
     const std::string dir = folder / "log";
@@ -34,7 +34,7 @@ TEST_CASE("launches are listed with begin and end, those that were killed withou
     CHECK(all[0].begin.size() == 20);
     CHECK_FALSE(all[1].ended());
     CHECK((all[2].number == 3 && all[2].ended() && all[2].to == 100));
-    // Lines are JSON of their own.
+    // Each line is one JSON object.
     std::istringstream lines(read_file(dir + "/launches.jsonl"));
     int count = 0;
     for (std::string line; std::getline(lines, line); ++count)
@@ -42,7 +42,7 @@ TEST_CASE("launches are listed with begin and end, those that were killed withou
     CHECK(count == 5);
 }
 
-TEST_CASE("a line that a kill has torn is left out, and the next one stands alone")
+TEST_CASE("an incomplete line of a killed launch is skipped, and the next one starts on a new line")
 {
     const TemporaryFolder folder;
     LaunchLog(folder.path(), {});
@@ -55,7 +55,7 @@ TEST_CASE("a line that a kill has torn is left out, and the next one stands alon
     CHECK((all[1].number == 2 && all[1].status == 1));
 }
 
-TEST_CASE("a launch that could not go on from where it was to begin says so")
+TEST_CASE("a launch that resumes from another step than planned is recorded")
 {
     const TemporaryFolder folder;
     Launch launch;
@@ -98,7 +98,7 @@ TEST_CASE("a job makes no progress when its last launches began at one step")
     CHECK(makes_no_progress({died, asked, hung, asked, died}, "a", 5, 3));
     CHECK(makes_no_progress({hung, hung, hung}, "a", 5, 3));
     CHECK_FALSE(makes_no_progress(std::vector<Launch>(29, asked), "a", 5, 3));
-    CHECK(makes_no_progress(std::vector<Launch>(30, asked), "a", 5, 3)); // not for ever, though
+    CHECK(makes_no_progress(std::vector<Launch>(30, asked), "a", 5, 3)); // but not forever
     const Launch late = ended(75, "signal USR1, late in the job's time"),
                  limit = ended(75, "the job's time limit"); // too short a time
     CHECK(makes_no_progress({late, limit, late}, "a", 5, 3));

@@ -23,7 +23,7 @@ TEST_CASE("CRC-32C has the values of RFC 3720, appendix B.4")
     CHECK(crc32c("") == 0);
 }
 
-TEST_CASE("a table of metrics tells what is absent from what was not finite")
+TEST_CASE("a table of metrics distinguishes absent values from values that are not finite")
 {
     const MetricsTable table = table_of("{\"step\":1,\"loss\":5}\n{\"step\":2,\"norm\":0.5,\"loss\":null}\n{"
                                         "\"step\":4,\"norm\":7,\"flag\":true,\"loss\":2}\n{\"step\":5,\"lo");
@@ -32,21 +32,21 @@ TEST_CASE("a table of metrics tells what is absent from what was not finite")
     CHECK(table.columns[1].name == "norm");
     for (const MetricsColumn& column : table.columns) {
         CHECK(column.values.size() == 3);
-        CHECK(column.given.size() == 3);
+        CHECK(column.present.size() == 3);
     }
     const MetricsColumn& loss = *table.find("loss");
-    CHECK(loss.given == std::vector<bool>{true, true, true});
+    CHECK(loss.present == std::vector<bool>{true, true, true});
     CHECK(loss.values[0] == 5);
     CHECK(std::isnan(loss.values[1]));
     CHECK(loss.values[2] == 2);
-    CHECK(table.find("norm")->given == std::vector<bool>{false, true, true});
+    CHECK(table.find("norm")->present == std::vector<bool>{false, true, true});
     CHECK(std::isnan(table.values("norm")[0]));
     CHECK(table.values("flag")[2] == 1);
     CHECK(table.find("none") == nullptr);
     CHECK(std::isnan(table.values("none")[1]));
 }
 
-TEST_CASE("CSV has a line a step; a missing cell is empty, what was not finite is nan")
+TEST_CASE("CSV has one line per step; missing values are empty, values that are not finite are nan")
 {
     const TemporaryFolder folder;
     const NamedMetrics a{"a", table_of("{\"step\":1,\"loss\":5.1,\"tokens\":16384}\n{\"step\":2,\"loss\":"
@@ -61,7 +61,7 @@ TEST_CASE("CSV has a line a step; a missing cell is empty, what was not finite i
     CHECK(says(message_of<IoError>([&] { write_csv(folder / "file/a.csv", std::vector{a}); }), "file"));
 }
 
-TEST_CASE("an event file has the bytes that TensorBoard's own writer makes")
+TEST_CASE("an event file equals that of TensorBoard's own writer")
 {
     // EventFileWriter's records for Event(wall_time=1.5, file_version="brain.Event:2") and
     // Event(wall_time=1.5, step=300, summary=Summary(value=[Value(tag="loss", simple_value=2.25),
@@ -81,7 +81,7 @@ TEST_CASE("an event file has the bytes that TensorBoard's own writer makes")
           std::string(reinterpret_cast<const char*>(expected), sizeof expected));
 }
 
-TEST_CASE("runs are named by what tells their paths apart")
+TEST_CASE("runs are named by the parts in which their paths differ")
 {
     const auto names = [](std::vector<std::string> paths) { return run_names(paths); };
     using Names = std::vector<std::string>;
@@ -99,7 +99,7 @@ TEST_CASE("runs are named by what tells their paths apart")
                "twice"));
 }
 
-TEST_CASE("a superseded side file may have torn lines anywhere")
+TEST_CASE("metrics.superseded.jsonl may have incomplete lines anywhere")
 {
     const TemporaryFolder folder;
     put(folder / "metrics.superseded.jsonl", "{\"step\":1}\n{\"step\":2,\"lo\n{\"step\":2}\n");

@@ -1,4 +1,4 @@
-"""Where `trivium metrics` writes to: never over the run's own files, and to pipes as to files.
+"""Outputs of `trivium metrics`: it never overwrites the run's own files, and can write to pipes.
 
   metrics_output.py TRIVIUM
 """
@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 TRIVIUM = os.path.abspath(sys.argv[1])
-STDOUT = "/dev/fd/1"  # as /dev/stdout, beside which root could make files
+STDOUT = "/dev/fd/1"  # like /dev/stdout, in whose folder root could make files
 FORMS = (["curve"], ["export", "--format", "csv"], ["report"])
 
 
@@ -32,7 +32,7 @@ def contents(folder):
 
 
 def own_files(folder):
-    """Each of them, by each way to name it, is refused as an output."""
+    """Each file of the run is refused as an output, by every path to it."""
     run = make_run(folder / "run")
     before = contents(run)
     (folder / "sub").mkdir()
@@ -49,13 +49,13 @@ def own_files(folder):
                 assert contents(run) == before, (form, output)
     for file in ("metrics.superseded.jsonl", "launches.jsonl"):
         assert metrics(["export", "--format", "csv"], run / file if "metrics" in file else run, run / "metrics.jsonl").returncode == 2
-    # One that is not there yet: a run that goes on would take it for its own.
+    # A file that does not exist yet: the run would append to it.
     (run / "launches.jsonl").unlink()
     (folder / "to-be").symlink_to("run/launches.jsonl")
     for output in (run / "launches.jsonl", folder / "to-be"):
         assert metrics(["report"], run, output).returncode == 2
         assert not (run / "launches.jsonl").exists()
-    # A second run's, or a folder of event files in its place; other files in the folder are as good as any.
+    # Files of a second run, or a folder of event files in their place; other files in the folder are allowed.
     second = make_run(folder / "second")
     assert metrics(["export", "--format", "csv", str(run)], second, run / "metrics.jsonl").returncode == 2
     assert metrics(["export", "--format", "tensorboard"], run, run / "metrics.jsonl").returncode == 2
@@ -66,7 +66,7 @@ def own_files(folder):
 
 
 def pipes(folder):
-    """What comes through a pipe is what a file gets; one that nobody reads any more ends the program."""
+    """A pipe receives the same bytes as a file; a closed pipe ends the program."""
     run = make_run(folder / "run", 20_000)
     for form in FORMS:
         assert metrics(form, run, folder / "file").returncode == 0
@@ -83,17 +83,17 @@ def pipes(folder):
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, restore_signals=not ignored)
         assert program.stdout.read(5) == b"step,"
         program.stdout.close()
-        said = program.stderr.read().decode()
+        stderr = program.stderr.read().decode()
         program.stderr.close()
-        assert program.wait(60) == (1 if ignored else -signal.SIGPIPE), said
-        assert said == "" if not ignored else STDOUT in said and "Broken pipe" in said and "reads it" in said, said
+        assert program.wait(60) == (1 if ignored else -signal.SIGPIPE), stderr
+        assert stderr == "" if not ignored else STDOUT in stderr and "Broken pipe" in stderr and "reads it" in stderr, stderr
 
 
 def main():
     for check in (own_files, pipes):
         with tempfile.TemporaryDirectory() as name:
             check(pathlib.Path(name))
-    print("outputs are where they should be, and nowhere else")
+    print("all outputs have the right content, and no other files were written")
 
 
 main()

@@ -20,7 +20,7 @@ MetricsRecord record(i64 step, double loss)
 
 } // namespace
 
-TEST_CASE("metrics are one JSON object a line")
+TEST_CASE("metrics are one JSON object per line")
 {
     const TemporaryFolder folder;
     MetricsWriter writer(folder / "logs/a", 0);
@@ -38,7 +38,7 @@ TEST_CASE("metrics are one JSON object a line")
     CHECK(std::isnan(records[1].value("x")));
 }
 
-TEST_CASE("after a resume no step stands twice")
+TEST_CASE("after a resume, each step occurs once")
 {
     const TemporaryFolder folder;
     {
@@ -72,14 +72,14 @@ TEST_CASE("after a resume no step stands twice")
         MetricsWriter writer(folder.path(), 4);
     }
     CHECK(get(folder / "metrics.superseded.jsonl") == side);
-    // A new run in an old folder starts over.
+    // A new run in an old folder starts an empty file.
     {
         MetricsWriter writer(folder.path(), 0);
     }
     CHECK(get(folder / "metrics.jsonl").empty());
 }
 
-TEST_CASE("a kill between the two writes of a restart does not double the steps that it lost")
+TEST_CASE("a kill between the two writes of a restart does not duplicate superseded steps")
 {
     const TemporaryFolder folder;
     const std::string kept = "{\"step\":1}\n", lost = "{\"step\":2}\n{\"step\":3}\n{\"step\":4,\"lo";
@@ -89,13 +89,13 @@ TEST_CASE("a kill between the two writes of a restart does not double the steps 
     }
     const std::string side = get(folder / "metrics.superseded.jsonl");
     CHECK(side == lost + "\n");
-    put(folder / "metrics.jsonl", kept + lost); // as it was: the kill came before it was replaced
+    put(folder / "metrics.jsonl", kept + lost); // the kill came before the file was replaced
     {
         MetricsWriter writer(folder.path(), 1);
     }
     CHECK(get(folder / "metrics.superseded.jsonl") == side);
     CHECK(get(folder / "metrics.jsonl") == kept);
-    // What is lost later is added, though it ends alike.
+    // Later superseded lines are added, although the last ones are equal.
     put(folder / "metrics.jsonl", kept + "{\"step\":2,\"again\":1}\n" + lost);
     {
         MetricsWriter writer(folder.path(), 1);
@@ -103,7 +103,7 @@ TEST_CASE("a kill between the two writes of a restart does not double the steps 
     CHECK(get(folder / "metrics.superseded.jsonl") == side + "{\"step\":2,\"again\":1}\n" + side);
 }
 
-TEST_CASE("a bad line of a metrics file is named, a torn last one is not read")
+TEST_CASE("the error names an invalid line of a metrics file; an incomplete last line is skipped")
 {
     const TemporaryFolder folder;
     put(folder / "m.jsonl", "{\"step\":1,\"loss\":1,\"note\":\"x\",\"skipped\":true}\n{\"step\":2,\"lo");

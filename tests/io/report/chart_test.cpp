@@ -10,7 +10,7 @@ using namespace trivium;
 
 namespace {
 
-/// Where the line of this class goes, pixels.
+/// The points of the line of this class, in pixels.
 std::vector<ChartPoint> drawn(const std::string& svg, const std::string& classes)
 {
     const std::string begin = "<path class=\"" + classes + "\" d=\"";
@@ -29,7 +29,7 @@ std::vector<ChartPoint> drawn(const std::string& svg, const std::string& classes
 
 } // namespace
 
-TEST_CASE("a long line keeps every spike, and no more than two points for each pixel")
+TEST_CASE("a long line keeps every spike, with at most two points per pixel")
 {
     Chart chart;
     chart.series.push_back({ChartSeries::Form::line, 0, "", {}});
@@ -50,7 +50,7 @@ TEST_CASE("a long line keeps every spike, and no more than two points for each p
                          [](const ChartPoint& p, const ChartPoint& q) { return p.x < q.x - 1; }));
 }
 
-TEST_CASE("a spike of raw values stays at the edge and does not flatten the rest")
+TEST_CASE("a spike of raw values is clamped to the edge and does not flatten the rest")
 {
     Chart chart;
     chart.height = 500;
@@ -66,7 +66,7 @@ TEST_CASE("a spike of raw values stays at the edge and does not flatten the rest
     CHECK(greatest - least > 300);
 }
 
-TEST_CASE("ticks are round numbers that say what they stand for")
+TEST_CASE("ticks are round numbers with matching labels")
 {
     for (const auto& [low, high] : std::vector<std::pair<double, double>>{
              {0, 1}, {1.7, 5.2}, {0, 1e-5}, {3e-4, 3e-4}, {-3, 8}, {0, 123456}, {0, 2.5e12}, {0, 0}}) {

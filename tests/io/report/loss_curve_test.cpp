@@ -43,7 +43,7 @@ TEST_CASE("a loss curve is a self-contained SVG with a line, points and marks fo
     CHECK(svg.ends_with("</svg>\n"));
     CHECK(count(svg, "<path class=\"raw c") == 2);
     CHECK(count(svg, "<path class=\"line c") == 2);
-    CHECK(count(svg, "<circle class=\"dot c") == 10 + 1); // and one in the legend
+    CHECK(count(svg, "<circle class=\"dot c") == 10 + 1); // one in the legend
     CHECK(count(svg, "<line class=\"restart") == 2 + 1);
     CHECK(has(svg, "tensor = 2 &lt;&amp;&gt;"));
     CHECK(has(svg, "Two runs"));
@@ -55,9 +55,9 @@ TEST_CASE("a loss curve is a self-contained SVG with a line, points and marks fo
         put(keep, svg);
 }
 
-TEST_CASE("a line goes where the values are")
+TEST_CASE("the points of a line are at their values")
 {
-    std::string lines; // from 0 to 10: the axes are 0 to 10 too
+    std::string lines; // values from 0 to 10, so the axes are 0 to 10 too
     for (int step = 0; step <= 10; ++step)
         lines += str("{\"step\":", step, ",\"loss\":", step, "}\n");
     const std::string svg = loss_curve_svg(std::vector{NamedMetrics{"s", table_of(lines)}},
@@ -66,7 +66,7 @@ TEST_CASE("a line goes where the values are")
     CHECK(has(svg, "L164.0,44.0\""));
 }
 
-TEST_CASE("odd series draw, empty ones are refused")
+TEST_CASE("unusual series are drawn, empty ones are refused")
 {
     CHECK(says(message_of<UserError>([] { loss_curve_svg({}); }), "nothing to draw"));
     const auto curve = [](const std::string& lines, const LossCurveOptions& options = {}) {

@@ -1,4 +1,4 @@
-"""`trivium metrics report` held against the files that it was made of, by parsers and arithmetic of another language.
+"""Compares the output of `trivium metrics report` with values that Python computes from the same files.
 
   run_report.py TRIVIUM
 """
@@ -23,7 +23,7 @@ NASTY = "</td><script>alert('1')</script> & \"<b>\" \x01\ud7ff\ufffe é 漢字 �
 
 
 class Page:
-    """A page as an XML parser sees it; an HTML parser has to find the same elements."""
+    """A page, parsed as XML. An HTML parser must find the same elements."""
 
     def __init__(self, text):
         root = xml.etree.ElementTree.fromstring(text.split("\n", 1)[1])
@@ -51,12 +51,12 @@ class Page:
     def charts(self):
         return {svg.get("aria-label"): svg for svg in self.all if svg.tag == SVG + "svg"}
 
-    def of_class(self, svg, tag, word):
-        return [e for e in svg.iter(SVG + tag) if word in e.get("class", "").split()]
+    def of_class(self, svg, tag, name):
+        return [e for e in svg.iter(SVG + tag) if name in e.get("class", "").split()]
 
 
-def report(folder, *words):
-    out = subprocess.run([TRIVIUM, "metrics", "report", str(folder), "--output", str(folder / "out/report.html"), *words],
+def report(folder, *arguments):
+    out = subprocess.run([TRIVIUM, "metrics", "report", str(folder), "--output", str(folder / "out/report.html"), *arguments],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert out.returncode == 0, out.stdout
     text = (folder / "out/report.html").read_text(encoding="utf-8")
@@ -163,7 +163,7 @@ def whole_run(folder, rng):
 
 
 def bare_runs(folder, rng):
-    """Without anything beside metrics.jsonl, with few keys, with none, with nothing."""
+    """Only metrics.jsonl: with few keys, without keys, empty."""
     lines(folder / "metrics.jsonl", [{k: v for k, v in r.items() if k in ("step", "loss", "restarted_at", "ranks")} for r in make_records(90, rng, restarts=(30,))])
     _, page = report(folder)
     assert list(page.charts()) == [LOSS]
@@ -185,7 +185,7 @@ def bare_runs(folder, rng):
 
 
 def long_run(folder, rng):
-    """Forty thousand steps: a page of a size to send, where a spike of one step is still seen."""
+    """Forty thousand steps: the page is small, and a spike of one step is visible."""
     records = make_records(500, rng) * 80
     for step, record in enumerate(records, 1):
         records[step - 1] = {**record, "step": step}
@@ -208,7 +208,7 @@ def main():
     for check in (whole_run, bare_runs, long_run):
         with tempfile.TemporaryDirectory() as name:
             check(pathlib.Path(name), rng)
-    print("the report says what the files say")
+    print("the report matches the files")
 
 
 main()

@@ -1,8 +1,8 @@
-"""Byte-level BPE against the package `tokenizers`, which defines it.
+"""Compares byte-level BPE with the package `tokenizers`, the reference.
 
-  byte_bpe_check.py make DIR              trains small tokenizers, writes them and golden.json: texts and their ids
+  byte_bpe_check.py make DIR              trains small tokenizers; writes them, and golden.json with texts and ids
   byte_bpe_check.py check DIR PROGRAM [--texts N] [--seed N] [--whole-unicode]
-                                          random texts through PROGRAM (byte_bpe_ids) and the package: the same ids
+                                          compares the ids of random texts from PROGRAM (byte_bpe_ids) and the package
 Exit status 77: the package is not installed.
 """
 import argparse
@@ -27,7 +27,7 @@ CASED = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
          r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
-# What Oniguruma reads in its own way.
+# Syntax that is specific to Oniguruma.
 SYNTAX = {
     "classes": [r"[[:alpha:]&&[^aeiou]]+", r"\h{2}?|\H\b", r"[^\p{Greek}\p{Cyrillic}[:space:]]{,3}"],
     "groups": [r"(?<one>\w)\k<one>|(?m:\n.)", r"(?i:strasse|fi|ss)|(?y{w})\X\y", r"(?W:\w)+|(?~\s)"],
@@ -62,8 +62,8 @@ def train(pre_tokenizer, vocab):
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(vocab_size=vocab, show_progress=False, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
-    words = [w for s in SENTENCES for w in (s, s, s.upper(), s.lower(), s.replace(" ", "  "), " " + s)]
-    tokenizer.train_from_iterator(words, trainer)
+    texts = [t for s in SENTENCES for t in (s, s, s.upper(), s.lower(), s.replace(" ", "  "), " " + s)]
+    tokenizer.train_from_iterator(texts, trainer)
     return tokenizer
 
 
@@ -80,7 +80,7 @@ def sequence(*steps):
 
 
 def without_type(text):
-    """As in GPT-2's own file: no type of the model, merges as lines."""
+    """As in GPT-2's own file: the model has no type, and merges are strings."""
     file = json.loads(text)
     del file["model"]["type"], file["model"]["ignore_merges"], file["model"]["byte_fallback"]
     file["model"]["merges"] = [" ".join(pair) for pair in file["model"]["merges"]]
@@ -88,7 +88,7 @@ def without_type(text):
 
 
 def fewer_merges(text):
-    """Words that no merge makes any more: only ignore_merges finds them."""
+    """Some tokens that no merge yields: only ignore_merges finds them."""
     file = json.loads(text)
     merges = file["model"]["merges"]
     used = {part for pair in merges for part in pair}
@@ -144,7 +144,7 @@ def make(folder):
 
 def load(text):
     tokenizer = Tokenizer.from_str(text)
-    tokenizer.encode_special_tokens = True  # text that spells a control word stays text
+    tokenizer.encode_special_tokens = True  # text that spells a special token stays text
     return tokenizer
 
 
@@ -168,7 +168,7 @@ def files(folder):
 
 
 def qwen(folder):
-    """Form C, as Qwen normalizes; added words that are found before it and behind it, one of them decomposed."""
+    """NFC, as in Qwen; added tokens that are searched before and after it, one of them decomposed."""
     file = json.loads((folder / "digits.json").read_text(encoding="utf-8"))
     file["normalizer"] = json.loads(normalizers.NFC().__getstate__())
     file["pre_tokenizer"] = json.loads(sequence(split(QWEN), byte_level()).__getstate__())
@@ -179,7 +179,7 @@ def qwen(folder):
 
 
 def characters(whole):
-    """Those that every Unicode version knows alike, or all that Python knows."""
+    """Characters that are the same in every Unicode version, or all that Python knows."""
     known = unicodedata if whole else unicodedata.ucd_3_2_0
     every = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and known.category(chr(c)) != "Cn"]
     return every + [chr(c) for c in range(0x1F600, 0x1F640)]
@@ -200,7 +200,7 @@ def random_text(draw, every):
             piece = draw.choice(pieces)
             at = draw.randrange(len(piece) + 1)
             text += piece[at:at + 20]
-        elif kind == 6:  # decomposed, and with marks in any order
+        elif kind == 6:  # decomposed, with marks in any order
             text += unicodedata.normalize("NFD", "".join(draw.choice("éÅṩḍ̇각뮁ệǖΐがபொ") for _ in range(3)))
             text += draw.choice("aeouq") + "".join(draw.choice("\u0301\u0308\u0323\u0307\u0338\u031b\u0345") for _ in range(draw.randrange(1, 4)))
         elif kind == 3:
@@ -226,13 +226,13 @@ def check(folder, program, texts, seed, whole):
         wrong = 0
         for text, line in zip(drawn, out[:texts], strict=True):
             ids, _, decoded = line.partition("|")
-            ours = [int(word) for word in ids.split()]
-            wanted = ids_of(tokenizer, text)
+            ours = [int(number) for number in ids.split()]
+            expected = ids_of(tokenizer, text)
             back = bytes.fromhex(decoded).decode(errors="replace")
-            if ours != wanted or (ours and back != tokenizer.decode(ours, skip_special_tokens=True)):
+            if ours != expected or (ours and back != tokenizer.decode(ours, skip_special_tokens=True)):
                 wrong += 1
                 if wrong <= 3:
-                    print(f"{name}: {text!r}\n  ours   {ours}\n  wanted {wanted}\n  {back!r}")
+                    print(f"{name}: {text!r}\n  ours     {ours}\n  expected {expected}\n  {back!r}")
         print(f"{name}: {texts} texts, {wrong} differ")
         bad += wrong
     return 1 if bad else 0

@@ -1,5 +1,5 @@
-// byte_bpe_ids TOKENIZER: for each line of hexadecimal text on stdin the ids, a '|', and what they decode to,
-// in hexadecimal.
+// byte_bpe_ids TOKENIZER: for each line of hexadecimal text on stdin, prints the ids, a '|', and the decoded
+// text in hexadecimal.
 #include "io/tokens/tokenizer.hpp"
 
 #include <cstdio>

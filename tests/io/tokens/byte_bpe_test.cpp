@@ -35,7 +35,7 @@ std::string message_for(const Json& file)
     return message_of<UserError>([&] { tokenizer_of(file); });
 }
 
-/// GPT-2's file with a change.
+/// gpt2.json after `change`.
 template <class Change>
 Json changed(Change&& change)
 {
@@ -55,34 +55,34 @@ Json split_by(const std::string& pattern)
 
 } // namespace
 
-TEST_CASE("ids are those of Hugging Face's tokenizers")
+TEST_CASE("ids equal those of Hugging Face's tokenizers")
 {
-    // golden.json comes from the package itself: byte_bpe_check.py make.
+    // `byte_bpe_check.py make` generates golden.json with that package.
     const Json golden = file_json("golden.json");
     Json shared = file_json("digits.json");
     shared.at("added_tokens")
         .erase(std::remove_if(shared.at("added_tokens").begin(), shared.at("added_tokens").end(),
                               [](const Json& token) { return !token.at("special").get<bool>(); }),
                shared.at("added_tokens").end());
-    for (const auto& [name, wanted] : golden.at("ids").items()) {
+    for (const auto& [name, expected] : golden.at("ids").items()) {
         Json file = shared;
         if (golden.at("pre_tokenizers").contains(name))
             file["pre_tokenizer"] = golden.at("pre_tokenizers").at(name);
         else
             file = file_json(name + ".json");
         const auto tokenizer = tokenizer_of(file);
-        for (std::size_t i = 0; i < wanted.size(); ++i) {
+        for (std::size_t i = 0; i < expected.size(); ++i) {
             const auto text = golden.at("texts").at(i).get<std::string>();
             INFO(name << ": " << text);
             const std::vector<i32> ids = tokenizer->encode(text);
-            CHECK(ids == wanted.at(i).get<std::vector<i32>>());
+            CHECK(ids == expected.at(i).get<std::vector<i32>>());
             if (name != "prefix" && name != "previous" && name != "removed") // these add a space or drop text
                 CHECK(tokenizer->decode(ids) == text);
         }
     }
 }
 
-TEST_CASE("a tokenizer.json is told by its content, and stands for itself")
+TEST_CASE("a tokenizer.json is recognised by its content, and model() returns it unchanged")
 {
     const TemporaryFolder folder;
     put(folder / "any.name", file_text("gpt2.json"));
@@ -95,7 +95,7 @@ TEST_CASE("a tokenizer.json is told by its content, and stands for itself")
     CHECK(again->fingerprint() == t->fingerprint());
     CHECK(again->encode("the king") == t->encode("the king"));
     CHECK(make_tokenizer(data + "llama3.json")->fingerprint() != t->fingerprint());
-    // A store holds it, and what the store brings back is the same.
+    // A token store contains it and restores the same tokenizer.
     {
         TokenStoreWriter store(folder / "store.h5", *t);
         store.add(t->encode("the king's men"), 14);
@@ -106,7 +106,7 @@ TEST_CASE("a tokenizer.json is told by its content, and stands for itself")
     CHECK(store.tokenizer()->encode("their 123 men\n") == t->encode("their 123 men\n"));
 }
 
-TEST_CASE("control words: the ends of a text, and never made by text")
+TEST_CASE("special tokens: bos and eos are found, and no text encodes to one")
 {
     const auto one = gpt2();
     CHECK(one->eos() == 700);
@@ -120,23 +120,23 @@ TEST_CASE("control words: the ends of a text, and never made by text")
     CHECK(std::all_of(ids.begin(), ids.end(), [](i32 id) { return id < 800; }));
     CHECK(two->decode(ids) == text);
     CHECK(two->decode(std::vector<i32>{800, two->encode("a")[0], 803, 801}) == "a");
-    // Even where the model's own table lists the word, and takes whole pieces.
+    // Even if the model's vocabulary contains the token and the pre-tokenizer keeps it in one piece.
     Json file = file_json("llama3.json");
     file["model"]["vocab"]["<|end_of_text|>"] = 801;
     file["pre_tokenizer"] = split_by("<.*>");
     const auto whole = tokenizer_of(file);
     CHECK(whole->eos() == 801);
     CHECK(whole->encode("<|end_of_text|>").size() > 1);
-    // A special word that BPE makes as well stays a word; as the end of a text it would be of no use.
+    // A special token that BPE yields too remains a plain token, so it cannot be eos.
     file = file_json("gpt2.json");
     file["added_tokens"].push_back(
         {{"id", file["model"]["vocab"]["!"]}, {"content", "!"}, {"special", true}});
     CHECK(tokenizer_of(file)->decode(tokenizer_of(file)->encode("a!")) == "a!");
     file["added_tokens"].erase(0);
-    CHECK(says(message_for(file), "tokenizer.json", "no token for the end of a text"));
+    CHECK(says(message_for(file), "tokenizer.json", "no end-of-text token"));
 }
 
-TEST_CASE("any bytes come back, and any ids give text")
+TEST_CASE("any bytes survive encoding and decoding, and any ids decode to text")
 {
     std::mt19937_64 random(3);
     for (const char* name : {"gpt2.json", "llama3.json"}) {
@@ -155,38 +155,38 @@ TEST_CASE("any bytes come back, and any ids give text")
                         "b")
                   .size() == 3);
     }
-    // A hole in the ids is no word.
-    const auto holed = tokenizer_of(changed([](Json& file) { file["added_tokens"][0]["id"] = 710; }));
-    CHECK(holed->vocab_size() == 711);
-    CHECK(holed->eos() == 710);
-    CHECK(holed->decode(std::vector<i32>{705}) == "\xef\xbf\xbd");
+    // An unused id decodes to U+FFFD.
+    const auto with_gap = tokenizer_of(changed([](Json& file) { file["added_tokens"][0]["id"] = 710; }));
+    CHECK(with_gap->vocab_size() == 711);
+    CHECK(with_gap->eos() == 710);
+    CHECK(with_gap->decode(std::vector<i32>{705}) == "\xef\xbf\xbd");
 }
 
-TEST_CASE("merging: the best rank first, then the leftmost")
+TEST_CASE("merges apply by lowest rank, then leftmost")
 {
-    // Against the definition: look for the best pair, merge it, begin again.
+    // The reference is the definition: find the best pair, merge it, repeat.
     std::mt19937_64 random(5);
     for (int round = 0; round < 200; ++round) {
         std::vector<BpeMerges::Merge> merges;
-        i32 words = 4;
-        for (; words < 24; ++words) {
-            const auto pick = [&] { return static_cast<i32>(random() % static_cast<u64>(words)); };
+        i32 tokens = 4;
+        for (; tokens < 24; ++tokens) {
+            const auto pick = [&] { return static_cast<i32>(random() % static_cast<u64>(tokens)); };
             const i32 left = pick(), right = pick();
             if (std::none_of(merges.begin(), merges.end(),
                              [&](const auto& m) { return m.left == left && m.right == right; }))
-                merges.push_back({left, right, words});
+                merges.push_back({left, right, tokens});
         }
         std::vector<i32> ids;
         for (auto size = random() % 60; size > 0; --size)
             ids.push_back(static_cast<i32>(random() % 4));
-        std::vector<i32> wanted = ids;
+        std::vector<i32> expected = ids;
         for (bool again = true; again;) {
             again = false;
             for (const BpeMerges::Merge& merge : merges) {
-                for (std::size_t i = 0; i + 1 < wanted.size() && !again; ++i)
-                    if (wanted[i] == merge.left && wanted[i + 1] == merge.right) {
-                        wanted[i] = merge.result;
-                        wanted.erase(wanted.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+                for (std::size_t i = 0; i + 1 < expected.size() && !again; ++i)
+                    if (expected[i] == merge.left && expected[i + 1] == merge.right) {
+                        expected[i] = merge.result;
+                        expected.erase(expected.begin() + static_cast<std::ptrdiff_t>(i) + 1);
                         again = true;
                     }
                 if (again)
@@ -194,11 +194,11 @@ TEST_CASE("merging: the best rank first, then the leftmost")
             }
         }
         BpeMerges(merges).apply(ids);
-        CHECK(ids == wanted);
+        CHECK(ids == expected);
     }
 }
 
-TEST_CASE("long words and long blanks take time in proportion")
+TEST_CASE("the time for long pieces grows about linearly")
 {
     const auto t = gpt2();
     for (const std::string& piece : {std::string("the"), std::string(" "), std::string("\xe4\xbd\xa0"),
@@ -209,11 +209,11 @@ TEST_CASE("long words and long blanks take time in proportion")
         const auto begin = std::chrono::steady_clock::now();
         CHECK((t->decode(t->encode(text)) == text));
         CHECK(std::chrono::steady_clock::now() - begin <
-              std::chrono::seconds(20)); // quadratic, it would be many minutes
+              std::chrono::seconds(20)); // a quadratic algorithm needs many minutes
     }
 }
 
-TEST_CASE("kinds of tokenizers that are not read are named")
+TEST_CASE("errors name the unsupported part of a tokenizer")
 {
     const auto with = [](const char* part, const Json& value) {
         return message_for(changed([&](Json& file) { file[part] = value; }));
@@ -245,7 +245,7 @@ TEST_CASE("kinds of tokenizers that are not read are named")
     CHECK(tokenizer->encode("the king") == gpt2()->encode("the king"));
 }
 
-TEST_CASE("patterns are read as Oniguruma reads them")
+TEST_CASE("patterns have Oniguruma's syntax")
 {
     const auto pieces = [](const char* pattern, std::string_view text, bool literal = false) {
         SplitRule rule{pattern};
@@ -271,7 +271,7 @@ TEST_CASE("patterns are read as Oniguruma reads them")
     CHECK(pieces("a+(b", "xa+(by", true) == "x|a+(b|y|");
 }
 
-TEST_CASE("patterns that are none are refused, and none takes for ever")
+TEST_CASE("invalid patterns are refused, and catastrophic backtracking is stopped")
 {
     for (const char* pattern :
          {"[x", "(x", R"(\p{NoSuch})", R"(x\)", R"(\1)", "*", "x{700000}", "(?P<name>x)", "(?<x>\\g<x>)"}) {
@@ -293,7 +293,7 @@ TEST_CASE("patterns that are none are refused, and none takes for ever")
     }
 }
 
-TEST_CASE("damaged and hostile files are refused")
+TEST_CASE("damaged and malicious files are refused")
 {
     const auto text_message = [](const std::string& text) {
         return message_of<UserError>([&] { tokenizer_from_model(text, "here/tokenizer.json"); });
@@ -308,13 +308,13 @@ TEST_CASE("damaged and hostile files are refused")
     CHECK(says(text_message("{\"a\":" + std::string(1'000'000, '[')), "nested too deeply"));
     CHECK(says(text_message("{\"a\": \"\xff\"}"), "here/tokenizer.json"));
 
-    const auto word = [](const char* name, const Json& id) {
+    const auto token = [](const char* name, const Json& id) {
         return message_for(changed([&](Json& file) { file["model"]["vocab"][name] = id; }));
     };
     for (const Json& id :
          {Json(-1), Json(1e3), Json("7"), Json(nullptr), Json(u64{1} << 40), Json(~u64{0}), Json(100000)})
-        CHECK(says(word("the", id), "\"the\"", "id"));
-    CHECK(says(word("new", 5), "id 5", "two tokens"));
+        CHECK(says(token("the", id), "\"the\"", "id"));
+    CHECK(says(token("new", 5), "id 5", "two tokens"));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"].erase("!"); })),
                "no token for the byte 33"));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["vocab"] = Json::array(); })), "vocab"));
@@ -325,8 +325,8 @@ TEST_CASE("damaged and hostile files are refused")
                             Json::array({"a", 3}), Json("a zzz"), Json("z !")})
         CHECK(says(merge(bad), "merge (number "));
     CHECK(says(message_for(changed([](Json& file) { file["model"]["merges"] = "a b"; })), "merges"));
-    const auto added = [](const Json& token) {
-        return message_for(changed([&](Json& file) { file["added_tokens"].push_back(token); }));
+    const auto added = [](const Json& entry) {
+        return message_for(changed([&](Json& file) { file["added_tokens"].push_back(entry); }));
     };
     CHECK(says(added({{"id", 5}, {"content", "new"}}), "\"new\"", "id 5"));
     CHECK(says(added({{"id", 702}, {"content", "the"}}), "\"the\"", "id 702"));
@@ -335,5 +335,5 @@ TEST_CASE("damaged and hostile files are refused")
     CHECK(says(added({{"id", 1'000'000'000}, {"content", "new"}}), "\"new\""));
     CHECK(says(added({{"content", "new"}}), "'id'"));
     CHECK(says(added("new"), "'content'"));
-    CHECK(says(message_for(changed([](Json& file) { file["added_tokens"] = nullptr; })), "end of a text"));
+    CHECK(says(message_for(changed([](Json& file) { file["added_tokens"] = nullptr; })), "end-of-text"));
 }

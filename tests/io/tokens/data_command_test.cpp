@@ -16,7 +16,7 @@ using namespace trivium;
 
 namespace {
 
-/// What `trivium data ARGUMENTS…` prints; its exceptions pass.
+/// The output of `trivium data ARGUMENTS…`. Does not catch its exceptions.
 std::string data(std::vector<std::string> arguments)
 {
     CommandLine line("trivium", "", "");
@@ -71,7 +71,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
                                       "--valid", valid, "--valid-fraction", "0.1"});
     CHECK(has(summary, train + ": "));
     CHECK(has(summary, valid + ": "));
-    CHECK(TokenStore::open(valid).documents() == 2); // whole documents: the long one would be too much
+    CHECK(TokenStore::open(valid).documents() == 2); // whole documents; the long one does not fit
     CHECK(all_text(valid) == "onetwo");
     CHECK((all_text(train) == text));
     const std::string first = get(train),
@@ -87,7 +87,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
     std::map<i32, double> counts;
     for (i64 i = 0; i < store.size(); ++i)
         counts[store.token(i)] += 1;
-    double entropy = 0; // log n - sum c log c / n, another form of the same
+    double entropy = 0; // log n - sum c log c / n, an equivalent form
     for (const auto& [id, count] : counts)
         entropy += count * std::log(count);
     entropy = std::log(double(store.size())) - entropy / double(store.size());
@@ -99,7 +99,7 @@ TEST_CASE("tokenizer, tokenize and show work together")
     CHECK(has(shown, "first 5 tokens:"));
 }
 
-TEST_CASE("a single document is held out in part, several whole")
+TEST_CASE("part of a single document is held out; otherwise whole documents")
 {
     const TemporaryFolder folder;
     const std::string text = sample_text(20000), train = folder / "train.h5", valid = folder / "valid.h5";
@@ -114,9 +114,9 @@ TEST_CASE("a single document is held out in part, several whole")
         put(folder / "many/" + std::to_string(i) + ".py", each);
         ++documents[each];
     }
-    const std::string said = data({"tokenize", folder / "many", "--tokenizer", "bytes", "--output", train,
-                                   "--valid", valid, "--valid-fraction", "0.1"});
-    CHECK(has(said, "read: 50 .py"));
+    const std::string output = data({"tokenize", folder / "many", "--tokenizer", "bytes", "--output", train,
+                                     "--valid", valid, "--valid-fraction", "0.1"});
+    CHECK(has(output, "read: 50 .py"));
     for (const std::string& path : {train, valid}) {
         const TokenStore store = TokenStore::open(path);
         for (i64 d = 0; d < store.documents(); ++d) {
@@ -127,11 +127,11 @@ TEST_CASE("a single document is held out in part, several whole")
     }
     CHECK(documents.size() == 50);
     CHECK(std::all_of(documents.begin(), documents.end(),
-                      [](const auto& each) { return each.second == 0; })); // each whole, in one of both
+                      [](const auto& each) { return each.second == 0; })); // each is whole, in one store
     CHECK(std::abs(TokenStore::open(valid).documents() - 5) <= 1);
 }
 
-TEST_CASE("a folder: what was read, what was left out and why")
+TEST_CASE("a folder: the report lists what was read, what was left out, and why")
 {
     const TemporaryFolder folder;
     for (int i = 0; i < 120; ++i)
@@ -142,17 +142,17 @@ TEST_CASE("a folder: what was read, what was left out and why")
     put(folder / "in/.git/config", "hidden");
     const std::string out = folder / "in/o.h5";
     const std::vector<std::string> all{"tokenize", folder / "in", "--tokenizer", "bytes", "-o", out};
-    for (int again = 0; again < 2; ++again) { // the second time the output stands in the folder
-        const std::string said = data(all);
-        INFO(said);
-        CHECK(has(said, "120 .py"));
-        CHECK(has(said, "1 file without a suffix"));
-        CHECK(has(said, "121 documents"));
-        CHECK(has(said, "left out: 1 compressed file, " + folder / "in/old.gz; decompress"));
-        CHECK(has(said, "left out: 1 file of JSON records without text in the field \"text\", " +
-                            folder / "in/data.json; name the field with --key"));
-        CHECK(has(said, "left out: 1 hidden file or folder"));
-        CHECK(has(said, "of this command's own") == (again == 1));
+    for (int again = 0; again < 2; ++again) { // the second time the output is in the folder
+        const std::string output = data(all);
+        INFO(output);
+        CHECK(has(output, "120 .py"));
+        CHECK(has(output, "1 file without a suffix"));
+        CHECK(has(output, "121 documents"));
+        CHECK(has(output, "left out: 1 compressed file, " + folder / "in/old.gz; decompress"));
+        CHECK(has(output, "left out: 1 file of JSON records without text in the field \"text\", " +
+                              folder / "in/data.json; name the field with --key"));
+        CHECK(has(output, "left out: 1 hidden file or folder"));
+        CHECK(has(output, "that this command itself uses") == (again == 1));
     }
     auto with = [&](std::vector<std::string> more) {
         more.insert(more.begin(), all.begin(), all.end());
@@ -163,7 +163,7 @@ TEST_CASE("a folder: what was read, what was left out and why")
     CHECK(has(data(with({"--include", "*.py,README", "--exclude", "src/1*"})),
               "read: 89 .py, 1 file without a suffix\n"));
     CHECK(says(diagnostic(with({"--include", "*.txt"})), "no text was found",
-               "that --include or --exclude leave out"));
+               "excluded by --include or --exclude"));
     CHECK(says(diagnostic({"tokenize", folder / "in/data.json", "--tokenizer", "bytes", "-o", out}),
                "data.json:1", "no field \"text\"", "\"body\"", "--key"));
     CHECK(says(
@@ -171,7 +171,7 @@ TEST_CASE("a folder: what was read, what was left out and why")
         "--key body", "applies to nothing", "README"));
 }
 
-TEST_CASE("what the data command cannot do, it says")
+TEST_CASE("errors of the data command")
 {
     const TemporaryFolder folder;
     put(folder / "a.txt", "some text");

@@ -15,7 +15,7 @@ struct Sides {
     std::string all;
     i64 train = 0, valid = 0;
     int parts = 0, valid_parts = 0;
-    double share = 0; ///< as the survey has it
+    double share = 0; ///< according to the survey
 };
 
 Sides split(const std::vector<std::string>& documents, double fraction)
@@ -30,7 +30,7 @@ Sides split(const std::vector<std::string>& documents, double fraction)
             if (documents.size() > 1)
                 REQUIRE(part == document);
             REQUIRE(!part.empty());
-            REQUIRE((static_cast<unsigned char>(part[0]) & 0xc0) != 0x80); // no character is cut
+            REQUIRE((static_cast<unsigned char>(part[0]) & 0xc0) != 0x80); // characters are not split
             sides.all += part;
             (valid ? sides.valid : sides.train) += i64(part.size());
             ++sides.parts;
@@ -66,7 +66,7 @@ TEST_CASE("documents are held out whole, spread over the corpus, at least one on
     REQUIRE(chosen.size() == 100);
     for (std::size_t i = 1; i < chosen.size(); ++i)
         CHECK(chosen[i] - chosen[i - 1] == 10);
-    // The smallest document where no other would do.
+    // If every document is too large, the smallest one is held out.
     const Sides two = split({std::string(5000, 'a'), std::string(3000, 'b')}, 0.05);
     CHECK(two.parts == 2);
     CHECK(two.valid == 3000);
@@ -85,7 +85,7 @@ TEST_CASE("documents are held out whole, spread over the corpus, at least one on
         UserError);
 }
 
-TEST_CASE("the held out part is as large as asked for, and no text is lost")
+TEST_CASE("the held-out part has the requested size, and no text is lost")
 {
     std::vector<std::string> small, large{sample_text(100000)};
     std::string all;
@@ -105,7 +105,7 @@ TEST_CASE("the held out part is as large as asked for, and no text is lost")
     CHECK(split(large, 0).parts == 1);
     CHECK(split(small, 0).valid == 0);
     CHECK(split({std::string(5000, '\n')}, 0.5).valid > 0);
-    std::string wide; // characters of three bytes, no line's end
+    std::string wide; // characters of three bytes, no newline
     for (int i = 0; i < 5000; ++i)
         wide += "\xe4\xbd\xa0";
     CHECK(split({wide}, 0.5).all == wide);

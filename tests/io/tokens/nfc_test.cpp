@@ -44,10 +44,10 @@ const std::vector<Pair>& examples()
         {U"\u212B", U"\u00C5"},                         // Angstrom, a singleton
         {U"\u2126", U"\u03A9"},                         // ohm
         {U"\u0073\u0323\u0307", U"\u1E69"},             // two marks
-        {U"\u1E0B\u0323", U"\u1E0D\u0307"},             // reordered, and composed anew
+        {U"\u1E0B\u0323", U"\u1E0D\u0307"},             // reordered and recomposed
         {U"\u0071\u0307\u0323", U"\u0071\u0323\u0307"}, // reordered; q composes with neither
         {U"\u1E9B\u0323", U"\u1E9B\u0323"},
-        {U"\uFB01", U"\uFB01"}, // a compatibility character stays
+        {U"\uFB01", U"\uFB01"}, // compatibility characters are unchanged
         {U"\u0032\u2075", U"\u0032\u2075"},
         {U"\u1100\u1161", U"\uAC00"},       // Hangul: L V
         {U"\u1100\u1161\u11A8", U"\uAC01"}, // L V T
@@ -56,14 +56,13 @@ const std::vector<Pair>& examples()
         {U"\u0958", U"\u0915\u093C"}, // excluded from composition
         {U"\u0344", U"\u0308\u0301"},
         {U"\u0061\u0315\u0300\u05AE\u0062", U"\u00E0\u05AE\u0315\u0062"}, // canonical order of classes
-        {U"\u0065\u0301\u0301",
-         U"\u00E9\u0301"}, // the second mark is blocked from nothing, and has no composite
+        {U"\u0065\u0301\u0301", U"\u00E9\u0301"}, // the second mark is not blocked, but has no composite
         {U"\u0061\u0338\u0301", U"\u00E1\u0338"}, // a mark of another class between
         {U"\u0301\u0065", U"\u0301\u0065"},       // a mark without a base
-        {U"\u0065\n\u0301", U"\u0065\n\u0301"},   // not over a line's end
+        {U"\u0065\n\u0301", U"\u0065\n\u0301"},   // not across a newline
         {std::u32string(U"\u0065\u0301\0\u0065\u0301", 5),
          std::u32string(U"\u00E9\0\u00E9", 3)},   // a zero is a character
-        {U"\U0001D15E", U"\U0001D157\U0001D165"}, // beyond the first plane
+        {U"\U0001D15E", U"\U0001D157\U0001D165"}, // outside the Basic Multilingual Plane
         {U"\U000110A5\U000110BA", U"\U000110AB"},
     };
     return all;
@@ -71,14 +70,14 @@ const std::vector<Pair>& examples()
 
 } // namespace
 
-TEST_CASE("Unicode's examples of form C")
+TEST_CASE("examples of form C from the Unicode standard")
 {
     for (const auto& [source, nfc] : examples()) {
         INFO(utf8(source));
         CHECK(to_nfc(utf8(source)) == utf8(nfc));
         CHECK(to_nfc(utf8(nfc)) == utf8(nfc));
     }
-    // A text of several blocks is what its lines are.
+    // A text of several blocks equals its lines, normalized one by one.
     std::string text, expected;
     while (text.size() < 3'000'000)
         for (const auto& [source, nfc] : examples()) {
@@ -88,25 +87,26 @@ TEST_CASE("Unicode's examples of form C")
     CHECK((to_nfc(text) == expected));
 }
 
-TEST_CASE("a tokenizer.json that normalizes gives decomposed text the ids of composed text")
+TEST_CASE("with a normalizer, decomposed text has the same ids as composed text")
 {
     nlohmann::json file =
         nlohmann::json::parse(get(std::string(TRIVIUM_IO_TEST_DATA) + "/byte_bpe/digits.json"));
-    const auto as_it_stands = tokenizer_from_model(file.dump(), "as it stands");
+    const auto without = tokenizer_from_model(file.dump(), "without a normalizer");
     for (const nlohmann::json& normalizer :
          {nlohmann::json{{"type", "NFC"}},
           nlohmann::json{{"type", "Sequence"}, {"normalizers", {{{"type", "NFC"}}}}}}) {
         file["normalizer"] = normalizer;
         const auto t = tokenizer_from_model(file.dump(), "normalizes");
-        CHECK(t->fingerprint() != as_it_stands->fingerprint());
+        CHECK(t->fingerprint() != without->fingerprint());
         for (const auto& [source, nfc] : examples()) {
             const std::string text = "x " + utf8(source) + " 12";
             INFO(text);
-            CHECK(t->encode(text) == as_it_stands->encode("x " + utf8(nfc) + " 12"));
+            CHECK(t->encode(text) == without->encode("x " + utf8(nfc) + " 12"));
             CHECK(t->decode(t->encode(text)) == "x " + utf8(nfc) + " 12");
         }
-        // An added word that is found before (its "normalized" is false) keeps a mark behind it to itself.
-        CHECK(t->encode("<think>\u0301e\u0301") == as_it_stands->encode("<think>\u0301\u00e9"));
+        // An added token with "normalized": false is found first, so a mark after it does not compose with
+        // it.
+        CHECK(t->encode("<think>\u0301e\u0301") == without->encode("<think>\u0301\u00e9"));
         CHECK(t->decode(t->encode("caf\xe9 e\u0301")) ==
               "caf\xe9 \u00e9"); // bytes that are not UTF-8 are kept
     }

@@ -26,11 +26,11 @@ TEST_CASE("each epoch visits each window once")
         CHECK(check(samples, 3));
 }
 
-TEST_CASE("the order depends on seed and epoch, and on nothing else")
+TEST_CASE("the order depends on seed and epoch alone")
 {
     const i64 n = 1000;
     const SampleOrder a(n, 1), again(n, 1), b(n, 2);
-    const i64 late = a.at(7 * n + 5); // asked first, asked later: the same
+    const i64 late = a.at(7 * n + 5); // the same at any time
     int same_epoch = 0, same_seed = 0, same_place = 0;
     for (i64 i = 0; i < n; ++i) {
         CHECK(a.at(i) == again.at(i));
@@ -39,17 +39,17 @@ TEST_CASE("the order depends on seed and epoch, and on nothing else")
         same_place += a.at(i) == i;
     }
     CHECK(a.at(7 * n + 5) == late);
-    // A random permutation keeps one place on average.
+    // A random permutation has one fixed point on average.
     CHECK(same_epoch < 10);
     CHECK(same_seed < 10);
     CHECK(same_place < 10);
-    // Pinned: a change of the order would change every run that resumes.
+    // Golden values: a change of the order would break every run that resumes.
     const std::vector<i64> first{SampleOrder(1000, 0).at(0), SampleOrder(1000, 0).at(1),
                                  SampleOrder(1000, 0).at(1000)};
     CHECK(first == std::vector<i64>{2, 166, 366});
 }
 
-TEST_CASE("neighbours in the order are uncorrelated, and places uniform")
+TEST_CASE("successive samples are uncorrelated and uniformly distributed")
 {
     const i64 n = 20000;
     const SampleOrder order(n, 3);

@@ -41,7 +41,7 @@ std::string source_error(const std::vector<std::string>& inputs, const std::stri
 
 } // namespace
 
-TEST_CASE("files, folders and JSONL give documents in a stated order")
+TEST_CASE("files, folders and JSONL yield documents in a defined order")
 {
     const TemporaryFolder folder;
     put(folder / "c/z.txt", "last");
@@ -63,7 +63,7 @@ TEST_CASE("files, folders and JSONL give documents in a stated order")
     CHECK(all({folder / "c/a/two.jsonl", folder / "c/a/two.jsonl"}).texts.size() == 4);
 }
 
-TEST_CASE("what is no corpus is the user's mistake, with its place")
+TEST_CASE("an input without text is a UserError that names the input")
 {
     const TemporaryFolder folder;
     CHECK(says(source_error({folder / "none.txt"}), "none.txt", "no such text file"));
@@ -78,7 +78,7 @@ TEST_CASE("what is no corpus is the user's mistake, with its place")
     CHECK(says(source_error({folder / "a.txt.gz"}), "compressed", "gunzip"));
 }
 
-TEST_CASE("bad JSONL lines are named by file and line")
+TEST_CASE("errors in JSONL name file and line")
 {
     const TemporaryFolder folder;
     const auto of = [&](const std::string& content, const std::string& key = "text") {
@@ -107,7 +107,7 @@ TEST_CASE("text that is not UTF-8 is refused with its byte offset")
     CHECK(first_invalid_utf8("plain \xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80 \xed\x9f\xbf \xf4\x8f\xbf\xbf") ==
           -1);
     CHECK(first_invalid_utf8("a\x80") == 1);  // a continuation alone
-    CHECK(first_invalid_utf8("ab\xc3") == 2); // cut off
+    CHECK(first_invalid_utf8("ab\xc3") == 2); // truncated
     CHECK(first_invalid_utf8("ab\xe2\x82") == 2);
     CHECK(first_invalid_utf8("\xc0\xaf") == 0); // overlong
     CHECK(first_invalid_utf8("\xe0\x9f\xbf") == 0);
@@ -117,7 +117,7 @@ TEST_CASE("text that is not UTF-8 is refused with its byte offset")
     CHECK(first_invalid_utf8("\xff") == 0);
 }
 
-TEST_CASE("JSON records are told by content: lines, lists, objects one after another")
+TEST_CASE("the layout of JSON records is recognised: lines, lists, sequences of objects")
 {
     const TemporaryFolder folder;
     const std::vector<std::string> two{"a\nb", "c]}\"\\"};
@@ -153,7 +153,7 @@ TEST_CASE("JSON records are told by content: lines, lists, objects one after ano
     CHECK(says(of("[{\"body\": \"a\"}]"), "x.json:1", "no field \"text\"", "\"body\""));
     CHECK(says(of("{\"a\": 1,}"), "x.json:1", "not valid JSON"));
     CHECK(says(of("{\"a\": 1}", "body"), "--key body", "applies to nothing", "1 .json"));
-    CHECK(source_error({folder / "x.json"}).empty()); // a lone object without text is a document itself
+    CHECK(source_error({folder / "x.json"}).empty()); // a single object without text is a document itself
     CHECK(all({folder / "x.json"}).texts == std::vector<std::string>{"{\"a\": 1}"});
     put(folder / "x.json", "{\n  \"text\": \"only\"\n}\n");
     CHECK(all({folder / "x.json"}).texts == std::vector<std::string>{"only"});
@@ -161,7 +161,7 @@ TEST_CASE("JSON records are told by content: lines, lists, objects one after ano
     CHECK(all({folder / "x.json"}).texts == std::vector<std::string>{"[1, 2, 3]"});
 }
 
-TEST_CASE("what is no text is left out of a folder, and refused where it is named")
+TEST_CASE("files that are not text are skipped in folders, and refused if named as inputs")
 {
     const TemporaryFolder folder;
     const std::vector<std::pair<std::string, std::string>> bad{

@@ -1,5 +1,5 @@
-// Token stores with a flipped bit or cut short: one error that names the file, or all that was written. Never
-// a crash, a hang, or tokens that are not those that were written.
+// Token stores with a flipped bit, or truncated: either an error that names the file, or exactly what was
+// written. Never a crash, a hang, or wrong tokens.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/corpus.hpp"
@@ -17,7 +17,7 @@ namespace {
 
 const bool whole_campaign = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
 
-/// All that a store says, through what `train` (read) and `data show` (verify) use.
+/// All content of a store, through the functions that `train` (read) and `data show` (verify) use.
 std::string everything(const std::string& path, bool verify)
 {
     const TokenStore store = TokenStore::open(path);
@@ -34,7 +34,7 @@ std::string everything(const std::string& path, bool verify)
     return text + store.tokenizer()->decode(ids);
 }
 
-/// "error: …", "as written" or "other content".
+/// "error", "as written", "other content", or why the message is incomplete.
 std::string outcome(const std::string& path, bool verify, const std::string& written)
 {
     try {
@@ -47,7 +47,7 @@ std::string outcome(const std::string& path, bool verify, const std::string& wri
 }
 
 struct Counts {
-    std::size_t runs = 0, noticed = 0, harmless = 0;
+    std::size_t runs = 0, detected = 0, harmless = 0;
 };
 
 void take(Counts& counts, const std::string& result, const std::string& what)
@@ -55,7 +55,7 @@ void take(Counts& counts, const std::string& result, const std::string& what)
     INFO(what << ": " << result);
     REQUIRE((result == "error" || result == "as written"));
     ++counts.runs;
-    ++(result == "error" ? counts.noticed : counts.harmless);
+    ++(result == "error" ? counts.detected : counts.harmless);
 }
 
 /// Three stores: bytes; SentencePiece; several blocks of tokens.
@@ -84,7 +84,7 @@ std::vector<std::string> stores(const TemporaryFolder& folder)
 
 } // namespace
 
-TEST_CASE("a token store with one flipped bit, or cut short")
+TEST_CASE("a token store with one flipped bit, or truncated")
 {
     const TemporaryFolder folder;
     const std::vector<std::string> paths = stores(folder);
@@ -98,9 +98,9 @@ TEST_CASE("a token store with one flipped bit, or cut short")
     Counts flips, cuts;
     const auto try_one = [&](bool cut) {
         const std::size_t which =
-            random() % 8 == 0 ? 2 : random() % 2; // the large one is slower, and nearly all tokens
+            random() % 8 == 0 ? 2 : random() % 2; // the large store is slower, and nearly all of it is tokens
         std::string bytes = contents[which];
-        // Half of the flips in the first 8 KiB, where most of what HDF5 reads stands.
+        // Half of the flips are in the first 8 KiB, which contain most of HDF5's metadata.
         const std::size_t at =
             random() % (random() % 2 ? std::min<std::size_t>(bytes.size(), 8192) : bytes.size());
         const int bit = static_cast<int>(random() % 8);
@@ -117,8 +117,8 @@ TEST_CASE("a token store with one flipped bit, or cut short")
     const std::size_t runs = whole_campaign ? 11000 : 50;
     for (std::size_t i = 0; i < runs || (!whole_campaign && budget.left()); ++i)
         try_one(i % 11 == 10);
-    std::printf("token stores: %zu bits flipped (%zu noticed, %zu harmless), %zu cut short (%zu noticed)\n",
-                flips.runs, flips.noticed, flips.harmless, cuts.runs, cuts.noticed);
+    std::printf("token stores: %zu bits flipped (%zu detected, %zu harmless), %zu truncated (%zu detected)\n",
+                flips.runs, flips.detected, flips.harmless, cuts.runs, cuts.detected);
     CHECK(cuts.harmless == 0);
-    CHECK(flips.harmless == 0); // every byte is under a hash
+    CHECK(flips.harmless == 0); // a hash covers every byte
 }

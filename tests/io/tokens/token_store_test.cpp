@@ -46,7 +46,7 @@ void write_store(const std::string& path, int documents)
     writer.finish();
 }
 
-/// Opens and reads all; the message of the UserError, or "" where all went well.
+/// Opens and reads all tokens; returns the message of the UserError, or "" if there is none.
 std::string read_all(const std::string& path, bool verify)
 {
     return message_of<UserError>([&] {
@@ -71,7 +71,7 @@ std::string run(const std::string& command)
 
 } // namespace
 
-TEST_CASE("a token store gives back what was written")
+TEST_CASE("a token store contains what was written")
 {
     const TemporaryFolder folder;
     const std::string path = folder / "new/folder/t.h5";
@@ -94,9 +94,9 @@ TEST_CASE("a token store gives back what was written")
         CHECK(store.token(begin + count - 1) == 257);
     }
     store.verify();
-    // Nothing but the store is left.
+    // No temporary files are left.
     CHECK(std::distance(std::filesystem::directory_iterator(folder / "new/folder"), {}) == 1);
-    // The raw bytes of the file hold the tokens as u16, found without the code under test.
+    // The file contains the tokens as u16: found in its raw bytes, without the code under test.
     const std::string content = get(path);
     std::string raw;
     for (const i32 id : numbers(40, 4)) {
@@ -106,7 +106,7 @@ TEST_CASE("a token store gives back what was written")
     CHECK(has(content, raw));
 }
 
-TEST_CASE("HDF5's own tool reads a token store")
+TEST_CASE("h5dump reads a token store")
 {
     if (run("h5dump --version 2>/dev/null").empty())
         return;
@@ -133,7 +133,7 @@ TEST_CASE("a large vocabulary is stored in 32 bits")
     CHECK(store.vocab() == 70000);
 }
 
-TEST_CASE("a store larger than the copy block, and one written over another")
+TEST_CASE("a store larger than the copy block, which replaces another store")
 {
     const TemporaryFolder folder;
     write_store(folder / "t.h5", 2);
@@ -149,7 +149,7 @@ TEST_CASE("a store larger than the copy block, and one written over another")
     store.verify();
 }
 
-TEST_CASE("a writer that is given up leaves nothing, one without documents is refused")
+TEST_CASE("an unfinished writer leaves no files; a store without documents is refused")
 {
     const TemporaryFolder folder;
     {
@@ -164,7 +164,7 @@ TEST_CASE("a writer that is given up leaves nothing, one without documents is re
                "file"));
 }
 
-TEST_CASE("missing, foreign and empty files are named")
+TEST_CASE("errors name missing, foreign and empty files")
 {
     const TemporaryFolder folder;
     const auto store_error = [&](const std::string& name) {
@@ -187,12 +187,12 @@ TEST_CASE("missing, foreign and empty files are named")
     seal_file(folder / "later.h5", "Trivium token store", 0, seal_bytes, 0);
     CHECK(says(store_error("later.h5"), "version 0", "this program reads version 1",
                "tokenize the text again"));
-    // Sealed, but not what a token store has inside.
+    // A valid seal, but not the content of a token store.
     seal_file(folder / "later.h5", "Trivium token store", 1, seal_bytes, 0);
     CHECK(says(store_error("later.h5"), "later.h5", "has no attribute 'vocab'"));
     CHECK(says(store_error(""), "is a folder"));
     REQUIRE(::mkfifo((folder / "pipe.h5").c_str(), 0600) == 0);
-    CHECK(says(store_error("pipe.h5"), "is a pipe, not a Trivium token store")); // nobody writes to it
+    CHECK(says(store_error("pipe.h5"), "is a pipe, not a Trivium token store")); // no process writes to it
     std::filesystem::create_symlink("pipe.h5", folder / "link-to-pipe.h5");
     CHECK(says(store_error("link-to-pipe.h5"), "is a pipe"));
     put(folder / "sparse.h5", "");
@@ -203,9 +203,9 @@ TEST_CASE("missing, foreign and empty files are named")
     CHECK(says(store_error("grown.h5"), "has grown"));
     write_store(folder / "good.h5", 3);
     std::filesystem::create_symlink("good.h5", folder / "link.h5");
-    CHECK(TokenStore::open(folder / "link.h5").documents() == 3); // a link to a store is one
+    CHECK(TokenStore::open(folder / "link.h5").documents() == 3); // a link to a store is accepted
     std::filesystem::create_symlink("round.h5", folder / "round.h5");
-    CHECK(says(store_error("round.h5"), "is a link that leads round"));
+    CHECK(says(store_error("round.h5"), "is a circular link"));
 }
 
 TEST_CASE("a truncated store is an error at any length, never a crash")
@@ -222,7 +222,7 @@ TEST_CASE("a truncated store is an error at any length, never a crash")
     CHECK(says(read_all(folder / "cut.h5", false), "cut.h5", "truncated"));
 }
 
-TEST_CASE("a flipped bit is found by whoever reads the tokens around it, and never crashes a read")
+TEST_CASE("reading tokens detects a flipped bit in their block, and never crashes")
 {
     const TemporaryFolder folder;
     write_store(folder / "t.h5", 12);
@@ -240,7 +240,7 @@ TEST_CASE("a flipped bit is found by whoever reads the tokens around it, and nev
     CHECK(says(read_all(folder / "flip.h5", false), "flip.h5",
                "tokens 0 to 671 are not the ones that were written", "data tokenize"));
     CHECK(says(read_all(folder / "flip.h5", true), "flip.h5", "not the ones that were written"));
-    // Anywhere: an error, and HDF5 never sees damaged metadata.
+    // A flipped bit anywhere is an error, and HDF5 never opens damaged metadata.
     for (std::size_t at = 0; at < whole.size(); at += at < 1024 ? 1 : 7) {
         flipped = whole;
         flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
@@ -253,7 +253,7 @@ TEST_CASE("a flipped bit is found by whoever reads the tokens around it, and nev
     CHECK(says(read_all(folder / "long.h5", false), "has grown"));
 }
 
-TEST_CASE("only the block of tokens that is read is verified; several verify a store together")
+TEST_CASE("reading verifies only the blocks that it touches; verify() can be divided into parts")
 {
     const TemporaryFolder folder;
     TokenStoreWriter writer(folder / "t.h5", *make_tokenizer("bytes"));
@@ -271,7 +271,7 @@ TEST_CASE("only the block of tokens that is read is verified; several verify a s
     content[tokens + 2 * bad] = static_cast<char>(content[tokens + 2 * bad] ^ 1);
     put(folder / "bad.h5", content);
     const TokenStore good = TokenStore::open(folder / "t.h5"), store = TokenStore::open(folder / "bad.h5");
-    CHECK(good.tokens_hash() == store.tokens_hash()); // of what was written
+    CHECK(good.tokens_hash() == store.tokens_hash()); // from the stored hashes
     std::vector<i32> out(200'000);
     CHECK_NOTHROW(store.read(0, 200'000, out.data()));
     CHECK_NOTHROW(store.read(400'000, 200'000, out.data()));

@@ -1,4 +1,4 @@
-// What an export writes for a tokenizer, read as Hugging Face's `tokenizers` reads it.
+// The tokenizer files of an export, interpreted as Hugging Face's `tokenizers` interprets them.
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
@@ -14,8 +14,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// A tokenizer.json of type BPE with byte_fallback and no normalizer, by its definition: of all neighbours
-/// merge those of the lowest rank, of equal ones the leftmost, until none is left.
+/// A reference for a tokenizer.json of type BPE with byte_fallback and without a normalizer: repeatedly
+/// merges the adjacent pair of the lowest rank, of equal ranks the leftmost, until none is left.
 class NaiveBpe {
 public:
     explicit NaiveBpe(const std::string& text)
@@ -104,7 +104,7 @@ std::vector<std::string> texts_to_try()
     return texts;
 }
 
-/// Words, and runs of signs, whose pieces have several ways to be merged.
+/// Text with runs of equal characters, so that pieces can be merged in several ways.
 std::string corpus()
 {
     std::string text = sample_text(4000, 2);
@@ -117,7 +117,7 @@ std::string corpus()
 
 } // namespace
 
-TEST_CASE("the tokenizer.json of a trained tokenizer, and of bytes, gives the tokenizer's ids")
+TEST_CASE("the exported tokenizer.json of a trained tokenizer, and of bytes, yields the same ids")
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());
@@ -136,12 +136,12 @@ TEST_CASE("the tokenizer.json of a trained tokenizer, and of bytes, gives the to
         CHECK(config["eos_token"] == "</s>");
         CHECK(config["bos_token"] == "<s>");
         CHECK(config["model_max_length"] == 77);
-        CHECK(config["split_special_tokens"] == true); // as here: text that spells one stays text
+        CHECK(config["split_special_tokens"] == true); // text that spells one stays text
         CHECK(is_bytes_json(written.files.at("tokenizer.json")) == (spec == "bytes"));
     }
 }
 
-TEST_CASE("settings of an imported tokenizer stay, but for what names its class")
+TEST_CASE("settings of an imported tokenizer are kept, except those that belong to its class")
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());
@@ -161,7 +161,7 @@ TEST_CASE("settings of an imported tokenizer stay, but for what names its class"
               "tokenizer.json"))["post_processor"]["single"][0]["SpecialToken"]["id"] == "<s>");
 }
 
-TEST_CASE("a SentencePiece model that has no such form says why")
+TEST_CASE("the reason is reported if a SentencePiece model cannot become a tokenizer.json")
 {
     SentencePieceModel model = byte_pieces();
     CHECK(!print_sentencepiece_json(model).text.empty());
@@ -184,7 +184,7 @@ TEST_CASE("a SentencePiece model that has no such form says why")
     CHECK(has(print_sentencepiece_json(model).reason, "equal score"));
 }
 
-TEST_CASE("damaged bytes are refused as a SentencePiece model, or parsed")
+TEST_CASE("a SentencePiece model is parsed; truncated ones are refused")
 {
     const TemporaryFolder folder;
     put(folder / "corpus.txt", corpus());

@@ -30,7 +30,7 @@ const std::vector<std::string>& hard_texts()
         "\ttab",
         "caf\xc3\xa9 \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x98\x80 \xd0\xbc\xd0\xb8\xd1\x80",
         "\xe2\x96\x81",
-        "a\xe2\x96\x81 \xe2\x96\x81\xe2\x96\x81z",          // the mark SentencePiece writes for a space
+        "a\xe2\x96\x81 \xe2\x96\x81\xe2\x96\x81z", // the character that SentencePiece uses for a space
         "\xef\xac\x81 \xef\xbc\xa1 \xe2\x84\xab e\xcc\x81", // would change under NFKC
         "<s> </s> <unk> <0x41> <pad>",
         "nul\0in\0text"s,
@@ -54,7 +54,7 @@ std::string model_for(const std::string& corpus, i64 vocab, Bytes sample = Bytes
 
 } // namespace
 
-TEST_CASE("the byte tokenizer is bytes")
+TEST_CASE("the byte tokenizer maps bytes to ids")
 {
     const auto t = make_tokenizer("bytes");
     CHECK(t->vocab_size() == 258);
@@ -66,7 +66,7 @@ TEST_CASE("the byte tokenizer is bytes")
     CHECK(tokenizer_from_model(t->model(), "")->fingerprint() == "bytes");
 }
 
-TEST_CASE("a trained tokenizer gives every text back, and is shorter than bytes")
+TEST_CASE("a trained tokenizer decodes every text exactly and needs fewer ids than bytes")
 {
     const std::string model = model_for(sample_text(20000), 400);
     const auto t = tokenizer_from_model(model, "test");
@@ -82,7 +82,7 @@ TEST_CASE("a trained tokenizer gives every text back, and is shorter than bytes"
     const std::string text = sample_text(1000, 9);
     CHECK(t->encode(text).size() * 2 < text.size());
     CHECK(t->decode(std::vector<i32>{1, 400, 2, -7}) == "\xef\xbf\xbd\xef\xbf\xbd");
-    // Cutting a long text into blocks changes no id: two halves at a line's end are the whole.
+    // Encoding a long text in blocks changes no id: two halves, split after a newline, equal the whole.
     const std::string first = sample_text(40000, 3) + "\n", second = "king " + sample_text(40000, 4);
     std::vector<i32> parts = t->encode(first);
     for (const i32 id : t->encode(second))
@@ -90,7 +90,7 @@ TEST_CASE("a trained tokenizer gives every text back, and is shorter than bytes"
     CHECK((t->encode(first + second) == parts));
 }
 
-TEST_CASE("training is deterministic; saved and loaded it is the same tokenizer")
+TEST_CASE("training is deterministic; a saved tokenizer loads unchanged")
 {
     const std::string a = model_for(sample_text(5000), 330), b = model_for(sample_text(5000), 330);
     CHECK((a == b));
@@ -102,7 +102,7 @@ TEST_CASE("training is deterministic; saved and loaded it is the same tokenizer"
     CHECK(loaded->fingerprint() !=
           tokenizer_from_model(model_for(sample_text(5000), 331), "")->fingerprint());
     CHECK((loaded->model() == a));
-    // A bounded sample still gives a tokenizer, the same each time.
+    // Training on a bounded sample is deterministic too.
     const std::string c = model_for(sample_text(30000), 330, 40000),
                       d = model_for(sample_text(30000), 330, 40000);
     CHECK((c == d));
@@ -113,15 +113,16 @@ TEST_CASE("a vocabulary that does not fit the corpus is the user's mistake")
     const std::string high = message_of<UserError>([] { model_for(sample_text(300), 20000); });
     INFO(high);
     CHECK(says(high, "--vocab 20000", "too small for so many tokens", "at most "));
-    // The remedy holds: what it names works.
-    const std::size_t at = high.find("give --vocab ");
+    // The vocabulary size in the remedy works.
+    const std::string at_most = "set --vocab to at most ", at_least = "set --vocab to at least ";
+    const std::size_t at = high.find(at_most);
     REQUIRE(at != std::string::npos);
-    const i64 most = std::stoll(high.substr(at + 13));
-    CHECK(tokenizer_from_model(model_for(sample_text(300), most), "")->vocab_size() == most);
+    const i64 largest = std::stoll(high.substr(at + at_most.size()));
+    CHECK(tokenizer_from_model(model_for(sample_text(300), largest), "")->vocab_size() == largest);
     for (const i64 few : {100, 299})
         CHECK(says(message_of<UserError>([&] { model_for(sample_text(300), few); }), "out of range",
                    "from 300 to 1000000"));
-    // Too little text for any: no size is named that is refused.
+    // Too little text for any vocabulary: the message names no size that would be refused.
     const std::string tiny = message_of<UserError>([] { model_for("abc abc", 400); });
     CHECK(says(tiny, "too small for a tokenizer", "300 or more", "more text"));
     CHECK_FALSE(has(tiny, "--vocab 2"));
@@ -131,13 +132,14 @@ TEST_CASE("a vocabulary that does not fit the corpus is the user's mistake")
             chinese += static_cast<char>(byte);
     const std::string low = message_of<UserError>([&] { model_for(chinese, 300); });
     CHECK(says(low, "--vocab 300", "too small for the characters"));
-    const i64 least = std::stoll(low.substr(low.find("give --vocab ") + 13));
-    CHECK(tokenizer_from_model(model_for(chinese, least), "")->vocab_size() == least);
+    REQUIRE(has(low, at_least));
+    const i64 smallest = std::stoll(low.substr(low.find(at_least) + at_least.size()));
+    CHECK(tokenizer_from_model(model_for(chinese, smallest), "")->vocab_size() == smallest);
     for (const std::string& message : {high, tiny, low})
         CHECK_FALSE((has(message, ".cc") || has(message, "required_chars")));
 }
 
-TEST_CASE("bad corpora and bad models are named")
+TEST_CASE("errors name bad corpora and bad models")
 {
     CHECK(says(message_of<UserError>([] { model_for("", 300); }), "corpus.txt", "no text was found"));
     CHECK(says(message_of<UserError>([] { model_for("ok\nbad \xe9", 300); }), "corpus.txt", "byte offset 7"));

@@ -1,5 +1,5 @@
 #pragma once
-// Words that are found in text as they stand, whatever is around them.
+// Finds the added tokens of a tokenizer.json in text: exact matches, whatever surrounds them.
 #include "base/units.hpp"
 
 #include <array>
@@ -10,20 +10,20 @@
 
 namespace trivium {
 
-class AddedWords {
+class AddedTokens {
 public:
-    void add(std::string_view word, std::int32_t id);
+    void add(std::string_view text, std::int32_t id);
     bool empty() const { return ids_.size() == 1; }
 
     struct Found {
-        std::size_t begin, length; ///< length 0: there is none
+        std::size_t begin, length; ///< length 0: no match
         std::int32_t id;
     };
-    /// The first from `from` on; of those that begin there, the longest.
+    /// The leftmost match at or after `from`; the longest one at that place.
     Found find(std::string_view text, std::size_t from) const;
 
 private:
-    std::unordered_map<u64, std::uint32_t> children_; ///< of a trie: by node and byte
+    std::unordered_map<u64, std::uint32_t> children_; ///< edges of a trie, by node and byte
     std::vector<std::int32_t> ids_{none};             ///< by node
     static constexpr std::int32_t none = INT32_MIN;
 };

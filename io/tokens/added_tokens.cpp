@@ -1,4 +1,4 @@
-#include "io/tokens/added_words.hpp"
+#include "io/tokens/added_tokens.hpp"
 
 namespace trivium {
 
@@ -8,10 +8,10 @@ u64 key_of(std::uint32_t node, char byte) { return u64{node} << 8 | static_cast<
 
 } // namespace
 
-void AddedWords::add(std::string_view word, std::int32_t id)
+void AddedTokens::add(std::string_view text, std::int32_t id)
 {
     std::uint32_t node = 0;
-    for (const char byte : word) {
+    for (const char byte : text) {
         const auto [child, is_new] =
             children_.emplace(key_of(node, byte), static_cast<std::uint32_t>(ids_.size()));
         if (is_new)
@@ -21,7 +21,7 @@ void AddedWords::add(std::string_view word, std::int32_t id)
     ids_[node] = id;
 }
 
-AddedWords::Found AddedWords::find(std::string_view text, std::size_t from) const
+AddedTokens::Found AddedTokens::find(std::string_view text, std::size_t from) const
 {
     for (std::size_t begin = from; begin < text.size(); ++begin) {
         Found longest{begin, 0, 0};
