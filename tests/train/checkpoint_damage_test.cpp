@@ -236,7 +236,8 @@ TEST_CASE("files that are others than they should be")
 {
     for (const Victim& victim : victims().all) {
         const TemporaryFolder folder;
-        std::size_t harmful = 0;
+        std::size_t harmful = 0, seen = 0;
+        const std::size_t one_in = contracts_on && !whole_campaign ? 3 : 1; // sanitizers take their time
         const auto fresh = [&] {
             fs::remove_all(folder / "c");
             fs::copy(victim.dir, folder / "c", fs::copy_options::recursive);
@@ -247,6 +248,8 @@ TEST_CASE("files that are others than they should be")
         const Victim& layout =
             &victim == &victims().all.back() ? victims().all.front() : victims().all.back();
         for (const Damage& damage : damages(fresh().newest())) {
+            if (seen++ % one_in != 0)
+                continue;
             const Victim copy = fresh();
             INFO(victim.name << ": " << damage.what);
             damage.make({copy.newest(), copy.older(), victim.other, layout.newest()});
@@ -268,7 +271,7 @@ TEST_CASE("files that are others than they should be")
             CHECK(resumed == "");
             harmful += !harmless;
         }
-        CHECK(harmful > 12 * files_of(victim.newest()).size());
+        CHECK(harmful > 12 / one_in * files_of(victim.newest()).size());
     }
 }
 

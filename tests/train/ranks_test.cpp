@@ -111,7 +111,7 @@ TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prin
         CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
 }
 
-TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on any other")
+TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on any other", "[release]")
 {
     const Run run;
     REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=a", "log.dir=la", "parallel.zero=1"}).status == 0);

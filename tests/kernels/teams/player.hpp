@@ -1,6 +1,5 @@
 #pragma once
 // The threads of a team as fibers of one thread: each runs until it waits for others.
-#include <csetjmp>
 #include <cstddef>
 #include <memory>
 #include <ucontext.h>
@@ -30,10 +29,12 @@ private:
         int expected = 0, arrived = 0;
         long generation = 0;
     };
+    /// For __builtin_setjmp: unlike a context, or longjmp under the address sanitizer, it calls no kernel.
+    using Place = void* [5];
     struct Fiber {
         std::unique_ptr<std::byte[]> stack;
         ucontext_t entry{}; ///< where it begins,
-        std::jmp_buf place; ///< and where it goes on: unlike a context it asks nothing of the kernel
+        Place place{};      ///< and where it resumes
         bool begun = false;
         const Barrier* at = nullptr; ///< that it waits at,
         long generation = 0;         ///< until this one is over
@@ -52,7 +53,7 @@ private:
     Barrier team_, warps_[most / warp];
     Body body_ = nullptr;
     const void* call_ = nullptr;
-    std::jmp_buf main_;
+    Place main_{};
     const void* main_bottom_ = nullptr; ///< its stack, where a sanitizer wants to know
     std::size_t main_size_ = 0;
     int self_ = 0;
