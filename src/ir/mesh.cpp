@@ -83,7 +83,7 @@ void check_mesh(const Mesh& mesh, const std::string& place)
                 "rename one of the two");
         require(axis.size > 0, what, str("has ", axis.size, " ranks"), "give it one or more");
         require(axis.size <= max_ranks / ranks, what,
-                str("makes more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
+                str("brings the mesh to more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
         ranks *= axis.size;
     }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What the ranks of a run must have in common.
+// Checks that all ranks of a run use the same config, data and folder.
 #include "config/run_config.hpp"
 #include "io/tokens/token_store.hpp"
 #include "mpi/comm.hpp"
@@ -8,14 +8,15 @@
 
 namespace trivium {
 
-/// Throws, on all ranks, where some rank has another config than rank 0: its first line that differs.
+/// Throws, on all ranks, if a rank's config differs from that of rank 0; the message has the first different
+/// line.
 void require_same_config(Comm& world, const RunConfig& config);
 
-/// Throws, on all ranks, where some rank's store is not rank 0's: another size, vocabulary or tokenizer, or
-/// other tokens (by the hashes that the store has of them).
+/// Throws, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary, tokenizer or
+/// tokens (compared by the hashes in the store).
 void require_same_data(Comm& world, const std::string& path, const TokenStore& store);
 
-/// Throws, on all ranks, where one of them does not see, or cannot write to, what rank 0 has in `dir`.
+/// Throws, on all ranks, if a rank does not see the files that rank 0 writes to `dir`, or cannot write there.
 void require_shared_folder(Comm& world, const std::string& dir);
 
 } // namespace trivium

@@ -185,11 +185,10 @@ TEST_CASE("activations of the microbatch before")
     const CheckReport report = composition([](Rank& me) {
         auto kept = std::make_shared<std::map<std::pair<int, int>, std::vector<std::byte>>>();
         me.config.hooks.compiled = [kept](const RunConfig&, Compiled&) { kept->clear(); };
-        me.faults.received = [kept](const std::string& axis, int from, int channel, const Piece& piece) {
+        me.faults.received = [kept](const std::string& axis, int from, int tag, const Piece& piece) {
             if (axis != "pipeline")
                 return;
-            std::vector<std::byte> now(piece.data, piece.data + piece.bytes),
-                &before = (*kept)[{from, channel}];
+            std::vector<std::byte> now(piece.data, piece.data + piece.bytes), &before = (*kept)[{from, tag}];
             if (before.size() == now.size())
                 std::copy(before.begin(), before.end(), piece.data);
             before = now;

@@ -58,17 +58,17 @@ public:
                 faults_.exchanged(axis_, turn, pieces);
             });
     }
-    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) override
     {
-        return inner_.send(to, channel, piece);
+        return inner_.send(to, tag, piece);
     }
-    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    std::unique_ptr<Request> receive(int from, int tag, Piece piece) override
     {
-        std::unique_ptr<Request> request = inner_.receive(from, channel, piece);
+        std::unique_ptr<Request> request = inner_.receive(from, tag, piece);
         if (!faults_.received)
             return request;
         return std::make_unique<FaultyRequest>(std::move(request),
-                                               [=, this] { faults_.received(axis_, from, channel, piece); });
+                                               [=, this] { faults_.received(axis_, from, tag, piece); });
     }
     std::unique_ptr<Comm> subgroup(const std::vector<int>& members) override
     {

@@ -11,7 +11,7 @@ namespace trivium::faults {
 struct CommFaults {
     /// Of an exchange that belongs to a collective: the `turn`-th of its axis since the training began.
     std::function<void(const std::string& axis, i64 turn, std::span<const Piece> pieces)> exchanged;
-    std::function<void(const std::string& axis, int from, int channel, const Piece& piece)> received;
+    std::function<void(const std::string& axis, int from, int tag, const Piece& piece)> received;
     Mesh mesh; ///< of the training that comes next, so that groups get their names
 };
 

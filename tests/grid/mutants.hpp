@@ -13,7 +13,7 @@ struct Mutant {
     std::string value;   ///< name of what it makes, the first of a bucket
     std::size_t tensors = 1; ///< of the bucket
     std::string kind, axis;
-    i64 from = -1, channel = 0; ///< of a message to `stage`
+    i64 from = -1, tag = 0; ///< of a message to `stage`
 
     std::string text() const;
 };

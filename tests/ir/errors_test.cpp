@@ -127,10 +127,10 @@ TEST_CASE("verify sees what no text can say")
     CHECK(contains(graph_error(g), "%x: the name is used twice"));
     g = small_graph();
     g[y].role = Role::input;
-    CHECK(contains(graph_error(g), "%y: a value is computed by an op, or is given: not both"));
+    CHECK(contains(graph_error(g), "%y: a value has either a producer or a role"));
     g = small_graph();
     g[x].role = Role::computed;
-    CHECK(contains(graph_error(g), "%x: a value is computed by an op, or is given: not both"));
+    CHECK(contains(graph_error(g), "%x: a value has either a producer or a role"));
     g = small_graph();
     g.mesh.axes = {{"data", 2}};
     g[y].sharding.partial = {{"data"}};
@@ -160,5 +160,5 @@ TEST_CASE("a result may not outlive the buffer that it is in")
     g.carries.push_back({in, out});
     REQUIRE(graph_error(g) == "");
     g[out].lifetime = Lifetime::run;
-    CHECK(contains(graph_error(g), "outlives the buffer it is in"));
+    CHECK(contains(graph_error(g), "outlives its buffer"));
 }

@@ -73,8 +73,8 @@ TEST_CASE("a factor of results only takes its size from outside")
     const FactorRule grad =
         make_rule("* d, * -> v d | v?", {{2, 3, 4}, {2, 3}}, {{"v", 10}, {"d", 99}}, "test");
     CHECK(grad.shape_of(grad.results[0]) == Shape{10, 4}); // an operand's size stands above an attribute's
-    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}), "nothing gives the size of 'v'"));
-    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}), "nothing gives the size of 'v'"));
+    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}), "no operand or attribute determines the size of 'v'"));
+    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}), "no operand or attribute determines the size of 'v'"));
 }
 
 TEST_CASE("the last pattern of a variadic rule repeats")
@@ -91,12 +91,12 @@ TEST_CASE("operands that do not fit are refused, with the place and the rule")
     const std::string wrong = rule_error("m k, k n -> m n", {{2, 3}, {4, 5}});
     CHECK(says(wrong, "the place: dimension 0 of operand 1 is 4, but 'k' is 3"));
     CHECK(says(wrong, "its rule is 'm k, k n -> m n'"));
-    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule wants 2"));
-    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule wants 2"));
+    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule requires 2"));
+    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule requires 2"));
     CHECK(
-        says(rule_error("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule wants 1 or more"));
+        says(rule_error("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule requires 1 or more"));
     CHECK(
-        says(rule_error("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions where another has 2"));
+        says(rule_error("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions, but another operand has 2"));
     CHECK(says(rule_error("*, * -> *", {{2, 3}, {2, 4}}), "dimension 1 of operand 1 is 4"));
     CHECK(says(rule_error("m k", {{2, 3}}), "the rule has no '->'"));
     CHECK(says(rule_error("* * -> *", {{2, 3}}), "more than one '*'"));

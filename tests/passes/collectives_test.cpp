@@ -126,7 +126,7 @@ std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
     return calls;
 }
 
-/// Per channel, the types of the messages in order: "0 -> 1 #0".
+/// Per tag, the types of the messages in order: "0 -> 1 #0".
 std::map<std::string, std::vector<std::string>> messages_of(const Program& program, i64 stage,
                                                             std::optional<i64> Attributes::*peer)
 {
@@ -144,7 +144,7 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
                 name.resize(name.size() - suffix.size());
         // Of the epilogue, what was only placed anew keeps its name where nothing had to move.
         const std::string what = step.microbatch < 0 ? "" : name + " ";
-        messages[str(from, " -> ", to, " #", *op.attrs.channel)].push_back(
+        messages[str(from, " -> ", to, " #", *op.attrs.tag)].push_back(
             str(step.microbatch, " ", what, v.type));
     }
     return messages;
@@ -186,9 +186,9 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and what 
                         received[place].merge(messages_of(train, stage, &Attributes::from));
                     });
                 for (const auto& [place, messages] : sent)
-                    for (const auto& [channel, list] : messages) {
-                        INFO("place " << place << ", channel " << channel);
-                        REQUIRE(list == received[place][channel]);
+                    for (const auto& [tag, list] : messages) {
+                        INFO("place " << place << ", tag " << tag);
+                        REQUIRE(list == received[place][tag]);
                     }
                 REQUIRE(sent == received);
             }

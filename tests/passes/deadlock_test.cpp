@@ -48,7 +48,7 @@ private:
         std::size_t next = 0, awaited = none;
         std::vector<bool> over;
         std::vector<std::size_t> last;    ///< by queue: the Step that began last
-        std::map<std::string, int> begun; ///< by group or channel
+        std::map<std::string, int> begun; ///< by group or tag
     };
 
     bool is_over(const State& state, std::size_t step) const { return step == none || state.over[step]; }
@@ -86,7 +86,7 @@ private:
             members = {g.mesh.rank(g.at), g.mesh.rank(there)};
             if (!sends)
                 std::swap(members[0], members[1]);
-            name += str(" #", *op.attrs.channel);
+            name += str(" #", *op.attrs.tag);
         } else {
             std::vector<std::string> along{axis};
             if (axis == "world")

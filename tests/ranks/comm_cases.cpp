@@ -76,29 +76,29 @@ void messages_between_neighbours(Comm& comm)
     const int next = (comm.rank() + 1) % comm.size(),
               previous = (comm.rank() + comm.size() - 1) % comm.size();
     constexpr std::size_t large = 200000; // beyond what MPI sends unasked
-    const auto text = [&](int from, int direction, int channel) {
+    const auto text = [&](int from, int direction, int tag) {
         std::vector<int> words(large);
-        std::iota(words.begin(), words.end(), from * 1000 + direction * 100 + channel);
+        std::iota(words.begin(), words.end(), from * 1000 + direction * 100 + tag);
         return words;
     };
-    const std::vector<int> channels{7, 0, 1022};
-    std::vector<std::vector<int>> out, in(2 * channels.size(), std::vector<int>(large));
+    const std::vector<int> tags{7, 0, 1022};
+    std::vector<std::vector<int>> out, in(2 * tags.size(), std::vector<int>(large));
     std::vector<std::unique_ptr<Request>> requests;
     const auto bytes = static_cast<Bytes>(large * sizeof(int));
-    for (const int channel : channels)
+    for (const int tag : tags)
         for (const int direction : {0, 1})
-            out.push_back(text(comm.rank(), direction, channel));
+            out.push_back(text(comm.rank(), direction, tag));
     std::size_t at = 0;
-    for (const int channel : channels)
+    for (const int tag : tags)
         for (const int direction : {0, 1})
-            requests.push_back(comm.send(direction ? previous : next, channel + direction,
+            requests.push_back(comm.send(direction ? previous : next, tag + direction,
                                          {reinterpret_cast<std::byte*>(out[at++].data()), bytes}));
     Parcels parcels(comm, 5000);
     requests.push_back(comm.exchange(parcels.sends, parcels.receives));
-    for (std::size_t i = channels.size(); i-- > 0;) // channels in another order than they were sent on
+    for (std::size_t i = tags.size(); i-- > 0;) // tags in another order than they were sent on
         for (const int direction : {1, 0})
             requests.push_back(
-                comm.receive(direction ? next : previous, channels[i] + direction,
+                comm.receive(direction ? next : previous, tags[i] + direction,
                              {reinterpret_cast<std::byte*>(in[2 * i + direction].data()), bytes}));
     bool over = false;
     while (!over) {
@@ -107,10 +107,10 @@ void messages_between_neighbours(Comm& comm)
         for (const auto& request : requests)
             over = request->test() && over;
     }
-    for (std::size_t i = 0; i < channels.size(); ++i)
+    for (std::size_t i = 0; i < tags.size(); ++i)
         for (const int direction : {0, 1})
-            TRV_CHECK(in[2 * i + direction] == text(direction ? next : previous, direction, channels[i]),
-                      "channel ", channels[i]);
+            TRV_CHECK(in[2 * i + direction] == text(direction ? next : previous, direction, tags[i]), "tag ",
+                      tags[i]);
     TRV_CHECK(parcels.in == parcels.expected, "an exchange between messages");
 }
 
@@ -130,7 +130,7 @@ void messages_stay_in_order(Comm& comm)
     for (const auto& request : requests)
         request->wait();
     for (int i = 0; i < count; ++i)
-        TRV_CHECK(in[i] == previous * 100 + i, "message ", i, " of a channel");
+        TRV_CHECK(in[i] == previous * 100 + i, "message ", i, " of a tag");
 }
 
 void subgroups(Comm& comm)

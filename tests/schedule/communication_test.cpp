@@ -172,7 +172,7 @@ int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
     return early;
 }
 
-/// One queue for the collectives of each axis, and one for each channel and direction of messages.
+/// One queue for the collectives of each axis, and one for each tag and direction of messages.
 void check_queues(const Graph& graph, const Schedule& s)
 {
     std::map<int, std::set<std::string>> users;
@@ -184,9 +184,9 @@ void check_queues(const Graph& graph, const Schedule& s)
         }
         const Op& op = graph[step.op];
         std::string user = *op.attrs.axis;
-        if (op.attrs.channel)
-            user += str(op.attrs.to ? " to" : " from", op.attrs.to ? *op.attrs.to : *op.attrs.from,
-                        " channel ", *op.attrs.channel);
+        if (op.attrs.tag)
+            user += str(op.attrs.to ? " to" : " from", op.attrs.to ? *op.attrs.to : *op.attrs.from, " tag ",
+                        *op.attrs.tag);
         REQUIRE(step.queue > queue_device_to_host);
         users[step.queue].insert(user);
         queues[user].insert(step.queue);

@@ -96,7 +96,7 @@ TEST_CASE(
     // Theirs is another tokenizer's: said so.
     t.good({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "-o", "bytes.h5"});
     CHECK(has(t.bad({"eval", "ours/model.toml", "--data", "bytes.h5", "--checkpoint", "ours"}),
-              "another tokenizer"));
+              "a different tokenizer"));
     // Without a tokenizer nothing is known of it, and nothing refused.
     fs::remove(t.folder / "theirs/tokenizer.model");
     fs::remove(t.folder / "theirs/tokenizer.json");

@@ -177,7 +177,7 @@ TEST_CASE("mistakes end all ranks with one message")
                   run.folder.path());
     CHECK(other.status == 2);
     CHECK(count(other.err, "trivium: ") == 1);
-    CHECK(other.err.find("rank 1: has another config than rank 0") != std::string::npos);
+    CHECK(other.err.find("rank 1: has a different config from rank 0") != std::string::npos);
     CHECK(other.err.find("lr = 0.5") != std::string::npos);
     const Outcome wrong = run_ranks({{2, Run::arguments(2, 1, 1, {"train.lrr=0.5"})}}, run.folder.path());
     CHECK(wrong.status == 2);
@@ -188,7 +188,7 @@ TEST_CASE("mistakes end all ranks with one message")
         run_ranks({{3, Run::arguments(4, 1, 1, {})}, {1, Run::arguments(2, 1, 2, {})}}, run.folder.path());
     CHECK(grids.status == 2);
     CHECK(count(grids.err, "trivium: ") == 1);
-    CHECK(grids.err.find("rank 3: has another config than rank 0") != std::string::npos);
+    CHECK(grids.err.find("rank 3: has a different config from rank 0") != std::string::npos);
     // One rank has another text.
     write_text(run.folder / "other.txt", some_text(3000) + "and no more");
     REQUIRE(
