@@ -5,7 +5,7 @@
 #include "compile/threads.hpp"
 #include "train/evaluator.hpp"
 #include "train/inputs.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 #include "train/this_machine.hpp"
 
 #include <cmath>

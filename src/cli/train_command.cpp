@@ -15,8 +15,8 @@
 #include "lifecycle/start_guard.hpp"
 #include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
-#include "train/agreement.hpp"
-#include "train/node_memory.hpp"
+#include "train/consistency.hpp"
+#include "train/node_resources.hpp"
 #include "train/trainer.hpp"
 
 #include <csignal>

@@ -1,7 +1,7 @@
 #pragma once
 // The initial state of a launch: from a checkpoint, or newly initialised.
 #include "train/engine.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 #include "train/training_data.hpp"
 
 namespace trivium {

@@ -5,7 +5,7 @@
 #include "runtime/device.hpp"
 #include "train/collapse.hpp"
 #include "train/evaluator.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 namespace trivium {
 

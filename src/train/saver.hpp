@@ -5,7 +5,7 @@
 // parameters and moments change only in a step's updates, which wait for the copy. A thread then writes the
 // shard. It uses no communicator: between steps the ranks agree whether all have written or one has failed,
 // and rank 0's thread gives the checkpoint its name.
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 #include <atomic>
 #include <functional>

@@ -10,10 +10,10 @@
 #include "io/files/hash.hpp"
 #include "kernels/runtime.hpp"
 #include "plan/cost.hpp"
-#include "train/agreement.hpp"
+#include "train/consistency.hpp"
 #include "train/learning_rate.hpp"
 #include "train/loss_spikes.hpp"
-#include "train/node_memory.hpp"
+#include "train/node_resources.hpp"
 #include "train/this_machine.hpp"
 
 #include <bit>

@@ -7,7 +7,7 @@
 #include "runtime/device.hpp"
 #include "train/generator.hpp"
 #include "train/inputs.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "train/agreement.hpp"
+#include "train/consistency.hpp"
 
 #include "base/check.hpp"
 #include "io/files/config_file.hpp"

@@ -1,4 +1,4 @@
-#include "train/node_memory.hpp"
+#include "train/node_resources.hpp"
 
 #include "base/check.hpp"
 #include "base/cores.hpp"

@@ -1,4 +1,4 @@
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 #include "base/check.hpp"
 #include "io/checkpoint/values.hpp"
