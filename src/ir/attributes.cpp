@@ -255,7 +255,7 @@ void check_init(const Graph& graph, const Value& value)
                                          bound == Bound::any         ? "a real number"
                                          : bound == Bound::from_zero ? "a number that is not negative"
                                                                      : "a number above 0",
-                                         "give another number");
+                                         "use another number");
                 });
         },
         value.init);

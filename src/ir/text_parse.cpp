@@ -93,7 +93,7 @@ public:
         const i64 value = whole();
         if (value < least || value > most) {
             at_ = before;
-            fail(str(value, " is not in the range ", least, " to ", most), "give another number");
+            fail(str(value, " is not in the range ", least, " to ", most), "use another number");
         }
         return value;
     }
@@ -337,7 +337,7 @@ private:
             graph_.at.push_back(c.whole());
             if (graph_.at.back() < 0 || graph_.at.back() >= axis.size)
                 c.fail(str("coordinate ", graph_.at.back(), " is outside axis '", axis.name, "'"),
-                       str("give 0 to ", axis.size - 1));
+                       str("use 0 to ", axis.size - 1));
         }
     }
 

@@ -69,7 +69,7 @@ private:
         for (std::size_t a = 0; a < g_.at.size(); ++a)
             TRV_RULE(g_.at[a] >= 0 && g_.at[a] < g_.mesh.axes[a].size, place(0),
                      str("coordinate ", g_.at[a], " is outside axis '", g_.mesh.axes[a].name, "'"),
-                     str("give 0 to ", g_.mesh.axes[a].size - 1));
+                     str("use 0 to ", g_.mesh.axes[a].size - 1));
         std::unordered_set<std::string_view> names;
         Bytes bytes = 0;
         for (const Value& v : g_.values) {

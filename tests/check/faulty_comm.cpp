@@ -119,7 +119,7 @@ CheckReport check_on_threads(int ranks, const std::function<void(Rank&)>& prepar
                     1,
                     0};
         prepare(me);
-        // Groups are named from the mesh of the training that is about to begin.
+        // Groups get their names from the mesh of the next training.
         me.config.hooks.compiled = [&me, then = me.config.hooks.compiled](const RunConfig& config,
                                                                           Compiled& compiled) {
             me.faults.mesh = mesh_of(config.parallel);

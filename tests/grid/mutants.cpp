@@ -11,8 +11,7 @@ namespace trivium::grids {
 
 namespace {
 
-/// What a Comm leaves out: the collectives whose turns within a step are listed, and the messages of one
-/// tag.
+/// What a Comm leaves out: the collectives with the listed turns within a step, and the messages of one tag.
 struct Silence {
     std::string axis;
     std::set<i64> turns;
@@ -146,7 +145,7 @@ void double_results(Graph& g, OpId id)
         for (const Carry& carry : g.carries)
             TRV_CHECK(carry.out != result, "%", g[result].name, " is carried");
     }
-    // Each stands behind the op itself.
+    // Each follows the op itself.
     std::rotate(g.ops.begin() + static_cast<std::ptrdiff_t>(id.index()) + 1,
                 g.ops.begin() + static_cast<std::ptrdiff_t>(first), g.ops.end());
     for (std::size_t i = 0; i < g.ops.size(); ++i)

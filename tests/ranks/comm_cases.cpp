@@ -11,7 +11,7 @@ namespace {
 
 using Data = std::vector<std::byte>;
 
-/// What rank `from` has for rank `to`: a size and bytes that differ with both.
+/// The piece from rank `from` to rank `to`: size and bytes depend on both.
 Data parcel(int from, int to, std::size_t scale)
 {
     Data data(scale * static_cast<std::size_t>((from * 7 + to * 3) % 5)); // none for some
@@ -48,7 +48,7 @@ void exchanges(Comm& comm)
     }
 }
 
-/// Lanes do not mix, and within one the order is that of the starts.
+/// Tags do not mix, and transfers with one tag keep the order of their starts.
 void exchanges_under_way(Comm& comm)
 {
     std::vector<Parcels> parcels;
@@ -75,7 +75,7 @@ void messages_between_neighbours(Comm& comm)
 {
     const int next = (comm.rank() + 1) % comm.size(),
               previous = (comm.rank() + comm.size() - 1) % comm.size();
-    constexpr std::size_t large = 200000; // beyond what MPI sends unasked
+    constexpr std::size_t large = 200000; // above MPI's eager limit
     const auto text = [&](int from, int direction, int tag) {
         std::vector<int> words(large);
         std::iota(words.begin(), words.end(), from * 1000 + direction * 100 + tag);
@@ -150,7 +150,7 @@ void subgroups(Comm& comm)
         members |= u64{1} << r;
     TRV_CHECK(agree(*group, u64{1} << comm.rank()) == members, "groups agree apart from each other");
 
-    // Of a group: its first against the others.
+    // Within a group: the first member and the others.
     std::vector<int> part;
     for (int r = group->rank() == 0 ? 0 : 1; r < (group->rank() == 0 ? 1 : group->size()); ++r)
         part.push_back(r);
@@ -184,7 +184,7 @@ void fails_alike(Comm& comm, int first, int status, const std::string& text, Thr
                 failure(comm.rank());
         });
     } catch (const Kind& error) {
-        // What all have met alike is no one rank's.
+        // An error of all ranks names no rank.
         const std::string begin = first > 0 ? str("rank ",
                                                   comm.world_ranks()[static_cast<std::size_t>(first)], ": ")
                                             : "",
@@ -222,7 +222,7 @@ void success_together(Comm& comm)
     fails_alike<UserError>(*group, 1, 2, "run.toml: no", [](int) {
         throw UserError({"run.toml", "no", "", ""});
     });
-    succeed_together(comm, [&] { ++runs; }); // all goes on
+    succeed_together(comm, [&] { ++runs; }); // everything continues
 }
 
 void grids(Comm& comm)

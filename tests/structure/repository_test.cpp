@@ -98,8 +98,8 @@ TEST_CASE("back-ends are files, not conditionals of the preprocessor")
 TEST_CASE("no pass names an op or a model")
 {
     ForbiddenNames names;
-    // Making collectives and messages is what some passes are there for, and a slice is a gather undone:
-    // those ops are theirs to name. What the others compute is no pass's business.
+    // Some passes create collectives, messages and slices (the inverse of a gather), so these ops may be
+    // named. Passes must not depend on what other ops compute.
     for (const std::string& name : trivium::op_names())
         if (!trivium::find_op(name)->communicates && name != "slice")
             names.ops.push_back(name);
