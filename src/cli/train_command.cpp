@@ -110,7 +110,7 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
         return 75;
     std::fprintf(stderr,
                  "trivium: job %s: has begun %lld times in a row at step %lld and saved nothing later; "
-                 "restarting it once more would not help\n",
+                 "another restart would not help\n",
                  job.id.c_str(), static_cast<long long>(config.job.restarts),
                  static_cast<long long>(launch.from));
     return 1;

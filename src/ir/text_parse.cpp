@@ -104,7 +104,7 @@ public:
         i64 value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc{} || end != text.data() + text.size())
-            fail(str("'", text, "'  is not an integer"), "write an integer");
+            fail(str("'", text, "' is not an integer"), "write an integer");
         return value;
     }
 
@@ -242,8 +242,7 @@ private:
     void check_text() const
     {
         if (text_.size() > max_text_bytes)
-            throw UserError({file_,
-                             str("has ", text_.size(), " bytes, more than the limit of ", max_text_bytes),
+            throw UserError({file_, str("has ", text_.size(), " bytes, more than ", max_text_bytes),
                              "the length of a graph's text is limited", "use a smaller graph"});
         if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
             throw UserError({str(file_, ":1"), "is empty", "a graph begins with a line 'graph NAME'",

@@ -40,15 +40,9 @@ private:
     [[noreturn]] static void refuse(const Where& where, const std::string& problem, const std::string& remedy)
     {
         if constexpr (std::is_invocable_v<Where>)
-            throw UserError({
-                if ()
-                    , problem, "", remedy
-            });
+            throw UserError({where(), problem, "", remedy});
         else
-            throw UserError({
-                if
-                    , problem, "", remedy
-            });
+            throw UserError({where, problem, "", remedy});
     }
 
     /// "FILE.graph:12: what", or without a file "graph 'name', what".
@@ -65,7 +59,7 @@ private:
     {
         check_mesh(g_.mesh, g_.file.empty() ? place(0) + ", " : place(0, ""));
         TRV_RULE(g_.at.empty() || g_.at.size() == g_.mesh.axes.size(), place(0),
-                 "it has not as many coordinates as the mesh has axes", "name each axis once");
+                 "the number of its coordinates differs from the number of mesh axes", "name each axis once");
         for (std::size_t a = 0; a < g_.at.size(); ++a)
             TRV_RULE(g_.at[a] >= 0 && g_.at[a] < g_.mesh.axes[a].size, place(0),
                      str("coordinate ", g_.at[a], " is outside axis '", g_.mesh.axes[a].name, "'"),
