@@ -4,7 +4,7 @@
     perf/compare_torch.py --family gpt2 --layers 48 --dim 1600 --heads 25 --vocab 50304 --seq 1024 \
         --micro-batch 16 --global-batch 64 --steps 10 --json
 
-The same parameters, tokens a step, microbatches, clipping and update as Trivium's, on random tokens. Prints tokens/s,
+The same parameters, tokens per step, microbatches, clipping and update as Trivium's, on random tokens. Prints tokens/s,
 MFU by the same count of flops (three times the forward pass, attention causal), and the memory that was taken.
 """
 import argparse
@@ -98,7 +98,7 @@ class Model(nn.Module):
 
 
 def model_flops(c):
-    """Of a step: three times the forward products and causal attention, as perf/step counts them."""
+    """FLOPs of a step: three times the forward products and causal attention, counted as in perf/step."""
     head, tokens = c.dim // c.heads, c.global_batch * c.seq
     block = c.dim * (c.heads + 2 * c.kv_heads) * head + c.heads * head * c.dim + (2 if c.family == "gpt2" else 3) * c.dim * c.ffn
     products = 2 * tokens * (c.layers * block + c.dim * c.vocab)
@@ -113,7 +113,7 @@ def main():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
     parser.add_argument("--tied", type=int, default=-1, help="1 or 0; default: tied for gpt2")
     parser.add_argument("--no-compile", action="store_true")
-    parser.add_argument("--peak", type=float, default=989e12, help="flops per second of which MFU is a share")
+    parser.add_argument("--peak", type=float, default=989e12, help="FLOP/s to which MFU is relative")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--json", action="store_true")
     c = parser.parse_args()
@@ -121,7 +121,7 @@ def main():
     c.ffn = c.ffn or 4 * c.dim
     c.tied = c.family == "gpt2" if c.tied < 0 else bool(c.tied)
     if c.global_batch % c.micro_batch:
-        sys.exit("compare_torch.py: --global-batch is no multiple of --micro-batch")
+        sys.exit("compare_torch.py: --global-batch is not a multiple of --micro-batch")
     if c.device == "cuda" and not torch.cuda.is_available():
         print("skipped: no device")
         return
@@ -147,7 +147,7 @@ def main():
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        return total.item() / (c.global_batch * c.seq)  # waits, as a loop that prints its loss does
+        return total.item() / (c.global_batch * c.seq)  # waits, like a loop that prints its loss
 
     seconds, loss = [], math.nan
     for i in range(c.steps + 3):
@@ -164,9 +164,9 @@ def main():
     if c.json:
         print(json.dumps(out))
         return
-    print(f"torch {torch.__version__}: {c.family}, {c.layers} layers, dim {c.dim}, {out['parameters']:,} parameters, {c.global_batch} x {c.seq} tokens a step")
+    print(f"torch {torch.__version__}: {c.family}, {c.layers} layers, dim {c.dim}, {out['parameters']:,} parameters, {c.global_batch} x {c.seq} tokens per step")
     print(f"  step      {median:.4f} s median of {len(seconds)}\n  tokens/s  {out['tokens_per_second']:.0f}\n  MFU       {100 * out['mfu']:.1f} %")
-    print(f"  memory    {out['memory_bytes']:,} bytes at the most\n  loss      {loss:.4f}")
+    print(f"  memory    {out['memory_bytes']:,} bytes at most\n  loss      {loss:.4f}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-/// Whether `part` stands somewhere in `text`.
+/// Whether `text` contains `part`.
 inline bool has(const std::string& text, const std::string& part)
 {
     return text.find(part) != std::string::npos;

@@ -1,5 +1,5 @@
 #pragma once
-// What tests labelled `soak` are told by tests/soak: a seed and a time. Alone, they take a short slice.
+// Settings of tests labelled `soak`, from tests/soak: a seed and a time. By default they run a short slice.
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>

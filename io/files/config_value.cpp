@@ -26,7 +26,7 @@ std::string describe(const ConfigValue& value)
     if (const auto* text = node.as_string())
         return str("the string \"", shorten(text->get()), "\"");
     if (const auto* number = node.as_integer())
-        return str("the whole number ", number->get());
+        return str("the integer ", number->get());
     if (const auto* number = node.as_floating_point())
         return str("the number ", number->get());
     if (const auto* flag = node.as_boolean())
@@ -108,7 +108,7 @@ SyntaxHint explain_syntax(std::string message)
     if (has("utf-8") || has("UTF-8"))
         return {"it is not UTF-8 text", "save it as UTF-8; it may be a binary file"};
     if (has("not representable"))
-        return {str(quoted(), " is too large for a whole number"),
+        return {str(quoted(), " is too large for an integer"),
                 "write it with an exponent, like 1e20, where the key takes any number"};
     if (has("leading zero"))
         return {"a number begins with 0", "leave the leading zeros out"};
@@ -170,7 +170,7 @@ void assign(i64& target, const ConfigValue& value)
     }
     const auto* real = value.node.as_floating_point();
     if (real == nullptr || !is_whole(real->get()))
-        throw_wrong_type(value, "a whole number",
+        throw_wrong_type(value, "an integer",
                          value.node.is_string() ? "write the digits without quotes" : "");
     target = static_cast<i64>(real->get());
 }
@@ -201,7 +201,7 @@ void assign(std::string& target, const ConfigValue& value)
              integer != nullptr && value.key == "parallel.bucket")
         target = std::to_string(integer->get()); // this key takes "auto" or a number of bytes
     else
-        throw_wrong_type(value, "text", "put it in double quotes");
+        throw_wrong_type(value, "a string", "put it in double quotes");
 }
 
 void assign(RopeScaling& target, const ConfigValue& value)

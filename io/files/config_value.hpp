@@ -58,14 +58,14 @@ std::string print_value(Enum value)
     return print_value(std::string(name_of(value)));
 }
 
-/// The type of a key in the reference: "whole number", "`f32` or `bf16`" …
+/// The type of a key in the reference: "integer", "`f32` or `bf16`" …
 template <class T>
 std::string type_name(const T&)
 {
     if constexpr (std::is_same_v<T, bool>)
-        return "true or false";
+        return "boolean";
     else if constexpr (std::is_integral_v<T>)
-        return "whole number";
+        return "integer";
     else if constexpr (std::is_floating_point_v<T>)
         return "number";
     else if constexpr (std::is_enum_v<T>) {
@@ -76,7 +76,7 @@ std::string type_name(const T&)
     } else if constexpr (std::is_same_v<T, RopeScaling>)
         return "scaling";
     else
-        return "text";
+        return "string";
 }
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 // How fast a checkpoint is saved, and loaded on another grid, against dd on the same disk. Under a launcher,
-// on 2 ranks: data 2 with ZeRO 1 saves, tensor 2 loads, so that every tensor is cut anew.
+// on 2 ranks: data 2 with ZeRO 1 saves, tensor 2 loads, so that every tensor is resharded.
 #include "base/clock.hpp"
 #include "base/log.hpp"
 #include "mpi/session.hpp"
@@ -40,7 +40,7 @@ RunConfig config_of(i64 layers, i64 data, i64 tensor)
     return config;
 }
 
-/// One rank's part of the state on a grid, in memory that has been touched.
+/// One rank's shard of the state on a grid, in memory that has been written.
 struct Side {
     Compiled compiled;
     Arena arena;
@@ -58,7 +58,7 @@ struct Side {
     }
 };
 
-/// Seconds from when all ranks are there until all are through.
+/// Seconds from the arrival of all ranks until all are done.
 Seconds timed(Comm& world, const std::function<void()>& work)
 {
     agree(world, 0);
@@ -68,7 +68,7 @@ Seconds timed(Comm& world, const std::function<void()>& work)
     return now() - begin;
 }
 
-/// What a shell command takes, on rank 0 alone.
+/// Seconds of a shell command, on rank 0 only.
 Seconds timed_command(Comm& world, const std::string& command)
 {
     return timed(world, [&] {
@@ -77,7 +77,7 @@ Seconds timed_command(Comm& world, const std::string& command)
     });
 }
 
-/// The next read of these files comes from the disk.
+/// Makes the next read of these files come from the disk.
 void forget(Comm& world)
 {
     timed(world, [&] {
@@ -86,7 +86,7 @@ void forget(Comm& world)
         ::sync();
         if (!(std::ofstream("/proc/sys/vm/drop_caches") << "3\n").flush())
             throw IoError({"/proc/sys/vm/drop_caches", "cannot be written",
-                           "cold reads want the system's caches dropped", "run this as root"});
+                           "cold reads require dropping the system's caches", "run this as root"});
     });
 }
 
@@ -116,7 +116,7 @@ int run(Session& session, const std::string& dir, int pairs, i64 layers)
         timed_command(world, "rm " + file);
         return seconds;
     };
-    // Once each for nothing: from here on both write to pages that the machine has touched before.
+    // Once each as warm-up: from here on both write to pages that have been used before.
     for (int i = 0; i < 3; ++i)
         save_one();
     const std::string newest = dir + "/" + checkpoint_name(state.step);
@@ -149,16 +149,17 @@ int run(Session& session, const std::string& dir, int pairs, i64 layers)
     if (session.rank() > 0)
         return 0;
     const auto rates = [&](const char* what, const std::vector<double>& ours, const char* theirs_name,
-                           const std::vector<double>& theirs, double wanted) {
+                           const std::vector<double>& theirs, double target) {
         std::vector<double> ratios;
         for (std::size_t i = 0; i < ours.size(); ++i)
             ratios.push_back(theirs[i] / ours[i]);
         const auto rate = [&](double seconds) { return static_cast<double>(bytes) / seconds / 1e9; };
-        fmt::print("{:<10} {:.3f} s ({:.2f} GB/s), {} {:.3f} s ({:.2f} GB/s): {:.2f} of its rate, {:.2f} to "
-                   "{:.2f} (wanted {})\n",
-                   what, median(ours), rate(median(ours)), theirs_name, median(theirs), rate(median(theirs)),
-                   median(ratios), *std::min_element(ratios.begin(), ratios.end()),
-                   *std::max_element(ratios.begin(), ratios.end()), wanted);
+        fmt::print(
+            "{:<10} {:.3f} s ({:.2f} GB/s), {} {:.3f} s ({:.2f} GB/s): {:.2f} of its throughput, {:.2f} to "
+            "{:.2f} (target {})\n",
+            what, median(ours), rate(median(ours)), theirs_name, median(theirs), rate(median(theirs)),
+            median(ratios), *std::min_element(ratios.begin(), ratios.end()),
+            *std::max_element(ratios.begin(), ratios.end()), target);
     };
     fmt::print("state      {} bytes on 2 ranks, medians of {} pairs\n", bytes, pairs);
     rates("save", save, "dd conv=fsync", write, 0.8);
@@ -174,7 +175,7 @@ int main(int argc, char** argv)
     std::string dir;
     int pairs = 7;
     i64 layers = 13;
-    app.add_option("dir", dir, "a folder on the disk in question")->required();
+    app.add_option("dir", dir, "a folder on the disk to measure")->required();
     app.add_option("--pairs", pairs);
     app.add_option("--layers", layers, "13: 1 GiB of state");
     CLI11_PARSE(app, argc, argv);

@@ -10,8 +10,7 @@ namespace trivium {
 
 namespace {
 
-/// No multiple of a width that tensors have, so that rows differ; whole lines of memory, so that copies are
-/// fast.
+/// Not a multiple of any tensor's width, so that rows differ; whole cache lines, so that copies are fast.
 constexpr i64 period = (1 << 20) - 256;
 
 const std::vector<float>& normal_numbers()

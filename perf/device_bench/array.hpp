@@ -1,5 +1,6 @@
 #pragma once
-// Tensors on the test bed whose numbers the host knows without keeping them: they repeat a block.
+// Tensors on the test bed whose numbers the host can compute without storing them, because they repeat a
+// block.
 #include "test_bed.hpp"
 
 namespace trivium {
@@ -13,7 +14,7 @@ public:
     T* get(int set = 0) const { return static_cast<T*>(memory_.get()) + set * stride_; }
     i64 size() const { return n_; }
 
-    /// Normal numbers times `scale`, plus `centre`, rounded to T: others for each `name`.
+    /// Normal numbers times `scale`, plus `centre`, rounded to T; different for each `name`.
     Array&& random(const char* name, double scale = 1, double centre = 0) &&;
     /// The same numbers in each set.
     Array&& of(const std::vector<T>& values) &&;
@@ -25,7 +26,7 @@ public:
     }
     /// The largest magnitude of the first set, as it was filled.
     double largest() const;
-    /// [first, first + count) of what was filled, and of what is there now, in the first set.
+    /// [first, first + count) of the filled content, and of the current content, in the first set.
     std::vector<double> filled(i64 first, i64 count) const;
     std::vector<double> read(i64 first, i64 count) const;
 
@@ -37,7 +38,7 @@ private:
     std::shared_ptr<void> memory_;
 };
 
-/// n tokens below `vocab`; every eighth is the same one, as frequent words are.
+/// n tokens below `vocab`; every eighth is the same, like a frequent token.
 std::vector<std::int32_t> random_tokens(i64 n, i64 vocab);
 
 } // namespace trivium

@@ -35,7 +35,7 @@ private:
     }
 };
 
-/// Where things are, of one query or key: as kernels/attention.hpp says.
+/// Offsets of one query or key; see kernels/attention.hpp.
 struct Places {
     Sizes z;
     i64 query(i64 b, i64 s, i64 g, i64 r) const
@@ -54,7 +54,7 @@ double dot(const double* a, const double* b, i64 n)
     return sum;
 }
 
-/// Row by row, as early queries see few keys and are larger.
+/// Row by row, because early queries see few keys and have larger results.
 class RowErrors {
 public:
     void add(const Doubles& got, const Doubles& want)
@@ -177,7 +177,7 @@ void bench_attention(Bench& bench, const Sizes& z)
                                        a.lse.get(s), scratch);
                    },
                    [&] { return forward_error(bench, z, a); }});
-    // Of every set, as the forward call may have taken fewer calls than there are sets.
+    // For every set, because there may have been fewer forward calls than sets.
     for (int s = 0; s < bench.sets(bytes); ++s)
         attention<bf16>(bench.bed.exec(), shape, a.q.get(s), a.k.get(s), a.v.get(s), nullptr, a.o.get(s),
                         a.lse.get(s), scratch);

@@ -87,7 +87,7 @@ void Bench::print(const std::string& name, const Case* test, double error, Secon
     passed_ = passed_ && good;
     if (json_) {
         nlohmann::ordered_json row{{"name", name}, {"verdict", good ? "passed" : "failed"}, {"note", note}};
-        if (test) { // what is no number has no place in JSON
+        if (test) { // JSON has no NaN or infinity
             row["error"] = std::isfinite(error) ? error : 1e99;
             row["tolerance"] = test->tolerance;
         }

@@ -6,7 +6,7 @@
 
 namespace trivium {
 
-/// The sizes of a model in training, of one device and one microbatch.
+/// The training sizes of a model, on one device for one microbatch.
 struct Sizes {
     const char* name;
     i64 batch, seq, dim, kv_heads, q_per_kv, head_dim, ffn, vocab;
@@ -30,8 +30,8 @@ private:
 
 struct Case {
     std::string name;
-    double bytes = 0; ///< that a call reads and writes at least
-    double flops = 0; ///< that count as useful
+    double bytes = 0; ///< minimum bytes that a call reads and writes
+    double flops = 0; ///< useful operations
     double tolerance = 0;
     std::function<void(const kernels::Exec&, int set)> call;
     /// After one call on set 0.
@@ -46,15 +46,15 @@ public:
 
     const TestBed& bed;
     bool tiny() const { return tiny_; }
-    /// Of tensors for a call that touches so many bytes.
+    /// Number of sets of tensors for a call that uses this many bytes.
     int sets(double bytes) const;
     /// Up to `count` of [0, n): the first, the last, and some between.
     std::vector<i64> sample(i64 n, int count) const;
 
-    /// The rates that others are shares of; bytes read and written, operations.
+    /// The ceilings of which the results are fractions: bytes read and written, operations.
     void measure_copy();
     void measure_product(const Case& product);
-    /// Prints a row. What fails is a row as well.
+    /// Prints a row, also for a failure.
     void measure(const Case& test);
 
     bool passed() const { return passed_; }
@@ -65,7 +65,7 @@ private:
                bool good, const std::string& note);
 
     bool tiny_, json_, passed_ = true;
-    double copied_ = 0, multiplied_ = 0; ///< bytes, operations a second
+    double copied_ = 0, multiplied_ = 0; ///< bytes, operations per second
 };
 
 void bench_rows(Bench& bench, const Sizes& sizes);
@@ -73,7 +73,7 @@ void bench_tokens(Bench& bench, const Sizes& sizes);
 void bench_attention(Bench& bench, const Sizes& sizes);
 void bench_products(Bench& bench, const Sizes& sizes);
 void bench_optimizer(Bench& bench);
-/// The product whose rate is the ceiling of others.
+/// The product whose throughput is the ceiling of others.
 void bench_ceilings(Bench& bench);
 
 } // namespace trivium

@@ -20,7 +20,7 @@ TestBed::~TestBed() = default;
 
 const std::string& TestBed::name() const { return impl_->name; }
 kernels::Exec TestBed::exec() const { return {1, nullptr}; }
-Bytes TestBed::cache() const { return 1 << 10; } // as small as what is measured on it
+Bytes TestBed::cache() const { return 1 << 10; } // small, like the sizes that are measured on it
 
 std::shared_ptr<void> TestBed::allocate(Bytes bytes) const
 {

@@ -1,7 +1,7 @@
-// Every kernel of src/kernels at the sizes of training: error against a reference in double, time, share of
-// what the machine can do.
+// Every kernel of src/kernels at training sizes: error relative to a reference in double, time, fraction of
+// the machine's ceiling.
 //
-//   perf_device [--json] [--tiny]     a JSON object a row; sizes that any machine computes at once
+//   perf_device [--json] [--tiny]     one JSON object per row; sizes that any machine computes quickly
 #include "base/check.hpp"
 #include "bench.hpp"
 

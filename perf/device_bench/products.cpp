@@ -1,4 +1,4 @@
-// Matrix products of the models' blocks and heads, forward and backward, with what is fused into them.
+// Matrix products of the models' blocks and heads, forward and backward, with their epilogues.
 #include "bench.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/reference.hpp"
@@ -43,7 +43,7 @@ std::string name_of(const ProductShape& s, bool overwrite)
                        s.fp8_a == Fp8::none ? "" : " fp8", overwrite ? "" : " += f32");
 }
 
-/// A sum of gradients (out f32, not `overwrite`) adds to what is there.
+/// An accumulated gradient (out f32, not `overwrite`) adds to the existing content.
 template <class Out>
 void bench_product(Bench& bench, ProductShape s, bool overwrite = true, bool ceiling = false)
 {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double eps = 1e-5;
 
-/// What the norms of one model share: their inputs and results, of which a case uses some.
+/// Shared by the norms of one model: inputs and results, of which a case uses some.
 struct NormArrays {
     NormArrays(const Bench& bench, i64 rows, i64 dim, int sets)
         : x(Array<bf16>(bench.bed, rows * dim, sets).random("x")),
@@ -138,7 +138,7 @@ void bench_norms(Bench& bench, const Sizes& z)
                        }
                        return errors.largest();
                    }});
-    // Over all rows, for some columns. It adds to what is there.
+    // Over all rows, for some columns. Adds to the existing content.
     bench.measure(
         {norm + "_grad_w" + at, 2 * tensor, 0, tolerance_f32,
          [&](const Exec& e, int s) {

@@ -1,5 +1,5 @@
 #pragma once
-// What kernels are measured on: the GPU (cuda_test_bed.cpp), or the host in builds that have none
+// The hardware under measurement: the GPU (cuda_test_bed.cpp), or the host in builds without one
 // (host_test_bed.cpp).
 #include "kernels/exec.hpp"
 
@@ -12,7 +12,7 @@ namespace trivium {
 
 class TestBed {
 public:
-    /// Why there is none, or nothing.
+    /// Why there is none; empty if there is one.
     static std::string missing();
 
     TestBed();
@@ -22,7 +22,7 @@ public:
 
     const std::string& name() const;
     kernels::Exec exec() const;
-    /// What the largest cache holds: inputs are larger, or there are several sets of them.
+    /// Size of the largest cache: inputs are larger, or there are several sets of them.
     Bytes cache() const;
 
     /// Aligned to 256 bytes, every byte 0xff: NaN in every type of numbers.
@@ -30,7 +30,7 @@ public:
     void write(void* to, const void* from, Bytes bytes) const;
     void copy(void* to, const void* from, Bytes bytes) const;
     void read(void* to, const void* from, Bytes bytes) const;
-    /// Enqueues call(0), call(1), … and gives the seconds of each.
+    /// Enqueues call(0), call(1), … and returns the seconds of each.
     std::vector<Seconds> time(int calls, const std::function<void(int)>& call) const;
 
 private:

@@ -1,4 +1,4 @@
-// What goes by tokens: the embedding, its gradient, the cross entropy over the vocabulary.
+// Kernels over the vocabulary: the embedding, its gradient, the cross entropy.
 #include "bench.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/loss.hpp"
@@ -40,14 +40,14 @@ void bench_embedding(Bench& bench, const Sizes& z)
     }
     const Array<bf16> dy = Array<bf16>(bench.bed, count * dim, sets).random("dy");
     const Array<float> dtable = Array<float>(bench.bed, z.vocab * dim, 1).random("dtable");
-    // Read once, and the rows that it goes to read and written; at most one a token.
+    // dy is read once, and the target rows are read and written; at most one row per token.
     bench.measure({"embedding_grad" + at, 10 * cells, 0, tolerance_f32,
                    [&](const Exec& e, int s) {
                        embedding_grad(e, shape, dy.get(s), tokens.get(s), dtable.get(), false);
                    },
                    [&] {
                        Errors errors;
-                       for (const i64 i : bench.sample(count, 8)) { // the first is the frequent word
+                       for (const i64 i : bench.sample(count, 8)) { // the first is the frequent token
                            const std::int32_t row = token[static_cast<std::size_t>(i)];
                            Doubles want = dtable.filled(row * dim, dim);
                            for (i64 k = 0; k < count; ++k)
@@ -100,7 +100,7 @@ void bench_loss(Bench& bench, const Sizes& z)
                                        dpicked.get(s), dlogits.get(s));
                    },
                    [&] {
-                       Errors errors, at_target; // apart, as it is larger by far
+                       Errors errors, at_target; // separately, because it is far larger
                        for (const i64 row : some) {
                            const Doubles x = logits.filled(row * vocab, vocab),
                                          got = dlogits.read(row * vocab, vocab);

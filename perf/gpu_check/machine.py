@@ -1,4 +1,4 @@
-"""The machine that gpu-check runs on: its GPU, its CUDA, and what was carried to it."""
+"""The machine under test: its GPU, its CUDA, and the carried libraries."""
 import ctypes
 import glob
 import os
@@ -9,7 +9,7 @@ import tarfile
 
 
 def device():
-    """(name, bytes of memory) of the first GPU, or (None, why there is none). Asks the driver and starts nothing."""
+    """(name, bytes of memory) of the first GPU, or (None, reason). Queries the driver and starts nothing."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -25,7 +25,7 @@ def device():
 
 
 def unpack(archive, prefix):
-    """What was carried, in `prefix`. Python's own reader: the machine may have no xz."""
+    """Unpacks the carried archive into `prefix`. With Python's own reader, because the machine may have no xz."""
     if os.path.exists(os.path.join(prefix, "complete")):
         return
     shutil.rmtree(prefix, ignore_errors=True)
@@ -76,7 +76,7 @@ def link_library(stem, cuda, to):
 
 
 def environment(prefix, cuda):
-    """What programs need to find the carried libraries, OpenMPI first of all: its own path is compiled into it."""
+    """The environment in which programs find the carried libraries, above all OpenMPI, which contains its own path."""
     usr = os.path.join(prefix, "usr")
     libraries = os.path.join(usr, "lib", "x86_64-linux-gnu")
     env = dict(os.environ)
@@ -86,10 +86,10 @@ def environment(prefix, cuda):
         PMIX_MCA_pcompress_base_silence_warning="1",  # it has no compression without its plugins, and needs none
         OMPI_ALLOW_RUN_AS_ROOT="1",
         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-        OMPI_MCA_plm="isolated",  # this machine alone: no ssh is looked for
+        OMPI_MCA_plm="isolated",  # this machine only: do not search for ssh
         OMPI_MCA_pml="ob1",
         OMPI_MCA_btl="self,vader",
-        OMPI_MCA_btl_vader_single_copy_mechanism="none",  # containers forbid to read another process
+        OMPI_MCA_btl_vader_single_copy_mechanism="none",  # containers may forbid reading the memory of other processes
         OMPI_MCA_rmaps_base_oversubscribe="1",
         OMPI_MCA_hwloc_base_binding_policy="none",
         OMPI_MCA_mpi_yield_when_idle="1",
@@ -109,7 +109,7 @@ def cmake_options(prefix, cuda, links):
         f"-DCMAKE_PREFIX_PATH={prefix}/kokkos-cuda;{usr}",
         f"-DCMAKE_EXE_LINKER_FLAGS=-Wl,-rpath-link,{libraries}",
         f"-DCMAKE_BUILD_RPATH={libraries};{links}/lib",
-        "-DMPI_SKIP_COMPILER_WRAPPER=ON",  # not every CMake reads what it says
+        "-DMPI_SKIP_COMPILER_WRAPPER=ON",  # not every CMake reads this variable
         f"-DMPI_C_HEADER_DIR={libraries}/openmpi/include",
         "-DMPI_C_LIB_NAMES=mpi",
         f"-DMPI_mpi_LIBRARY={libraries}/openmpi/lib/libmpi.so",

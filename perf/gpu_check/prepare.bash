@@ -19,8 +19,8 @@ while [[ $# -gt 0 ]]; do
     esac
 done
 [[ -n $to ]] || fail 'where to? perf/gpu-check prepare DIR --kokkos SOURCE'
-[[ $limit =~ ^[0-9]+$ ]] || fail "--limit takes a number of MiB, not '$limit'"
-[[ -e $kokkos/core/src/Kokkos_Core.hpp ]] || fail "--kokkos: '$kokkos' holds no sources of Kokkos"
+[[ $limit =~ ^[0-9]+$ ]] || fail "--limit must be a number of MiB, not '$limit'"
+[[ -e $kokkos/core/src/Kokkos_Core.hpp ]] || fail "--kokkos: '$kokkos' does not contain the sources of Kokkos"
 for tool in apt-get dpkg-deb patchelf xz file; do
     command -v "$tool" >/dev/null || fail "needs $tool: apt install ${tool/apt-get/apt} (on a Debian or Ubuntu machine)"
 done
@@ -30,7 +30,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$to" "$work/debs" "$work/carried/kokkos"
 usr=$work/carried/usr
 
-# The packages that apt would install on a machine that has none.
+# The packages that apt would install on an empty machine.
 : >"$work/none"
 closure() {
     apt-get -s -qq -o Dir::State::status="$work/none" -o APT::Install-Recommends=false install "$@" |
@@ -48,11 +48,11 @@ for package in "$work"/debs/*.deb; do
     dpkg-deb -x "$package" "$work/carried"
 done
 
-# Links into the system's own folders name nothing there.
+# Links into the system's folders would be dangling.
 if [[ -d $work/carried/lib ]]; then cp -a "$work/carried/lib/." "$usr/lib/"; fi
 find "$work/carried" -mindepth 1 -maxdepth 1 ! -name usr ! -name kokkos -exec rm -rf {} +
 rm -rf "$usr"/share/{doc,man,info,locale,lintian,bug,perl5,bash-completion,doc-base,gdb} "$usr"/sbin "$usr"/lib/*/{fortran,perl,hwloc}
-rm -f "$usr"/bin/h5*cc* # CMake finds the library itself; these would name another place
+rm -f "$usr"/bin/h5*cc* # CMake finds the library itself; these would name the wrong place
 while IFS= read -r archive; do
     grep -rqsF --include='*.cmake' "$(basename "$archive")" "$usr/lib" "$usr/share" || rm -f "$archive"
 done < <(find "$usr" -name '*.a')
@@ -65,7 +65,7 @@ while IFS= read -r link; do
     fi
 done < <(find "$usr" -type l)
 
-# Libraries and programs look for each other where they lie, and so do the descriptions for pkg-config.
+# Libraries, programs and pkg-config files find each other relative to their own folder.
 libraries=$(cd "$usr"/lib/*-linux-gnu && pwd)
 while IFS= read -r elf; do
     case $(file -b "$elf") in
@@ -85,5 +85,5 @@ rm -rf "$work"/carried/kokkos/{.git,.github,doc} "$work"/carried/kokkos/*/{unit_
 tar -C "$work/carried" --owner=0 --group=0 -cf - . | xz -T0 -9 >"$work/carried.tar.xz"
 size=$(stat -c %s "$work/carried.tar.xz")
 printf '%s: %d.%d MiB, of the %d that may be carried\n' "$to/carried.tar.xz" $((size >> 20)) $(((size & 1048575) * 10 >> 20)) "$limit"
-((size <= limit << 20)) || fail "too large to be carried (--limit $limit)" 1
+((size <= limit << 20)) || fail "larger than --limit $limit" 1
 mv "$work/carried.tar.xz" "$to/carried.tar.xz"

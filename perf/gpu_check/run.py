@@ -21,7 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 class Run:
-    """Where things are, and commands with a log and a time box."""
+    """Folders, and commands with a log and a time limit."""
 
     def __init__(self, options):
         self.options = options
@@ -33,12 +33,12 @@ class Run:
         self.device, self.memory = machine.device()
         os.makedirs(self.out, exist_ok=True)
         self.log = os.path.join(self.out, "log")
-        self.steps = {}  # what perf_step measured, by model
+        self.steps = {}  # results of perf_step, by model
         with open(self.log, "w", encoding="utf-8"):
             pass
 
     def call(self, name, command, seconds):
-        """Runs `command` for at most `seconds`. Gives its status, None where the time was up; its output; its time."""
+        """Runs `command` for at most `seconds`. Returns its status (None if the time was up), its output and its time."""
         begin = time.monotonic()
         with open(self.log, "a", encoding="utf-8") as log:
             log.write(f"\n== {name}\n$ " + " ".join(command) + "\n")
@@ -56,7 +56,7 @@ class Run:
                         process.wait(timeout=5)
                     except subprocess.TimeoutExpired:
                         pass
-                    try:  # what the program has started may outlive it
+                    try:  # child processes may outlive the program
                         os.killpg(process.pid, signal.SIGKILL)
                     except ProcessLookupError:
                         pass
@@ -69,7 +69,7 @@ class Run:
         return status, text, time.monotonic() - begin
 
     def row(self, stage, name, command, seconds):
-        """One row for a command, and those that it printed."""
+        """One row for a command, and the rows that it printed."""
         status, text, took = self.call(f"{stage}: {name}", command, seconds)
         rows = [dict(row, stage=stage) for row in table.rows_of(text.splitlines())]
         skipped = re.search(r"^skipped: (.*)$", text, re.MULTILINE)
@@ -84,7 +84,7 @@ class Run:
 
 
 def sources():
-    """What a build is made of, as one number. Not by times: a copy of the repository may have new ones."""
+    """A hash of the sources of a build. Not of file times, because a copy of the repository may have new ones."""
     digest = hashlib.sha256()
     for top in ("CMakeLists.txt", "CMakePresets.json", "cmake", "src", "mpi", "io", "tests", "perf"):
         path = os.path.join(ROOT, top)
@@ -98,7 +98,7 @@ def sources():
 
 
 def build(run, seconds):
-    """Kokkos, the program, the tests on devices, the benches: nothing where they are of these sources."""
+    """Builds Kokkos, the program, the tests on devices and the benchmarks, unless they are up to date."""
     end = time.monotonic() + seconds
     built, now = os.path.join(run.build, "gpu-check-built"), sources()
     if os.path.exists(built):
@@ -142,7 +142,7 @@ def build(run, seconds):
 
 
 def rows_of_ctest(stage, text):
-    """Rows from what `ctest --verbose` prints, also where it was ended: one for each test, after those that it printed."""
+    """Rows from the output of `ctest --verbose`, also if it was stopped: one for each test, after those that the test printed."""
     names, said, rows = {}, {}, []
     for line in text.splitlines():
         if started := re.match(r" *Start +(\d+): (\S+)", line):
@@ -163,7 +163,7 @@ def rows_of_ctest(stage, text):
 
 
 def ctest(run, stage, seconds, *choice):
-    """A row for each test labelled `cuda` that `choice` (options of CTest) leaves."""
+    """A row for each test labelled `cuda` that `choice` (options of CTest) selects."""
     command = ["ctest", "--test-dir", run.build, "--verbose", "--label-regex", "^cuda$", *choice]
     status, text, took = run.call(stage, command, seconds)
     rows = rows_of_ctest(stage, text)
@@ -187,11 +187,11 @@ def grid(run, seconds):
 
 
 def kernels(run, seconds):
-    """What perf_device measured, also where it came to no end."""
+    """The results of perf_device, also if it did not finish."""
     return run.row("kernels", "perf_device", [os.path.join(run.build, "perf", "device_bench", "perf_device"), "--json"], seconds)
 
 
-# What step and torch measure: the name, the options of perf_step, the same for perf/compare_torch.py.
+# The measurements of step and torch: the name, the options of perf_step, the same for perf/compare_torch.py.
 BATCH = ["train.precision=bf16", "train.global_batch=16", "train.micro_batch=16", "model.vocab=50304"]
 MODELS = [
     ("gpt2-124m", ["model.preset=gpt2-124m", "model.seq=1024", *BATCH], "--layers 12 --dim 768 --heads 12"),
@@ -216,7 +216,7 @@ def speed(found):
 
 
 def step(run, seconds):
-    """Training steps on the device, and what they took of its memory."""
+    """Training steps on the device, and their memory."""
     if run.device is None:
         return [{"stage": "step", "name": "all", "verdict": "skipped", "note": run.memory}]
     end = time.monotonic() + seconds
@@ -232,17 +232,17 @@ def step(run, seconds):
         run.steps[name] = found
         share = found["mfu"] * found["peak_flops_per_second"] / found["measured_product_flops_per_second"]
         row = {"stage": "step", "name": name, "seconds": found["step_seconds"], "share": share, "note": speed(found)}
-        loss = found["loss"]  # null stands for one that is no number
+        loss = found["loss"]  # null: not a number
         rows.append(dict(row, verdict="passed" if loss is not None and math.isfinite(loss) else "failed"))
         beside, stated, arena = (found[key] for key in ("device_bytes_beside_arena", "stated_bytes", "arena_bytes"))
         fits = beside <= stated and found["used_bytes"] <= arena
-        note = f"arena {arena / 1e9:.2f} GB, beside it {beside / 1e6:.0f} MB of the {stated / 1e6:.0f} stated"
+        note = f"arena {arena / 1e9:.2f} GB, in addition {beside / 1e6:.0f} MB of the {stated / 1e6:.0f} MB in the plan"
         rows.append({"stage": "step", "name": f"{name}, memory", "verdict": "passed" if fits else "failed", "note": note})
     return rows
 
 
 def torch(run, seconds):
-    """The same models in PyTorch. Where it does not run that is no fault of Trivium's: skipped."""
+    """The same models in PyTorch. If PyTorch does not run, the row is skipped, because Trivium is not at fault."""
     if run.device is None:
         return [{"stage": "torch", "name": "all", "verdict": "skipped", "note": run.memory}]
     end = time.monotonic() + seconds
@@ -268,19 +268,19 @@ def torch(run, seconds):
     return rows
 
 
-# In this order, each with its weight: a stage may take that share of what it and the later ones have left.
+# In this order, each with its weight: a stage may use this share of the time that remains for it and the later ones.
 STAGES = {build: 30, tests: 3, nccl: 2, grid: 2, kernels: 2, step: 4, torch: 3}
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="perf/gpu-check run", add_help=True)
-    parser.add_argument("folder", metavar="DIR", help="what prepare made")
-    parser.add_argument("--out", metavar="DIR2", help="for the log and table.json; DIR3/out")
-    parser.add_argument("--minutes", type=float, default=9, help="that the whole may take")
+    parser.add_argument("folder", metavar="DIR", help="folder that prepare made")
+    parser.add_argument("--out", metavar="DIR2", help="folder for the log and table.json (default: DIR3/out)")
+    parser.add_argument("--minutes", type=float, default=9, help="time limit for everything")
     parser.add_argument("--only", default="", metavar="STAGE,…", help=",".join(f.__name__ for f in STAGES))
-    parser.add_argument("--build", metavar="DIR3", default="build-gpu", help="where to unpack and build; build-gpu")
-    parser.add_argument("--arch", default="HOPPER90", help="the GPU as Kokkos calls it")
-    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="compilers at a time")
+    parser.add_argument("--build", metavar="DIR3", default="build-gpu", help="folder to unpack and build in (default: build-gpu)")
+    parser.add_argument("--arch", default="HOPPER90", help="the GPU's name in Kokkos")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="concurrent compilers")
     options = parser.parse_args(arguments)
     options.folder = os.path.abspath(options.folder)
     options.build = os.path.abspath(options.build)
@@ -291,7 +291,7 @@ def parse(arguments):
         parser.error(f"--only: no stage '{unknown.pop()}'")
     unpacked = os.path.exists(os.path.join(options.build, "carried", "complete"))
     if not unpacked and not os.path.exists(os.path.join(options.folder, "carried.tar.xz")):
-        parser.error(f"{options.folder} holds no carried.tar.xz: perf/gpu-check prepare makes it")
+        parser.error(f"{options.folder} does not contain carried.tar.xz: perf/gpu-check prepare makes it")
     return options
 
 
@@ -316,14 +316,14 @@ def main(arguments):
             continue
         try:
             rows += stage(run, box)
-        except Exception as error:  # pylint: disable=broad-except  # a stage ends no other
+        except Exception as error:  # pylint: disable=broad-except  # a failed stage does not end the others
             rows.append({"stage": name, "name": "all", "verdict": "failed", "note": f"{type(error).__name__}: {error}"})
         times.append((name, time.monotonic() - started))
         print(f"   {times[-1][1]:.0f} s", flush=True)
         with open(os.path.join(options.out, "table.json"), "w", encoding="utf-8") as file:
             json.dump({"device": run.device, "rows": rows, "seconds": dict(times)}, file, indent=1)
     print("\n" + table.table(rows))
-    print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in times) + f"; in all {time.monotonic() - begin:.0f} s")
+    print(", ".join(f"{name} {seconds:.0f} s" for name, seconds in times) + f"; total {time.monotonic() - begin:.0f} s")
     print(f"log and table.json: {options.out}")
     return 1 if not rows or any(map(table.failed, rows)) else 0
 

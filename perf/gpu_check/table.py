@@ -22,14 +22,14 @@ def rows_of(lines):
             continue
         try:
             row = json.loads(line)
-        except ValueError:  # cut off where its program was ended
+        except ValueError:  # truncated when its program was stopped
             continue
         if isinstance(row, dict) and "name" in row:
             yield row
 
 
 def failed(row):
-    """An error above its tolerance, or none that is a number, is no pass, whatever the row says."""
+    """An error above its tolerance, or one that is not a number, is a failure, whatever the row's verdict."""
     error, tolerance = row.get("error"), row.get("tolerance")
     off = error is not None and tolerance is not None and not float(error) <= float(tolerance)
     return off or row.get("verdict") not in ("passed", "skipped")
@@ -59,7 +59,7 @@ def cells(row):
 
 
 def table(rows):
-    """The text of the table, and a last line that counts."""
+    """The text of the table, with a summary as last line."""
     lines = [("stage", "what", "error", "tolerance", "time", "ceiling", "verdict", "")] + [cells(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     right = {2, 3, 4, 5}

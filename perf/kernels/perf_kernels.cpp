@@ -1,6 +1,6 @@
-// Rates of the main kernels at the sizes of GPT-2 124M: 1024 tokens, width 768, hidden width 3072,
-// vocabulary 50257, 12 heads of 64. Each benchmark's argument is the number of threads.
-// GB/s counts the bytes a kernel must move once; GFLOP/s its useful operations (causal attention: half).
+// Throughput of the main kernels at the sizes of GPT-2 124M: 1024 tokens, width 768, hidden width 3072,
+// vocabulary 50257, 12 heads of 64. Each benchmark's argument is the number of threads. GB/s counts the bytes
+// that a kernel must move once; GFLOP/s its useful operations (causal attention: half).
 //   perf_kernels --benchmark_filter=attention
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
@@ -53,7 +53,7 @@ std::string name(const char* kernel)
     return std::string(kernel) + (sizeof(T) == 2 ? "/bf16" : sizeof(T) == 4 ? "/f32" : "/f64");
 }
 
-/// Runs `call` and reports the rate of `work`, bytes or operations, as `unit`.
+/// Runs `call` and reports the throughput of `work`, bytes or operations, as `unit`.
 void measure(benchmark::State& state, const char* unit, double work,
              const std::function<void(const Exec&)>& call)
 {

@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-/// Small whole numbers: zeros would run faster on some devices than what a model holds.
+/// Small integers: on some devices, zeros would run faster than real data.
 void fill(const Arena& arena, Bytes bytes, DType type)
 {
     HostWindow window(arena, 0, bytes);
@@ -57,7 +57,7 @@ Peak measure_peak(DType type, int threads, double seconds)
         shape.in = type;
         shape.out = type;
         const kernels::Product product(shape, threads);
-        TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list wants ",
+        TRV_CHECK(product.scratch_bytes() <= scratch_bytes * threads, "a product of the list needs ",
                   product.scratch_bytes(), " bytes of scratch");
         const auto bytes = [&](i64 count) { return round_up(count * size_of(type), 256); };
         Arena arena(bytes(m * k) + bytes(k * n) + bytes(m * n) + scratch_bytes * threads);
@@ -65,7 +65,7 @@ Peak measure_peak(DType type, int threads, double seconds)
         const std::byte *a = arena.at(0), *b = arena.at(bytes(m * k));
         std::byte* c = arena.at(bytes(m * k) + bytes(k * n));
         const kernels::Scratch lent{c + bytes(m * n), product.scratch_bytes()};
-        const int at_once = device ? 20 : 1; // to a device the host gives several and waits once
+        const int at_once = device ? 20 : 1; // on a device, the host enqueues several and waits once
         double least = 1e9;
         for (const double end = now() + seconds; now() < end;) {
             const double begin = now();

@@ -1,5 +1,5 @@
 #pragma once
-// The measured ceiling: the best rate of a fixed list of large products.
+// The measured ceiling: the best throughput of a fixed list of large products.
 #include "kernels/gemm.hpp"
 
 namespace trivium {

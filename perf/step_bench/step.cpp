@@ -1,5 +1,5 @@
-// Training steps on random tokens: tokens/s, MFU, and where the time goes. On the host against a measured
-// peak; on a device against its data sheet, with the measured peak beside it.
+// Training steps on random tokens: tokens/s, MFU, and the distribution of time. On the host relative to a
+// measured peak; on a device relative to its data sheet, together with the measured peak.
 //
 //   perf_step [key=value …]         config keys as for `trivium train`, e.g. train.precision=bf16
 //   perf_step --threads 1,2 --steps 4
@@ -36,7 +36,7 @@ struct Options {
     std::vector<std::string> overrides;
 };
 
-/// What the steps are made for, and on what.
+/// The config and the hardware of the steps.
 struct Setup {
     RunConfig config;
     Machine machine;
@@ -66,7 +66,7 @@ struct Measured {
     Seconds median() const { return seconds[seconds.size() / 2]; }
 };
 
-/// On a device the times are taken without, and the parts with, a measurement of each Step.
+/// On a device, times are measured without tracing each Step, and the parts with it.
 Measured run_steps(const Setup& s, const Compiled& compiled, const Options& options)
 {
     Measured measured;
@@ -81,11 +81,11 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
         const Executor& executor = engine.executor(train_program);
         std::vector<Seconds> seconds;
         const int warm =
-            graphs ? 2 : 1; // the first one meets cold pages, or loads kernels; the second captures them
+            graphs ? 2 : 1; // the first one has cold pages, or loads kernels; the second captures them
         double begin = 0;
         for (int step = -warm; step <= steps; ++step) {
-            // A device is still at the update when a step returns: from decision to decision it has done all
-            // of one.
+            // A device still runs the update when a step returns, so a step is measured from decision to
+            // decision.
             const StepResult result = engine.step(batch, hyper, [&](const StepResult&) {
                 const double decided = now();
                 if (step > 0 || (step == 0 && !computes_on_device()))
@@ -102,7 +102,7 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
             }
         }
         measured.used = engine.used();
-        measured.memory = s.computing.memory(); // while the arena is there
+        measured.memory = s.computing.memory(); // while the arena exists
         return seconds;
     };
     if (computes_on_device()) {
@@ -192,7 +192,7 @@ void measure(const Setup& s, const Options& options)
     fmt::print("  {} {:8.1f} GFLOP/s  best of the product list ({} x {} x {})\n",
                device ? "products     " : "peak         ", peak.flops_per_second / 1e9, peak.m, peak.n,
                peak.k);
-    fmt::print("  step          {:8.3f} s median, {:.3f} s least of {}\n", m.median(), least,
+    fmt::print("  step          {:8.3f} s median, {:.3f} s minimum of {}\n", m.median(), least,
                m.seconds.size());
     fmt::print("  tokens/s      {:8.1f} median, {:.1f} best\n", tokens / m.median(), tokens / least);
     fmt::print("  MFU           {:8.1f} % median, {:.1f} % best\n", 100 * flops / m.median() / ceiling,
@@ -200,12 +200,12 @@ void measure(const Setup& s, const Options& options)
     fmt::print("  loss          {:8.4f} after the last step\n", m.loss);
     fmt::print("  memory        {} planned, {} used\n", compiled.memory.arena, m.used);
     if (device)
-        fmt::print("  device        {} bytes taken beside the arena: driver, kernels, cuBLAS, NCCL; the plan "
-                   "states {}\n",
+        fmt::print("  device        {} bytes in addition to the arena: driver, kernels, cuBLAS, NCCL; the "
+                   "plan states {}\n",
                    after.total - after.free - compiled.memory.arena, compiled.memory.process);
     fmt::print("  where {} went: products {:.1f} %, attention {:.1f} %, other kernels {:.1f} %, exposed "
                "communication {:.1f} %, idle {:.1f} %\n",
-               device ? "a measured step" : "the least step", 100 * m.parts.products / m.parts.total,
+               device ? "a measured step" : "the fastest step", 100 * m.parts.products / m.parts.total,
                100 * m.parts.attention / m.parts.total, 100 * m.parts.other / m.parts.total,
                100 * m.parts.exposed / m.parts.total, 100 * m.parts.idle / m.parts.total);
     fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
@@ -218,7 +218,7 @@ void measure(const Setup& s, const Options& options)
                    spent.flops > 0 ? fmt::format("{:.1f}", spent.flops / spent.seconds / 1e9) : "");
 }
 
-/// The most layers, up to those of the config, whose arena fits beside what the libraries take.
+/// The maximum number of layers, up to the config's, whose arena fits in addition to the libraries' memory.
 i64 layers_that_fit(RunConfig config, const Machine& machine, Bytes free)
 {
     i64 fit = 0, above = config.model.layers + 1;
@@ -228,7 +228,7 @@ i64 layers_that_fit(RunConfig config, const Machine& machine, Bytes free)
         (compiled.memory.arena + machine.process <= free ? fit : above) = config.model.layers;
     }
     if (fit == 0)
-        throw UserError({"device", str("has ", format_bytes(free), " free"), "not one layer fits",
+        throw UserError({"device", str("has ", format_bytes(free), " free"), "not even one layer fits",
                          "lower train.micro_batch or model.seq"});
     return fit;
 }
@@ -248,7 +248,7 @@ void describe(const RunConfig& config)
         format_count(parameter_count(config.model)));
     fmt::print("batch         {} x {} tokens, {} microbatches\n", config.train.global_batch, config.model.seq,
                microbatch_count(config));
-    fmt::print("model flops   {:.4g} a step = 3 x (2 m n k over the forward products {:.4g} + causal "
+    fmt::print("model FLOPs   {:.4g} per step = 3 x (2 m n k over the forward products {:.4g} + causal "
                "attention 2 b h e s(s+1) {:.4g})\n",
                compiled.flops, products * static_cast<double>(microbatch_count(config)),
                attention * static_cast<double>(microbatch_count(config)));
@@ -263,7 +263,7 @@ int run(int argc, char* argv[], Session& session)
     app.add_flag("--shapes", options.shapes, "a row per product shape");
     app.add_flag("--graphs", options.graphs, "on a device: replay captured steps");
     app.add_flag("--fit-layers", options.fit_layers, "on a device: as many of the model's layers as fit");
-    app.add_flag("--json", options.json, "one JSON object a measurement, nothing else");
+    app.add_flag("--json", options.json, "print only one JSON object per measurement");
     app.add_option("overrides", options.overrides, "config keys, key=value");
     CLI11_PARSE(app, argc, argv);
     std::vector<std::string> keys{"model.preset=gpt2-124m", "model.seq=256", "train.global_batch=4"};

@@ -1,5 +1,5 @@
 #pragma once
-// Where a step's time went, from an executor's timeline.
+// The distribution of a step's time, from an executor's timeline.
 #include "compile/compile.hpp"
 #include "schedule/timeline.hpp"
 
@@ -8,7 +8,7 @@
 
 namespace trivium {
 
-/// Seconds and model flops of a kind of op.
+/// Seconds and model FLOPs of a kind of op.
 struct Spent {
     Seconds seconds = 0;
     Flops flops = 0;
@@ -17,14 +17,14 @@ struct Spent {
 /// By kind of op; with `shapes` a row per product shape: "matmul 1024 x 768 x 3072 nt".
 std::map<std::string, Spent> by_kind(const Program& program, const Timeline& timeline, bool shapes);
 
-/// A step cut into what the compute queue does and does not.
+/// A step divided into compute and idle time of the compute queue.
 struct Parts {
     Seconds products = 0, attention = 0, other = 0;
-    Seconds exposed = 0; ///< data move between ranks, and nothing computes
-    Seconds idle = 0;    ///< nothing computes or moves: launches, the host, feeds
+    Seconds exposed = 0; ///< data are transferred between ranks, and nothing computes
+    Seconds idle = 0;    ///< nothing computes or is transferred: launches, the host, feeds
     Seconds total = 0;
 };
-/// `exposed`: as the executor measured it.
+/// `exposed`: as measured by the executor.
 Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed);
 
 } // namespace trivium

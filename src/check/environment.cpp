@@ -62,7 +62,7 @@ std::string loaded_libraries()
 /// reduced by its uncertainty, half of that trip.
 std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& clock)
 {
-    constexpr int trips = 5, channel = 0;
+    constexpr int trips = 5, tag = 0;
     std::vector<Seconds> offsets(static_cast<std::size_t>(world.size()));
     Seconds theirs = 0;
     const Piece in{reinterpret_cast<std::byte*>(&theirs), sizeof theirs};
@@ -70,13 +70,13 @@ std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& 
         Seconds fastest = 1e300;
         for (int i = 0; i < trips; ++i) {
             if (world.rank() == rank) {
-                world.receive(0, channel, in)->wait();
+                world.receive(0, tag, in)->wait();
                 theirs = clock();
-                world.send(0, channel, {in.data, in.bytes})->wait();
+                world.send(0, tag, {in.data, in.bytes})->wait();
             } else if (world.rank() == 0) {
                 const Seconds begin = clock();
-                world.send(rank, channel, {in.data, in.bytes})->wait();
-                world.receive(rank, channel, in)->wait();
+                world.send(rank, tag, {in.data, in.bytes})->wait();
+                world.receive(rank, tag, in)->wait();
                 const Seconds end = clock(), trip = end - begin, offset = theirs - (begin + end) / 2;
                 if (trip < fastest)
                     offsets[static_cast<std::size_t>(rank)] =

@@ -111,14 +111,14 @@ public:
     }
 
 private:
-    static constexpr int channel = 1;
+    static constexpr int tag = 1;
     std::unique_ptr<Request> send(Bytes bytes)
     {
-        return ground_.world.send(other_, channel, {reinterpret_cast<const std::byte*>(send_.data()), bytes});
+        return ground_.world.send(other_, tag, {reinterpret_cast<const std::byte*>(send_.data()), bytes});
     }
     std::unique_ptr<Request> receive(Bytes bytes)
     {
-        return ground_.world.receive(other_, channel, {reinterpret_cast<std::byte*>(receive_.data()), bytes});
+        return ground_.world.receive(other_, tag, {reinterpret_cast<std::byte*>(receive_.data()), bytes});
     }
     void timed(const char* what) const
     {

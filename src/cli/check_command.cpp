@@ -13,7 +13,7 @@
 #include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
 #include "runtime/device.hpp"
-#include "train/node_memory.hpp"
+#include "train/node_resources.hpp"
 #include "train/this_machine.hpp"
 
 #include <cerrno>

@@ -21,7 +21,7 @@ struct CheckpointArguments {
     bool json = false;
 };
 
-/// `path` itself if it is a checkpoint, else the checkpoints in it, newest first.
+/// `path` itself if it is a checkpoint, otherwise the checkpoints in it, newest first.
 std::vector<std::string> checkpoints_at(const std::string& path)
 {
     std::vector<std::string> found;

@@ -5,7 +5,7 @@
 #include "compile/threads.hpp"
 #include "train/evaluator.hpp"
 #include "train/inputs.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 #include "train/this_machine.hpp"
 
 #include <cmath>
@@ -42,7 +42,7 @@ int run_eval(const EvalArguments& a)
     require_tokenizer(config.data, store);
     if (window_count(store.size(), config.model.seq) == 0)
         throw UserError({path, "does not contain a whole sample", str("model.seq = ", config.model.seq),
-                         "give more text"});
+                         "use more text"});
     verify_at_start(store);
     const int threads = thread_count(config.parallel, thread_limit());
     const Computing computing(threads);

@@ -8,7 +8,7 @@
 #include "train/generator.hpp"
 #include "train/inputs.hpp"
 #include "train/sampler.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 #include "train/this_machine.hpp"
 
 #include <chrono>

@@ -15,8 +15,8 @@
 #include "lifecycle/start_guard.hpp"
 #include "lifecycle/watchdog.hpp"
 #include "mpi/session.hpp"
-#include "train/agreement.hpp"
-#include "train/node_memory.hpp"
+#include "train/consistency.hpp"
+#include "train/node_resources.hpp"
 #include "train/trainer.hpp"
 
 #include <csignal>
@@ -110,7 +110,7 @@ int note_hang(const ConfigArguments& arguments, const std::string& cause)
         return 75;
     std::fprintf(stderr,
                  "trivium: job %s: has begun %lld times in a row at step %lld and saved nothing later; "
-                 "restarting it once more would not help\n",
+                 "another restart would not help\n",
                  job.id.c_str(), static_cast<long long>(config.job.restarts),
                  static_cast<long long>(launch.from));
     return 1;

@@ -72,7 +72,7 @@ void resolve(ModelConfig& config)
 void validate(const ModelConfig& c)
 {
     const auto positive = [](const char* key, i64 value, i64 most) {
-        require_model(value > 0, key, str("must be positive, is ", value), "set a positive whole number");
+        require_model(value > 0, key, str("must be positive, is ", value), "set a positive integer");
         require_model(value <= most, key, str("is too large: ", value), str("set at most ", most));
     };
     positive("layers", c.layers, max_layers);

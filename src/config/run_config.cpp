@@ -21,7 +21,7 @@ void require(bool holds, const char* key, const std::string& problem, const std:
 void at_least(i64 least, const char* key, i64 value, i64 most = i64{1} << 31)
 {
     require(value >= least, key, str("must be at least ", least, ", is ", value),
-            str("set it to a whole number of at least ", least));
+            str("set it to an integer of at least ", least));
     require(value <= most, key, str("must be at most ", most, ", is ", value), "set a smaller number");
 }
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::string_view formats[] = {"none", "e4m3", "e5m2"};
 
-// One pair of functions for each type: `print` gives the text without quotes, `read` nothing where the text
-// is not of the type, which `wanted` describes.
+// One pair of functions per type: `print` returns the text without quotes; `read` returns nullopt if the text
+// is not of the type. `expected` describes the type.
 
 std::string print(i64 value) { return std::to_string(value); }
 std::string print(double value) { return print_real(value); }
@@ -75,27 +75,27 @@ std::optional<std::vector<i64>> read(const AttrText& field, const std::vector<i6
     return numbers;
 }
 
-struct Wanted {
+struct Form {
     const char *form, *remedy;
 };
-Wanted wanted(i64) { return {"a whole number", "write it without quotes, like 3"}; }
-Wanted wanted(double) { return {"a real number", "write it with a point, like 1.0"}; }
-Wanted wanted(const std::string&) { return {"a text", "put it in quotes"}; }
-Wanted wanted(DType) { return {"an element type", R"(write "f64", "f32", "bf16" or "i32")"}; }
-Wanted wanted(Combine) { return {R"(one of "sum", "lse")", "write one of these"}; }
-Wanted wanted(Fp8Formats)
+Form expected(i64) { return {"an integer", "write it without quotes, like 3"}; }
+Form expected(double) { return {"a real number", "write it with a point, like 1.0"}; }
+Form expected(const std::string&) { return {"a string", "put it in quotes"}; }
+Form expected(DType) { return {"an element type", R"(write "f64", "f32", "bf16" or "i32")"}; }
+Form expected(Combine) { return {R"(one of "sum", "lse")", "write one of these"}; }
+Form expected(Fp8Formats)
 {
     return {R"(one of "e4m3 e4m3", "e4m3 e5m2", "e5m2 e4m3", "e5m2 e5m2")", "write one of these"};
 }
-Wanted wanted(const std::vector<i64>&)
+Form expected(const std::vector<i64>&)
 {
-    return {"whole numbers with one space between them", R"(write for example "0 1 0")"};
+    return {"integers, separated by one space", R"(write, for example, "0 1 0")"};
 }
 
 template <class T>
 T value_of(const AttrText& field)
 {
-    const Wanted form = wanted(T{});
+    const Form form = expected(T{});
     if (field.quoted == is_number<T>)
         refuse_attribute(field.place, field.name, field.text, form.form, form.remedy);
     if (auto value = read(field, T{}))
@@ -118,15 +118,16 @@ std::string print_field(const std::string& name, const T& value)
 
 [[noreturn]] void refuse_twice(const AttrText& field)
 {
-    throw UserError({field.place, str("the attribute '", field.name, "' is given twice"), "", "keep one"});
+    throw UserError({field.place, str("the attribute '", field.name, "' appears twice"), "", "keep one"});
 }
 
 } // namespace
 
 void refuse_attribute(const std::string& place, const std::string& name, const std::string& text,
-                      const std::string& wanted, const std::string& remedy)
+                      const std::string& expected, const std::string& remedy)
 {
-    throw UserError({place, str("its attribute '", name, "' is '", text, "', must be ", wanted), "", remedy});
+    throw UserError(
+        {place, str("its attribute '", name, "' is '", text, "', must be ", expected), "", remedy});
 }
 
 std::string print_real(double value)
@@ -173,7 +174,7 @@ Attributes parse_attributes(const std::vector<AttrText>& fields)
             continue;
         if (field.quoted || !read_number<i64>(field.text))
             throw UserError({field.place, str("there is no attribute '", field.name, "'"),
-                             "what is not an attribute is the size of a factor: a whole number",
+                             "any other name is a factor, whose size is an integer",
                              "see docs/ops.md for the attributes of each op"});
         constexpr std::string_view offset = "_offset";
         const bool is_offset = field.name.ends_with(offset) && field.name.size() > offset.size();

@@ -1,6 +1,7 @@
 #include "ir/attributes.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 #include "ir/attribute_text.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
@@ -12,7 +13,8 @@ namespace trivium {
 
 namespace {
 
-/// The checks of one op's attributes. Texts are made only for a message: a large model has many ops.
+/// The checks of one op's attributes. Strings are built only for messages, because a large model has many
+/// ops.
 class AttributeCheck {
 public:
     AttributeCheck(const Graph& graph, const Op& op, const FactorRule& rule)
@@ -33,28 +35,28 @@ public:
             check_offset();
         if (a_.at)
             check_places();
-        if (a_.channel)
-            within("channel", *a_.channel, 0, max_channels - 1);
+        if (a_.tag)
+            within("tag", *a_.tag, 0, max_tags - 1);
         for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
             if (value && *value < 0)
-                fail(name, print_real(*value), "a real number from 0 on", "make it positive");
+                fail(name, print_real(*value), "a real number that is not negative", "make it positive");
     }
 
 private:
-    [[noreturn]] void fail(const std::string& name, const std::string& text, const std::string& wanted,
+    [[noreturn]] void fail(const std::string& name, const std::string& text, const std::string& expected,
                            const std::string& remedy) const
     {
-        refuse_attribute(place_of(g_, op_), name, text, wanted, remedy);
+        refuse_attribute(place_of(g_, op_), name, text, expected, remedy);
     }
 
     void within(const std::string& name, i64 value, i64 from, i64 to) const
     {
         if (value < from || value > to)
-            fail(name, std::to_string(value), str("a whole number from ", from, " to ", to),
-                 str("write ", name, "=", from, " or another such number"));
+            fail(name, std::to_string(value), str("an integer from ", from, " to ", to),
+                 str("write ", name, "=", from, " or another number in this range"));
     }
 
-    /// Those that the row needs are there, and no others but those that it may have.
+    /// All attributes that the row requires are present, and no others except optional ones.
     void check_names() const
     {
         const OpInfo& row = info(op_);
@@ -66,7 +68,7 @@ private:
                     refuse_name(name);
                 if (!value && row.needs.has(attr))
                     throw UserError({place_of(g_, op_), str("has no attribute '", name, "'"), "",
-                                     str("write {", name, "=…} behind its operands")});
+                                     str("write {", name, "=…} after its operands")});
                 if constexpr (std::is_same_v<Member, std::optional<double>>)
                     if (value && !std::isfinite(*value))
                         fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
@@ -80,7 +82,7 @@ private:
                          "remove it, or see docs/ops.md"});
     }
 
-    /// Factors that no operand has take their size from an attribute, indexed ones may have an offset.
+    /// Factors that no operand has take their size from an attribute; indexed ones may have an offset.
     void check_sizes() const
     {
         if (a_.sizes.empty() && a_.offsets.empty())
@@ -130,7 +132,7 @@ private:
                 continue;
             within(sends ? "to" : "from", *peer, 0, g_.mesh.ranks_along(*a_.axis) - 1);
             if (axis >= 0 && !g_.at.empty() && g_.at[static_cast<std::size_t>(axis)] == *peer)
-                fail(sends ? "to" : "from", std::to_string(*peer), "another rank's place",
+                fail(sends ? "to" : "from", std::to_string(*peer), "the coordinate of another rank",
                      "send to and receive from other ranks");
         }
     }
@@ -142,7 +144,7 @@ private:
                              "", "write a rule like \"x0 x1 -> x0 x1\""});
     }
 
-    /// One number for each operand, from 0 and below its limit.
+    /// One number per operand, from 0 and below its limit.
     void one_for_each(const char* name, const std::vector<i64>& numbers, const std::vector<i64>& limits) const
     {
         bool fits = numbers.size() == limits.size();
@@ -153,12 +155,12 @@ private:
         std::string text;
         for (const i64 number : numbers)
             text += str(text.empty() ? "" : " ", number);
-        fail(name, text, str(limits.size(), " whole numbers, one for each operand, each within its tensor"),
-             "write for example \"0 1 0\"");
+        fail(name, text, str(counted(limits.size(), "integer"), ", one per operand, each within its tensor"),
+             "write, for example, \"0 1 0\"");
     }
 
-    /// The dimension of each operand along which the op gathers, scatters or slices; the others stay as they
-    /// are.
+    /// The dimension of each operand along which the op gathers, scatters or slices; the other dimensions do
+    /// not change.
     void check_dims() const
     {
         std::vector<i64> limits;
@@ -172,7 +174,7 @@ private:
                 same = static_cast<i64>(d) == (*a_.dim)[i] || in[d] == out[d];
             if (!same)
                 fail("dim", std::to_string((*a_.dim)[i]),
-                     str("the one dimension that differs between operand ", i, " and its result"),
+                     str("the only dimension that differs between operand ", i, " and its result"),
                      "write the dimension that the op changes");
         }
     }
@@ -197,7 +199,8 @@ private:
         std::vector<i64> at = *a_.at;
         std::sort(at.begin(), at.end());
         if (const auto twice = std::adjacent_find(at.begin(), at.end()); twice != at.end())
-            fail("at", std::to_string(*twice), "another place for each operand", "use each place once");
+            fail("at", std::to_string(*twice), "a different position for each operand",
+                 "use each position once");
     }
 
     const Graph& g_;
@@ -250,9 +253,9 @@ void check_init(const Graph& graph, const Value& value)
                         refuse_attribute(str(source_place(graph, value.line), "%", value.name), name,
                                          str(number),
                                          bound == Bound::any         ? "a real number"
-                                         : bound == Bound::from_zero ? "a number from 0 on"
+                                         : bound == Bound::from_zero ? "a number that is not negative"
                                                                      : "a number above 0",
-                                         "give another number");
+                                         "use another number");
                 });
         },
         value.init);

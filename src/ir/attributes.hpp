@@ -20,37 +20,37 @@ struct Value;
 /// The FP8 formats of a product's operands 0 and 1.
 using Fp8Formats = std::array<Fp8, 2>;
 
-/// What an op has beside its operands. The op table says which members an op needs or may have.
+/// The attributes of an op. The op table lists which members an op requires and which are optional.
 struct Attributes {
     std::optional<std::string> axis{};     ///< mesh axis of a collective or a message, or the joint axis
     std::optional<i64> from{}, to{};       ///< coordinate on that axis, of a message's sender or receiver
-    std::optional<i64> channel{};          ///< of a message: those of one channel stay in order
+    std::optional<i64> tag{};              ///< of a message: messages with the same tag stay in order
     std::optional<DType> dtype{};          ///< of the result
     std::optional<Combine> combine{};      ///< of a reduction
     std::optional<i64> offset{};           ///< of a slice: its first index
-    std::optional<double> clip{};          ///< largest norm; 0: none
-    std::optional<Rule> rule{};            ///< where the table has none
+    std::optional<double> clip{};          ///< maximum norm; 0: no clipping
+    std::optional<Rule> rule{};            ///< if the op table has none
     std::optional<Fp8Formats> fp8{};       ///< formats to which a product's operands are rounded
     std::optional<std::vector<i64>> dim{}; ///< per operand: the dimension that is gathered, scattered, sliced
     FactorSizes sizes{};                   ///< of factors that no operand has
-    FactorSizes offsets{};                 ///< of indexed factors: the first index that this rank has
-    std::optional<std::vector<i64>> at{};  ///< per operand: its place in the result
-    std::optional<double> eps{};           ///< in a norm's root
-    std::optional<double> scale{};         ///< of attention's scores
-    std::optional<double> value{};         ///< to fill with
+    FactorSizes offsets{};                 ///< of indexed factors: the first index on this rank
+    std::optional<std::vector<i64>> at{};  ///< per operand: its position in the result
+    std::optional<double> eps{};           ///< of a norm, under the root
+    std::optional<double> scale{};         ///< of attention scores
+    std::optional<double> value{};         ///< of a fill
     std::optional<double> weight_decay{};
 
-    /// The first index of `factor` on this rank; 0 where it is not sharded.
+    /// The first index of `factor` on this rank; 0 if it is not sharded.
     i64 offset_of(std::string_view factor) const;
     bool operator==(const Attributes&) const = default;
 };
 
-/// Names a member of Attributes; sizes and offsets are no choice of an op's, they follow from its rule.
+/// Names a member of Attributes, except sizes and offsets, which follow from an op's rule.
 enum class Attr : std::uint8_t {
     axis,
     from,
     to,
-    channel,
+    tag,
     dtype,
     combine,
     offset,
@@ -67,15 +67,15 @@ enum class Attr : std::uint8_t {
     weight_decay
 };
 
-/// Calls visit(Attr, name, member) for each member of Attributes, in the order in which they print. A size
-/// prints under its factor's name, an offset under that with "_offset" behind it.
+/// Calls visit(Attr, name, member) for each member of Attributes, in the order in which they print. A size is
+/// printed under its factor's name, an offset under that name followed by "_offset".
 template <class Visit>
 void each_attribute(Visit&& visit)
 {
     visit(Attr::axis, "axis", &Attributes::axis);
     visit(Attr::from, "from", &Attributes::from);
     visit(Attr::to, "to", &Attributes::to);
-    visit(Attr::channel, "channel", &Attributes::channel);
+    visit(Attr::tag, "tag", &Attributes::tag);
     visit(Attr::dtype, "dtype", &Attributes::dtype);
     visit(Attr::combine, "combine", &Attributes::combine);
     visit(Attr::offset, "offset", &Attributes::offset);
@@ -107,11 +107,10 @@ private:
     unsigned bits_ = 0;
 };
 
-/// The attributes of two ops in one: those of `first`, and those that only `second` has.
+/// The attributes of two ops that are merged: those of `first`, and those that only `second` has.
 Attributes merged(Attributes first, const Attributes& second);
 
-// How a value that is kept over the run gets its initial content. Each lists its members as visit(name,
-// member, bound).
+// How a value of lifetime run is initialised. Each kind lists its members as visit(name, member, bound).
 
 enum class Bound { any, from_zero, above_zero };
 
@@ -137,7 +136,7 @@ struct FillInit {
     bool operator==(const FillInit&) const = default;
 };
 
-struct RopeTableInit { ///< as kernels/rope_table.hpp fills it
+struct RopeTableInit { ///< see kernels/rope_table.hpp
     double theta = 0, factor = 1, low_freq_factor = 1, high_freq_factor = 4;
     i64 original_seq = 0;
     static constexpr const char* name = "rope_table";
@@ -153,11 +152,11 @@ struct RopeTableInit { ///< as kernels/rope_table.hpp fills it
     bool operator==(const RopeTableInit&) const = default;
 };
 
-/// The first alternative: none is given.
+/// The first alternative: no initial content.
 using Init = std::variant<std::monostate, NormalInit, FillInit, RopeTableInit>;
 
-/// Throws UserError where `op` has an attribute that its row does not name, lacks one, or has one with a
-/// value that cannot be. `rule` is the op's.
+/// Throws UserError if `op` has an attribute that its row does not name, lacks a required one, or has one
+/// with an impossible value. `rule` is the op's rule.
 void check_attributes(const Graph& graph, const Op& op, const FactorRule& rule);
 /// The same for the initial content of `value`.
 void check_init(const Graph& graph, const Value& value);

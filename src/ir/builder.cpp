@@ -19,7 +19,7 @@ std::string Builder::unique(const std::string& hint)
         used_.insert(at, {name, 0});
         return 0;
     };
-    for (; seen_ < graph_.values.size(); ++seen_) // values that others added
+    for (; seen_ < graph_.values.size(); ++seen_) // values that were added elsewhere
         count_use(graph_.values[seen_].name);
     std::string name = hint;
     for (int n = count_use(hint); n > 0; n = count_use(name)) {
@@ -156,23 +156,19 @@ Rule::Tensor tensor_of(std::size_t dims, std::size_t changed = no_dim, const std
 
 } // namespace
 
-ValueId Builder::receive(const std::string& axis, i64 from, i64 channel, TensorType type,
-                         const std::string& name)
+ValueId Builder::receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name)
 {
-    Attributes attrs{.axis = axis, .from = from, .channel = channel, .dtype = type.dtype};
+    Attributes attrs{.axis = axis, .from = from, .tag = tag, .dtype = type.dtype};
     attrs.rule = Rule({{}, {tensor_of(type.shape.size())}});
     for (std::size_t d = 0; d < type.shape.size(); ++d)
         attrs.sizes.push_back({str("x", d), type.shape[d]});
     return op1(OpKind::recv, {}, std::move(attrs), name);
 }
 
-void Builder::send(const std::string& axis, i64 to, i64 channel, ValueId x)
+void Builder::send(const std::string& axis, i64 to, i64 tag, ValueId x)
 {
     op(OpKind::send, {x},
-       {.axis = axis,
-        .to = to,
-        .channel = channel,
-        .rule = Rule({{tensor_of(graph_[x].type.shape.size())}, {}})});
+       {.axis = axis, .to = to, .tag = tag, .rule = Rule({{tensor_of(graph_[x].type.shape.size())}, {}})});
 }
 
 ValueId Builder::collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attributes attrs,

@@ -34,7 +34,7 @@ std::vector<std::string> words(std::string_view text)
 
 [[noreturn]] void fail(const std::string& place, const std::string& problem, std::string_view rule)
 {
-    throw UserError({place, problem, str("its rule is '", rule, "'"), "give operands that fit the rule"});
+    throw UserError({place, problem, str("its rule is '", rule, "'"), "use operands that fit the rule"});
 }
 
 Rule::Tensor parse_tensor(const std::string& text, const std::string& place, std::string_view rule)
@@ -55,7 +55,7 @@ Rule::Tensor parse_tensor(const std::string& text, const std::string& place, std
     return tensor;
 }
 
-/// Names are not empty, and those after the bar are in an operand or result.
+/// Names are not empty, and those after the bar occur in an operand or result.
 void check_names(const Rule::Parts& rule, std::string_view text, const std::string& place)
 {
     std::set<std::string> names;
@@ -67,7 +67,8 @@ void check_names(const Rule::Parts& rule, std::string_view text, const std::stri
     for (const auto* listed : {&rule.replicated, &rule.indexed})
         for (const std::string& name : *listed)
             if (!names.count(name))
-                fail(place, str("'", name, "' is listed after the bar, but in no operand or result"), text);
+                fail(place, str("'", name, "' is listed after the bar, but occurs in no operand or result"),
+                     text);
 }
 
 Rule::Parts parse(std::string_view text, const std::string& place)
@@ -121,12 +122,12 @@ public:
         const bool has_star = star_words == 1;
         const std::size_t fixed = named - (has_star ? 1 : 0);
         if (has_star ? shape.size() < fixed : shape.size() != fixed)
-            refuse(str("operand ", operand, " has ", shape.size(), " dimensions, the rule wants ", fixed,
+            refuse(str("operand ", operand, " has ", shape.size(), " dimensions, the rule requires ", fixed,
                        has_star ? " or more" : ""));
         const std::size_t stars = shape.size() - fixed;
         if (has_star && star_known_ && stars != star_count_)
-            refuse(
-                str("operand ", operand, " has ", stars, " free dimensions where another has ", star_count_));
+            refuse(str("operand ", operand, " has ", stars, " free dimensions, but another operand has ",
+                       star_count_));
         if (has_star) {
             star_known_ = true;
             star_count_ = stars;
@@ -162,7 +163,7 @@ public:
         return dims;
     }
 
-    /// Gives sizes to factors that no operand has.
+    /// Sets the sizes of factors that no operand has.
     void take_sizes(const FactorSizes& sizes)
     {
         for (const auto& [name, size] : sizes)
@@ -187,7 +188,7 @@ private:
         return at->second;
     }
 
-    std::unordered_map<std::string, int> index_; ///< of a factor: buckets have thousands
+    std::unordered_map<std::string, int> index_; ///< of a factor; a list, because buckets have thousands
     const Rule& of_;
     const std::string& place_;
     bool star_known_ = false;
@@ -234,12 +235,13 @@ FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const F
 {
     Matcher matcher(of, place);
     FactorRule& rule = matcher.rule;
-    const std::size_t wanted = of->operands.size();
-    const bool fits = operands.size() == wanted || (variadic && wanted > 0 && operands.size() + 1 >= wanted);
+    const std::size_t required = of->operands.size();
+    const bool fits =
+        operands.size() == required || (variadic && required > 0 && operands.size() + 1 >= required);
     if (!fits)
-        matcher.refuse(str("has ", operands.size(), " operands, the rule wants ", wanted));
+        matcher.refuse(str("has ", operands.size(), " operands, the rule requires ", required));
     for (std::size_t i = 0; i < operands.size(); ++i)
-        rule.operands.push_back(matcher.match(of->operands[std::min(i, wanted - 1)], operands[i], i));
+        rule.operands.push_back(matcher.match(of->operands[std::min(i, required - 1)], operands[i], i));
     for (const Rule::Tensor& pattern : of->results) {
         rule.results.push_back(matcher.expand(pattern));
         rule.combine.push_back(pattern.combine);
@@ -252,7 +254,7 @@ FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const F
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         Factor& factor = rule.factors[f];
         if (factor.size <= 0)
-            matcher.refuse(str("nothing gives the size of '", factor.name, "'"));
+            matcher.refuse(str("no operand or attribute determines the size of '", factor.name, "'"));
         if (!in_results[f])
             factor.kind = FactorKind::reduced;
         const auto listed = [&](const std::vector<std::string>& names) {
@@ -269,7 +271,7 @@ FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const F
 
 Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep)
 {
-    // The second's factors by the names that the first has for them.
+    // Maps the second rule's factor names to those of the first.
     std::vector<std::string> names;
     for (const Factor& factor : second.factors) {
         names.push_back(factor.name);

@@ -1,18 +1,18 @@
 #pragma once
-// Factors: the einsum-like rule of an op, from which its result shapes and its sharding follow.
+// Factors: the einsum-like rule of an op, which determines its result shapes and its sharding.
 //
 // A rule names a factor for each dimension of each operand and result:
 //
 //     "b s d, d f -> b s f"           a product: d is contracted
 //     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions; the factors
 //                                     after the bar need replication (a rank must have all of d)
-//     "v d, * -> * d | v?"            embedding: v is indexed, a rank may have a part and give zero for the
-//     rest
-//     "* v, * -> *:lse, * | v?"       how a result is combined over sharded factors: sum unless another is
+//     "v d, * -> * d | v?"            embedding: v is indexed: a rank may hold a shard and return zero for
+//     the rest
+//     "* v, * -> *:lse, * | v?"       how a result is combined over sharded factors: sum, unless named
 //     named
 //     "., * -> ."                     `.` is a scalar
 //
-// A factor of operands that no result has is reduced. One that only results have takes its size from the op's
+// A factor that only operands have is reduced. One that only results have takes its size from the op's
 // attributes. (Shardy's factors: openxla/shardy, docs/sharding_representation.)
 #include "ir/mesh.hpp"
 #include "ir/type.hpp"
@@ -25,7 +25,7 @@
 
 namespace trivium {
 
-/// A factor rule as it is written. Immutable and cheap to copy.
+/// A factor rule. Immutable and cheap to copy.
 class Rule {
 public:
     /// One operand or result: a factor's name per dimension, "*" at most once.
@@ -40,7 +40,7 @@ public:
         bool operator==(const Parts&) const = default;
     };
 
-    /// Throws UserError, placed at `place`, for a text that is not a rule.
+    /// Throws UserError at `place` if the text is not a rule.
     Rule(std::string_view text, const std::string& place);
     template <class Text>
     requires std::convertible_to<const Text&, std::string_view> Rule(const Text& text)
@@ -63,8 +63,9 @@ private:
 std::string to_text(const Rule& rule);
 
 struct FactorRule;
-/// The rule of two ops in one, where the second reads the first's only result as its operand `through`: the
-/// first's operands and the second's others; the second's results and, with `keep`, what went through.
+/// The rule of two merged ops, of which the second reads the first's only result as its operand `through`.
+/// Operands: the first's, then the second's other ones. Results: the second's and, with `keep`, the value
+/// that went through.
 Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep);
 
 /// The rules of the two gradients of a product "A, B -> C": "C, B -> A" for operand 0, "A, C -> B" for 1.
@@ -91,7 +92,7 @@ struct FactorRule {
     int find(std::string_view name) const; ///< index, or -1
 };
 
-/// A size, or a first index, of a factor.
+/// The size or the first index of a factor.
 struct FactorSize {
     std::string factor;
     i64 size = 0;
@@ -100,7 +101,7 @@ struct FactorSize {
 using FactorSizes = std::vector<FactorSize>;
 
 /// `rule` applied to operands of these shapes; `sizes` are those of factors that no operand has. Throws
-/// UserError, placed at `place`, where an operand's rank does not fit, one factor has two sizes, or a
+/// UserError at `place` if an operand's number of dimensions does not fit, a factor has two sizes, or a
 /// result-only factor has none. With `variadic`, the last operand's pattern repeats for any further operands.
 FactorRule make_rule(const Rule& rule, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic = false);

@@ -9,7 +9,7 @@ namespace trivium {
 
 namespace {
 
-/// One product without batch, whose result is in the order in which the library writes it.
+/// One product without batch, whose result has the memory order that the library writes.
 bool plain(const FactorRule& product)
 {
     const ProductForm form = product_form(product, "a product");
@@ -18,7 +18,7 @@ bool plain(const FactorRule& product)
 
 bool any_product(const FactorRule& first, const FactorRule&) { return plain(first); }
 
-/// The bias has an element for each column of the result.
+/// The bias has one element per column of the result.
 bool bias_of_columns(const FactorRule& first, const FactorRule& second)
 {
     const FactorList &out = second.results[0], &bias = second.operands[1];
@@ -49,7 +49,8 @@ const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second)
         return nullptr;
     for (const Fusion& row : fusions) {
         const auto through = static_cast<std::size_t>(row.through);
-        // The value between the two is read once: the fused op has no second operand for it.
+        // The second op must read the intermediate value only once, because the fused op has no operand for
+        // it.
         if (row.first == first.kind && row.second == second.kind &&
             second.operands[through] == first.results[0] &&
             std::count(second.operands.begin(), second.operands.end(), first.results[0]) == 1 &&

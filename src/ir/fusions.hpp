@@ -4,22 +4,22 @@
 
 namespace trivium {
 
-/// `second` reads the only result of `first` as its operand `through`. The op `fused` takes the operands of
-/// `first` and the others of `second`, has the attributes of both, and gives the results of `second`; where
-/// its row has one result more, that is what went through.
+/// `second` reads the only result of `first` as its operand `through`. The op `fused` has the operands of
+/// `first` and the other operands of `second`, the attributes of both, and the results of `second`. If its
+/// row has one more result, that is the intermediate value.
 struct Fusion {
     OpKind first, second;
     int through = 0;
     OpKind fused;
-    /// Whether `fused` can do these two, by their rules; null: always.
+    /// Whether `fused` can replace these two, by their rules; null: always.
     bool (*fits)(const FactorRule& first, const FactorRule& second) = nullptr;
 };
 
 /// The first row that fits two ops of a graph, or null.
 const Fusion* find_fusion(const Graph& graph, const Op& first, const Op& second);
-/// Whether the fused op also has the value between the two as a result.
+/// Whether the fused op also returns the intermediate value.
 bool keeps_middle(const Fusion& fusion);
-/// The one op in place of the two. \pre `fusion` is find_fusion() of them
+/// The op that replaces the two. \pre `fusion` is find_fusion() of them
 Op fused_op(const Graph& graph, const Op& first, const Op& second, const Fusion& fusion);
 
 } // namespace trivium

@@ -3,9 +3,9 @@
 //
 // The microbatch region runs once per microbatch, the step region once per optimizer step: its ops before the
 // microbatches (the prologue, e.g. casts of parameters) and after them (the epilogue, e.g. norm and update).
-// What outlives an iteration is a Carry: an accumulator over microbatches, or a state over steps; a carry's
-// output lives in the same buffer as its input. An accumulator starts at zero: the first op that adds into it
-// in microbatch 0 writes instead of adding.
+// A Carry outlives an iteration: an accumulator over microbatches, or a state over steps. Its output is in
+// the same buffer as its input. An accumulator starts at zero: in microbatch 0 the first op that adds into it
+// writes instead of adding.
 #include "base/id.hpp"
 #include "ir/attributes.hpp"
 #include "ir/mesh.hpp"
@@ -21,16 +21,16 @@ using OpId = Id<struct OpTag>;
 enum class Region { prologue, microbatch, epilogue };
 enum class Phase { forward, backward, update };
 
-/// How long a value's bytes must stay: the whole run, one step, or one microbatch.
+/// How long a value's bytes are kept: the whole run, one step, or one microbatch.
 enum class Lifetime { run, step, microbatch };
 
-/// Where a value comes from.
+/// The origin of a value.
 enum class Role {
     computed,  ///< an op's result
     input,     ///< fed by the host for each microbatch (tokens, targets, positions)
     hyper,     ///< fed by the host for each step (learning rate, cache position)
-    parameter, ///< trained; kept over the run
-    state,     ///< kept over the run: a parameter's moments, or a KV cache
+    parameter, ///< trained; of lifetime run
+    state,     ///< of lifetime run: a parameter's moments, or a KV cache
     constant,  ///< computed once at the start
     carry,     ///< an accumulator over microbatches; starts at zero
 };
@@ -44,15 +44,16 @@ struct Value {
     TensorType type;
     Role role = Role::computed;
     Lifetime lifetime = Lifetime::microbatch;
-    OpId producer;      ///< valid where role is computed
+    OpId producer;      ///< valid if role is computed
     Init init;          ///< for parameter, state and constant
-    bool decay = false; ///< a parameter that weight decay applies to
+    bool decay = false; ///< a parameter to which weight decay applies
     Sharding sharding;
-    int line = 0; ///< of the graph's file; 0: made by the program
-    Shape whole;  ///< in a local graph, of a given value: the shape over all ranks; empty: as `type`
+    int line = 0; ///< in the graph's file; 0: made by the program
+    Shape whole;  ///< in a local graph, of a value that no op computes: the shape over all ranks; empty: as
+                  ///< `type`
 };
 
-/// What an op computes; the op table (op_table.hpp) has a row for each.
+/// What an op computes; the op table (op_table.hpp) has one row per kind.
 enum class OpKind : std::uint8_t {
 #define TRV_OP(op, ...) op,
 #include "ir/ops.inc"
@@ -66,8 +67,8 @@ struct Op {
     Attributes attrs;
     Region region = Region::microbatch;
     Phase phase = Phase::forward;
-    bool accumulate = false; ///< the last operand is an accumulator: result 0 is its buffer, added into
-    int line = 0;            ///< of the graph's file; 0: made by the program
+    bool accumulate = false; ///< the last operand is an accumulator: result 0 is added into its buffer
+    int line = 0;            ///< in the graph's file; 0: made by the program
     int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
     std::string scope;       ///< its part of the model, e.g. "layers.3.attn"
 };
@@ -75,18 +76,18 @@ struct Op {
 /// `out` is the content of `in`'s buffer in the next iteration of its region.
 struct Carry {
     ValueId in, out;
-    int line = 0; ///< of the graph's file; 0: made by the program
+    int line = 0; ///< in the graph's file; 0: made by the program
 };
 
 struct Graph {
     std::string name;
-    std::string file; ///< that it was parsed from, for messages; empty: made by the program
+    std::string file; ///< from which it was parsed, for messages; empty: made by the program
     Mesh mesh;
-    Coordinates at; ///< of a local graph: whose it is
+    Coordinates at; ///< of a local graph: the coordinates of its rank
     std::vector<Value> values;
     std::vector<Op> ops; ///< prologue, then microbatch, then epilogue; each in an executable order
     std::vector<Carry> carries;
-    std::vector<ValueId> outputs; ///< what the host reads, by name
+    std::vector<ValueId> outputs; ///< values that the host reads, by name
 
     const Value& operator[](ValueId id) const { return values[id.index()]; }
     Value& operator[](ValueId id) { return values[id.index()]; }
@@ -97,17 +98,18 @@ struct Graph {
     std::vector<ValueId> with_role(Role role) const; ///< in order of creation
 };
 
-/// Where a message about that line begins: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a
+/// The start of a message about that line: "FILE.graph:12: ", "FILE.graph: " without a line, "" without a
 /// file.
 std::string source_place(const Graph& graph, int line);
 
-/// The part of the tensor over all ranks that a given value of a local graph is; all of it in other graphs.
+/// The box of the tensor over all ranks that a value of a local graph holds; the whole tensor in other
+/// graphs. For values that no op computes.
 Box box_of(const Graph& graph, ValueId value);
 /// The shape of that tensor.
 const Shape& whole_shape(const Value& value);
-/// Sorts the ops by region, keeping their order otherwise: for builders that go back and forth.
+/// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.
 void sort_regions(Graph& graph);
-/// Keeps the flagged ops and values, and renumbers. Throws InternalError where a kept op needs a dropped
+/// Keeps the flagged ops and values, and renumbers them. Throws InternalError if a kept op needs a dropped
 /// value.
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values);
 

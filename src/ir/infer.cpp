@@ -7,40 +7,40 @@ namespace trivium {
 
 namespace {
 
-/// An attribute that the op cannot do without; a textual graph may lack it.
+/// A required attribute; a graph in text form may lack it.
 template <class T>
 const T& needed(const Graph& graph, const Op& op, const char* name, const std::optional<T>& attribute)
 {
     if (!attribute)
         throw UserError({place_of(graph, op), str("has no attribute '", name, "'"), "",
-                         str("write {", name, "=\"…\"} behind its operands")});
+                         str("write {", name, "=\"…\"} after its operands")});
     return *attribute;
 }
 
-/// Operands but for the accumulator.
+/// Operands except the accumulator.
 std::size_t plain_operands(const Op& op) { return op.operands.size() - (op.accumulate ? 1 : 0); }
 
-/// Where the rule is an attribute, the row has the number of operands.
+/// If the rule is an attribute, the row has the number of operands.
 void check_operand_count(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     const std::size_t plain = plain_operands(op);
-    const std::size_t wanted =
+    const std::size_t required =
         row.operands ? static_cast<std::size_t>(*row.operands) : std::max<std::size_t>(plain, 1);
-    if (!row.rule && plain != wanted)
+    if (!row.rule && plain != required)
         throw UserError({place_of(graph, op),
-                         str("has ", plain, " operands, takes ", wanted, row.operands ? "" : " or more"), "",
-                         "see docs/ops.md for the ops"});
+                         str("has ", plain, " operands, takes ", required, row.operands ? "" : " or more"),
+                         "", "see docs/ops.md for the ops"});
 }
 
-/// The tensors of a bucket are of one element type.
+/// The tensors of a bucket have the same element type.
 void check_bucket(const Graph& graph, const Op& op)
 {
     const TensorType& first = graph[op.operands[0]].type;
     for (std::size_t i = 1; i < op.operands.size(); ++i)
         if (const TensorType& type = graph[op.operands[i]].type; type.dtype != first.dtype)
             throw UserError({place_of(graph, op), str("operand ", i, " is ", type, ", operand 0 ", first), "",
-                             "send tensors of one element type together"});
+                             "put only tensors of one element type into a bucket"});
 }
 
 DType element_type(const Graph& graph, const Op& op, const ResultType& type)
@@ -80,11 +80,11 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     const FactorRule rule = rule_of(graph, op);
-    if (const std::size_t wanted = row.bucket ? rule.operands.size() : row.results.size();
-        rule.results.size() != wanted)
+    if (const std::size_t required = row.bucket ? rule.operands.size() : row.results.size();
+        rule.results.size() != required)
         throw UserError({place_of(graph, op),
-                         str("its rule has ", rule.results.size(), " results, the op ", wanted), "",
-                         "write a rule with as many"});
+                         str("its rule has ", rule.results.size(), " results, the op ", required), "",
+                         "write a rule with as many results"});
     if (row.bucket)
         check_bucket(graph, op);
     std::vector<TensorType> types;
@@ -135,7 +135,8 @@ Flops flops_of(const Graph& graph, const Op& op)
 Bytes least_scratch_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
-    if (row.scratch == ScratchKind::product && op.attrs.fp8) // both operands in FP8, and what a library takes
+    if (row.scratch == ScratchKind::product &&
+        op.attrs.fp8) // both operands in FP8, and the library's scratch
         return graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes() + (Bytes{4} << 20);
     if (!row.least_scratch)
         return 0;

@@ -1,5 +1,5 @@
 #pragma once
-// How large a graph may be. Within these, sums of bytes fit into 64 bits and every pass ends within minutes.
+// Maximum sizes of a graph. Within them, sums of bytes fit into 64 bits and every pass ends within minutes.
 #include "base/units.hpp"
 
 #include <cstddef>
@@ -12,8 +12,8 @@ inline constexpr std::size_t max_dims = 16;       ///< of a tensor
 inline constexpr i64 max_elements = i64{1} << 48; ///< of a tensor
 inline constexpr Bytes max_graph_tensors =
     i64{1} << 58; ///< bytes of all tensors of a graph, or of one op's operands and results
-inline constexpr i64 max_blocks = 8192;   ///< of a model: its layers, and one before and behind them
-inline constexpr i64 max_channels = 1024; ///< of messages from one rank to another (mpi/comm.hpp)
+inline constexpr i64 max_blocks = 8192; ///< of a model: its layers, one block before and one after them
+inline constexpr i64 max_tags = 1024;   ///< of messages from one rank to another (mpi/comm.hpp)
 
 // Of a graph's text.
 inline constexpr std::size_t max_text_bytes = std::size_t{64} << 20;

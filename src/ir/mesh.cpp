@@ -78,12 +78,12 @@ void check_mesh(const Mesh& mesh, const std::string& place)
     for (std::size_t i = 0; i < mesh.axes.size(); ++i) {
         const MeshAxis& axis = mesh.axes[i];
         const std::string what = "mesh axis " + axis.name;
-        require(axis.name != world_axis, what, "has the name of the joint axis", "give it another name");
+        require(axis.name != world_axis, what, "has the name of the joint axis", "rename it");
         require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "is listed twice",
                 "rename one of the two");
-        require(axis.size > 0, what, str("has ", axis.size, " ranks"), "give it one or more");
+        require(axis.size > 0, what, str("has ", axis.size, " ranks"), "use one or more");
         require(axis.size <= max_ranks / ranks, what,
-                str("makes more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
+                str("brings the mesh to more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
         ranks *= axis.size;
     }
 }

@@ -22,7 +22,7 @@ std::string result_types(const OpInfo& row)
     return text;
 }
 
-/// "axis channel rule (1) fp8?"
+/// "axis tag rule (1) fp8?"
 std::string attributes(const OpInfo& row)
 {
     std::string text;
@@ -54,15 +54,14 @@ const char* scratch(const OpInfo& row)
 std::string op_reference()
 {
     std::string text =
-        "# Ops\n\nGenerated from `src/ir/ops.inc` (`trivium explain --reference ops`); a "
-        "test keeps it so.\n\n"
-        "The rule names a factor for each dimension of each operand and result "
-        "(`src/ir/factors.hpp`): `*` is any\n"
-        "number of dimensions, `.` a scalar; the factors after the bar need "
-        "replication or, with `?`,\n"
-        "are indexed. Attributes with `?` may be missing; the number after `rule` is that of the "
-        "operands; sizes of factors that no operand has are attributes, too. \"In "
-        "place\" says which result may (or always must) be in which operand's buffer.\n\n"
+        "# Ops\n\nGenerated from `src/ir/ops.inc` (`trivium explain --reference ops`); a test checks that it "
+        "is up to date.\n\n"
+        "The rule names a factor for each dimension of each operand and result (`src/ir/factors.hpp`). `*` "
+        "is any\n"
+        "number of dimensions, `.` a scalar. The factors after the bar must be replicated or, with `?`,\n"
+        "are indexed. Attributes with `?` are optional; the number after `rule` is the number of operands. "
+        "Sizes of factors that no operand has are attributes, too. \"In place\" lists which result may (or "
+        "always must) use which operand's buffer.\n\n"
         "| op | rule | attributes | results | gradient | flops | in place | scratch "
         "|\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& name : op_names()) {

@@ -14,7 +14,7 @@ i64 size_of(const FactorRule& rule, const char* name)
     return rule.factors[static_cast<std::size_t>(rule.find(name))].size;
 }
 
-Flops all_factors(const FactorRule& rule) // a product: a multiply-add for each point of the factors' box
+Flops all_factors(const FactorRule& rule) // a product: one multiply-add per combination of factor indices
 {
     Flops product = 2;
     for (const Factor& f : rule.factors)
@@ -22,8 +22,8 @@ Flops all_factors(const FactorRule& rule) // a product: a multiply-add for each 
     return product;
 }
 
-/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half and the
-/// diagonal.
+/// Two products (Q K', P V) over the keys that a query may see: with as many keys as queries, half of them
+/// plus the diagonal.
 Flops causal_attention(const FactorRule& rule)
 {
     const auto size = [&](const char* name) { return static_cast<Flops>(size_of(rule, name)); };
@@ -38,7 +38,7 @@ Bytes attention_tiles(const FactorRule& rule, Bytes element)
     return element * (3 * 64 * 64 + 8 * 64 * round_up(size_of(rule, "e"), 16)) + 4096;
 }
 
-/// The tiles, and a group's dK and dV while they are summed; on tensor cores two statistics a query.
+/// The tiles, and a group's dK and dV while they are summed; on tensor cores two statistics per query.
 Bytes attention_grad_tiles(const FactorRule& rule, Bytes element)
 {
     const Bytes sums = 2 * element * round_up(size_of(rule, "t"), 64) * round_up(size_of(rule, "e"), 16);
@@ -53,19 +53,19 @@ Bytes block_sums(const FactorRule& rule, Bytes)
     return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
 }
 
-/// dV, dP, dQ, dK: the model's share; recomputing Q K' is not counted.
+/// dV, dP, dQ, dK are model FLOPs; recomputing Q K' is not counted.
 Flops causal_attention_grad(const FactorRule& rule) { return 2 * causal_attention(rule); }
 
 const TensorType& type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }
 
-/// The gradient of a result as that of operand i.
+/// The gradient of a result, passed on to operand i.
 void pass_on(Tape& t, int i)
 {
     if (t.requires_grad(i))
         t.accumulate_grad(i, t.grad(0));
 }
 
-/// The gradients of operands 0, 1, …, as an op computes them together.
+/// The gradients of operands 0, 1, …, which one op computes together.
 void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
 {
     for (std::size_t i = 0; i < gradients.size(); ++i)

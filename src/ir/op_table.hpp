@@ -1,7 +1,6 @@
 #pragma once
-// The op table: everything that the passes, the planner and the printer know about an op, one row each.
-// The rows are in ops.inc. A new op is one row there, one kernel, one line in runtime/dispatch, and two
-// tests.
+// The op table: everything that the passes, the planner and the printer know about an op, one row per op. The
+// rows are in ops.inc. A new op is one row there, one kernel, one line in runtime/dispatch, and two tests.
 #include "ir/factors.hpp"
 #include "ir/graph.hpp"
 
@@ -11,7 +10,7 @@ namespace trivium {
 
 class Builder;
 
-/// Result `result` is in operand `operand`'s buffer: always (`must`), or where nothing reads the operand
+/// Result `result` uses the buffer of operand `operand`: always (`must`), or if nothing reads the operand
 /// later.
 struct Alias {
     int result = 0;
@@ -19,7 +18,7 @@ struct Alias {
     bool must = false;
 };
 
-/// Library or kernel scratch that an op may use; the machine file states the bytes of each kind.
+/// Kind of library or kernel scratch that an op may use; the machine file states the bytes of each kind.
 enum class ScratchKind { none, product, attention, reduction, exchange };
 
 /// The op that a gradient differentiates, and the gradients of its results.
@@ -30,7 +29,7 @@ public:
     virtual Builder& build() = 0;
     ValueId operand(int i) const { return op().operands[static_cast<std::size_t>(i)]; }
     ValueId result(int i) const { return op().results[static_cast<std::size_t>(i)]; }
-    /// Gradient of result i; invalid where the loss does not depend on it.
+    /// Gradient of result i; invalid if the loss does not depend on it.
     virtual ValueId grad(int i) const = 0;
     virtual bool requires_grad(int i) const = 0; ///< of operand i
     /// Adds one contribution to operand i's gradient.
@@ -55,24 +54,25 @@ struct OpInfo {
     OpKind kind{};
     const char* name = "";
     std::optional<Rule> rule{};    ///< none: the op's attribute `rule`
-    std::optional<int> operands{}; ///< where the rule is an attribute: how many; none: one or more
+    std::optional<int> operands{}; ///< if the rule is an attribute: number of operands; none: one or more
     std::vector<ResultType> results{};
     AttrSet needs{}, may_have{};
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
-    /// Model flops; null: none worth counting.
+    /// Model FLOPs; null: not counted.
     Flops (*flops)(const FactorRule&) = nullptr;
     std::vector<Alias> in_place{};
     ScratchKind scratch = ScratchKind::none;
-    /// Least scratch with which the op's own kernel runs (on one thread), from its rule and the bytes of an
-    /// accumulator element; null: the fixed budget of its kind is enough.
+    /// Minimum scratch of the op's own kernel (on one thread), from its rule and the bytes of an accumulator
+    /// element; null: the fixed budget of its kind is enough.
     Bytes (*least_scratch)(const FactorRule&, Bytes) = nullptr;
-    bool accumulates = false;  ///< may add into an accumulator (Op::accumulate)
-    bool variadic = false;     ///< the last operand's pattern repeats
-    bool linear = false;       ///< of partial sums of its operands it makes a partial sum of its result
-    bool placement = false;    ///< the identity; the sharding of its result tells which data move
-    bool contributes = false;  ///< may lack operands, which count as 0: over all ranks, one contributes each
+    bool accumulates = false; ///< may add into an accumulator (Op::accumulate)
+    bool variadic = false;    ///< the last operand's pattern repeats
+    bool linear = false;      ///< linear: partial sums of its operands give a partial sum of its result
+    bool placement = false;   ///< the identity; the sharding of its result determines which data move
+    bool contributes =
+        false; ///< may lack operands, which count as 0: exactly one of all ranks contributes each
     bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
-    bool bucket = false;       ///< may have several operands of one element type, with a result for each
+    bool bucket = false;       ///< may have several operands of one element type, with one result per operand
 };
 
 const OpInfo& info(OpKind kind);
@@ -84,21 +84,21 @@ std::vector<std::string> op_names();
 /// The place of an op, for messages: "FILE.graph:12: layers.0.attn.matmul".
 std::string place_of(const Graph& graph, const Op& op);
 
-/// The op's factors. Throws UserError where the operands do not fit. \pre operands exist in `graph`
+/// The op's factors. Throws UserError if the operands do not fit. \pre operands exist in `graph`
 FactorRule rule_of(const Graph& graph, const Op& op);
-/// The types that the op's results must have.
+/// The required types of the op's results.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
-/// Which results may or must live in which operands' buffers.
+/// Which results may or must use which operands' buffers.
 std::vector<Alias> aliases_of(const Op& op);
-/// The operand whose buffer result `result` must live in, or an invalid id.
+/// The operand whose buffer result `result` must use, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
-/// How long that result is kept: as long as the operand that it aliases, otherwise as its region determines.
+/// Lifetime of that result: that of the operand that it aliases, otherwise that of its region.
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
-/// Model flops of one execution.
+/// Model FLOPs of one execution.
 Flops flops_of(const Graph& graph, const Op& op);
-/// Least scratch of one execution; 0 where the op names none.
+/// Minimum scratch of one execution; 0 if the op states none.
 Bytes least_scratch_of(const Graph& graph, const Op& op);
-/// Bytes of all operands and results, each once: a lower bound of the traffic.
+/// Bytes of all operands and results, each counted once: a lower bound of the memory traffic.
 Bytes bytes_of(const Graph& graph, const Op& op);
 
 } // namespace trivium

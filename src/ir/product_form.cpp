@@ -39,11 +39,11 @@ ProductForm product_form(const FactorRule& rule, const std::string& place)
                      k = chosen(a, {b}, {c});
     const auto no_form = [&](const char* problem) -> UserError {
         return UserError({place, problem, "it is not one matrix product",
-                          "order the dimensions so that the groups stay together"});
+                          "order the dimensions so that each group of factors is contiguous"});
     };
     if (batch.size() + m.size() + k.size() != a.size() || batch.size() + n.size() + k.size() != b.size() ||
         batch.size() + m.size() + n.size() != c.size())
-        throw no_form("a factor is in one operand only");
+        throw no_form("a factor occurs in only one operand");
     const auto extent = [&](const FactorList& group) {
         i64 product = 1;
         for (const int f : group)

@@ -7,14 +7,14 @@ namespace trivium {
 /// C[batch, m, n] = op(A)[batch, m, k] op(B)[batch, k, n], all row-major and dense.
 struct ProductForm {
     i64 batch = 1, m = 1, n = 1, k = 1;
-    bool trans_a = false; ///< A lies as [k, m]
-    bool trans_b = false; ///< B lies as [n, k]
-    bool swapped = false; ///< C lies as [n, m] in the rule's order: operands 1 and 0 are A and B here
+    bool trans_a = false; ///< A is stored as [k, m]
+    bool trans_b = false; ///< B is stored as [n, k]
+    bool swapped = false; ///< in the rule's order C is [n, m], so operands 1 and 0 are A and B here
 };
 
-/// Looks at the rule's first two operands and first result: the others belong to what follows the product.
-/// Throws UserError, placed at `place`, for a rule that is not a single product: a group of factors that is
-/// not contiguous and in the same order in each tensor, or a factor in only one operand.
+/// Uses the rule's first two operands and first result; the others belong to the epilogue of the product.
+/// Throws UserError at `place` if the rule is not a single product: a group of factors is not contiguous and
+/// in the same order in each tensor, or a factor occurs in only one operand.
 ProductForm product_form(const FactorRule& rule, const std::string& place);
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// A graph as text, and back. What prints, parses to the same graph.
+// The text form of a graph. A printed graph parses to the same graph.
 //
 //     graph tiny
 //     mesh data=1 pipeline=1 tensor=1
@@ -16,23 +16,23 @@
 //     carried %grad -> %grad'
 //     output %grad'
 //
-// With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` behind
-// a type gives the shape over all ranks. A sharding may follow a type: <data,tensor+data?,-|tensor:sum> has
-// the axes of each dimension, major first, `-` for none, `?` where propagation may add some, and behind the
-// bar the axes over which the value is still to be combined. Behind an op are its attributes
-// (attributes.hpp), numbers as they are and everything else in quotes.
+// With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` after
+// a type states the shape over all ranks. A sharding may follow a type: <data,tensor+data?,-|tensor:sum>
+// lists the axes of each dimension, major first, `-` for none, `?` if propagation may add axes, and after the
+// bar the axes over which the value is still partial. Attributes (attributes.hpp) follow an op; numbers are
+// bare, all other values are quoted.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
 std::string to_text(const Graph& graph);
-/// "<data,->"; empty where nothing is known.
+/// "<data,->"; empty if nothing is known.
 std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
 
-/// Parses; verify() checks the result. Names are ASCII; limits.hpp limits the length. Throws UserError with
-/// file, line and column. Values and ops keep their line numbers.
+/// Parses a graph; verify() checks the result. Names are ASCII; limits.hpp limits the length. Throws
+/// UserError with file, line and column. Values and ops keep their line numbers.
 Graph parse_graph(std::string_view text, const std::string& file);
 
 } // namespace trivium

@@ -30,7 +30,7 @@ public:
 
     int number() const { return number_; }
 
-    /// Refuses to add one where there are `most` already.
+    /// Throws if there are already `most`.
     void limit(std::size_t have, std::size_t most, const char* what) const
     {
         if (have >= most)
@@ -78,7 +78,7 @@ public:
                std::string_view(" \t\r,(){}=:[]\"%#").find(line_[at_]) == std::string_view::npos)
             ++at_;
         if (begin == at_)
-            fail("expected a word", "see src/ir/text.hpp for the grammar");
+            fail("expected a name", "see src/ir/text.hpp for the grammar");
         return std::string(line_.substr(begin, at_ - begin));
     }
     std::string name()
@@ -93,7 +93,7 @@ public:
         const i64 value = whole();
         if (value < least || value > most) {
             at_ = before;
-            fail(str(value, " is not from ", least, " to ", most), "give another number");
+            fail(str(value, " is not in the range ", least, " to ", most), "use another number");
         }
         return value;
     }
@@ -104,7 +104,7 @@ public:
         i64 value = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (error != std::errc{} || end != text.data() + text.size())
-            fail(str("'", text, "' is not a whole number"), "give a whole number");
+            fail(str("'", text, "' is not an integer"), "write an integer");
         return value;
     }
 
@@ -112,12 +112,12 @@ public:
     {
         const std::size_t end = line_.find('"', at_);
         if (end == std::string_view::npos)
-            fail("the text has no closing quote", "close it");
+            fail("the string has no closing quote", "close it");
         const std::string text(line_.substr(at_, end - at_));
         at_ = end + 1;
         if (std::any_of(text.begin(), text.end(),
                         [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
-            fail("the text is not plain ASCII", "write letters, digits and signs of ASCII");
+            fail("the string is not plain ASCII", "use ASCII characters only");
         return text;
     }
 
@@ -238,12 +238,12 @@ public:
     }
 
 private:
-    /// Refuses a text that is too long, or binary.
+    /// Refuses text that is too long, or binary.
     void check_text() const
     {
         if (text_.size() > max_text_bytes)
             throw UserError({file_, str("has ", text_.size(), " bytes, more than ", max_text_bytes),
-                             "a graph's text has a limit", "use a smaller graph"});
+                             "the length of a graph's text is limited", "use a smaller graph"});
         if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos)
             throw UserError({str(file_, ":1"), "is empty", "a graph begins with a line 'graph NAME'",
                              "write a graph with `trivium explain CONFIG.toml --dump`"});
@@ -255,7 +255,7 @@ private:
             if ((byte < 0x20 && !space) || byte == 0x7f || (byte >= 0x80 && !comment))
                 throw UserError({str(file_, ":", line),
                                  str("byte ", int{byte}, " is not part of a graph's text"),
-                                 "outside of comments a graph is plain ASCII", "name a text file"});
+                                 "outside comments, a graph is plain ASCII", "name a text file"});
             comment = c == '\n' ? false : comment || c == '#';
             line += c == '\n';
         }
@@ -281,7 +281,7 @@ private:
         const std::string key = c.word();
         if (key == "graph") {
             if (!graph_.name.empty())
-                c.fail("the graph has a name already", "keep one line 'graph NAME'");
+                c.fail("the graph already has a name", "keep one line 'graph NAME'");
             graph_.name = c.word();
         } else if (key == "mesh")
             mesh(c);
@@ -315,7 +315,7 @@ private:
     void mesh(Cursor& c)
     {
         if (!graph_.mesh.axes.empty())
-            c.fail("the graph has a mesh already", "keep one line 'mesh'");
+            c.fail("the graph already has a mesh", "keep one line 'mesh'");
         while (!c.done()) {
             const std::string axis = c.word();
             c.want("=");
@@ -327,16 +327,16 @@ private:
     void place(Cursor& c)
     {
         if (!graph_.at.empty())
-            c.fail("the graph has coordinates already", "keep one line 'at'");
+            c.fail("the graph already has coordinates", "keep one line 'at'");
         for (const MeshAxis& axis : graph_.mesh.axes) {
             if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
                 c.fail(str("expected the coordinate on axis '", axis.name, "'"),
-                       "name each axis of the mesh, in its order");
+                       "name each axis of the mesh, in order");
             c.want("=");
             graph_.at.push_back(c.whole());
             if (graph_.at.back() < 0 || graph_.at.back() >= axis.size)
                 c.fail(str("coordinate ", graph_.at.back(), " is outside axis '", axis.name, "'"),
-                       str("give 0 to ", axis.size - 1));
+                       str("use 0 to ", axis.size - 1));
         }
     }
 
@@ -379,7 +379,7 @@ private:
                     const TensorType whole = c.type();
                     if (whole.dtype != v.type.dtype)
                         c.fail(str("the tensor over all ranks is ", whole, ", this rank's ", v.type),
-                               "give both one element type");
+                               "use the same element type for both");
                     v.whole = whole.shape;
                 }
                 if (c.take("init")) {
@@ -390,7 +390,7 @@ private:
                 define(c, std::move(v));
                 return;
             }
-        c.fail(str("does not know '", key, "'"),
+        c.fail(str("has the unknown keyword '", key, "'"),
                "a line starts with graph, mesh, at, input, hyper, parameter, state, constant, carry, a "
                "region, carried or output");
     }

@@ -12,8 +12,8 @@ namespace trivium {
 
 namespace {
 
-/// Refuses where the rule does not hold. The texts are made only then: a large model has many values, and is
-/// verified after each pass.
+/// Throws if the rule does not hold. Strings are built only then, because a large model has many values and
+/// is verified after each pass.
 #define TRV_RULE(holds, ...)                                                                                 \
     do {                                                                                                     \
         if (!(holds))                                                                                        \
@@ -35,7 +35,7 @@ public:
     }
 
 private:
-    /// `where`: a text, or a function that makes it.
+    /// `where`: a string, or a function that makes one.
     template <class Where>
     [[noreturn]] static void refuse(const Where& where, const std::string& problem, const std::string& remedy)
     {
@@ -59,22 +59,22 @@ private:
     {
         check_mesh(g_.mesh, g_.file.empty() ? place(0) + ", " : place(0, ""));
         TRV_RULE(g_.at.empty() || g_.at.size() == g_.mesh.axes.size(), place(0),
-                 "its coordinates are not as many as the axes of the mesh", "name each axis once");
+                 "the number of its coordinates differs from the number of mesh axes", "name each axis once");
         for (std::size_t a = 0; a < g_.at.size(); ++a)
             TRV_RULE(g_.at[a] >= 0 && g_.at[a] < g_.mesh.axes[a].size, place(0),
                      str("coordinate ", g_.at[a], " is outside axis '", g_.mesh.axes[a].name, "'"),
-                     str("give 0 to ", g_.mesh.axes[a].size - 1));
+                     str("use 0 to ", g_.mesh.axes[a].size - 1));
         std::unordered_set<std::string_view> names;
         Bytes bytes = 0;
         for (const Value& v : g_.values) {
             const auto here = [&] { return place(v.line, "%" + v.name); };
             TRV_RULE(names.insert(v.name).second, here, "the name is used twice", "rename one of the two");
             TRV_RULE(v.producer.valid() == (v.role == Role::computed), here,
-                     "a value is computed by an op, or is given: not both", "give it a producer or a role");
+                     "a value has either a producer or a role", "give it a producer or a role");
             check_shape(v, v.type.shape, here);
             check_shape(v, v.whole, here);
             TRV_RULE(v.type.bytes() <= max_graph_tensors - bytes, here,
-                     "the tensors up to here have more than 2^58 bytes", "use a smaller graph");
+                     "the tensors up to this one have more than 2^58 bytes", "use a smaller graph");
             bytes += v.type.bytes();
             TRV_RULE(level_ == Level::local || v.sharding.partial.empty(), here,
                      "a partial value in a global graph", "partition first");
@@ -134,7 +134,8 @@ private:
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {
             const Shape& whole = whole_shape(v);
-            TRV_RULE(!g_.at.empty(), here, "has the shape of all ranks in a graph that is not one rank's",
+            TRV_RULE(!g_.at.empty(), here,
+                     "has a shape over all ranks, but the graph is not that of one rank",
                      "write a line `at`, or remove `of`");
             TRV_RULE(whole.size() == v.type.shape.size() &&
                          box_of(g_, ValueId(static_cast<std::size_t>(&v - g_.values.data()))).shape ==
@@ -157,22 +158,22 @@ private:
                  "is an update in a microbatch", "use forward or backward there");
         Bytes bytes = 0;
         TRV_RULE(op.region >= region_, place, "follows an op of a later region",
-                 "order: prologue, microbatch, epilogue");
+                 "the order is prologue, microbatch, epilogue");
         region_ = op.region;
         for (const ValueId v : op.operands) {
             TRV_RULE(v.index() < g_.values.size() && defined_[v.index()], place,
                      v.index() < g_.values.size() ? name(v) + " is used before it is computed"
                                                   : "an operand names no value",
-                     "order the ops so that each value is computed first");
+                     "order the ops so that each value is computed before it is read");
             TRV_RULE(!overwritten_[v.index()], place,
                      name(v) + " is read after its buffer was updated in place",
                      "read the update's result instead");
             TRV_RULE(op.region == Region::microbatch || g_[v].lifetime != Lifetime::microbatch, place,
-                     name(v) + " is kept only within a microbatch", "accumulate it into a carry");
+                     name(v) + " has the lifetime of a microbatch", "add it into a carry");
             const OpId producer = g_[v].producer;
             TRV_RULE(op.region != Region::microbatch || op.phase != Phase::forward || !producer ||
                          g_[producer].region != Region::microbatch || g_[producer].phase == Phase::forward,
-                     place, name(v) + " is computed in the backward phase, and read in the forward phase",
+                     place, name(v) + " is computed in the backward phase and read in the forward phase",
                      "move one of the two ops");
             bytes = add(bytes, v, place);
         }
@@ -198,8 +199,7 @@ private:
                 TRV_RULE(g_[into].type == g_[v].type, place,
                          str(name(into), " is ", g_[into].type, ", updated in place as ", g_[v].type),
                          "use one type");
-                TRV_RULE(g_[into].lifetime == g_[v].lifetime, place,
-                         name(v) + " outlives the buffer it is in", "");
+                TRV_RULE(g_[into].lifetime == g_[v].lifetime, place, name(v) + " outlives its buffer", "");
                 TRV_RULE(!overwritten_[into.index()], place, name(into) + " is updated in place twice",
                          "read the first update's result instead");
                 overwritten_[into.index()] = true;
@@ -226,10 +226,10 @@ private:
             TRV_RULE(!carried[carry.in.index()], at_fault(carry.in), "is carried twice", "keep one carry");
             const Role role = g_[carry.in].role;
             TRV_RULE(role == Role::carry || role == Role::state || role == Role::parameter,
-                     at_fault(carry.in), str("is of the kind '", name_of(role), "', which is not carried"),
-                     "carry a carry, a state or a parameter");
+                     at_fault(carry.in), str("has the role '", name_of(role), "', which cannot be carried"),
+                     "only a carry, a state or a parameter can be carried");
             TRV_RULE(carry.in != carry.out, at_fault(carry.in), "is carried to itself",
-                     "carry it to what updates it");
+                     "carry it to the value that updates it");
             carried[carry.in.index()] = true;
             ValueId at = carry.out;
             while (at != carry.in) {
@@ -240,7 +240,8 @@ private:
                         if (g_[producer].results[i] == at)
                             before = aliased_operand(g_[producer], i);
                 TRV_RULE(before.valid(), at_fault(carry.out),
-                         "is not computed in the buffer of " + name(carry.in) + ", whose next content it is",
+                         "is not computed in the buffer of " + name(carry.in) +
+                             ", although it is its next content",
                          "update in place");
                 at = before;
             }
@@ -248,7 +249,7 @@ private:
         for (std::size_t i = 0; i < g_.values.size(); ++i)
             TRV_RULE(g_.values[i].role != Role::carry || carried[i],
                      place(g_.values[i].line, "%" + g_.values[i].name), "an accumulator without a carry",
-                     "say which value it becomes");
+                     "add a line `carried` with its next content");
     }
 
     const Graph& g_;

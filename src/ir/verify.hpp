@@ -1,13 +1,13 @@
 #pragma once
-// Whether a graph is legal, by level: global (whole tensors, no sharding yet), sharded (shardings on values),
-// local (one rank's shapes, collectives explicit). Each pass states its level in and out.
+// The rules of a legal graph, by level: global (whole tensors, no sharding yet), sharded (values have
+// shardings), local (one rank's shapes, explicit collectives). Each pass states its input and output level.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
 enum class Level { global, sharded, local };
 
-/// Throws UserError that names the graph, the op and the rule that is broken.
+/// Throws UserError with the graph, the op and the violated rule.
 void verify(const Graph& graph, Level level);
 
 } // namespace trivium

@@ -33,7 +33,7 @@ Sharding ModelBuilder::sharding_of(const Dims& dims, bool open) const
     const auto wide = [&](const std::string& dim) {
         return dim == "f" || dim == "v" || dim == (axes.split_queries ? "r" : "g");
     };
-    // An axis shards one dimension: the sequence only where nothing wider is there.
+    // An axis shards only one dimension: the sequence only if no wider dimension uses the axis.
     const bool along_sequence = axes.sequence && std::none_of(dims.begin(), dims.end(), wide);
     Sharding sharding;
     sharding.origin = "the model";

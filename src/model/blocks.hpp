@@ -34,7 +34,7 @@ private:
     ValueId compute_copy(ValueId parameter, const Dims& dims);
     /// How a tensor of these dimensions is sharded. `open`: propagation may add axes.
     Sharding sharding_of(const Dims& dims, bool open = false) const;
-    /// Gives x that sharding.
+    /// Annotates x with that sharding.
     ValueId annotate(ValueId x, const Dims& dims);
     ValueId norm(const std::string& name, ValueId x);
     /// x W (+ bias where the family has biases).

@@ -40,7 +40,7 @@ Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i6
     graph.name = queries == 1 ? "decode" : "prefill";
     GraphConfig kept = config;
     kept.master = config.compute; // nothing is updated
-    kept.fp8 = false;             // the products of one token gain nothing from it
+    kept.fp8 = false;             // the products of a single token do not benefit from it
     ModelBuilder m(graph, model, kept);
     Builder& b = m.build();
     m.cache_capacity = capacity;

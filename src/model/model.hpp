@@ -38,8 +38,8 @@ struct GraphConfig {
 Graph build_loss_graph(const ModelConfig& model, const GraphConfig& config);
 
 /// Next-token logits with a KV cache of `capacity` tokens: input `tokens`, `positions` (i32[b,q]), hyper
-/// `start` (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are wanted).
-/// Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e].
+/// `start` (i32[]: tokens in the cache before this call) and `last` (i32[]: the row whose logits are
+/// requested). Output `logits` [b,v]. Caches `layers.N.attn.k_cache`, `.v_cache` [b,capacity,g,e].
 Graph build_decode_graph(const ModelConfig& model, const GraphConfig& config, i64 queries, i64 capacity);
 
 } // namespace trivium

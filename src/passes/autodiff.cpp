@@ -10,7 +10,7 @@ namespace trivium {
 
 namespace {
 
-/// One run of differentiation: gradients so far, by value.
+/// State of one differentiation: the gradients so far, by value.
 class Reverse {
 public:
     explicit Reverse(Graph& graph) : graph_(graph), builder_(graph), forward_ops_(graph.ops.size())
@@ -35,7 +35,7 @@ public:
         add(loss, builder_.filled_like(loss, 1));
         for (std::size_t i = forward_ops_; i-- > 0;)
             if (graph_.ops[i].region == Region::microbatch)
-                differentiate(graph_.ops[i]); // a copy: the vector of ops grows
+                differentiate(graph_.ops[i]); // a copy, because the vector of ops grows
         close_carries();
     }
 
@@ -54,7 +54,7 @@ private:
         const Op& op_;
     };
 
-    /// A leaf is a parameter, or what the prologue makes of one (its cast to the compute type).
+    /// A leaf is a parameter, or a value that the prologue computes from one (its cast to the compute type).
     void find_leaves()
     {
         leaf_ok_.assign(graph_.values.size(), false);
@@ -86,7 +86,7 @@ private:
         if (!info(op).gradient)
             throw UserError({str("graph '", graph_.name, "', ", op.scope),
                              str("the loss depends on a parameter through '", info(op).name, "'"),
-                             "that op has no gradient", "build the model of differentiable ops"});
+                             "this op has no gradient", "use only differentiable ops"});
         builder_.where.block = op.block;
         builder_.where.scope = op.scope;
         OpTape tape(*this, op);
@@ -103,7 +103,7 @@ private:
         gradients_.resize(graph_.values.size());
     }
 
-    /// `leaf` is the parameter as the microbatches read it; its accumulator is sharded alike.
+    /// `leaf` is the parameter as the microbatches read it; its accumulator has the same sharding.
     void accumulate(ValueId parameter, ValueId leaf, ValueId contribution)
     {
         const int block = builder_.where.block;
@@ -120,7 +120,8 @@ private:
                 dim.open = false;
             graph_[carry.in].sharding = std::move(sharding);
         }
-        // A rule may pass on a result's gradient, which others read too; what it made is its own.
+        // A rule may pass on a result's gradient, which other ops read too; values that it created are its
+        // own.
         const bool own = contribution.index() >= first_own_;
         carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution, own);
         gradients_.resize(graph_.values.size());
@@ -139,8 +140,8 @@ private:
                     graph_[carry.out].name = str(grad_name(p), ".block", block);
                 builder_.where = {Region::epilogue, Phase::update, block,
                                   graph_[graph_[carry.out].producer].scope};
-                // Each part is reduced over ranks by itself, so that the sum does not depend on which stage
-                // adds the next.
+                // Each addend is reduced over ranks separately, so that the sum does not depend on which
+                // stage adds the next one.
                 const ValueId part =
                     mine.size() > 1 ? builder_.reshard_to(carry.out, {}, str(grad_name(p), ".part", block))
                                     : carry.out;
@@ -153,16 +154,17 @@ private:
 
     std::string grad_name(ValueId parameter) const { return value_name::gradient + graph_[parameter].name; }
 
-    /// By block: a parameter that several read (a tied one) has an accumulator in each, and they are added
-    /// once per step, lowest block first. So the sums do not depend on which blocks share a pipeline stage.
+    /// By block: a parameter that several blocks read (a tied one) has one accumulator per block. They are
+    /// added once per step, lowest block first, so that the sums do not depend on which blocks share a
+    /// pipeline stage.
     using Accumulators = std::map<int, Carry>;
 
     Graph& graph_;
     Builder builder_;
     std::size_t forward_ops_;
-    std::size_t first_own_ = 0; ///< values from here on were made for the gradient of the current op
+    std::size_t first_own_ = 0; ///< values from this one on were created for the gradient of the current op
     std::vector<bool> leaf_ok_, needs_;
-    std::vector<ValueId> parameter_;    ///< by value: the parameter that it is a copy of
+    std::vector<ValueId> parameter_;    ///< by value: the parameter of which it is a copy
     std::vector<ValueId> gradients_;    ///< by value
     std::vector<Accumulators> carries_; ///< by parameter
 };
@@ -173,8 +175,8 @@ Graph autodiff(Graph graph, const AutodiffConfig& config)
 {
     const ValueId loss = graph.find(config.loss);
     if (!loss || !graph[loss].producer)
-        throw UserError({str("graph '", graph.name, "'"), str("computes no value '", config.loss, "'"), "",
-                         "name the loss"});
+        throw UserError({str("graph '", graph.name, "'"), str("has no value '", config.loss, "'"), "",
+                         "name the value of the loss"});
     Reverse(graph).run(loss);
     sort_regions(graph);
     return graph;

@@ -6,13 +6,13 @@
 namespace trivium {
 
 struct AutodiffConfig {
-    std::string loss = value_name::loss; ///< the value whose sum is differentiated
+    std::string loss = value_name::loss; ///< name of the value whose sum is differentiated
 };
 
-/// Appends the backward ops. For each parameter P that the loss depends on, its gradient (of the loss summed
-/// over tokens and microbatches) is carried in the accumulator type of P's compute type, by each block that
-/// reads P; `grad.P` is that carry, or the sum of them. Throws UserError where the loss depends on a
-/// parameter through an op without gradient.
+/// Appends the backward ops. For each parameter P on which the loss depends, each block that reads P carries
+/// its gradient (of the loss summed over tokens and microbatches) in the accumulator type of P's compute
+/// type. `grad.P` is that carry, or the sum of them. Throws UserError if the loss depends on a parameter
+/// through an op without gradient.
 Graph autodiff(Graph graph, const AutodiffConfig& config);
 
 } // namespace trivium

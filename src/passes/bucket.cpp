@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-/// What the members of a bucket share.
+/// The properties that all members of a bucket share.
 using Class = std::tuple<OpKind, Region, std::string, std::optional<Combine>, DType>;
 
 bool mergeable(const Op& op)
@@ -39,7 +39,8 @@ public:
 
     void run()
     {
-        std::map<int, std::vector<std::size_t>> members; // by how many of their class they wait for
+        std::map<int, std::vector<std::size_t>>
+            members; // by the number of collectives of their class for which they wait
         std::vector<int> depth(g_.ops.size(), 0);
         for (std::size_t i = 0; i < g_.ops.size(); ++i) {
             for (const ValueId v : g_.ops[i].operands)
@@ -57,8 +58,8 @@ public:
 private:
     bool belongs(const Op& op) const { return mergeable(op) && class_of(g_, op) == class_; }
 
-    /// The collective's position in the order of its bucket: of the first op that reads it, or of the last
-    /// that it waits for.
+    /// The collective's position in the order of its bucket: that of the first op that reads it, or of the
+    /// last op for which it waits.
     std::size_t ready(const Op& op, std::size_t index)
     {
         if (op.region == Region::microbatch || !info(op).communicates)
@@ -101,7 +102,7 @@ private:
         close();
     }
 
-    /// Replaces the members and sorts each region again: by dependence, then by the old position.
+    /// Replaces the members and sorts each region again: by dependence, then by old position.
     void rebuild()
     {
         const Builder b(g_);
@@ -136,7 +137,7 @@ private:
                     if (const OpId producer = g_[v].producer)
                         order(merged_into[producer.index()], i);
                 }
-        for (std::size_t i = 0; i < g_.ops.size(); ++i) // what is overwritten is read before
+        for (std::size_t i = 0; i < g_.ops.size(); ++i) // a buffer is read before it is overwritten
             for (std::size_t r = 0; merged_into[i] == i && r < g_.ops[i].results.size(); ++r)
                 if (const ValueId into = aliased_operand(g_.ops[i], r))
                     for (const std::size_t reader : readers[into.index()])
@@ -147,7 +148,7 @@ private:
             if (merged_into[i] == i && waits[i] == 0)
                 free.push({g_.ops[i].region, i});
         std::vector<Op> sorted;
-        std::size_t gone = 0; // merged into others
+        std::size_t gone = 0; // merged into other ops
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             gone += merged_into[i] != i;
         while (!free.empty()) {
@@ -181,8 +182,8 @@ Graph bucket(Graph graph, const BucketConfig& config)
     for (const Op& op : graph.ops)
         if (mergeable(op))
             classes.insert(class_of(graph, op));
-    // One class after the other, so that the next sees what the buckets of the last wait for. Merged at once,
-    // two buckets could each wait for a member of the other.
+    // One class after another, so that each class sees for what the buckets of the previous one wait. If all
+    // were merged at once, two buckets could each wait for a member of the other.
     for (const Class& each : classes)
         Buckets(graph, config, each).run();
     return graph;

@@ -28,7 +28,7 @@ public:
             if (ops.empty() || !join(ops.back(), op))
                 ops.push_back(std::move(op));
         g_.ops = std::move(ops);
-        // A removed op leaves a value without producer.
+        // Removing an op leaves a value without producer.
         std::vector<bool> kept(g_.values.size(), false);
         for (std::size_t i = 0; i < kept.size(); ++i)
             kept[i] = g_.values[i].role != Role::computed;
@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    /// Replaces `first` by one op that does both, where a fusion fits.
+    /// Replaces `first` by one op that does both, if a fusion fits.
     bool join(Op& first, const Op& second)
     {
         if (first.region != second.region || first.phase != second.phase)
@@ -55,7 +55,7 @@ private:
         return true;
     }
 
-    /// Whether the last result may be in an operand's buffer, so that it costs nothing.
+    /// Whether the last result may use an operand's buffer, so that it needs no memory.
     static bool in_place(OpKind kind)
     {
         const OpInfo& row = info(kind);
@@ -65,7 +65,7 @@ private:
     }
 
     Graph g_;
-    std::vector<int> needed_; ///< how often a value is read
+    std::vector<int> needed_; ///< number of reads, by value
 };
 
 } // namespace

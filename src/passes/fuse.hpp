@@ -4,10 +4,10 @@
 
 namespace trivium {
 
-/// Applies the rows of ir/fusions.hpp until none fits. The value between the two is removed, or becomes the
-/// fused op's last result where other ops read it. The two are consecutive, so no value is kept longer than
-/// before; they stay where the fused op would store a value that no op reads. Results are the same bits where
-/// the kernels' are.
+/// Applies the rows of ir/fusions.hpp until none fits. The intermediate value is removed, or becomes the
+/// fused op's last result if other ops read it. The two ops are consecutive, so no value is kept longer than
+/// before. Ops are not fused if the fused op would store a value that no op reads. Results have the same bits
+/// if the kernels give the same bits.
 Graph fuse(Graph graph);
 
 } // namespace trivium

@@ -58,7 +58,7 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mes
         };
         while (dim < to.size() && !next(dim))
             ++dim;
-        if (dim < to.size() && p.combine == Combine::sum) // a reduce-scatter can only add
+        if (dim < to.size() && p.combine == Combine::sum) // a reduce-scatter can only compute sums
             make({MoveKind::reduce_scatter, p.axis, dim, p.combine});
         else
             make({MoveKind::all_reduce, p.axis, 0, p.combine});

@@ -1,5 +1,5 @@
 #pragma once
-// From one sharding of a tensor to another: the moves, their cost, and the ops that make them.
+// From one sharding of a tensor to another: the moves, their cost, and their ops.
 #include "ir/builder.hpp"
 
 namespace trivium {
@@ -28,18 +28,17 @@ struct Move {
     Combine combine = Combine::sum; ///< of a reduction
 };
 
-/// The moves from `from` to the shards `to`, combined on every rank: reductions first, the fastest axis
-/// before the slower ones, scattered where `to` wants that axis next; then gathers; then slices, which move
-/// nothing.
+/// The moves from `from` to the combined shards `to`: first reductions, the fastest axis before the slower
+/// ones, as reduce-scatter if `to` has that axis next; then gathers; then slices, which move no data.
 std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mesh& mesh);
 
 /// Elements that a rank sends, on average, for the moves. `whole`: the tensor's shape over all ranks.
 double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& whole, const Mesh& mesh);
 
-/// The type of the part that the rank at `at` has of a tensor of type `whole`.
+/// The type of the shard that the rank at `at` holds of a tensor of type `whole`.
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);
 
-/// Appends the moves to the builder's graph. `x` is the local value; returns the local value that it becomes.
+/// Appends the moves to the builder's graph. `x` is the local value; returns the local value after the moves.
 ValueId emit_moves(Builder& builder, ValueId x, const std::vector<Move>& moves, Layout from,
                    const TensorType& whole, const Coordinates& at);
 

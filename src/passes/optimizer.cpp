@@ -11,7 +11,7 @@ namespace trivium {
 namespace {
 
 /// `sharding` with one more dimension sharded over `axis`: the first that divides evenly, otherwise the
-/// longest that has a row for each rank, otherwise none.
+/// longest that has a row for each rank. Unchanged if there is none.
 Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
 {
     sharding.dims.resize(shape.size());
@@ -24,7 +24,7 @@ Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, 
         i64 parts = 1;
         for (const std::string& a : sharding.dims[d].axes)
             parts *= mesh.size(a);
-        const i64 extent = shape[d] / parts; // of the smallest part
+        const i64 extent = shape[d] / parts; // of the smallest shard
         if (extent % ranks == 0 && shape[d] % parts == 0) {
             best = static_cast<int>(d);
             break;

@@ -45,7 +45,7 @@ public:
         b_.where = {Region::epilogue, Phase::update, 0, ""};
         for (const ValueId v : g_.outputs) {
             const ValueId settled = whole(v);
-            if (settled != of(v).native) { // the host knows outputs by name
+            if (settled != of(v).native) { // the host finds outputs by name
                 out_[of(v).native].name += ".part";
                 out_[settled].name = g_[v].name;
             }
@@ -58,10 +58,10 @@ public:
 
 private:
     struct Placed {
-        ValueId native; ///< as its op made it
+        ValueId native; ///< as its op computes it
         Layout layout;
-        ValueId settled; ///< as its sharding has it: combined, and in its shards
-        std::map<std::tuple<DimAxes, Region, Phase>, ValueId> copies; ///< in other shards
+        ValueId settled; ///< as its sharding requires: combined, and in its shards
+        std::map<std::tuple<DimAxes, Region, Phase>, ValueId> copies; ///< in other shardings
     };
 
     Placed& of(ValueId v) { return values_[v.index()]; }
@@ -78,13 +78,14 @@ private:
         p.layout = {wanted(v), {}};
     }
 
-    /// The value as its sharding has it.
+    /// The value as its sharding requires it.
     ValueId whole(ValueId v)
     {
         Placed& p = of(v);
         if (!p.settled) {
             const Builder::Where reader = b_.where;
-            b_.where.block = g_[g_[v].producer].block; // the reduction belongs to the op that made the parts
+            b_.where.block =
+                g_[g_[v].producer].block; // the reduction belongs to the op that computed the partial values
             b_.where.scope = g_[g_[v].producer].scope;
             p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout,
                                    g_[v].type, c_.at);
@@ -93,7 +94,7 @@ private:
         return p.settled;
     }
 
-    /// The value sharded over `axes`. Copies stay within their phase: the next one makes its own.
+    /// The value sharded over `axes`. Copies are used only within their phase: the next phase makes its own.
     ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
@@ -120,8 +121,8 @@ private:
             out_[p.native].name = g_[to].name;
     }
 
-    /// One of the ranks that have an operand contributes it, the others 0: so the sum over all ranks is
-    /// right.
+    /// Exactly one of the ranks that hold an operand contributes it, the others contribute 0, so the sum over
+    /// all ranks is correct.
     void contribute(const Op& op)
     {
         Op local = op;
@@ -142,13 +143,13 @@ private:
             local.operands.push_back(p.native);
             local.attrs.at->push_back((*op.attrs.at)[i]);
         }
-        Layout layout{DimAxes(g_[op.results[0]].type.shape.size()), {}}; // whole, whatever its sharding
+        Layout layout{DimAxes(g_[op.results[0]].type.shape.size()), {}}; // whole, regardless of its sharding
         if (g_.mesh.ranks() > 1)
             layout.partial = {{world_axis}};
         append(op, std::move(local), {layout});
     }
 
-    /// Of a linear op whose operands are all partial over the same axes: their layout, in which it may run.
+    /// For a linear op whose operands are all partial over the same axes: their layout, in which it may run.
     std::optional<Layout> all_pending(const Op& op)
     {
         if (!info(op).linear || op.accumulate)
@@ -177,7 +178,7 @@ private:
         return axes;
     }
 
-    /// How result `r` is distributed after the op has run with its factors sharded so.
+    /// The distribution of result `r` if the op runs with its factors sharded like this.
     Layout result_layout(const FactorRule& rule, std::size_t r, const Assignment& assignment) const
     {
         Layout layout{axes_for(rule.results[r], assignment), {}};
@@ -192,7 +193,7 @@ private:
         return layout;
     }
 
-    /// For each axis the factors that it could shard: those that it shards in some operand or result.
+    /// For each axis, the factors that it could shard: those that it shards in some operand or result.
     std::vector<std::pair<std::string, std::vector<int>>> options(const Op& op, const FactorRule& rule) const
     {
         std::vector<std::pair<std::string, std::vector<int>>> all;
@@ -219,7 +220,7 @@ private:
         return all;
     }
 
-    /// Orders the axes of each factor as some operand or result has them, otherwise fastest first.
+    /// Orders the axes of each factor as in some operand or result, otherwise fastest first.
     void order_axes(const Op& op, const FactorRule& rule, Assignment& assignment) const
     {
         for (std::size_t f = 0; f < assignment.size(); ++f) {
@@ -244,16 +245,17 @@ private:
             for (std::size_t i = 0; i < rule.operands.size(); ++i)
                 follow(op.operands[i], rule.operands[i]);
             for (std::size_t r = 0; r < rule.results.size(); ++r)
-                if (aliased_operand(op, r)) // as its buffer is sharded
+                if (aliased_operand(op, r)) // sharded like its buffer
                     follow(op.results[r], rule.results[r]);
         }
     }
 
-    /// Bytes that the choice moves, and a little for the work; nothing where an in-place result would not
-    /// fit. Those of the first rank, which has the largest shards: all ranks must choose alike.
+    /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
+    /// Computed for the first rank, which has the largest shards, because all ranks must make the same
+    /// choice.
     std::optional<double> cost(const Op& op, const FactorRule& rule, const Assignment& assignment)
     {
-        // What lives longer than a microbatch would be moved in each of them: never worth it.
+        // A value that outlives the microbatch would be moved in every microbatch: never worth it.
         constexpr double fixed = 1e9;
         const Coordinates first(g_.mesh.axes.size(), 0);
         double bytes = 0, touched = 0;
@@ -315,8 +317,8 @@ private:
         }
         if (!best)
             throw UserError(
-                {place_of(g_, op), "cannot be sharded so that its result stays in its operand's buffer",
-                 "the two are sharded, or still partial, over different axes", "shard both alike"});
+                {place_of(g_, op), "cannot be sharded such that its result stays in its operand's buffer",
+                 "the two are sharded, or still partial, over different axes", "shard both in the same way"});
         emit(op, rule, *best, {});
     }
 
@@ -332,7 +334,7 @@ private:
         return true;
     }
 
-    /// Appends the local op. With `pending`, its operands are still partial over those axes.
+    /// Appends the local op. With `pending`, its operands are still partial over these axes.
     void emit(const Op& op, const FactorRule& rule, const Assignment& assignment,
               const std::vector<Partial>& pending)
     {
@@ -385,8 +387,8 @@ private:
                 p.settled = p.native;
         }
         out_.ops.push_back(std::move(local));
-        if (op.accumulate &&
-            g_[op.operands.back()].role == Role::carry) // other ops that add into it must be partial alike
+        if (op.accumulate && g_[op.operands.back()].role ==
+                                 Role::carry) // other ops that add into it must be partial over the same axes
             of(op.operands.back()).layout.partial = layouts[0].partial;
     }
 

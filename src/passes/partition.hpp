@@ -1,20 +1,21 @@
 #pragma once
-// From the program of all ranks to that of one: local shapes, explicit collectives. Sharded graph in, local
-// graph out.
+// Makes one rank's program from that of all ranks: local shapes, explicit collectives. Sharded graph in,
+// local graph out.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
 struct PartitionConfig {
-    Coordinates at;                         ///< the rank, on the graph's mesh
-    std::string stage_axis = pipeline_axis; ///< shards no dimension: each of its ranks has a graph of its own
+    Coordinates at; ///< the rank, on the graph's mesh
+    std::string stage_axis =
+        pipeline_axis; ///< an axis that shards no dimension: each of its ranks has its own graph
 };
 
-/// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where what
-/// is kept over the run or step is not moved within a microbatch (GSPMD, arXiv:2105.04663, section 4). A
-/// result whose factor was summed away is partial; it is reduced when something needs the whole sum, straight
-/// into the shards that its sharding asks for (a reduce-scatter) where it can; sums of partial values stay
-/// partial. What was gathered in the forward phase is not kept for the backward phase but gathered again.
+/// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where
+/// values of lifetime run or step are not moved within a microbatch (GSPMD, arXiv:2105.04663, section 4). A
+/// result whose factor was summed away is partial. It is reduced when an op needs the whole sum, if possible
+/// directly into the shards of its sharding (a reduce-scatter). Sums of partial values stay partial. Values
+/// that were gathered in the forward phase are not kept for the backward phase but gathered again.
 Graph partition(const Graph& graph, const PartitionConfig& config);
 
 } // namespace trivium

@@ -28,7 +28,7 @@ public:
         }
         for (const Op& op : graph_.ops) {
             rules_.push_back(rule_of(graph_, op));
-            if (op.accumulate) { // the result lives in the accumulator
+            if (op.accumulate) { // the result uses the accumulator's buffer
                 graph_[op.results[0]].sharding = graph_[op.operands.back()].sharding;
                 for (DimSharding& dim : graph_[op.results[0]].sharding.dims)
                     dim.open = false;
@@ -96,7 +96,7 @@ private:
             else
                 wanted[f].reset();
         });
-        // An axis that several factors want is given to none of them.
+        // An axis that could shard several factors is assigned to none of them.
         for (const MeshAxis& axis : graph_.mesh.axes) {
             const auto wants = [&](const std::optional<Axes>& axes) {
                 return axes && std::find(axes->begin(), axes->end(), axis.name) != axes->end();
@@ -124,7 +124,8 @@ private:
         return changed;
     }
 
-    /// Whether `axis` may also shard dimension d: it shards no other one, and leaves no rank without a row.
+    /// Whether `axis` may also shard dimension d: it shards no other dimension, and every rank gets at least
+    /// one row.
     bool fits(const Value& v, std::size_t d, const std::string& axis) const
     {
         i64 parts = graph_.mesh.size(axis);

@@ -39,7 +39,7 @@ Graph PassRunner::run(const std::string& name, Level level, Graph graph,
         } catch (const UserError& error) {
             for (const PassRecord& before : records_)
                 if (before.skipped)
-                    throw UserError({"--skip " + before.name, str("the pass '", name, "' needs it"),
+                    throw UserError({"--skip " + before.name, str("the pass '", name, "' requires it"),
                                      error.what(), "do not skip it"});
             throw InternalError(__FILE__, __LINE__, str("pass '", name, "' broke the graph: ", error.what()));
         }

@@ -1,6 +1,6 @@
 #pragma once
-// One runner wraps every pass: skips it by name, times it, verifies its result, and dumps the graph where it
-// changed.
+// One runner wraps every pass: it skips passes by name, times them, verifies their results, and dumps the
+// graph after each change.
 #include "ir/verify.hpp"
 
 #include <functional>
@@ -26,8 +26,9 @@ class PassRunner {
 public:
     explicit PassRunner(RunnerConfig config = {}) : config_(std::move(config)) {}
 
-    /// `pass` takes the graph and gives the new one, which must verify at `level`. Throws InternalError where
-    /// it does not: a pass that breaks a graph is a bug; UserError where one before it was skipped.
+    /// `pass` takes the graph and returns the new one, which must verify at `level`. If it does not, throws
+    /// InternalError, because a pass that breaks a graph is a bug; or UserError if an earlier pass was
+    /// skipped.
     Graph run(const std::string& name, Level level, Graph graph, const std::function<Graph(Graph)>& pass);
 
     const std::vector<PassRecord>& records() const { return records_; }

@@ -13,7 +13,7 @@ Graph simplify(Graph graph)
         values[carry.out.index()] = true;
     for (std::size_t i = graph.ops.size(); i-- > 0;) {
         const Op& op = graph.ops[i];
-        ops[i] = info(op).communicates; // other ranks take part
+        ops[i] = info(op).communicates; // other ranks participate
         for (const ValueId r : op.results)
             ops[i] = ops[i] || values[r.index()];
         if (!ops[i])

@@ -1,10 +1,10 @@
 #pragma once
-// Removes ops whose results nothing needs. Any level in, the same level out.
+// Removes ops whose results are not needed. Any level in, the same level out.
 #include "ir/graph.hpp"
 
 namespace trivium {
 
-/// Keeps what the outputs, the carries and other ranks depend on, and every value that is given.
+/// Keeps everything on which outputs, carries and other ranks depend, and every value that no op computes.
 Graph simplify(Graph graph);
 
 } // namespace trivium

@@ -20,8 +20,7 @@ public:
         : g_(graph), c_(config), stages_(config.stage_of_block.empty() ? 1 : config.stage_of_block.back() + 1)
     {
         find_homes();
-        // Values of the epilogue that a stage needs are known only once it is known which parameters each
-        // stage holds.
+        // The values of the epilogue that a stage needs follow from the parameters that each stage holds.
         for (int s = 0; s < stages_; ++s)
             pull_microbatch(s);
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
@@ -50,8 +49,8 @@ public:
                 if (const OpId producer = g_[v].producer)
                     throw UserError({place_of(g_, g_[producer]),
                                      str("stage ", me, " needs %", g_[v].name, " and does not receive it"),
-                                     "no op that runs there computes it, and no message brings it",
-                                     "move what reads it to its stage"});
+                                     "no op on this stage computes it, and no message carries it",
+                                     "move the op that reads it to the stage that computes it"});
                 Value copy = g_[v];
                 out.values.push_back(std::move(copy));
                 local[v.index()] = ValueId(out.values.size() - 1);
@@ -65,7 +64,7 @@ public:
         bool sent = false;
         for (std::size_t i = 0; i < g_.ops.size(); ++i) {
             const Op& op = g_.ops[i];
-            // Accumulated values are final only after the last microbatch.
+            // Accumulated values are final after the last microbatch.
             if (op.region == Region::epilogue && !std::exchange(sent, true))
                 send_accumulated(b, local);
             if (runs_[i].count(me)) {
@@ -113,7 +112,7 @@ public:
     const std::map<ValueId, std::set<int>>& held() const { return held_; }
 
 private:
-    /// A value that stage `to` needs of another; `final`: after the last microbatch.
+    /// A value that stage `to` needs from another stage.
     struct Crossing {
         ValueId value;
         int to = 0;
@@ -123,7 +122,7 @@ private:
     int stage_of(const Op& op) const { return c_.stage_of_block[static_cast<std::size_t>(op.block)]; }
     bool in_epilogue(const Crossing& c) const { return g_[c.value].lifetime != Lifetime::microbatch; }
 
-    /// Whether the op runs on one stage only, which sends its results: in the microbatch, and where it only
+    /// Whether the op runs on a single stage, which sends its results: in the microbatch, and if it only
     /// reshards such a result (a gradient is reduced over ranks before it is sent).
     bool has_home(const Op& op) const { return home_[static_cast<std::size_t>(&op - g_.ops.data())]; }
 
@@ -148,8 +147,8 @@ private:
             }
     }
 
-    /// Makes `wanted` available on a stage, with all that computes it there. No recursion: chains may be
-    /// long.
+    /// Makes `wanted` available on a stage, with all ops that compute it there. Not recursive, because chains
+    /// may be long.
     void pull(ValueId wanted, int wanted_on)
     {
         std::vector<std::pair<ValueId, int>> open{{wanted, wanted_on}};
@@ -163,7 +162,7 @@ private:
             const std::size_t i = g_[v].producer.index();
             const Op& op = g_.ops[i];
             if (has_home(op) && stage_of(op) != stage) {
-                channels_.emplace(Crossing{v, stage}, 0);
+                crossings_.insert({v, stage});
                 stage = stage_of(op);
             }
             if (op.region == Region::microbatch)
@@ -175,7 +174,7 @@ private:
         }
     }
 
-    /// An update in place runs wherever what it updates is held.
+    /// An in-place update runs on every stage that holds the updated value.
     void pull_update(OpId id)
     {
         const Op& op = g_[id];
@@ -187,8 +186,8 @@ private:
                             pull(v, stage);
     }
 
-    /// Stages that already hold `wanted`, or hold all that it is computed from. No recursion: chains may be
-    /// long.
+    /// Stages that already hold `wanted`, or everything from which it is computed. Not recursive, because
+    /// chains may be long.
     std::set<int> available(ValueId wanted)
     {
         std::map<ValueId, std::set<int>> known;
@@ -222,7 +221,7 @@ private:
         return known[wanted];
     }
 
-    /// The stage whose copy of `v` counts where each counts once.
+    /// The only stage whose copy of `v` is counted in sums over stages.
     int contributor(ValueId v)
     {
         const auto [at, added] = contributor_.try_emplace(v, 0);
@@ -240,20 +239,20 @@ private:
         return at != held_.end() && at->second.count(c_.stage) > 0;
     }
 
-    bool crosses(ValueId v, int to) const { return channels_.count({v, to}) > 0; }
+    bool crosses(ValueId v, int to) const { return crossings_.count({v, to}) > 0; }
 
-    /// Both sides number what goes from one stage to another in the order of the global graph.
-    i64 channel_of(const Crossing& wanted) const
+    /// Both sides number the messages from one stage to another in the order of the global graph.
+    i64 tag_of(const Crossing& crossing) const
     {
-        i64 channel = 0;
-        const int from = stage_of(g_[g_[wanted.value].producer]);
-        for (const auto& entry : channels_) {
-            if (entry.first == wanted)
-                return channel;
-            if (entry.first.to == wanted.to && stage_of(g_[g_[entry.first.value].producer]) == from)
-                ++channel;
+        i64 tag = 0;
+        const int from = stage_of(g_[g_[crossing.value].producer]);
+        for (const Crossing& entry : crossings_) {
+            if (entry == crossing)
+                return tag;
+            if (entry.to == crossing.to && stage_of(g_[g_[entry.value].producer]) == from)
+                ++tag;
         }
-        return channel;
+        return tag;
     }
 
     void enter(Builder& b, const Op& op, Region region) const
@@ -266,7 +265,7 @@ private:
         const Op& producer = g_[g_[v].producer];
         enter(b, producer, in_epilogue({v, c_.stage}) ? region : Region::microbatch);
         const ValueId here =
-            b.receive(c_.axis, stage_of(producer), channel_of({v, c_.stage}), g_[v].type, g_[v].name);
+            b.receive(c_.axis, stage_of(producer), tag_of({v, c_.stage}), g_[v].type, g_[v].name);
         b.graph()[here].sharding = g_[v].sharding;
         return here;
     }
@@ -274,31 +273,32 @@ private:
     void send(Builder& b, const Crossing& crossing, ValueId here, Region region)
     {
         enter(b, g_[g_[crossing.value].producer], region);
-        b.send(c_.axis, crossing.to, channel_of(crossing), here);
+        b.send(c_.axis, crossing.to, tag_of(crossing), here);
     }
 
     void send_accumulated(Builder& b, const std::vector<ValueId>& local)
     {
-        for (const auto& [key, channel] : channels_)
-            if (const Op& producer = g_[g_[key.value].producer];
-                in_epilogue(key) && producer.region == Region::microbatch && stage_of(producer) == c_.stage)
-                send(b, key, local[key.value.index()], Region::epilogue);
+        for (const Crossing& crossing : crossings_)
+            if (const Op& producer = g_[g_[crossing.value].producer]; in_epilogue(crossing) &&
+                                                                      producer.region == Region::microbatch &&
+                                                                      stage_of(producer) == c_.stage)
+                send(b, crossing, local[crossing.value.index()], Region::epilogue);
     }
 
     /// The content of an accumulator is sent later, when it is final.
     void send_now(Builder& b, ValueId v, ValueId here, Region region)
     {
-        for (auto at = channels_.lower_bound({v, 0}); at != channels_.end() && at->first.value == v; ++at)
-            if (region == Region::epilogue || !in_epilogue(at->first))
-                send(b, at->first, here, region);
+        for (auto at = crossings_.lower_bound({v, 0}); at != crossings_.end() && at->value == v; ++at)
+            if (region == Region::epilogue || !in_epilogue(*at))
+                send(b, *at, here, region);
     }
 
     const Graph& g_;
     const StageConfig& c_;
     int stages_;
     std::vector<std::set<int>> runs_;       ///< by op: the stages that run it
-    std::map<ValueId, std::set<int>> held_; ///< values that no op computes: the stages that have them
-    std::map<Crossing, int> channels_;
+    std::map<ValueId, std::set<int>> held_; ///< for values that no op computes: the stages that hold them
+    std::set<Crossing> crossings_;
     std::map<ValueId, int> contributor_;
     std::vector<bool> home_; ///< by op: has_home
 };
@@ -336,10 +336,10 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
         throw UserError(
             {graph.file.empty() ? "parallel.pipeline" : graph.file + ": mesh axis pipeline",
              str(stages, " stages for a model of ", blocks, " blocks"),
-             str(std::max<i64>(blocks - 2, 0), " layers, and a block before and after them"),
+             str(std::max<i64>(blocks - 2, 0), " layers, plus one block before and one after them"),
              str("set ", graph.file.empty() ? "parallel.pipeline" : "it", " to ", blocks, " or less")});
-    // best[n]: the least cost of the costliest of k stages over the first n blocks; from[k][n]: where its
-    // last stage begins.
+    // best[n]: the smallest possible cost of the most expensive of k stages over the first n blocks;
+    // from[k][n]: the first block of its last stage.
     const auto s = static_cast<std::size_t>(stages), n = cost.size();
     std::vector<double> sum(n + 1, 0);
     for (std::size_t i = 0; i < n; ++i)
@@ -348,8 +348,8 @@ std::vector<int> balance_stages(const Graph& graph, i64 stages)
     std::vector<std::vector<std::uint32_t>> from(s + 1, std::vector<std::uint32_t>(n + 1, 0));
     for (std::size_t k = 2; k <= s; ++k) {
         for (std::size_t end = k; end <= n; ++end) {
-            // As `begin` grows, the stages before it cost more and the last one costs less: the best is where
-            // they cross.
+            // As `begin` grows, the stages before it cost more and the last one costs less: the optimum is
+            // where they cross.
             const auto first = [&](auto&& holds) {
                 std::size_t low = k - 1, high = end;
                 while (low < high)

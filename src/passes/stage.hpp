@@ -1,5 +1,5 @@
 #pragma once
-// Pipeline stages: which blocks a stage has, and what of the graph it runs.
+// Pipeline stages: the blocks of a stage, and the part of the graph that it runs.
 #include "ir/graph.hpp"
 
 #include <map>
@@ -8,23 +8,24 @@ namespace trivium {
 
 struct StageConfig {
     std::vector<int> stage_of_block;  ///< ascending
-    int stage = 0;                    ///< whose part is wanted
-    std::string axis = pipeline_axis; ///< mesh axis along which stages send to each other
+    int stage = 0;                    ///< the stage to extract
+    std::string axis = pipeline_axis; ///< mesh axis along which stages exchange messages
 };
 
-/// Consecutive blocks for each of `stages` stages, so that the costliest stage costs as little as possible
-/// (flops of a forward pass, and a little for each byte). Throws UserError where there are fewer blocks than
-/// stages.
+/// Assigns consecutive blocks to each of `stages` stages, such that the most expensive stage costs as little
+/// as possible (FLOPs of a forward pass, plus a little for each byte). Throws UserError if there are fewer
+/// blocks than stages.
 std::vector<int> balance_stages(const Graph& graph, i64 stages);
 
-/// What stage `config.stage` runs of a sharded graph; sharded in and out. Of the microbatch region, the ops
-/// of its blocks; of the prologue, what those read; of the epilogue, the updates of the parameters that it
-/// has (one that several stages have is updated in each, alike), and what they and the outputs need. A value
-/// of another stage's microbatch is sent and received, after it has been resharded where that is all that
-/// happens to it. An op that contributes leaves out the operands that an earlier stage has.
+/// The part of a sharded graph that stage `config.stage` runs; sharded graph in and out. Microbatch region:
+/// the ops of its blocks. Prologue: the ops that those need. Epilogue: the updates of the parameters that it
+/// holds, and everything that these and the outputs need. A parameter that several stages hold is updated
+/// identically on each. A value from another stage's microbatch is sent and received; if it is only
+/// resharded, it is resharded before it is sent. An op that contributes leaves out the operands that an
+/// earlier stage holds.
 Graph extract_stage(const Graph& graph, const StageConfig& config);
 
-/// The stages that have each parameter and each optimizer state, ascending.
+/// The stages that hold each parameter and each optimizer state, ascending.
 std::map<std::string, std::vector<int>> stages_holding(const Graph& graph,
                                                        const std::vector<int>& stage_of_block);
 

@@ -58,7 +58,7 @@ Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine
     double messages = 1;
     const std::string& axis = *op.attrs.axis;
     bool between = false;
-    if (op.attrs.channel) {
+    if (op.attrs.tag) {
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
         between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
     } else {
@@ -123,7 +123,7 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
 
 std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads)
 {
-    using Message = std::tuple<std::size_t, i64, i64, i64>; // from, to, channel, microbatch
+    using Message = std::tuple<std::size_t, i64, i64, i64>; // from, to, tag, microbatch
     std::map<Message, Seconds> sent;
     std::vector<std::vector<Seconds>> seconds;
     std::vector<Timeline> timelines(stages.size());
@@ -149,7 +149,7 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
                     step.kind == StepKind::op ? &(*stages[s].graph)[step.op].attrs : nullptr;
                 if (attrs && attrs->from) {
                     const auto arrived = sent.find({static_cast<std::size_t>(*attrs->from),
-                                                    static_cast<i64>(s), *attrs->channel, step.microbatch});
+                                                    static_cast<i64>(s), *attrs->tag, step.microbatch});
                     if (arrived == sent.end())
                         break; // try again after the sender has sent
                     end = std::max(begin, arrived->second);
@@ -157,7 +157,7 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
                 timelines[s].spans[i] = {begin, end};
                 queue_free = end;
                 if (attrs && attrs->to)
-                    sent[{s, *attrs->to, *attrs->channel, step.microbatch}] = end;
+                    sent[{s, *attrs->to, *attrs->tag, step.microbatch}] = end;
             }
     }
     for (std::size_t s = 0; s < stages.size(); ++s)

@@ -16,9 +16,9 @@ Bytes available_memory() { return available_host_memory(); }
 namespace {
 
 constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
+constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in high_water
 
-/// The system grants more memory than it has, and kills a process that uses it: refuse before that.
+/// The system grants more memory than it has and kills a process that uses it, so refuse in advance.
 void require_memory(Bytes bytes)
 {
     const Bytes available = available_memory();
@@ -27,7 +27,7 @@ void require_memory(Bytes bytes)
             {"arena",
              str("needs ", format_bytes(bytes), ", this machine has ", format_bytes(available), " available"),
              "the plan does not fit",
-             "take a machine with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
+             "use a machine with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
 }
 
 } // namespace
@@ -42,10 +42,10 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
     if (memory == MAP_FAILED)
         throw IoError(
             {"arena", str("the system refuses ", format_bytes(bytes)), std::strerror(errno),
-             "ask for a node with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
+             "request a node with more memory, or lower train.micro_batch; `trivium plan` shows the need"});
     data_ = static_cast<std::byte*>(memory);
     madvise(memory, static_cast<std::size_t>(mapped_),
-            MADV_HUGEPAGE); // fewer page faults; a refusal does no harm
+            MADV_HUGEPAGE); // fewer page faults; a failure has no effect
     if constexpr (contracts_on)
         std::memset(data_, untouched, static_cast<std::size_t>(mapped_));
 }

@@ -1,5 +1,5 @@
 #pragma once
-// The one allocation that holds every tensor of a run.
+// The arena: a single allocation for all tensors of a run.
 #include "base/units.hpp"
 
 #include <cstddef>
@@ -7,29 +7,28 @@
 
 namespace trivium {
 
-/// Bytes that an arena may still take, of the machine and of its control group, or of the device; -1 where
-/// this is not known.
+/// Bytes available for an arena: of the machine and its control group, or of the device; -1 if unknown.
 Bytes available_memory();
 
-/// Memory of a fixed size where this build computes, obtained in one piece and freed at the end: the
-/// host's (page-aligned, untouched), or the device's (aligned to 256 bytes). Builds with contracts fill it
-/// with a pattern, so that the touched part can be measured.
+/// One allocation of fixed size where this build computes: on the host (page-aligned, not yet written) or on
+/// the device (aligned to 256 bytes). Builds with contracts fill it with a pattern, so that the used part can
+/// be measured.
 class Arena {
 public:
-    /// Throws IoError where the system refuses, or has less memory free than that.
+    /// Throws IoError if the system refuses, or has less free memory than that.
     explicit Arena(Bytes bytes);
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
     ~Arena();
 
     Bytes size() const { return size_; }
-    /// For kernels. The host reads and writes the content through a HostWindow.
+    /// For kernels. The host accesses the content through a HostWindow.
     std::byte* at(Bytes offset) const { return data_ + offset; }
 
-    /// Sets bytes to 0, after all work that the device was given before. Returns when it is done.
+    /// Sets bytes to 0 after all earlier work of the device. Returns when done.
     void clear(Bytes offset, Bytes bytes) const;
 
-    /// With contracts: the end of the highest byte that no longer has the pattern. Otherwise 0.
+    /// With contracts: the end of the highest byte that differs from the pattern. Otherwise 0.
     Bytes high_water() const;
 
 private:
@@ -38,24 +37,23 @@ private:
     Bytes mapped_ = 0;
 };
 
-/// A range of an arena for the host: the arena's own bytes where they are the host's, otherwise a copy.
+/// A range of an arena for the host: the arena's own bytes on the host, a copy on a device.
 class HostWindow {
 public:
-    /// \pre it lies within the arena, which outlives it
+    /// \pre the range is within the arena, which outlives the window
     HostWindow(const Arena& arena, Bytes offset, Bytes bytes);
 
-    /// Whether windows are the arena's own bytes, so that any thread may read them while nothing writes
-    /// there.
+    /// Whether windows are the arena's own bytes. Then any thread may read them while nothing writes them.
     static bool in_place();
 
     Bytes bytes() const { return bytes_; }
-    /// Valid until release(). A copy's content is garbage before pull().
+    /// Valid until release(). The content of a copy is undefined before pull().
     std::byte* data();
-    /// Copies the content from the arena, after all work that the device was given before. Returns when done.
+    /// Copies the content from the arena, after all earlier work of the device. Returns when done.
     void pull();
-    /// Copies the content to the arena, after all work that the device was given before. Returns when done.
+    /// Copies the content to the arena, after all earlier work of the device. Returns when done.
     void push();
-    /// Frees a copy's memory.
+    /// Frees the memory of a copy.
     void release();
 
 private:

@@ -53,12 +53,12 @@ Message message_of(const Binding& b)
     if (op.kind == OpKind::send)
         return {true,
                 number(op.attrs.to),
-                number(op.attrs.channel),
+                number(op.attrs.tag),
                 {static_cast<std::byte*>(b.operands[0]), (*b.graph)[op.operands[0]].type.bytes()}};
     if (op.kind == OpKind::recv)
         return {false,
                 number(op.attrs.from),
-                number(op.attrs.channel),
+                number(op.attrs.tag),
                 {static_cast<std::byte*>(b.results[0]), (*b.graph)[op.results[0]].type.bytes()}};
     throw InternalError(__FILE__, __LINE__, str("op '", info(op).name, "' does not communicate"));
 }

@@ -1,45 +1,45 @@
 #pragma once
-// From an op that communicates to moves over the grid's communicators.
+// Binds ops that communicate to the grid's communicators.
 #include "mpi/collective.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/dispatch.hpp"
 
 namespace trivium {
 
-/// A collective or a message with its place in memory. On the host the executor starts it, makes it progress
-/// and finishes it; on a device start() puts it on a stream, and no more is needed.
+/// A collective or a message with its memory. On the host the executor starts it, advances it and finishes
+/// it; on a device, start() enqueues it on a stream, and nothing else is needed.
 class Communication {
 public:
     virtual ~Communication() = default;
     virtual void start(const kernels::Exec& exec) = 0;
-    /// Makes progress without waiting; true once it has ended.
+    /// Advances without waiting; true when done.
     virtual bool progress() = 0;
-    /// On the host: as Request::waits_for().
+    /// On the host: see Request::waits_for().
     virtual std::vector<int> waits_for() const { return {}; }
-    /// Returns when it has ended.
+    /// Returns when done.
     virtual void finish() = 0;
 };
 
 /// Throws InternalError for an op that does not communicate. `deterministic`: as for DeviceCollective; the
-/// host's collectives always are. On a device open_links() has made the links of the op's graph.
+/// host's collectives always are. \pre on a device, open_links() was called with the op's graph
 std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid,
                                                   bool deterministic = true);
 
-// For devices only; on the host there is nothing to do. All ranks call them, in the same order.
+// For devices; no effect on the host. All ranks call them, in the same order.
 
-/// The grid's communicators between devices, of NCCL. Each rank has made its Device (device_index()).
+/// Makes the grid's NCCL communicators between devices. \pre each rank has made its Device (device_index())
 void open_devices(Grid& grid);
-/// The links of the graph's messages that are not there yet.
+/// Makes the missing links for the graph's messages.
 void open_links(const Graph& graph, const Grid& grid);
-/// When all communication is bound, before the first is started: makes connections, so that later calls do
-/// not wait for a peer.
+/// Call it when all communication is bound, before the first one starts: makes the connections, so that later
+/// calls do not wait for a peer.
 void connect_devices(const Grid& grid);
-/// Throws where communication between devices has failed; does not wait.
+/// Throws if communication between devices has failed; does not wait.
 void check_devices(const Grid& grid);
-/// For a rank that fails: ends work that waits for other ranks' devices, so that they can be informed.
+/// For a failing rank: abandons work that waits for other ranks' devices, so that the rank can inform them.
 void abandon_devices(const Grid& grid);
 
-// Internal: ops as moves.
+// Internal: the transfers of ops.
 
 bool is_collective(const Op& op);
 CollectiveShape collective_shape(const Binding& binding);
@@ -47,10 +47,10 @@ Piece exchange_scratch(const Binding& binding);
 
 struct Message {
     bool sends;
-    int peer, channel;
-    Piece piece; ///< a receive's; a send only reads it
+    int peer, tag;
+    Piece piece; ///< destination of a receive; a send only reads it
 };
-/// Of a send or recv; otherwise throws InternalError.
+/// The message of a send or recv. Throws InternalError for other ops.
 Message message_of(const Binding& binding);
 
 } // namespace trivium

@@ -1,6 +1,5 @@
 #pragma once
-// The accelerator that this process drives: runtime/cuda for NVIDIA's, runtime/no_cuda for builds that have
-// none.
+// The accelerator of this process: runtime/cuda for NVIDIA GPUs, runtime/no_cuda for builds without devices.
 #include "kernels/exec.hpp"
 #include "kernels/runtime.hpp"
 #include "mpi/grid.hpp"
@@ -13,30 +12,32 @@ namespace trivium {
 /// Whether programs of this build run on a device.
 bool computes_on_device();
 
-/// Devices that this process can use: 0 where the build, the driver or the machine has none. Starts nothing.
+/// Number of devices that this process can use: 0 if the build, the driver or the machine has none.
+/// Initialises nothing.
 int device_count();
 
-/// What there is of a device's memory.
+/// The memory of a device.
 struct DeviceMemory {
     Bytes total = 0, free = 0;
 };
 
-/// What a rank computes on, ready for Executors: the libraries behind the kernels and, in builds for devices,
-/// its device (ranks of a node take theirs in turn), joined to those of the other ranks.
+/// Initialises everything with which a rank computes: the libraries behind the kernels and, in builds for
+/// devices, the rank's device (the ranks of a node take its devices in turn) and its communicators. Executors
+/// need it.
 class Computing {
 public:
-    /// All ranks of `grid`, which outlives it, make one; null: this process is alone.
-    /// \throws UserError where there is no device
+    /// All ranks of `grid` make one; the grid must outlive it. Null: a single rank.
+    /// \throws UserError if there is no device
     explicit Computing(int threads, Grid* grid = nullptr);
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
     ~Computing();
 
-    /// "NVIDIA H200"; empty where the host computes.
+    /// "NVIDIA H200"; empty if the host computes.
     const std::string& device() const { return device_; }
-    /// Identifies the device on its node: ranks that have the same one share its memory. Empty on the host.
+    /// Identifies the device on its node: ranks with the same address share its memory. Empty on the host.
     const std::string& address() const { return address_; }
-    /// Of the device; nothing where the host computes.
+    /// The device's memory; zeros if the host computes.
     DeviceMemory memory() const;
 
 private:
@@ -47,13 +48,13 @@ private:
 /// One device.
 class Device {
 public:
-    /// Makes device `index` the calling thread's.
-    /// \throws UserError where there is no such device
+    /// Makes device `index` current for the calling thread.
+    /// \throws UserError if there is no such device
     explicit Device(int index = 0);
 
     int index() const { return index_; }
     const std::string& name() const { return name_; }
-    /// Identifies it on its node, whatever its number in a process.
+    /// Identifies the device on its node, regardless of its index in a process.
     const std::string& address() const { return address_; }
 
 private:
@@ -61,13 +62,13 @@ private:
     std::string name_, address_;
 };
 
-/// The calling thread's. \throws UserError where there is none
+/// The calling thread's current device. \throws UserError if there is none
 Device current_device();
 
 enum class StreamPriority { normal, high };
 
-/// Work on a device in the order in which it is given, concurrently with that of other streams. A Computing
-/// must outlive it.
+/// A stream: work on a device, in the order in which it is enqueued, concurrent with other streams. A
+/// Computing must outlive it.
 class Stream {
 public:
     explicit Stream(const Device& device, StreamPriority priority = StreamPriority::normal);
@@ -75,12 +76,12 @@ public:
     Stream& operator=(const Stream&) = delete;
     ~Stream();
 
-    /// Runs kernels on this stream; valid as long as the stream.
+    /// Runs kernels on this stream; valid during the lifetime of the stream.
     kernels::Exec exec() const;
     /// The back-end's own stream (cudaStream_t), owned by this object.
     void* native() const;
-    /// Returns when all that was given so far is done.
-    /// \throws IoError where that failed
+    /// Returns when all enqueued work is done.
+    /// \throws IoError if that failed
     void wait() const;
 
 private:

@@ -15,7 +15,7 @@ namespace k = kernels;
 
 namespace {
 
-/// The addresses, shapes and attributes of one op, by short names for the table below.
+/// Addresses, shapes and attributes of one op, with short names for the table below.
 struct Args {
     const Binding& b;
 
@@ -68,7 +68,8 @@ k::RopeShape rope_shape(const Args& a)
     return {a.dim(0, 0), a.dim(0, 1), a.n(0) / (a.dim(0, 0) * a.dim(0, 1) * e), e, a.dim(2, 0)};
 }
 
-/// The call of an op whose storage type is T. What it needs is copied into it: running it allocates nothing.
+/// The call of an op with storage type T. It contains copies of everything that it needs, so running it
+/// allocates nothing.
 template <class T>
 Call bind_typed(const Binding& b)
 {
@@ -286,7 +287,7 @@ Call bind_adamw(std::span<const Binding> bindings)
     };
 }
 
-/// Ops on statistics and master values: double or float.
+/// Ops on statistics and master weights: double or float.
 template <class R>
 Call bind_real(const Binding& b)
 {
@@ -308,7 +309,7 @@ Call bind_real(const Binding& b)
     }
 }
 
-/// The scalars are anywhere in the arena; the places of those that another rank has are 0.
+/// The scalars may be anywhere in the arena; positions of scalars on other ranks are 0.
 Call bind_stack(const Binding& b)
 {
     std::vector<k::StackPart> parts;

@@ -1,5 +1,5 @@
 #pragma once
-// From an op of the graph to a kernel call: one line per op.
+// Binds each op of the graph to a kernel call: one line per op.
 #include "ir/op_table.hpp"
 #include "kernels/exec.hpp"
 
@@ -9,34 +9,33 @@
 
 namespace trivium {
 
-/// A kernel with its shapes and addresses: what a Step runs.
+/// A kernel with its shapes and addresses; a Step runs it.
 using Call = std::function<void(const kernels::Exec&)>;
 
-/// An op's place in memory.
+/// The memory of an op.
 struct Binding {
     const Graph* graph = nullptr;
     const Op* op = nullptr;
     std::vector<void*> operands, results; ///< addresses in the arena, by position
     kernels::Scratch scratch;
-    bool overwrite = false; ///< of an accumulating op
+    bool overwrite = false; ///< for an accumulating op
 };
 
-/// Whether one launch can do both ops, of any sizes, where neither reads a result of the other: updates of
+/// Whether a single launch can run both ops, of any sizes, if neither reads a result of the other: updates of
 /// one step, sums of squares.
 bool can_bind_together(const Binding& first, const Binding& next);
 
-/// Makes Calls, and keeps the products that were compiled for them, by shape.
+/// Makes Calls; caches the compiled products by shape.
 class Dispatch {
 public:
     explicit Dispatch(int threads);
     ~Dispatch();
 
-    /// Throws InternalError for an op without kernel, or one whose kernel wants more scratch than it is
-    /// given.
+    /// Throws InternalError for an op without kernel, or if its kernel needs more scratch than it gets.
     Call bind(const Binding& binding);
-    /// One launch for several ops (of sums of squares as many as there is scratch for), with the same
-    /// results. Their buffers must be live together, apart from scratch. Throws InternalError unless
-    /// can_bind_together() holds for each two of them.
+    /// One launch for several ops, with the same results (sums of squares: as many as the scratch allows).
+    /// Their buffers, except scratch, must be live at the same time. Throws InternalError unless
+    /// can_bind_together() holds for every pair.
     Call bind_together(std::span<const Binding> bindings);
 
 private:

@@ -1,4 +1,4 @@
-// Products: the rule becomes one matrix product, compiled once per shape, with what follows it.
+// Products: a rule becomes one matrix product with its epilogue, compiled once per shape.
 #include "base/check.hpp"
 #include "ir/product_form.hpp"
 #include "kernels/gemm.hpp"

@@ -21,8 +21,7 @@ std::size_t output_index(const Graph& graph, std::string_view name)
 
 namespace {
 
-/// For the report of a hang: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380,
-/// microbatch 3".
+/// For hang reports: "all_reduce over data of blocks.0.wq and 11 more, step 214 of 380, microbatch 3".
 std::string describe_step(const Graph& graph, const Schedule& schedule, std::size_t index)
 {
     const Step& step = schedule.steps[index];

@@ -1,4 +1,4 @@
-// Steps on the host: one after the other; communication progresses between them.
+// Runs Steps on the host, one after another; communication advances between them.
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "mpi/patient_wait.hpp"
@@ -13,17 +13,17 @@ namespace trivium {
 
 namespace {
 
-/// With contracts: poisons dead buffers and watches the red zones behind live ones.
+/// With contracts: poisons dead buffers and checks the red zones after live ones.
 struct Guard {
     static constexpr int dead = 0xFF; // NaN in every floating-point type
     static constexpr int zone = 0xC3;
-    /// Scratch may be far larger than what a call uses: all of it is filled once, later on where calls begin
-    /// to use it.
+    /// Scratch may be far larger than a call needs: it is filled completely once, later only at its start,
+    /// where calls begin to use it.
     static constexpr Bytes scratch_head = Bytes{1} << 18;
 
     std::vector<std::vector<BufferId>> dying;
     std::vector<bool> live, filled;
-    std::vector<std::pair<std::size_t, BufferId>> late; ///< moves, and buffers that die with them
+    std::vector<std::pair<std::size_t, BufferId>> late; ///< transfers, and the buffers that die with them
 
     explicit Guard(const Schedule& schedule)
         : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live)
@@ -44,7 +44,7 @@ public:
     void run_until_decision(const Feed& feed) override
     {
         const NamedPieces names(bound_);
-        if (guard_) // a skipped update leaves live buffers that are no longer needed
+        if (guard_) // after a skipped update, some live buffers are no longer needed
             guard_->live.assign(guard_->live.size(), false);
         bound_.exposed = 0;
         run_steps(0, schedule_.decision, &feed);
@@ -76,12 +76,13 @@ private:
     void run_step(std::size_t i, const Feed* feed)
     {
         const Step& step = schedule_.steps[i];
-        // Moves of one queue run one after another: the next may use the buffers of the last.
+        // Transfers of one queue run one after another, because the next may use the buffers of the previous
+        // one.
         if (bound_.moves[i])
             for (const std::size_t other : std::vector<std::size_t>(under_way_))
                 if (schedule_.steps[other].queue == step.queue)
                     finish_move(other);
-        if (config_.trace) // not earlier: before, its row shows the moves that it waited for
+        if (config_.trace) // not earlier, because until then its row shows the transfers for which it waited
             span(i).begin = now();
         bound_.use(step);
         if (guard_ && config_.red_zone > 0)
@@ -142,7 +143,7 @@ private:
     void bury(const std::vector<BufferId>& dead)
     {
         for (const BufferId id : dead) {
-            // A buffer that a move still uses dies with the move.
+            // A buffer that a transfer still uses dies with the transfer.
             const auto uses = [&](std::size_t move) {
                 const Step& step = schedule_.steps[move];
                 return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
@@ -169,17 +170,17 @@ private:
         bound_.moves[i]->start(exec_);
         under_way_.push_back(i);
         if (!config_.overlap &&
-            !schedule_.steps[i].results.empty()) // a receiver may first wait for a message of this rank
+            !schedule_.steps[i].results.empty()) // a receiver may wait for a message of this rank first
             finish_move(i);
     }
 
-    /// Returns when the move that Step i began has ended; the others progress in the meantime.
+    /// Returns when the transfer that Step i started is done; meanwhile the others advance.
     void finish_move(std::size_t i)
     {
         if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
             return;
         const Seconds begin = now();
-        // A peer may wait for another move of this rank before it continues this one.
+        // A peer may wait for another transfer of this rank before it continues this one.
         const auto under_way = [&] {
             return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end();
         };
@@ -222,7 +223,7 @@ private:
     Arena& arena_;
     const ExecutorConfig& config_;
     kernels::Exec exec_;
-    std::vector<std::size_t> under_way_; ///< Steps whose moves have begun, oldest first
+    std::vector<std::size_t> under_way_; ///< Steps with transfers in progress, oldest first
     std::unique_ptr<Guard> guard_;
 };
 

@@ -22,10 +22,9 @@ void fill_normal(T* data, i64 begin, i64 count, const RandomStream& stream, doub
     }
 }
 
-constexpr i64 at_once = i64{1} << 22; ///< elements that a window holds at most: on a device it is a copy
+constexpr i64 at_once = i64{1} << 22; ///< maximum elements of a window, because on a device it is a copy
 
-/// The content of a value, window by window: `fill(data, begin, count)` for its elements [begin, begin +
-/// count).
+/// Writes a value window by window: calls `fill(data, begin, count)` for its elements [begin, begin + count).
 template <class T, class Fill>
 void through_windows(const Arena& arena, Bytes offset, i64 count, Fill&& fill)
 {
@@ -38,10 +37,10 @@ void through_windows(const Arena& arena, Bytes offset, i64 count, Fill&& fill)
     }
 }
 
-/// The value that is filled, and where.
+/// The value to fill, and its memory.
 struct Target {
     const Value& value;
-    const Box& box; ///< what the arena has of the whole tensor
+    const Box& box; ///< the box of the whole tensor in the arena
     const Arena& arena;
     Bytes offset;
     std::uint64_t seed;

@@ -1,4 +1,5 @@
-// Steps on streams: the host gives them all to the device, then waits once, for the values of the decision.
+// Steps on streams: the host enqueues all of them on the device, then waits once, for the values of the
+// decision.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "runtime/runner.hpp"
@@ -67,7 +68,7 @@ public:
         for (std::size_t first = 0; first < end;) {
             const std::size_t count = std::max<std::size_t>(1, group_size(first));
             const Span span{streams_->seconds(begin_stamp(first)), streams_->seconds(end_stamp(first))};
-            for (std::size_t i = 0; i < count; ++i) // a launch of several counts for the first
+            for (std::size_t i = 0; i < count; ++i) // a launch of several Steps counts for the first
                 bound_.timeline.spans[first + i] = i == 0 ? span : Span{span.end, span.end};
             first += count;
         }
@@ -80,8 +81,8 @@ private:
         i64 runs = 0;
     };
 
-    /// Ops of one kind that one launch does, as long as none writes what another uses: memory is planned for
-    /// one after the other.
+    /// Ops of one kind that share a launch, as long as none writes a buffer that another uses, because memory
+    /// is planned for sequential execution.
     bool joins(std::size_t first, std::size_t next) const
     {
         if (!bound_.calls[next] || !can_bind_together(bound_.bindings[first], bound_.bindings[next]))
@@ -123,8 +124,8 @@ private:
         return found == groups_.end() ? 1 : found->second;
     }
 
-    /// A place for each feed and fetch. The host writes the next ones only after the decision, when all were
-    /// copied.
+    /// Host memory for each feed and fetch. The host writes the next feeds only after the decision, when all
+    /// copies are done.
     void stage()
     {
         std::map<std::size_t, Bytes> offsets;
@@ -141,12 +142,12 @@ private:
 
     Bytes bytes_of(const Step& step) const { return bound_.graph[step.value].type.bytes(); }
 
-    /// While the host waits: the first Step in list order that a queue is not known to have finished.
+    /// While the host waits: reports the first Step in list order that is not known to have ended.
     void tell_progress()
     {
         if (replayed_) // captured work reports no progress
             return;
-        std::vector<std::size_t> last(schedule_.queues.size(), 0); // Step given to each queue
+        std::vector<std::size_t> last(schedule_.queues.size(), 0); // the last Step enqueued on each queue
         for (const DeviceCommand& command : program_.until_decision.commands) {
             const auto queue = static_cast<std::size_t>(command.queue);
             if (command.kind == CommandKind::record) {
@@ -169,7 +170,7 @@ private:
     void run(const CommandList& list, Part& part)
     try {
         const bool graphs = bound_.config.graphs && !bound_.config.trace && list.end_of_work > 1;
-        if (graphs && part.runs == 1) { // the first run, Step by Step, has loaded every kernel
+        if (graphs && part.runs == 1) { // the first run, Step by Step, loads every kernel
             streams_->begin_capture();
             play(list, 0, list.end_of_work);
             streams_->end_capture(part.graph);
@@ -182,7 +183,7 @@ private:
         play(list, list.end_of_work, list.commands.size());
         ++part.runs;
     } catch (...) {
-        if (bound_.grid) // otherwise freeing memory would wait for moves whose peers never arrive
+        if (bound_.grid) // otherwise freeing memory would wait for transfers whose peers never arrive
             abandon_devices(*bound_.grid);
         throw;
     }
@@ -228,7 +229,7 @@ private:
     static int begin_stamp(std::size_t step) { return 2 * static_cast<int>(step); }
     static int end_stamp(std::size_t step) { return 2 * static_cast<int>(step) + 1; }
 
-    /// Seconds in which data move between ranks and no queue computes.
+    /// Seconds in which data are transferred between ranks and no queue computes.
     Seconds exposed(std::size_t end) const
     {
         std::vector<Span> compute, moves;
@@ -240,8 +241,8 @@ private:
         std::sort(moves.begin(), moves.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
         Seconds total = 0, seen = moves.empty() ? 0 : moves.front().begin;
         std::size_t next = 0;
-        for (const Span& move :
-             moves) { // of the union of the moves, what lies between the spans of compute, which are in order
+        for (const Span& move : moves) { // the part of the union of the transfers that is outside the spans
+                                         // of compute, which are ordered
             Seconds at = std::max(seen, move.begin);
             while (next > 0 && compute[next - 1].end > at)
                 --next;
@@ -260,10 +261,10 @@ private:
     DeviceProgram program_;
     std::unique_ptr<Streams> streams_;
     std::map<std::size_t, std::size_t> groups_; ///< first Step of a launch of several -> how many
-    std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its place in the host's memory
+    std::map<std::size_t, std::byte*> staged_;  ///< feed or fetch -> its host memory
     Part until_{0}, after_{1};
     static constexpr std::size_t nowhere = ~std::size_t{0};
-    bool replayed_ = false;          ///< the present part was
+    bool replayed_ = false;          ///< the current part was
     std::size_t position_ = nowhere; ///< by tell_progress()
     bool measured_ = false;
 };

@@ -1,22 +1,23 @@
 #pragma once
-// Streams of work concurrent with the host, and events between them: the interface to a device.
-// runtime/cuda has CUDA's; runtime/no_cuda has none; tests have some that work late and in any legal order.
+// Streams and events: the interface to a device, which works concurrently with the host. runtime/cuda
+// implements them with CUDA; runtime/no_cuda has none; tests have streams that delay their work and run it in
+// any legal order.
 #include "runtime/communication.hpp"
 
 namespace trivium {
 
 struct StreamsConfig {
-    int queues = 1; ///< a stream each; queue 0 is the same stream for all Streams of a process
+    int queues = 1; ///< one stream each; all Streams of a process share the stream of queue 0
     int events = 0;
-    int stamps = 0;              ///< moments to be measured
+    int stamps = 0;              ///< number of time stamps
     int threads = 1;             ///< for kernels::Exec
-    std::function<void()> check; ///< called at the begin of each synchronise() and now and then while it
-                                 ///< waits; throws where waiting has no end
+    std::function<void()> check; ///< called at the begin of each synchronise() and periodically while it
+                                 ///< waits; throws if the wait would never end
 };
 
-/// All calls but synchronise() and seconds() return at once; the work is done later, each stream's in the
-/// order in which it was given. What they refer to stays as it is until then. \throws IoError where the
-/// device fails, at the latest from the next synchronise()
+/// All calls except synchronise() and seconds() enqueue work and return at once. Each stream runs its work in
+/// order; arguments must stay valid until it is done. \throws IoError if the device fails, at the latest from
+/// the next synchronise()
 class Streams {
 public:
     Streams() = default;
@@ -26,34 +27,34 @@ public:
 
     virtual void launch(int queue, const Call& call) = 0;
     virtual void launch(int queue, Communication& move) = 0;
-    /// One of `to` and `from` is host_memory(), the other the device's.
+    /// One of `to` and `from` is host_memory(), the other device memory.
     virtual void copy(int queue, void* to, const void* from, Bytes bytes) = 0;
 
     virtual void record(int queue, int event) = 0;
-    /// What `queue` is given from now on begins when `event`, as it was last recorded, was reached.
+    /// Later work of `queue` begins when `event`, as last recorded, is reached.
     virtual void wait(int queue, int event) = 0;
-    /// The host waits.
+    /// The host waits for `event`.
     virtual void synchronise(int event) = 0;
-    /// Whether `event`, as it was last recorded, was reached. Not of what is captured.
+    /// Whether `event`, as last recorded, has been reached. Not for captured work.
     virtual bool reached(int event) const = 0;
 
     virtual void stamp(int queue, int stamp) = 0;
-    /// When a stamp was reached, after an arbitrary start that is the same for all. Waits for it.
+    /// Time at which a stamp was reached, relative to an arbitrary start that all stamps share. Waits for the
+    /// stamp.
     virtual Seconds seconds(int stamp) = 0;
 
-    /// Memory of the host that copies are fast from and to, aligned to 256 bytes; lives as long as the
-    /// Streams.
+    /// Host memory for fast copies (pinned), aligned to 256 bytes; freed with the Streams.
     virtual std::byte* host_memory(Bytes bytes) = 0;
 
-    /// What is given between the two calls, beginning and ending on queue 0, is not done but kept, for
-    /// replay(). Only once for each `graph`, numbered from 0.
+    /// Work that is enqueued between the two calls is recorded for replay() instead of run. It begins and
+    /// ends on queue 0. Once per `graph`; graphs are numbered from 0.
     virtual void begin_capture() = 0;
     virtual void end_capture(int graph) = 0;
-    /// Gives queue 0 all that was captured.
+    /// Enqueues the captured work on queue 0.
     virtual void replay(int graph) = 0;
 };
 
-/// Those of this build; null where it computes on the host.
+/// The streams of this build; null if it computes on the host.
 std::unique_ptr<Streams> make_device_streams(const StreamsConfig& config);
 
 } // namespace trivium

@@ -16,11 +16,11 @@ std::string name_of(const Graph& graph, const Step& step)
     return (step.kind == StepKind::feed ? "feed " : "fetch ") + graph[step.value].name;
 }
 
-/// Whole nanoseconds after `start`. Begin and end are rounded, not begin and duration: a slice must not end
-/// after the next begins.
+/// Integer nanoseconds after `start`. Begin and end are rounded, not begin and duration, because a slice must
+/// not end after the next one begins.
 i64 nanoseconds(Seconds time, Seconds start) { return std::llround(1e9 * (time - start)); }
 
-/// As microseconds with three digits.
+/// Microseconds with three decimals.
 std::string microseconds(i64 nanoseconds)
 {
     const std::string digits = std::to_string(1000 + std::abs(nanoseconds) % 1000).substr(1);

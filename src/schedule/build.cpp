@@ -10,8 +10,8 @@ namespace trivium {
 
 namespace {
 
-/// For each value the value whose buffer it is in: through results that must alias an operand, and through
-/// those that may where nothing reads the operand later.
+/// For each value, the value whose buffer it uses: follows results that must alias an operand, and results
+/// that may if nothing reads the operand later.
 std::vector<ValueId> find_roots(const Graph& graph)
 {
     std::vector<std::size_t> last_use(graph.values.size(), 0);
@@ -52,7 +52,7 @@ std::vector<ValueId> find_roots(const Graph& graph)
     return root;
 }
 
-/// A state that the epilogue updates is the optimizer's; one that every microbatch writes is a cache.
+/// A state that the epilogue updates belongs to the optimizer; one that every microbatch writes is a cache.
 MemoryKind state_kind(const Graph& graph, ValueId id)
 {
     for (const Carry& carry : graph.carries)
@@ -100,8 +100,8 @@ public:
         const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(),
                                         [](const Op& op) { return op.phase == Phase::backward; });
         schedule_.slots = trains ? in_flight(tasks) : 1;
-        // After a round of slots every microbatch looks like the one before; the last ones overlap with less
-        // than those.
+        // After one round of slots every microbatch has the same overlaps as the one before; the last
+        // microbatches overlap with fewer.
         schedule_.representative = 2 * schedule_.slots + 2;
         for (const Op& op : graph.ops) {
             const ScratchKind kind = info(op).scratch;
@@ -121,7 +121,7 @@ public:
     Schedule result() { return std::move(schedule_); }
 
 private:
-    /// The memory of what follows grows with Steps and queues.
+    /// The memory of all later stages of planning grows with the number of Steps and queues.
     void check_size() const
     {
         constexpr i64 most_steps = i64{1} << 22, most_clocks = i64{1} << 27;
@@ -137,7 +137,8 @@ private:
         if (queues > most_clocks / std::max<i64>(ops * config_.microbatches, 1))
             throw UserError({source_place(graph_, 0) + "graph '" + graph_.name + "'",
                              str("has ", ops, " ops on ", queues, " queues"),
-                             "each axis and each channel to a peer is a queue", "use fewer channels"});
+                             "each axis, and each tag of messages to a peer, has a queue",
+                             "use fewer axes or tags"});
     }
 
     void run(const std::vector<Task>& tasks, bool trains)
@@ -155,7 +156,7 @@ private:
                 ops_of(Region::microbatch, Phase::backward, task.microbatch);
             }
         }
-        // The values by which the host decides are fetched before a run-lifetime value changes.
+        // The values on which the host bases its decision are fetched before a run-lifetime value changes.
         const std::size_t first_epilogue = region_begin(Region::epilogue);
         std::size_t update = first_epilogue;
         while (update < graph_.ops.size() && !changes_run_values(graph_.ops[update]))
@@ -169,8 +170,8 @@ private:
             op_once(OpId(i));
     }
 
-    /// Collectives of the epilogue that wait only for the backward pass begin as soon as its last microbatch
-    /// is done with their operands, concurrently with the rest of it.
+    /// Collectives of the epilogue that wait only for the backward pass begin as soon as the last microbatch
+    /// has computed their operands, concurrently with the rest of that pass.
     void find_early()
     {
         early_.resize(graph_.ops.size());
@@ -232,14 +233,14 @@ private:
         }
     }
 
-    /// Collectives of one axis run one after another; so do the messages of each channel to or from a peer.
+    /// Collectives of one axis run one after another, and so do the messages of each tag to or from a peer.
     /// Otherwise two ranks could wait for each other.
     static std::string queue_name(const Op& op)
     {
         const Attributes& a = op.attrs;
-        if (!a.channel)
+        if (!a.tag)
             return *a.axis;
-        return str(*a.axis, a.to ? " to " : " from ", a.to ? *a.to : *a.from, " #", *a.channel);
+        return str(*a.axis, a.to ? " to " : " from ", a.to ? *a.to : *a.from, " #", *a.tag);
     }
 
     int queue_of(const Op& op) const
@@ -250,8 +251,8 @@ private:
                                 schedule_.queues.begin());
     }
 
-    /// What a collective takes in one round, as far as the machine file allows; never less than a small
-    /// window for each peer and direction.
+    /// The scratch with which a collective takes one round, limited by the machine file, but never less than
+    /// a small window for each peer and direction.
     Bytes exchange_scratch(const Op& op) const
     {
         Bytes in = 0, out = 0;
@@ -298,7 +299,7 @@ private:
         return slots[slot];
     }
 
-    /// All Steps of a kind share one buffer: each uses it only while it runs.
+    /// All Steps of a kind share one buffer, which each uses only while it runs.
     BufferId scratch(ScratchKind kind)
     {
         static constexpr const char* names[] = {"", "scratch.product", "scratch.attention",
@@ -312,10 +313,11 @@ private:
         return scratch_[index];
     }
 
-    /// The last accesses of a buffer: a Step that reads it waits for the writer, one that writes it for all.
+    /// The last accesses of a buffer: a Step that reads it waits for the writer; a Step that writes it waits
+    /// for all of them.
     struct Uses {
         StepId writer;
-        std::vector<StepId> readers; ///< since then, the last of each queue
+        std::vector<StepId> readers; ///< since that write, the last one on each queue
     };
     Uses& uses(ValueId v, i64 microbatch)
     {
@@ -323,7 +325,7 @@ private:
                      slot_of(v, microbatch)];
     }
 
-    /// Waits for `other` unless the queue's own order does that already.
+    /// Adds a wait for `other` unless the order of the queue implies it.
     void wait_for(Step& step, StepId other) const
     {
         if (other && schedule_.steps[other.index()].queue != step.queue &&
@@ -362,7 +364,7 @@ private:
         step.microbatch = microbatch;
         step.queue = queue_host_to_device;
         step.results = {buffer(v, microbatch)};
-        wait_for(step, last_on_queue_[queue_compute]); // the bytes may have been another buffer's
+        wait_for(step, last_on_queue_[queue_compute]); // another buffer may have used the same bytes before
         wait_to_write(step, v, microbatch);
         uses(v, microbatch) = {push(std::move(step)), {}};
     }
@@ -372,7 +374,7 @@ private:
         Step step;
         step.kind = StepKind::fetch;
         step.value = v;
-        if (graph_[v].lifetime == Lifetime::microbatch) // of the last one: the same content that its op wrote
+        if (graph_[v].lifetime == Lifetime::microbatch) // of the last microbatch
             step.microbatch = config_.microbatches - 1;
         step.queue = queue_device_to_host;
         step.operands = {buffer(v, step.microbatch)};
@@ -392,7 +394,7 @@ private:
             step.operands.push_back(buffer(v, microbatch));
             wait_for(step, uses(v, microbatch).writer);
         }
-        // The first op that touches an accumulator is the first to add into it.
+        // The first op that accesses an accumulator is the first to add into it.
         if (op.accumulate)
             step.overwrite = graph_[op.operands.back()].role == Role::carry &&
                              !uses(op.operands.back(), microbatch).writer;
@@ -435,9 +437,9 @@ private:
     std::vector<StepId> last_on_queue_;
     std::vector<std::vector<OpId>>
         early_;              ///< by op of the backward pass: collectives that may begin after it
-    std::vector<bool> done_; ///< ops of the epilogue that have their Step
+    std::vector<bool> done_; ///< ops of the epilogue that already have a Step
     static constexpr Bytes max_buffers = Bytes{1} << 60;
-    Bytes bytes_ = 0; ///< of the buffers made so far, but for scratch
+    Bytes bytes_ = 0; ///< of the buffers so far, without scratch
     BufferId scratch_[4];
     Bytes scratch_bytes_[4] = {};
     std::vector<BufferId> exchange_; ///< by queue

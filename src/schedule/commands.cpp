@@ -9,7 +9,7 @@ namespace trivium {
 
 namespace {
 
-/// How many launches and copies of each queue have certainly ended.
+/// Number of launches and copies of each queue that have certainly ended.
 using Clock = std::vector<std::size_t>;
 
 class Lowering {
@@ -33,8 +33,8 @@ public:
     }
 
 private:
-    /// One past the last Step of [first, end) that can be launched with `first`: one that waits for nothing
-    /// in the part that the first does not wait for.
+    /// One past the last Step of [first, end) that can be launched together with `first`. Such a Step waits
+    /// for nothing in this part for which `first` does not wait.
     std::size_t end_of_group(std::size_t begin, std::size_t first, std::size_t end) const
     {
         const Step& step = schedule_.steps[first];
@@ -53,22 +53,22 @@ private:
         return next;
     }
 
-    /// Waits that others do not imply, by the step that waits.
+    /// Waits that no other waits imply, by the step that waits.
     std::vector<std::vector<std::size_t>> needed_waits(std::size_t begin, std::size_t end)
     {
         std::vector<Clock> now(queues_, Clock(queues_, 0)); // of each queue
-        std::vector<Clock> then(end - begin);               // when a Step was told
+        std::vector<Clock> then(end - begin);               // when a Step was launched
         std::vector<std::vector<std::size_t>> needed(end - begin);
         for (std::size_t first = begin; first < end;) {
             const std::size_t next = end_of_group(begin, first, end);
             const auto queue = static_cast<std::size_t>(schedule_.steps[first].queue);
             Clock& clock = now[queue];
             std::vector<StepId> waits = schedule_.steps[first].waits;
-            std::sort(waits.rbegin(), waits.rend()); // the latest first: it may imply others
+            std::sort(waits.rbegin(), waits.rend()); // latest first, because it may imply others
             for (const StepId wait : waits) {
                 TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait,
                           ", which comes later");
-                if (wait.index() < begin) // the parts follow each other
+                if (wait.index() < begin) // parts run one after another
                     continue;
                 const std::size_t other = last_of_[wait.index()];
                 if (clock[static_cast<std::size_t>(schedule_.steps[other].queue)] > position_[other])
@@ -137,9 +137,9 @@ private:
     const Schedule& schedule_;
     const Joins& joins_;
     std::size_t queues_;
-    std::vector<std::size_t> last_of_;  ///< of a Step: the last one of its launch
-    std::vector<int> event_of_;         ///< of the last Step of a launch; -1: no command waits for it
-    std::vector<std::size_t> position_; ///< of a Step's launch, in its queue and part
+    std::vector<std::size_t> last_of_;  ///< by Step: the last Step of its launch
+    std::vector<int> event_of_;         ///< by the last Step of a launch; -1: no command waits for it
+    std::vector<std::size_t> position_; ///< by Step: index of its launch in its queue and part
     DeviceProgram program_;
 };
 

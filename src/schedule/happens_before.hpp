@@ -1,23 +1,23 @@
 #pragma once
-// Which Steps are surely over when another begins: what memory may be planned on.
+// Which Steps have certainly ended when another Step begins; memory planning relies on it.
 #include "schedule/schedule.hpp"
 
 namespace trivium {
 
-/// Vector clocks over the queues of a Schedule (Fidge 1988, Mattern 1989): per Step and queue, how many Steps
-/// of that queue are over when it begins.
+/// Vector clocks over the queues of a Schedule (Fidge 1988, Mattern 1989): per Step and queue, the number of
+/// Steps of that queue that have ended when the Step begins.
 class HappensBefore {
 public:
-    /// Throws InternalError where a Step waits for a later one: the list would be no legal order.
+    /// Throws InternalError if a Step waits for a later one, because the list would not be a legal order.
     explicit HappensBefore(const Schedule& schedule);
 
-    /// True where `earlier` is surely over when `later` begins.
+    /// Whether `earlier` has certainly ended when `later` begins.
     bool before(StepId earlier, StepId later) const
     {
         return position_[earlier.index()] < clock_[later.index() * queues_ + queue_[earlier.index()]];
     }
 
-    /// A list position: all Steps in front of it are surely over when `later` begins.
+    /// A list position: all Steps before it have certainly ended when `later` begins.
     std::size_t all_over(StepId later) const { return all_over_[later.index()]; }
 
 private:

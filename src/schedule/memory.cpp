@@ -11,22 +11,22 @@ namespace trivium {
 
 namespace {
 
-/// An interval in which a buffer's content is needed: from its first Step to its last one on each queue.
+/// An interval in which a buffer's content is needed: from its first Step to the last Step on each queue.
 struct Interval {
     StepId first;
-    std::vector<StepId> last; ///< per queue that touches it
+    std::vector<StepId> last; ///< per queue that uses it
     i64 microbatch = -1;
 };
 
 struct Placed {
-    std::vector<Interval> intervals; ///< in list order, each over before the next begins
-    std::size_t begin = 0, end = 0;  ///< list positions of the first and last touch
+    std::vector<Interval> intervals; ///< in list order; each ends before the next begins
+    std::size_t begin = 0, end = 0;  ///< list positions of the first and last use
 };
 
-/// List positions, which tell most intervals apart without a look at the queues.
+/// List positions; they separate most intervals without a comparison of queues.
 struct Window {
-    std::size_t first = 0, last = 0; ///< touches
-    std::size_t all_over = 0;        ///< Steps in front of it are over when the first one begins
+    std::size_t first = 0, last = 0; ///< uses
+    std::size_t all_over = 0;        ///< Steps before it have ended when the first use begins
 };
 
 bool over_before(const Interval& a, const Interval& b, const HappensBefore& order)
@@ -35,8 +35,8 @@ bool over_before(const Interval& a, const Interval& b, const HappensBefore& orde
                        [&](StepId last) { return order.before(last, b.first); });
 }
 
-/// When each buffer is needed. Microbatches from `representative` on are left out, but for the last ones:
-/// they overlap with what begins behind them.
+/// When each buffer is needed. Leaves out microbatches from `representative` on, except the last ones,
+/// because these overlap with the Steps after them.
 std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
 {
     std::vector<Placed> uses(schedule.buffers.size());
@@ -78,7 +78,7 @@ std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
     return uses;
 }
 
-/// The list position behind the last Step of an interval.
+/// The list position after the last Step of an interval.
 std::size_t end_of(const Interval& interval)
 {
     std::size_t end = 0;
@@ -87,7 +87,7 @@ std::size_t end_of(const Interval& interval)
     return end;
 }
 
-/// The smallest gap that fits between the ranges `taken` (sorted by offset), otherwise the end.
+/// The smallest sufficient gap between the ranges `taken` (sorted by offset), otherwise their end.
 Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
 {
     Bytes best = -1, best_gap = 0, at = 0;
@@ -120,7 +120,7 @@ public:
         begins_.push_back(windows_.size());
     }
 
-    /// Places all but run-lifetime buffers from `base` on.
+    /// Places all buffers except run-lifetime ones from `base` on.
     void place(Bytes base)
     {
         std::vector<std::size_t> order;
@@ -149,7 +149,7 @@ public:
     Bytes padded(Bytes bytes) const { return round_up(bytes + config_.red_zone, config_.alignment); }
     Bytes padded_end(const Buffer& b) const { return b.offset + padded(b.bytes); }
 
-    /// The list position at which most bytes are live, and how many, by kind.
+    /// The list position at which most bytes are live, and these bytes by kind.
     void peak(MemoryPlan& plan) const
     {
         std::vector<Bytes> change(s_.steps.size() + 1, 0);
@@ -180,20 +180,20 @@ public:
     }
 
 private:
-    /// Whether interval `i` of buffer `a` is over before interval `j` of buffer `b` begins.
+    /// Whether interval `i` of buffer `a` ends before interval `j` of buffer `b` begins.
     bool over(std::size_t a, std::size_t i, std::size_t b, std::size_t j) const
     {
         const Window &x = windows_[i], &y = windows_[j];
         if (x.last < y.all_over)
             return true;
-        if (x.last >= y.first) // what comes later in the list is never over before
+        if (x.last >= y.first) // a later Step of the list never ends before
             return false;
         return over_before(uses_[a].intervals[i - begins_[a]], uses_[b].intervals[j - begins_[b]], order_);
     }
 
-    /// Whether two buffers may be needed at once. A step-lifetime buffer keeps its content over the
-    /// microbatches between its touches; its one interval says so. Both lists are ordered, so one walk over
-    /// them finds any two that may overlap.
+    /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
+    /// microbatches between its uses, so it has a single interval. Both lists are ordered, so one pass over
+    /// them finds any two intervals that may overlap.
     bool conflict(std::size_t a, std::size_t b) const
     {
         if (whole_[a].last < whole_[b].all_over || whole_[b].last < whole_[a].all_over)
@@ -214,8 +214,8 @@ private:
     HappensBefore order_;
     std::vector<Placed> uses_;
     std::vector<Window> windows_;     ///< of all intervals, buffer by buffer
-    std::vector<std::size_t> begins_; ///< of each buffer's there
-    std::vector<Window> whole_;       ///< of each buffer, from its first touch to its last
+    std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
+    std::vector<Window> whole_;       ///< by buffer, from its first to its last use
 };
 
 } // namespace

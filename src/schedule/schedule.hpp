@@ -1,9 +1,9 @@
 #pragma once
-// The Schedule: ordered Steps over buffers, the one thing that the executor runs, the simulator clocks and
-// `explain` prints.
+// The Schedule: ordered Steps over buffers. The executor runs it, the simulator computes its duration, and
+// `explain` prints it.
 //
-// A Step has a queue and waits for other Steps. Steps of one queue run in the order of the list; the list
-// order is one legal order of all. Buffers get their offsets in the arena from memory.hpp.
+// A Step has a queue and waits for other Steps. Steps of one queue run in the order of the list; the list is
+// one legal order of all Steps. Buffers get their offsets in the arena from memory.hpp.
 #include "config/run_config.hpp"
 #include "ir/op_table.hpp"
 
@@ -15,7 +15,7 @@ namespace trivium {
 using StepId = Id<struct StepTag>;
 using BufferId = Id<struct BufferTag>;
 
-/// What a buffer is for; the rows of the memory table.
+/// The purpose of a buffer; the rows of the memory table.
 enum class MemoryKind {
     parameters,
     optimizer,
@@ -32,8 +32,8 @@ enum class MemoryKind {
 inline constexpr int memory_kind_count = 11;
 std::string_view name_of(MemoryKind kind);
 
-/// A stretch of the arena. A microbatch value has one buffer per slot, shared by the microbatches of that
-/// slot.
+/// A range of the arena. A microbatch value has one buffer per slot, which the microbatches of that slot
+/// share.
 struct Buffer {
     std::string name;
     Bytes bytes = 0;
@@ -44,7 +44,7 @@ struct Buffer {
 
 enum class StepKind {
     op,    ///< runs the op
-    feed,  ///< the host hands in the content of a value
+    feed,  ///< the host provides the content of a value
     fetch, ///< the host reads a value
 };
 
@@ -52,8 +52,8 @@ struct Step {
     StepKind kind = StepKind::op;
     OpId op;                ///< for op
     ValueId value;          ///< for feed and fetch
-    i64 microbatch = -1;    ///< -1: a step of the step region
-    bool overwrite = false; ///< an accumulating op that writes: the accumulator is still zero
+    i64 microbatch = -1;    ///< -1: of the step region
+    bool overwrite = false; ///< the accumulator is still zero, so the accumulating op writes
     int queue = 0;
     std::vector<StepId> waits;
     std::vector<BufferId> operands, results; ///< of feed: results; of fetch: operands
@@ -63,17 +63,16 @@ struct Step {
 inline constexpr i64 every_microbatch = i64{1} << 62;
 
 struct Schedule {
-    std::vector<std::string>
-        queues; ///< "compute", "host_to_device", "device_to_host", then one per direction of communication
+    std::vector<std::string> queues; ///< "compute", "host_to_device", "device_to_host", then one per axis,
+                                     ///< and per peer, direction and tag of messages
     std::vector<Step> steps;
     std::vector<Buffer> buffers;
-    /// Steps from here on change run-lifetime values; before the first of them all ranks agree whether they
-    /// run.
+    /// Steps from here on change run-lifetime values. Before the first of them, all ranks decide together
+    /// whether they run.
     std::size_t decision = 0;
     i64 microbatches = 1;
     i64 slots = 1;
-    /// Microbatches from this one on overlap with nothing but what earlier ones showed: memory need not look
-    /// at them.
+    /// Microbatches from this one on have the same overlaps as earlier ones, so memory planning skips them.
     i64 representative = every_microbatch;
 
     const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }
@@ -81,8 +80,8 @@ struct Schedule {
 
 enum Queue { queue_compute = 0, queue_host_to_device = 1, queue_device_to_host = 2 };
 
-/// Scratch per kind of kernel (op_table.hpp), from the machine file. An op that names a larger least gets
-/// that.
+/// Scratch per kind of kernel (op_table.hpp), from the machine file. An op with a larger minimum gets that
+/// minimum.
 struct ScratchBudget {
     Bytes product = 0, attention = 0, reduction = 0, exchange = 0;
     Bytes of(ScratchKind kind) const;

@@ -1,5 +1,5 @@
 #pragma once
-// A Timeline: when each Step of a Schedule begins and ends, measured or simulated.
+// A Timeline: the begin and end of each Step of a Schedule, measured or simulated.
 #include "schedule/schedule.hpp"
 
 namespace trivium {
@@ -11,12 +11,12 @@ struct Span {
 struct Timeline {
     std::vector<Span> spans; ///< one per Step
     Seconds length() const;
-    /// Seconds in which queue `queue` works.
+    /// Busy time of queue `queue` in seconds.
     Seconds busy(const Schedule& schedule, int queue) const;
 };
 
-/// Plays the Steps on a clock: each begins when its queue is free and the Steps that it waits for have ended.
-/// `seconds` holds the duration of each Step.
+/// Simulates the Steps on a clock: each begins when its queue is free and the Steps for which it waits have
+/// ended. `seconds` holds the duration of each Step.
 Timeline play(const Schedule& schedule, const std::vector<Seconds>& seconds);
 
 } // namespace trivium

@@ -9,7 +9,7 @@ namespace trivium {
 Batches::Batches(TokenStore store, i64 seq, std::optional<u64> seed)
     : store_(std::move(store)), seq_(seq), samples_(window_count(store_.size(), seq))
 {
-    TRV_EXPECT(samples_ > 0, store_.path(), " has no sample");
+    TRV_EXPECT(samples_ > 0, store_.path(), " contains no sample");
     if (seed)
         order_.emplace(samples_, *seed);
 }

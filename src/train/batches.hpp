@@ -1,5 +1,5 @@
 #pragma once
-// The sequences of a token store, as batches.
+// Batches of sequences from a token store.
 #include "io/tokens/sample_order.hpp"
 #include "io/tokens/token_store.hpp"
 #include "train/engine.hpp"
@@ -8,10 +8,10 @@
 
 namespace trivium {
 
-/// The windows of model.seq tokens of a store, in an order of their own.
+/// The windows of model.seq tokens of a store, in a fixed order.
 class Batches {
 public:
-    /// In the order of the store; with `seed` in the order of SampleOrder, epoch after epoch.
+    /// In the order of the store; with `seed`, in the order of SampleOrder, epoch after epoch.
     /// \pre the store has at least one window
     Batches(TokenStore store, i64 seq, std::optional<u64> seed = {});
 
@@ -20,7 +20,7 @@ public:
     i64 samples() const { return samples_; }
 
     /// The batch whose row 0 is sample `first`. Rows from sample `end` on are padding: their targets do not
-    /// count. Valid while this lives. Throws as TokenStore::read().
+    /// count. Valid during the lifetime of this object. Errors as TokenStore::read().
     Batch at(i64 first, i64 end = std::numeric_limits<i64>::max()) const;
 
 private:

@@ -9,12 +9,12 @@ class CollapseWatch {
 public:
     static constexpr int steps_until_reported = 5;
 
-    /// True once: when gradients have vanished in spite of a loss, or were not finite, for that many steps in
-    /// a row.
+    /// True once: when, for steps_until_reported steps in a row, the gradient vanished although the loss did
+    /// not, or either was not finite.
     bool collapses(double loss, double norm)
     {
         const double vanished = 1e-6,
-                     learned = 0.01; // gradients also vanish where a model has memorised its data
+                     learned = 0.01; // gradients also vanish if a model has memorised its data
         const bool dead = !std::isfinite(loss) || !std::isfinite(norm) || (norm < vanished && loss > learned);
         in_row_ = dead ? in_row_ + 1 : 0;
         return in_row_ == steps_until_reported && !reported_ && (reported_ = true);

@@ -37,7 +37,7 @@ const std::vector<std::string> without_effect{"train.micro_batch", "train.stop_a
                                               "train.eval_every",  "train.eval_batches",
                                               "train.max_skipped", "train.spike_window"};
 
-/// How the learning rates of the steps after `step` differ; empty where they do not.
+/// How the learning rates of the steps after `step` differ; empty if they do not.
 std::string effect_on_rate(const TrainConfig& before, const TrainConfig& now, i64 step)
 {
     const auto constant = [&](const TrainConfig& t) { return t.lr == t.min_lr && step >= t.warmup; };
@@ -50,7 +50,7 @@ std::string effect_on_rate(const TrainConfig& before, const TrainConfig& now, i6
                : fmt::format("the learning rate continues from {:.3g} on a different schedule", new_rate);
 }
 
-/// Why a key other than those of the learning rate's schedule matters.
+/// The effect of a changed key that is not part of the learning-rate schedule.
 std::string effect_of(const std::string& key, const RunConfig& before, const RunConfig& now, i64 step)
 {
     if (key == "train.global_batch")

@@ -13,7 +13,7 @@ namespace trivium {
 
 namespace {
 
-/// Which part of each input this rank is fed, by name.
+/// The box of each input that the host feeds to this rank, by name.
 std::map<std::string, Box> input_boxes(const Graph& graph)
 {
     std::map<std::string, Box> boxes;
@@ -22,7 +22,7 @@ std::map<std::string, Box> input_boxes(const Graph& graph)
     return boxes;
 }
 
-/// Sequences of a microbatch over all ranks.
+/// Sequences of a microbatch, over all ranks.
 i64 rows_of(const Program& program)
 {
     return program.sharded[program.sharded.find(value_name::tokens)].type.shape[0];
@@ -60,8 +60,8 @@ Engine::Engine(Compiled compiled, ExecutorConfig config, const Grid* grid, const
     else
         allocate();
     config.red_zone = compiled_.memory.red_zone;
-    // Not together: on devices an executor is made by all ranks at once, and one that fails must not wait for
-    // the others.
+    // Not in succeed_together(): on devices all ranks make an executor at the same time, and a failing rank
+    // must not wait for the others.
     for (const Program& program : compiled_.programs) {
         executors_.emplace_back(program.graph, program.schedule, *arena_, config, grid, streams);
         inputs_.push_back(input_boxes(program.graph));
@@ -140,7 +140,7 @@ LossSum Engine::evaluate(const Batch& batch, std::size_t program)
 
 Bytes Engine::used() const
 {
-    if constexpr (contracts_on) // what was really written to
+    if constexpr (contracts_on) // the bytes that were really written
         return arena_->high_water();
     Bytes used = 0;
     for (const Executor& executor : executors_)

@@ -1,6 +1,6 @@
 #pragma once
-// One rank's part of a compiled model with all that it needs to run: the arena, and an executor per program.
-// Training, evaluation, generation, the self-test and the benchmarks run models through it.
+// One rank of a compiled model, ready to run: the arena, and an executor per program. Training, evaluation,
+// generation, `trivium check` and the benchmarks run models through it.
 #include "compile/compile.hpp"
 #include "passes/optimizer.hpp"
 #include "runtime/executor.hpp"
@@ -16,16 +16,16 @@ namespace trivium {
 
 enum class BatchInput { tokens, targets };
 
-/// The sequences that all ranks process together, one row each, from 0 on: writes the tokens of row
+/// The sequences that all ranks process together, one row each, counted from 0: writes the tokens of row
 /// `sequence`, or its targets (-1: not counted in the loss). `row` has model.seq elements.
 using Batch = std::function<void(BatchInput input, i64 sequence, std::span<std::int32_t> row)>;
 
-/// What the optimizer reads in a step, in the order that hyper_count documents.
+/// Values that the optimizer reads in a step, in the order documented at hyper_count.
 using Hyper = std::array<double, hyper_count>;
-/// For update number `update` (from 1 on) at learning rate `lr`.
+/// The values for update `update` (counted from 1) at learning rate `lr`.
 Hyper hyper_of(const TrainConfig& config, double lr, i64 update);
 
-/// Of one batch, over all ranks.
+/// The loss of one batch, over all ranks.
 struct LossSum {
     double sum = 0; ///< nats
     double tokens = 0;
@@ -34,42 +34,43 @@ struct LossSum {
 
 struct StepResult {
     LossSum loss;
-    double norm = 0;     ///< of the mean gradient, before it is clipped
+    double norm = 0;     ///< of the mean gradient, before clipping
     bool updated = true; ///< whether parameters and moments changed
 };
 
-/// Decides, alike on all ranks, whether a step's update is made; called after the gradients are reduced and
-/// before anything that outlives the step changes.
+/// Decides whether a step's update is applied. Called after the reduction of the gradients and before any
+/// state that outlives the step changes. Must return the same on all ranks.
 using Accept = std::function<bool(const StepResult&)>;
 
-/// As a config asks for it, on `threads` threads.
+/// The settings of a config, with `threads` threads.
 ExecutorConfig executor_config(const RunConfig& config, int threads);
 
-/// Random parameters of a good size for tests, larger than a run begins with: normal numbers times `spread`,
-/// norms' weights around 1, by (seed, label, name, global index) and so the same on any grid.
+/// Random parameters for tests, larger than the initial ones of a run: normal numbers times `spread`; weights
+/// of norms are around 1. They depend on (seed, label, name, global index), so they are the same on any grid.
 void draw_parameters(const Program& program, Arena& arena, std::uint64_t seed, const std::string& label,
                      double spread);
 
 class Engine {
 public:
-    /// Allocates the arena and binds all programs. `grid`: the ranks that run it together, which all make
-    /// their Engines at once; null where this rank runs alone; it outlives the Engine. IoError, on all ranks,
-    /// where one has too little memory. `config.red_zone` is ignored: the plan has it.
+    /// Allocates the arena and binds all programs. `grid`: the ranks that run the model together; all make
+    /// their Engines at the same time; it must outlive the Engine. Null: this rank runs alone. Throws
+    /// IoError, on all ranks, if one has too little memory. Ignores `config.red_zone` and uses that of the
+    /// plan.
     explicit Engine(Compiled compiled, ExecutorConfig config = {}, const Grid* grid = nullptr,
                     const StreamsMaker& streams = {});
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
-    /// Fills what is kept over a run (all of it, or what has `role`) as each value's Init says.
+    /// Fills the run-lifetime values (all, or those with `role`) according to their Init.
     void initialise(std::uint64_t seed, std::optional<Role> role = {});
 
-    /// One optimizer step of the program `train`: every microbatch of `batch`, the reductions, `accept`
+    /// One optimizer step of the program `train`: all microbatches of `batch`, the reductions, `accept`
     /// (default: always), the update.
     StepResult step(const Batch& batch, const Hyper& hyper, const Accept& accept = {});
 
-    /// Sequences that one call of evaluate() takes.
+    /// Number of sequences in one call of evaluate().
     i64 evaluation_rows(std::size_t program = eval_program) const;
-    /// Loss of a batch by the program `eval`, whose place among the programs is `program`.
+    /// Loss of a batch, computed by the program `eval` with index `program`.
     LossSum evaluate(const Batch& batch, std::size_t program = eval_program);
 
     const Compiled& compiled() const { return compiled_; }
@@ -80,8 +81,8 @@ public:
     const Arena& arena() const { return *arena_; }
 
     Bytes planned() const { return compiled_.memory.arena; }
-    /// Bytes of the arena that were used so far; with contracts those that were written to, else those that
-    /// Steps were given.
+    /// Bytes of the arena that were used so far: with contracts the end of the bytes that were written,
+    /// otherwise the end of the buffers of the Steps that ran.
     Bytes used() const;
 
 private:
@@ -92,7 +93,7 @@ private:
     std::optional<Arena> arena_;
     std::deque<Executor> executors_; ///< one per program
     std::vector<std::map<std::string, Box>>
-        inputs_; ///< by program: the rows of each input that this rank is fed
+        inputs_; ///< by program: the box of each input that the host feeds to this rank
 };
 
 } // namespace trivium

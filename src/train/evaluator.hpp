@@ -9,9 +9,9 @@ struct Evaluation {
     i64 tokens = 0;
 };
 
-/// Runs the program `eval`, number `program` of the engine, over the first `samples` samples of `data` (0:
-/// all, each once); all ranks of the engine's grid call it. Between batches it asks `give_up`, which must
-/// answer alike on all ranks; what is returned then has no meaning.
+/// Runs the program `eval` (index `program` of the engine) over the first `samples` samples of `data` (0:
+/// all, each once). All ranks of the engine's grid call it. Stops between batches if `give_up` returns true,
+/// which must be the same on all ranks; the result is then meaningless.
 Evaluation evaluate(Engine& engine, const Batches& data, i64 samples,
                     const std::function<bool()>& give_up = {}, std::size_t program = eval_program);
 

@@ -28,8 +28,7 @@ void Generator::run(std::size_t program, std::span<const std::int32_t> tokens)
         else if (value.name == value_name::last)
             *to = static_cast<std::int32_t>(given - 1);
         else
-            for (i64 i = 0; i < count;
-                 ++i) // behind the given tokens lies padding, which later calls overwrite
+            for (i64 i = 0; i < count; ++i) // padding follows the tokens; later calls overwrite it
                 to[i] = value.name == value_name::positions
                             ? static_cast<std::int32_t>(std::min(length_ + i, positions_ - 1))
                         : i < given ? tokens[static_cast<std::size_t>(i)]
@@ -44,7 +43,7 @@ void Generator::run(std::size_t program, std::span<const std::int32_t> tokens)
 std::span<const float> Generator::append(std::span<const std::int32_t> tokens)
 {
     TRV_CHECK(!tokens.empty() && length_ + static_cast<i64>(tokens.size()) <= capacity_,
-              "the KV cache holds ", capacity_);
+              "the KV cache has a capacity of ", capacity_);
     while (!tokens.empty()) {
         // A padded chunk must fit in the cache too.
         if (tokens.size() > 1 && length_ + chunk_ <= capacity_) {

@@ -9,7 +9,7 @@ namespace trivium {
 /// One sequence (batch 1) with its cache.
 class Generator {
 public:
-    /// Of the programs `prefill` and `decode`. \pre the engine's arena holds the parameters
+    /// Uses the programs `prefill` and `decode`. \pre the engine's arena contains the parameters
     explicit Generator(Engine& engine);
 
     /// Forgets the sequence.
@@ -26,7 +26,7 @@ private:
 
     Engine& engine_;
     i64 chunk_ = 0, capacity_ = 0, length_ = 0;
-    i64 positions_ = 0; ///< that the model knows
+    i64 positions_ = 0; ///< maximum positions of the model
     std::vector<float> logits_;
 };
 

@@ -12,7 +12,7 @@ namespace trivium {
 
 namespace {
 
-/// What a rank tells of itself.
+/// One rank's data for the report.
 struct RankSizes {
     i64 stage = 0, parameters = 0;
     Bytes arena = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// What a run says about its grid.
+// The log lines about the grid of a run.
 #include "compile/compile.hpp"
 #include "mpi/grid.hpp"
 
@@ -9,7 +9,7 @@
 namespace trivium {
 
 /// Lines for the start of a run: the grid and its nodes, which axes cross them, and for each pipeline stage
-/// its blocks, parameters and memory per rank. All ranks call it; rank 0 gets the lines, the others none.
+/// its blocks, parameters and memory per rank. All ranks call it; only rank 0 gets lines.
 std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, const Compiled& compiled);
 
 } // namespace trivium

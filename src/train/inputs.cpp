@@ -14,7 +14,7 @@ void require_same_model(const CheckpointReader& checkpoint, const RunConfig& con
             throw UserError({checkpoint.path(),
                              str("was trained with model.", key, " = ", theirs, ", the config has ", ours),
                              "it is a checkpoint of another model",
-                             str("set model.", key, " as it was, or use another checkpoint")});
+                             str("set model.", key, " to that value, or use another checkpoint")});
     };
     require("family", name_of(a.family), name_of(b.family));
     require("heads", a.heads, b.heads);
@@ -33,21 +33,23 @@ void require_same_tokenizer(const CheckpointReader& checkpoint, const std::strin
                             const std::string& place)
 {
     const std::string& theirs =
-        checkpoint.state().tokenizer; // empty: imported, of a tokenizer that Trivium does not read
+        checkpoint.state().tokenizer; // empty: imported with a tokenizer that Trivium cannot read
     if (!theirs.empty() && theirs != tokenizer)
-        throw UserError({place, "has another tokenizer than " + checkpoint.path() + " was trained with",
-                         tokenizer + " and " + theirs, "use the tokenizer of the model"});
+        throw UserError(
+            {place,
+             "has a different tokenizer from the one with which " + checkpoint.path() + " was trained with",
+             tokenizer + " and " + theirs, "use the model's tokenizer"});
 }
 
 void require_tokenizer(const DataConfig& data, const TokenStore& store)
 {
-    if (data.tokenizer.empty()) // the store brings its own
+    if (data.tokenizer.empty()) // the store contains its tokenizer
         return;
     if (const std::string wanted = make_tokenizer(data.tokenizer)->fingerprint();
         wanted != store.fingerprint())
-        throw UserError({store.path(), "was not made with data.tokenizer = " + data.tokenizer,
+        throw UserError({store.path(), "was not written with data.tokenizer = " + data.tokenizer,
                          str("the store's tokenizer is ", store.fingerprint(), ", that one is ", wanted),
-                         "leave data.tokenizer out (the store holds its tokenizer), or tokenize the text "
+                         "leave data.tokenizer out (the store contains its tokenizer), or tokenize the text "
                          "again with that one"});
 }
 
@@ -62,7 +64,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const DataConfig& data)
 
 void verify_at_start(const TokenStore& store, i64 part, i64 parts)
 {
-    constexpr Bytes most = Bytes{2} << 30; // some seconds, also from a slow disk
+    constexpr Bytes most = Bytes{2} << 30; // takes a few seconds, even from a slow disk
     if (store.file_bytes() <= most)
         store.verify(part, parts);
 }
@@ -70,8 +72,8 @@ void verify_at_start(const TokenStore& store, i64 part, i64 parts)
 CheckpointReader open_checkpoint(const std::string& path, const CheckpointConfig& config)
 {
     if (path.empty() && list_checkpoints(config.dir).empty())
-        throw UserError({config.dir, "holds no checkpoint", "no run has saved there yet",
-                         "train first, or name one with --checkpoint"});
+        throw UserError({config.dir, "contains no checkpoint", "no run has saved there yet",
+                         "train first, or name a checkpoint with --checkpoint"});
     return CheckpointReader::open(
         restore_from(*make_self_comm(), path.empty() ? config.dir : path, [](const CheckpointReader&) {}));
 }

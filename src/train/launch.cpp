@@ -10,28 +10,28 @@ namespace trivium {
 
 namespace {
 
-/// Whether the newest checkpoint of `dir` that can be read is of job `job`.
+/// Whether the newest readable checkpoint of `dir` was saved by job `job`.
 bool has_saved(const std::string& dir, const std::string& job)
 {
     for (const std::string& name : list_checkpoints(dir))
         try {
             return CheckpointReader::open(dir + "/" + name).state().job == job;
-        } catch (const Error&) { // the restore reports it
+        } catch (const Error&) { // restoring reports the error
         }
     return false;
 }
 
-/// `before`: the launches so far, without this one.
+/// `before`: all earlier launches.
 void require_progress(const RunConfig& config, const Job& job, const std::vector<Launch>& before, i64 step)
 {
     if (job.restart > 0 && makes_no_progress(before, job.id, step, config.job.restarts))
         throw IoError({str("job ", job.id),
                        str("has begun ", config.job.restarts, " times in a row at step ", step,
                            " and saved nothing later"),
-                       "restarting it once more would not help",
-                       str("see in its log, and in ", config.log.dir,
-                           "/launches.jsonl, how these launches ended; "
-                           "job.restarts sets how many are tried")});
+                       "another restart would not help",
+                       str("find out from its log and from ", config.log.dir,
+                           "/launches.jsonl how these launches ended;  "
+                           "job.restarts limits how many are allowed")});
 }
 
 } // namespace
@@ -43,8 +43,8 @@ std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, cons
     for (const auto& [key, dir] :
          {std::pair<const char*, const std::string&>{"log.dir", config.log.dir}, {"checkpoint.dir", c.dir}})
         if (dir.empty())
-            throw UserError({key, "is empty", "a run needs a folder for it", "name one"});
-    // The ranks of the start before may outlive it by a minute, their locks on a file server by 90 s.
+            throw UserError({key, "is empty", "a run needs this folder", "name one"});
+    // The ranks of the previous launch may outlive it by a minute, their locks on a file server by 90 s.
     auto folders = std::make_unique<RunFolders>(
         c.dir, config.log.dir,
         job.restart > 0 ? LockPatience{.limit = 120, .stopped = [&] { return links.signals.stop() != 0; }}

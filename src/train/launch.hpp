@@ -1,5 +1,5 @@
 #pragma once
-// Rank 0's part in the start of a launch: the run's folders and its entry in launches.jsonl.
+// What rank 0 does at the start of a launch: the run's folders and the entry in launches.jsonl.
 #include "config/run_config.hpp"
 #include "io/metrics/launches.hpp"
 #include "lifecycle/job.hpp"
@@ -13,23 +13,23 @@
 
 namespace trivium {
 
-/// What a Trainer shares with its caller; all of it outlives the Trainer.
+/// Objects that a Trainer shares with its caller; all must outlive the Trainer.
 struct RunLinks {
     std::optional<LaunchLog>&
-        launches; ///< rank 0 begins it once the run's folders are its own; the caller ends it
+        launches; ///< rank 0 begins the entry once it has locked the run's folders; the caller ends it
     const RunSignals& signals;
-    StartGuard* guard = nullptr; ///< released before anything is changed that a stop must not interrupt
+    StartGuard* guard = nullptr; ///< released before changes that a stop must not interrupt
 };
 
-/// Locks the run's folders and begins the entry. A restart waits for the locks up to two minutes, or until it
-/// is asked to stop, and ends with an Error of status 75. A job that was requeued after it had saved resumes
-/// from that save: `config.checkpoint.resume` becomes "auto". Throws Error where the folders are not usable
-/// or the job makes no progress.
+/// Locks the run's folders and begins the entry. A restarted job waits for the locks for up to two minutes,
+/// or until a stop is requested, then throws an Error with status 75. A job that was requeued after it had
+/// saved resumes from that save: `config.checkpoint.resume` becomes "auto". Throws Error if the folders are
+/// not usable or the job makes no progress.
 std::unique_ptr<RunFolders> begin_launch(RunConfig& config, const Job& job, const Grid& grid,
                                          const RunLinks& links);
 
-/// Corrects the entry where the launch begins at another `step` than it was entered with: a damaged
-/// checkpoint was passed over. Throws IoError where the job makes no progress.
+/// Corrects the entry if the launch begins at another `step` than recorded, because a damaged checkpoint was
+/// skipped. Throws IoError if the job makes no progress.
 void note_restored(LaunchLog& launch, const RunConfig& config, const Job& job, i64 step);
 
 } // namespace trivium

@@ -7,7 +7,7 @@
 
 namespace trivium {
 
-/// Learning rate of step `step` (from 1 on): linear warm-up, then half a cosine down to min_lr.
+/// Learning rate of step `step` (counted from 1): linear warm-up, then cosine decay to min_lr.
 inline double learning_rate(const TrainConfig& config, i64 step)
 {
     if (step <= config.warmup)

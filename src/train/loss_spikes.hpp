@@ -1,5 +1,5 @@
 #pragma once
-// Steps with a loss spike: an update from a broken batch can cost more than leaving it out.
+// Detects loss spikes: an update from a bad batch can cost more than skipping it.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace trivium {
 
-inline constexpr std::size_t least_losses = 8; ///< with fewer there is no spike
-inline constexpr int most_spikes = 8;          ///< in a row; after that it is not a spike but the new level
+inline constexpr std::size_t least_losses = 8; ///< with fewer recent losses there is no spike
+inline constexpr int most_spikes = 8;          ///< in a row; then their loss is the new level
 
-/// Whether `loss` lies more than `z` standard deviations above the mean of the `recent` ones.
+/// Whether `loss` is more than `z` standard deviations above the mean of the `recent` losses.
 inline bool is_spike(const std::vector<double>& recent, double loss, double z)
 {
     if (recent.size() < least_losses)
@@ -21,7 +21,7 @@ inline bool is_spike(const std::vector<double>& recent, double loss, double z)
     double squares = 0;
     for (const double each : recent)
         squares += (each - mean) * (each - mean);
-    const double rounding = 1e-6 * std::abs(mean); // losses that are all alike
+    const double rounding = 1e-6 * std::abs(mean); // if all losses are equal
     return loss - mean > z * std::max(std::sqrt(squares / count), rounding);
 }
 

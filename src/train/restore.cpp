@@ -19,8 +19,9 @@ RunState resume(const CheckpointReader& checkpoint, const RunConfig& config, con
     engine.initialise(static_cast<std::uint64_t>(config.train.seed), Role::constant);
     RunState state = checkpoint.state();
     if (const std::string& tokenizer = data.train.store().fingerprint(); state.tokenizer != tokenizer)
-        throw UserError({checkpoint.path(), "was trained with another tokenizer than " + config.data.train,
-                         state.tokenizer + " and " + tokenizer, "train on data of the same tokenizer"});
+        throw UserError({checkpoint.path(),
+                         "was trained with a different tokenizer from that of " + config.data.train,
+                         state.tokenizer + " and " + tokenizer, "train on data with the same tokenizer"});
     return state;
 }
 

@@ -1,20 +1,21 @@
 #pragma once
-// The state from which a launch trains on: the newest checkpoint, or a beginning.
+// The initial state of a launch: from a checkpoint, or newly initialised.
 #include "train/engine.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 #include "train/training_data.hpp"
 
 namespace trivium {
 
 struct Restored {
     RunState state;
-    std::string checkpoint; ///< that it is from; empty: the run begins
+    std::string checkpoint; ///< its path; empty: a new run
 };
 
-/// Fills what the engine keeps over the run, and `tensors`, which are in its arena: from the checkpoint that
-/// checkpoint.resume means, else from train.seed, with the weights of train.init_from where that is given.
-/// All ranks of `world` call it. Logs what it resumes from, and warns of settings that changed since.
-/// UserError, IoError, on all ranks, where a checkpoint is of another model or tokenizer, or none is good.
+/// Fills the engine's run-lifetime values (`tensors` are in its arena): from the checkpoint that
+/// checkpoint.resume selects, otherwise from train.seed, with the weights of train.init_from if set. All
+/// ranks of `world` call it. Logs the checkpoint, and warns about settings that changed since it was saved.
+/// Throws UserError or IoError, on all ranks, if a checkpoint is of another model or tokenizer, or none is
+/// good.
 Restored restore_or_initialise(Comm& world, const RunConfig& config, const TrainingData& data, Engine& engine,
                                std::vector<SavedTensor>& tensors);
 

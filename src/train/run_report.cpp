@@ -38,7 +38,7 @@ void RunReport::announce(const Batches& data, i64 first_step)
     if (!first_rank_)
         return;
     log_info("model    " + describe_model(config_));
-    log_info(fmt::format("data     {} tokens, {} samples; {} a step; {:.2f} epochs in {} steps",
+    log_info(fmt::format("data     {} tokens, {} samples; {} per step; {:.2f} epochs in {} steps",
                          format_count(data.store().size()), format_count(data.samples()),
                          config_.train.global_batch,
                          static_cast<double>(config_.train.steps * config_.train.global_batch) /
@@ -56,7 +56,7 @@ void RunReport::announce(const Batches& data, i64 first_step)
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
     log_info(fmt::format(
-        "compute  {} x {}, {} of {}, {} model flops a step; MFU against {}FLOP/s of '{}'",
+        "compute  {} x {}, {} of {}, {} model FLOPs per step; MFU relative to {}FLOP/s of '{}'",
         counted(ranks, "rank"), each, counted(microbatch_count(config_), "microbatch", "microbatches"),
         micro_batch(config_), format_si(compiled.flops), format_si(peak_flops()), place_.machine.name));
 }
@@ -98,7 +98,7 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
             "longer train.warmup",
             CollapseWatch::steps_until_reported, result.norm, loss,
             std::abs(loss - uniform) < 0.01 * uniform
-                ? " = ln(model.vocab), that of a model that gives every token the same probability"
+                ? " = ln(model.vocab), the loss of a model that assigns the same probability to every token"
                 : "",
             lr));
     step_seconds_ = step_seconds_ == 0 ? seconds : 0.9 * step_seconds_ + 0.1 * seconds;
@@ -118,7 +118,7 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
 
 void RunReport::evaluation(i64 step, const Evaluation& e, MetricsRecord& record)
 {
-    if (last_valid_loss_ < 0) // the first one in this launch
+    if (last_valid_loss_ < 0) // the first evaluation in this launch
         note_memory();
     last_valid_loss_ = e.loss;
     record.set("valid_loss", e.loss);
@@ -138,7 +138,7 @@ void RunReport::write_trace() const
 {
     const Program& train = engine_.program(train_program);
     const Timeline& timeline = engine_.executor(train_program).timeline();
-    // On one node the ranks' clocks are the same one; elsewhere each begins at its own first Step.
+    // On one node all ranks share a clock; otherwise each rank's trace begins at its first Step.
     const Seconds begin = timeline.spans.front().begin;
     Seconds start = begin;
     for (const std::string& theirs : gather_texts(place_.grid.world(), fmt::format("{:.9f}", begin)))
@@ -150,7 +150,7 @@ void RunReport::write_trace() const
         return;
     write_file(config_.log.trace, trace_json(events));
     log_info("trace    " + config_.log.trace +
-             " holds the last step; open it in Perfetto or chrome://tracing");
+             " contains the last step; open it in Perfetto or chrome://tracing");
 }
 
 void RunReport::summarise(const RunState& state, const std::string& metrics_path) const
@@ -159,7 +159,7 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
     const i64 steps = state.step - first_step_;
     if (steps > 0 && !config_.log.trace.empty())
         write_trace();
-    std::string unlike; // ranks that did not use what was planned
+    std::string unlike; // ranks that used another amount than planned
     const std::vector<std::string> memory = gather_to_first(
         world, str(engine_.planned(), " bytes, ",
                    engine_.used() == engine_.planned() ? "" : str("used ", engine_.used(), " bytes")));
@@ -179,7 +179,7 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
             fmt::format("loss     {:.4f}{}", last_loss_,
                         last_valid_loss_ >= 0 ? fmt::format(", validation {:.4f}", last_valid_loss_) : ""));
         log_info(fmt::format(
-            "speed    {} tokens/s, {} a step, MFU {:.1f} %", format_si(tokens / train_seconds_),
+            "speed    {} tokens/s, {} per step, MFU {:.1f} %", format_si(tokens / train_seconds_),
             format_seconds(train_seconds_ / static_cast<double>(steps)),
             100 * engine_.compiled().flops * static_cast<double>(steps) / train_seconds_ / peak_flops()));
     }

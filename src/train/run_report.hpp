@@ -1,15 +1,15 @@
 #pragma once
-// What a training run prints, and the line of metrics of each step.
+// The log of a training run, and the metrics of each step.
 #include "io/metrics/metrics.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/device.hpp"
 #include "train/collapse.hpp"
 #include "train/evaluator.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 namespace trivium {
 
-/// The hardware that a run computes on.
+/// The hardware of a run.
 struct RunPlace {
     Grid& grid;
     const Computing& computing;
@@ -19,22 +19,22 @@ struct RunPlace {
 
 class RunReport {
 public:
-    /// All arguments outlive it.
+    /// All arguments must outlive it.
     RunReport(const RunConfig& config, const Engine& engine, const RunPlace& place);
 
     /// Model, data, grid, memory and compute, before the first step. All ranks call it.
     void announce(const Batches& data, i64 first_step);
 
-    /// Logs the step that led to `state`, and returns its line of metrics. `skipped`: why its update was left
-    /// out; empty: it was not.
+    /// Logs the step that led to `state`, and returns its metrics. `skipped`: why its update was skipped;
+    /// empty: it was not.
     MetricsRecord step(const RunState& state, const StepResult& result, Seconds seconds,
                        const std::string& skipped);
-    /// Adds an evaluation after `step` to the step's line. All ranks call it.
+    /// Logs an evaluation after `step` and adds it to the step's metrics. All ranks call it.
     void evaluation(i64 step, const Evaluation& evaluation, MetricsRecord& record);
-    /// Learns the largest rank's bytes, used and planned. All ranks call it.
+    /// Collects the used and planned bytes of the largest rank. All ranks call it.
     void note_memory();
 
-    /// After the last step: totals, speed, memory; the trace where log.trace asks for one. All ranks call it.
+    /// After the last step: totals, speed, memory, and the trace if log.trace is set. All ranks call it.
     void summarise(const RunState& state, const std::string& metrics_path) const;
 
 private:
@@ -46,7 +46,7 @@ private:
     RunPlace place_;
     bool first_rank_;
     i64 first_step_ = 0;                           ///< of this launch
-    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as far as known
+    Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as last collected
     Seconds step_seconds_ = 0;                     ///< smoothed
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;

@@ -10,7 +10,7 @@ std::int32_t Sampler::pick(std::span<const float> logits, i64 vocab)
     ranked_.clear();
     for (i64 i = 0; i < std::min<i64>(vocab, static_cast<i64>(logits.size())); ++i)
         ranked_.emplace_back(logits[static_cast<std::size_t>(i)], static_cast<std::int32_t>(i));
-    // Likeliest first; equal ones by id, so that the choice does not depend on the sort.
+    // Most likely first; ties by id, so that the choice does not depend on the sort.
     std::sort(ranked_.begin(), ranked_.end(), [](const auto& a, const auto& b) {
         return a.first != b.first ? a.first > b.first : a.second < b.second;
     });

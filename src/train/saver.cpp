@@ -106,7 +106,8 @@ void Saver::start(const RunState& state)
     }
     taken_promise_ = {};
     taken_ = taken_promise_.get_future();
-    if (!HostWindow::in_place()) { // the step needs the device; on the host a thread may read concurrently
+    if (!HostWindow::in_place()) { // on a device the step needs it; on the host a thread may read
+                                   // concurrently
         succeed_together(world_, [&] { take_snapshot(); });
         taken_promise_.set_value();
     }

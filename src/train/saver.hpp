@@ -2,10 +2,10 @@
 // Writes the checkpoints of a training run while it continues.
 //
 // A save copies what this rank writes into a snapshot, whose memory is planned, while the next step computes:
-// parameters and moments change only in a step's updates, and those wait for the copy. A thread then writes
-// the shard. It uses no communicator: between steps the ranks agree whether all have written or one has
-// failed, and rank 0's thread gives the checkpoint its name.
-#include "train/state.hpp"
+// parameters and moments change only in a step's updates, which wait for the copy. A thread then writes the
+// shard. It uses no communicator: between steps the ranks agree whether all have written or one has failed,
+// and rank 0's thread gives the checkpoint its name.
+#include "train/saved_tensors.hpp"
 
 #include <atomic>
 #include <exception>
@@ -18,21 +18,21 @@ namespace trivium {
 
 struct SaverConfig {
     std::string dir;
-    i64 keep = 2;            ///< at least 2, or 0: all
-    bool snapshot = false;   ///< copy before writing
-    bool background = false; ///< write while training continues; the same on all ranks
-    std::function<void()>
-        before_publishing{}; ///< on rank 0, also in the background: makes durable what has to be so first
+    i64 keep = 2;                              ///< at least 2, or 0: all
+    bool snapshot = false;                     ///< copy before writing
+    bool background = false;                   ///< write while training continues; the same on all ranks
+    std::function<void()> before_publishing{}; ///< on rank 0, possibly in the background: makes other files
+                                               ///< durable that must precede the checkpoint
 };
 
-/// How many checkpoints are kept; 0: all. At least two, as the newest may turn out to be damaged.
+/// Number of checkpoints to keep; 0: all. At least two, because the newest may turn out to be damaged.
 i64 kept_checkpoints(const CheckpointConfig& config);
 
-/// What this rank writes in a save.
+/// Bytes that this rank writes in a save.
 Bytes bytes_to_write(const std::vector<SavedTensor>& tensors);
 
-/// Throws IoError, on all ranks, where the disk has no room for a save; rank 0 warns where it has too little
-/// for those to come from `step` on. All ranks of `world` call it.
+/// Throws IoError, on all ranks, if the disk has too little space for one save; rank 0 warns if it has too
+/// little for all saves after `step` that exist at the same time. All ranks of `world` call it.
 void require_space(Comm& world, const RunConfig& config, i64 step, const std::vector<SavedTensor>& tensors);
 
 class Saver {
@@ -40,30 +40,30 @@ public:
     /// Bits of flags().
     static constexpr u64 busy = u64{1} << 40, failed = u64{1} << 41;
 
-    /// All ranks of `world` make one. `tensors` outlive it. Errors as CheckpointWriter's.
+    /// All ranks of `world` make one. `tensors` must outlive it. Errors as CheckpointWriter.
     Saver(Comm& world, const SaverConfig& config, std::vector<SavedTensor>& tensors);
     Saver(const Saver&) = delete;
     Saver& operator=(const Saver&) = delete;
     ~Saver(); ///< waits for this rank's write; an unfinished save does not count
 
-    /// Starts a save in the background, or saves. Waits for the previous save. All ranks call it. IoError on
-    /// all.
+    /// Starts a save in the background, or saves. Waits for the previous save. All ranks call it. Throws
+    /// IoError on all ranks.
     void start(const RunState& state);
-    /// To be called before the arena's parameters and moments change.
+    /// Call it before the arena's parameters and moments change.
     void wait_for_snapshot();
-    /// The state that all ranks have to agree on between steps.
+    /// State of this rank's save, to be combined over all ranks between steps.
     u64 flags() const;
-    /// Continues the save; `agreed`: the flags of all ranks. All ranks call it. Throws the save's error, on
-    /// all.
+    /// Continues the save; `agreed`: the flags of all ranks. All ranks call it. Throws the save's error on
+    /// all ranks.
     void advance(u64 agreed);
     /// Waits until the save is committed and old checkpoints are removed. All ranks call it. Errors as
     /// advance().
     void finish();
 
-    /// Of the last save that ended; 0 before that, and after take_times().
+    /// Times of the last completed save; 0 before that, and after take_times().
     struct Times {
         Seconds whole = 0; ///< from its start until it was durable
-        Seconds stall = 0; ///< for which training waited
+        Seconds stall = 0; ///< in which training waited
     };
     Times take_times() { return std::exchange(times_, {}); }
 
@@ -75,7 +75,7 @@ private:
     void join();
     /// Rank 0's part of a phase, on its thread.
     void begin_on_first(Phase phase, std::function<void()> work);
-    /// Throws its error, on all.
+    /// Throws its error on all ranks.
     void end_on_first();
     void end_writing();
     void end_publishing();
@@ -88,11 +88,11 @@ private:
     Phase phase_ = Phase::idle;
     RunState state_;
     std::thread thread_;
-    std::atomic<bool> done_{true}; ///< the thread's work
+    std::atomic<bool> done_{true}; ///< the thread's work is done
     std::promise<void> taken_promise_;
-    std::future<void> taken_;    ///< the snapshot is
+    std::future<void> taken_;    ///< ready when the snapshot is taken
     std::exception_ptr failure_; ///< of rank 0's work
-    std::string path_;           ///< on rank 0, of what was published
+    std::string path_;           ///< on rank 0: the published checkpoint
     Seconds begun_ = 0, stall_ = 0,
             entered_ = 0; ///< start of the current save, its waits, start of the current wait
     Times times_;

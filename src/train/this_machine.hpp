@@ -1,11 +1,11 @@
 #pragma once
-// What the planner's terms for this machine are.
+// The planner's description of this machine.
 #include "plan/machine.hpp"
 #include "runtime/device.hpp"
 
 namespace trivium {
 
-/// The known machine that is nearest to what this rank computes on.
+/// The known machine that is most similar to the hardware of this rank.
 Machine machine_of(const Computing& computing);
 
 } // namespace trivium

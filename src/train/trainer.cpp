@@ -10,10 +10,10 @@
 #include "io/files/hash.hpp"
 #include "kernels/runtime.hpp"
 #include "plan/cost.hpp"
-#include "train/agreement.hpp"
+#include "train/consistency.hpp"
 #include "train/learning_rate.hpp"
 #include "train/loss_spikes.hpp"
-#include "train/node_memory.hpp"
+#include "train/node_resources.hpp"
 #include "train/this_machine.hpp"
 
 #include <bit>
@@ -25,7 +25,7 @@ namespace trivium {
 
 namespace {
 
-// Of the flags that ranks agree on. The numbers of signals lie below, the saver's above.
+// Flags that are combined over all ranks. Signal numbers are lower bits, the saver's flags are higher ones.
 constexpr u64 time_is_up = u64{1} << 38, demand = u64{1} << 39;
 constexpr u64 stop_bits = demand - 1;
 
@@ -70,15 +70,15 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
         world_,
         SaverConfig{c.dir, kept_checkpoints(c), snapshot, snapshot && c.async, [this] { metrics_->sync(); }},
         saved_);
-    require_space(world_, config_, state_.step, saved_); // what a killed save has left is gone by now
+    require_space(world_, config_, state_.step, saved_); // remains of a killed save are removed by now
     if (links.guard)
         links.guard->release();
-    agree(world_, 0); // no rank may still end the run when rank 0 moves checkpoints
+    agree(world_, 0); // barrier: no rank may end the run any more when rank 0 moves checkpoints
     describe_run(build);
     succeed_together(world_, [&] {
         if (!first_rank_)
             return;
-        supersede_checkpoints(c.dir, state_.step); // only now: a start that fails moves nothing away
+        supersede_checkpoints(c.dir, state_.step); // only now, so that a failed start moves nothing
         note_restored(*links.launches, config_, job_, state_.step);
         claim_metrics(c.dir, config_.log.dir, restored.checkpoint, state_.step);
         metrics_.emplace(config_.log.dir, state_.step);
@@ -129,8 +129,9 @@ std::string Trainer::why_skipped(double loss, double norm)
     std::vector<double>& recent = state_.recent_losses;
     if (is_spike(recent, loss, t.spike_z)) {
         if (state_.skipped_in_row < most_spikes)
-            return fmt::format("its loss {:.4f} is a spike compared with the last {} (train.spike_z = {})",
-                               loss, recent.size(), t.spike_z);
+            return fmt::format(
+                "its loss {:.4f} is a spike relative to the last {} losses (train.spike_z = {})", loss,
+                recent.size(), t.spike_z);
         recent.clear();
     }
     recent.push_back(loss);
@@ -193,7 +194,7 @@ u64 Trainer::evaluate(MetricsRecord& record)
                                                return stop != 0;
                                            });
     if (stop != 0)
-        log_info(str("evaluation after step ", state_.step, " given up: ", describe_stop(stop),
+        log_info(str("evaluation after step ", state_.step, " interrupted: ", describe_stop(stop),
                      "; the next launch repeats it"));
     else
         report_->evaluation(state_.step, e, record);
@@ -264,7 +265,7 @@ int Trainer::run()
                      " steps; raise train.steps to train longer"));
     const i64 first = state_.step,
               last = t.stop_after > 0 ? std::min(t.steps, first + t.stop_after) : t.steps;
-    u64 requests = agree(world_, stop_requests()); // any rank's request stops all
+    u64 requests = agree(world_, stop_requests()); // a request to any rank stops all ranks
     bool evaluated = make_up_for_evaluation(requests);
     while (requests == 0 && state_.step < last) {
         MetricsRecord record;
@@ -279,8 +280,9 @@ int Trainer::run()
             requests = evaluate(record);
             evaluated = requests == 0;
         }
-        note_save(record); // of the save before: this step's line is written before its own
-        // The line first: a crash in between leaves one line too many, which the next launch moves aside.
+        note_save(record); // of the previous save, because this step's line is written before its own save
+        // The line first: a crash in between leaves one extra line, which the next launch moves to another
+        // file.
         if (first_rank_)
             metrics_->write(record);
         require_learning();
@@ -298,7 +300,7 @@ int Trainer::run()
 
 int Trainer::stop(u64 requests)
 {
-    save(); // where the request came before the first step
+    save(); // if the request came before the first step
     saver_->finish();
     ending_ = describe_stop(requests);
     if ((requests & time_is_up) == 0 && deadline_ && deadline_->is_late())

@@ -1,6 +1,6 @@
 #pragma once
-// A training run's policy: learning rate, skipped steps, evaluations, saves, and when to stop. What runs is
-// the engine's, what is printed the report's.
+// The policy of a training run: learning rate, skipped steps, evaluations, saves, and when to stop. The
+// engine runs the model, the report prints.
 #include "lifecycle/deadline.hpp"
 #include "train/launch.hpp"
 #include "train/restore.hpp"
@@ -11,36 +11,36 @@ namespace trivium {
 
 class Trainer {
 public:
-    /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make one, and
-    /// run it, with the same config (require_same_config). Throws UserError, IoError, on all of them alike;
-    /// begin_launch() has more. \pre the grid has as many ranks as `world`
+    /// Opens the data, compiles, allocates, and restores or initialises. All ranks of `world` make and run
+    /// one with the same config (require_same_config). Throws UserError or IoError on all ranks; see also
+    /// begin_launch(). \pre the grid has as many ranks as `world`
     Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links);
 
-    /// Trains to the end, to train.stop_after, to a signal on any rank or to the end of the job's time.
-    /// Returns the exit status.
+    /// Trains to the end, to train.stop_after, to a signal on any rank, or to the job's time limit. Returns
+    /// the exit status.
     int run();
 
     i64 step() const { return state_.step; }              ///< steps done
-    const std::string& ending() const { return ending_; } ///< after run(): why it returned
+    const std::string& ending() const { return ending_; } ///< after run(): the reason of its end
 
 private:
     Compiled compile_for_this_rank();
-    /// Fills what a checkpoint records about the run that saves it.
+    /// Fills the description of the run that its checkpoints record.
     void describe_run(const std::string& build);
     void train_step(MetricsRecord& record);
-    /// Why a step's update is left out; empty where it is not. Takes note of the loss.
+    /// Why a step's update is skipped; empty if it is not. Records the loss.
     std::string why_skipped(double loss, double norm);
-    /// Throws, on all ranks, where too many steps in a row were skipped.
+    /// Throws, on all ranks, if too many steps in a row were skipped.
     void require_learning();
     bool evaluation_is_due() const;
-    /// Evaluates the step of `record`. Returns why it was given up, as stop_requests() of all ranks; 0 where
-    /// it was not.
+    /// Evaluates after the step of `record`. Returns the stop requests of all ranks that interrupted it; 0 if
+    /// none did.
     u64 evaluate(MetricsRecord& record);
-    /// Runs an evaluation that the previous launch gave up or did not begin. Returns false where it is given
-    /// up again, with the reason in `stop`.
+    /// Runs an evaluation that the previous launch did not complete. Returns false if it is interrupted
+    /// again, with the reason in `stop`.
     bool make_up_for_evaluation(u64& stop);
-    /// Bits that say why this rank asks for a save and the end of this launch: signals, and on rank 0 the
-    /// job's time.
+    /// Bits for the reasons why this rank requests a save and the end of this launch: signals and, on rank 0,
+    /// the job's time limit.
     u64 stop_requests();
     bool saves_after_this_step(i64 last) const;
     void save();
@@ -53,7 +53,7 @@ private:
     Job job_ = job_of_environment();
     Comm& world_;
     const RunSignals& signals_;
-    bool first_rank_; ///< writes what a run writes once
+    bool first_rank_; ///< rank 0, which writes the files that exist once per run
     Grid grid_;
     int threads_;
     Computing computing_;
@@ -63,7 +63,7 @@ private:
     std::optional<Engine> engine_;
     std::optional<RunReport> report_;
     std::vector<SavedTensor> saved_;       ///< this rank's shards of a checkpoint
-    std::optional<MetricsWriter> metrics_; ///< before the saver, whose thread syncs it
+    std::optional<MetricsWriter> metrics_; ///< declared before the saver, whose thread syncs it
     std::optional<Saver> saver_;
     std::optional<Deadline> deadline_; ///< on rank 0
     RunState state_;

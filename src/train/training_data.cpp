@@ -15,12 +15,12 @@ TokenStore open_store(const char* key, const std::string& path, const RunConfig&
         throw UserError(
             {path,
              str("has a vocabulary of ", store.vocab(), " tokens, the model one of ", config.model.vocab),
-             "token ids would lie outside the model's tables",
+             "token ids would exceed the model's embedding table",
              str("set model.vocab to ", store.vocab(), " or more")});
     if (window_count(store.size(), config.model.seq) == 0)
         throw UserError(
             {path, str("has ", store.size(), " tokens, less than one sample of ", config.model.seq, " + 1"),
-             str("model.seq = ", config.model.seq), str("give ", key, " more text, or lower model.seq")});
+             str("model.seq = ", config.model.seq), str("give ", key, " use more text, or lower model.seq")});
     verify_at_start(store, grid.local_rank(), grid.local_ranks());
     return store;
 }
@@ -43,13 +43,13 @@ TrainingData open_training_data(const RunConfig& config, const Grid& grid)
     data.valid.emplace(open_store("data.valid", config.data.valid, config, grid), seq);
     const TokenStore& valid = data.valid->store();
     if (valid.fingerprint() != train.fingerprint())
-        throw UserError({config.data.valid, "was made with another tokenizer than " + config.data.train,
-                         valid.fingerprint() + " and " + train.fingerprint(),
-                         "tokenize both with the same one"});
+        throw UserError(
+            {config.data.valid, "was written with a different tokenizer from that of " + config.data.train,
+             valid.fingerprint() + " and " + train.fingerprint(), "tokenize both with the same tokenizer"});
     if (grid.world().rank() == 0 && valid.content() == train.content())
         log_warning(str("data.valid (", config.data.valid, ") has the same tokens as data.train (",
                         config.data.train,
-                        "): the validation loss will be that of the training text; `trivium data tokenize "
+                        "), so the validation loss does not measure unseen text; `trivium data tokenize "
                         "--valid` holds text out"));
     return data;
 }

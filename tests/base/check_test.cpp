@@ -6,9 +6,9 @@
 
 using namespace trivium;
 
-TEST_CASE("the first of a job's ranks to end says how, where a script asks")
+TEST_CASE("the first rank of a job that ends writes its status, if a script asks for it")
 {
-    CHECK(leave_status(2) == 2); // nobody asks
+    CHECK(leave_status(2) == 2); // no script asks
     const TemporaryFolder folder;
     const std::string path = folder / "status";
     ::setenv("TRIVIUM_STATUS_FILE", path.c_str(), 1);
@@ -16,6 +16,6 @@ TEST_CASE("the first of a job's ranks to end says how, where a script asks")
     CHECK(leave_status(1) == 1);
     CHECK(get(path) == "75\n");
     ::setenv("TRIVIUM_STATUS_FILE", (folder / "none/status").c_str(), 1);
-    CHECK(leave_status(1) == 1); // a folder that is not there is no failure of its own
+    CHECK(leave_status(1) == 1); // a missing folder is not an error
     ::unsetenv("TRIVIUM_STATUS_FILE");
 }

@@ -1,4 +1,4 @@
-// Covering arrays with rules of what counts; tests/grid has those without.
+// Covering arrays with rules about which pairs count; tests/grid tests arrays without rules.
 #include "base/covering.hpp"
 #include "catch.hpp"
 
@@ -7,9 +7,9 @@
 
 using namespace trivium;
 
-TEST_CASE("a pair that does not count in a row is had in another")
+TEST_CASE("a pair that does not count in one row is covered by another")
 {
-    // Factor 0 says whether 1 and 2 matter: 1 at its levels 1 and 2, 2 at its level 2 alone.
+    // Factor 0 determines whether factors 1 and 2 count: 1 at its levels 1 and 2, 2 only at its level 2.
     const std::vector<int> levels{3, 2, 2, 3};
     CoveringRules rules;
     rules.leading = 1;
@@ -33,11 +33,11 @@ TEST_CASE("a pair that does not count in a row is had in another")
     for (int z = 0; z < 3; ++z)
         for (int c = 0; c < 3; ++c)
             CHECK(some([&](const std::vector<int>& row) { return row[0] == z && row[3] == c; }));
-    CHECK(rows.size() < 18); // of 36 that there are
+    CHECK(rows.size() < 18); // of 36
     CHECK(covering_array(levels, rules) == rows);
 }
 
-TEST_CASE("factors do not go in lockstep")
+TEST_CASE("factors do not vary in lockstep")
 {
     const auto rows = covering_array({8, 2, 2, 2});
     std::set<std::vector<int>> last_three;

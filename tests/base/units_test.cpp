@@ -5,7 +5,7 @@
 
 using namespace trivium;
 
-TEST_CASE("numbers print for people")
+TEST_CASE("numbers print in a readable form")
 {
     CHECK(format_bytes(512) == "512 B");
     CHECK(format_bytes(1536) == "1.50 KiB");

@@ -1,4 +1,4 @@
-// Which trainings a check runs, and how far sound ones are from one rank's answer.
+// The trainings of a check, and how far correct ones are from the one-rank result.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "check/composition.hpp"
@@ -39,7 +39,7 @@ TEST_CASE("the cases have every grid with every level")
             with_schedule.insert(str(grid, " ", name_of(p.schedule)));
     }
     CHECK(grids.size() == 10);
-    CHECK(with_zero.size() >= 6 * 2); // two stages that are built, at the least
+    CHECK(with_zero.size() >= 6 * 2); // at least two implemented stages
     CHECK(with_schedule.size() == 6 * names_of_enum<ScheduleKind>.size());
     const std::set<std::string> traits = traits_in(eight);
     for (const char* trait : {"data > 1",
@@ -64,7 +64,8 @@ TEST_CASE("the cases have every grid with every level")
                               "family llama",
                               "family gpt2"})
         CHECK(traits.count(trait) == 1);
-    // What is not built is said, not forgotten: zero and the others have as many levels as their types.
+    // Unimplemented settings are listed, not forgotten: zero and the other keys have as many levels as their
+    // types.
     std::size_t stages = 0;
     for (i64 zero = 1; zero <= 3; ++zero)
         stages += traits.count(str("zero ", zero)) +
@@ -73,7 +74,7 @@ TEST_CASE("the cases have every grid with every level")
     CHECK(stages == 3);
 }
 
-TEST_CASE("what most runs have is checked on every grid, in f32")
+TEST_CASE("the usual settings are checked on every grid, in f32")
 {
     for (const int ranks : {2, 3, 4, 8}) {
         std::set<std::string> grids, usual;
@@ -91,7 +92,7 @@ TEST_CASE("what most runs have is checked on every grid, in f32")
     }
 }
 
-TEST_CASE("any two traits that go together stand in a case whose numbers show small errors")
+TEST_CASE("any two compatible traits occur in a case whose numbers show small errors")
 {
     using Pairs = std::set<std::pair<std::string, std::string>>;
     const auto pairs_in = [](const CheckCases& cases) {
@@ -141,7 +142,7 @@ TEST_CASE("few ranks, odd numbers of ranks, many ranks")
         CHECK(c.first + c.ranks() <= 7);
     }
     CHECK(sizes == std::set<int>{6, 7});
-    CHECK(firsts == std::set<int>{0, 1}); // no rank stands aside each time
+    CHECK(firsts == std::set<int>{0, 1}); // no rank is idle in all cases
     for (const int ranks : {96, 1009}) {
         const CheckCases many = check_cases(ranks, false);
         CHECK(many.cases.size() < 300);
@@ -151,7 +152,7 @@ TEST_CASE("few ranks, odd numbers of ranks, many ranks")
     CHECK(check_cases(4, true).cases.size() > 2 * check_cases(4, false).cases.size());
 }
 
-TEST_CASE("sound trainings stay far below the tolerances", "[release]")
+TEST_CASE("correct trainings stay far below the tolerances", "[release]")
 {
     std::map<Precision, TinyDifference> worst;
     const CheckCases all = check_cases(4, false);
@@ -192,7 +193,7 @@ TEST_CASE("sound trainings stay far below the tolerances", "[release]")
                     d.losses, d.norms, d.parameters);
 }
 
-TEST_CASE("kernels are near what straight loops give")
+TEST_CASE("kernels are close to simple loops")
 {
     std::size_t kernels = 0;
     run_kernels(2, 3, [&](KernelResult& result) {

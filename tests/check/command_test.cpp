@@ -1,4 +1,4 @@
-// The command under the launcher, as users start it.
+// The command under the launcher, as users run it.
 #include "../train/program.hpp"
 #include "catch.hpp"
 
@@ -39,7 +39,7 @@ TEST_CASE("a check of three ranks, and the machine file that it writes", "[relea
     for (const char* rate : {"flops_f32", "flops_bf16", "bytes_per_second"})
         CHECK(report["per_rank"][2][rate] > 0);
     CHECK(std::filesystem::is_empty(folder / "ck"));
-    // The file says what the report says, and the planner takes it.
+    // The file agrees with the report, and the planner accepts it.
     const std::string file = read_text(folder / "machine.toml");
     CHECK(has(file, "flops_f32 = "));
     const Outcome plan = run_program(
@@ -50,7 +50,7 @@ TEST_CASE("a check of three ranks, and the machine file that it writes", "[relea
     CHECK(nlohmann::json::parse(plan.out)["machine"] == report["machine"]["name"]);
 }
 
-TEST_CASE("a check of one rank, in words")
+TEST_CASE("a check of one rank, as text")
 {
     const Folder folder;
     const Outcome outcome = run_program({"check", "--only", "arithmetic,rates"}, folder.path());
@@ -63,7 +63,7 @@ TEST_CASE("a check of one rank, in words")
     CHECK_FALSE(has(outcome.err, "composition"));
 }
 
-TEST_CASE("a machine file goes through a pipe, beside which no file can be made")
+TEST_CASE("a machine file can be written to a pipe, next to which no file can be created")
 {
     const Folder folder;
     int ends[2];
@@ -80,7 +80,7 @@ TEST_CASE("a machine file goes through a pipe, beside which no file can be made"
               "measured by `trivium check`"));
 }
 
-TEST_CASE("a processor that has no products in bf16 of its own")
+TEST_CASE("a processor without bf16 products in hardware")
 {
     const Folder folder;
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
@@ -90,7 +90,7 @@ TEST_CASE("a processor that has no products in bf16 of its own")
     CHECK(outcome.status == 0);
 }
 
-TEST_CASE("mistakes of a user of check")
+TEST_CASE("errors in the use of check")
 {
     const Folder folder;
     const auto fails = [&](const std::vector<std::string>& words, const std::string& message) {
@@ -162,7 +162,7 @@ TEST_CASE("a rank that runs another build")
     CHECK(found);
 }
 
-TEST_CASE("a rank that is stopped is named, and the check ends")
+TEST_CASE("a stopped rank is named, and the check ends")
 {
     const Folder folder;
     const auto begin = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// Each fault that is put into one rank, or into all, is found by the check, and named: the part, the ranks,
-// what is wrong.
+// The check finds each fault that is injected into one rank or into all, and names the part, the ranks and
+// the problem.
 #include "base/check.hpp"
 #include "base/clock.hpp"
 #include "catch.hpp"
@@ -30,7 +30,7 @@ void only(Rank& me, CheckPart part)
     me.config.hooks.chosen = few;
 }
 
-/// The findings are of this part alone, and one of them says `words` of exactly these ranks.
+/// All findings are of this part, and one of them contains `words` for exactly these ranks.
 void require_found(const CheckReport& report, CheckPart part, const std::vector<int>& ranks,
                    const std::string& words)
 {
@@ -47,8 +47,8 @@ void require_found(const CheckReport& report, CheckPart part, const std::vector<
 
 const std::vector<int> all_four{0, 1, 2, 3};
 
-/// A check of trainings on four ranks, with something done to what rank `me` has compiled, or to what it
-/// receives.
+/// A check of trainings on four ranks, with a fault in the program that rank `me` has compiled, or in the
+/// data that it receives.
 CheckReport composition(const std::function<void(Rank&)>& fault)
 {
     return check_on_threads(4, [&](Rank& me) {
@@ -112,7 +112,7 @@ TEST_CASE("a reduction over data ranks that is left out")
           std::string::npos);
 }
 
-TEST_CASE("what other ranks contribute to gradients of ZeRO 1 does not arrive")
+TEST_CASE("other ranks' contributions to gradients of ZeRO 1 do not arrive")
 {
     if (takes_long)
         return;
@@ -135,7 +135,7 @@ TEST_CASE("what other ranks contribute to gradients of ZeRO 1 does not arrive")
     CHECK(report.findings[0].problem.find("zero 1") != std::string::npos);
 }
 
-TEST_CASE("pieces of an exchange that change places on one rank", "[release]")
+TEST_CASE("swapped pieces of an exchange on one rank", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.chosen = [](const RunConfig& c) {
@@ -150,7 +150,7 @@ TEST_CASE("pieces of an exchange that change places on one rank", "[release]")
     require_found(report, CheckPart::composition, all_four, "tensor > 1");
 }
 
-TEST_CASE("parameters of ZeRO 1 that are gathered as they were a step ago")
+TEST_CASE("parameters of ZeRO 1 that are gathered from the previous step")
 {
     if (takes_long)
         return;
@@ -180,16 +180,15 @@ TEST_CASE("parameters of ZeRO 1 that are gathered as they were a step ago")
     CHECK(report.findings[0].expected.find("step 1:") == std::string::npos); // the first step is right
 }
 
-TEST_CASE("activations of the microbatch before", "[release]")
+TEST_CASE("activations of the previous microbatch", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         auto kept = std::make_shared<std::map<std::pair<int, int>, std::vector<std::byte>>>();
         me.config.hooks.compiled = [kept](const RunConfig&, Compiled&) { kept->clear(); };
-        me.faults.received = [kept](const std::string& axis, int from, int channel, const Piece& piece) {
+        me.faults.received = [kept](const std::string& axis, int from, int tag, const Piece& piece) {
             if (axis != "pipeline")
                 return;
-            std::vector<std::byte> now(piece.data, piece.data + piece.bytes),
-                &before = (*kept)[{from, channel}];
+            std::vector<std::byte> now(piece.data, piece.data + piece.bytes), &before = (*kept)[{from, tag}];
             if (before.size() == now.size())
                 std::copy(before.begin(), before.end(), piece.data);
             before = now;
@@ -207,7 +206,7 @@ TEST_CASE("a microbatch that is counted twice while another is lost", "[release]
                     step.microbatch = 0;
         };
     };
-    if (contracts_on) { // whose guards of dead buffers see it first
+    if (contracts_on) { // whose checks of dead buffers detect it first
         CHECK_THROWS_AS(composition(counted_twice), InternalError);
         return;
     }
@@ -226,7 +225,7 @@ TEST_CASE("another seed on one rank")
     require_found(report, CheckPart::composition, {2}, "initial parameters differ from those of one rank");
 }
 
-TEST_CASE("a bit that tips over in what one rank receives of a sum", "[release]")
+TEST_CASE("a flipped bit in a contribution to a sum that one rank receives", "[release]")
 {
     const CheckReport report = composition([](Rank& me) {
         me.config.hooks.chosen = [](const RunConfig& c) {
@@ -235,7 +234,7 @@ TEST_CASE("a bit that tips over in what one rank receives of a sum", "[release]"
         if (me.rank == 1)
             me.faults.exchanged = [](const std::string& axis, i64, std::span<const Piece> pieces) {
                 if (axis == "data" && pieces[3].bytes > 0)
-                    pieces[3].data[0] ^= std::byte{1}; // the last of a mantissa: no loss shows it
+                    pieces[3].data[0] ^= std::byte{1}; // the last bit of a mantissa: no loss shows it
             };
     });
     require_found(report, CheckPart::composition, {1}, "bits differ from ranks that hold the same");

@@ -58,17 +58,17 @@ public:
                 faults_.exchanged(axis_, turn, pieces);
             });
     }
-    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) override
     {
-        return inner_.send(to, channel, piece);
+        return inner_.send(to, tag, piece);
     }
-    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    std::unique_ptr<Request> receive(int from, int tag, Piece piece) override
     {
-        std::unique_ptr<Request> request = inner_.receive(from, channel, piece);
+        std::unique_ptr<Request> request = inner_.receive(from, tag, piece);
         if (!faults_.received)
             return request;
         return std::make_unique<FaultyRequest>(std::move(request),
-                                               [=, this] { faults_.received(axis_, from, channel, piece); });
+                                               [=, this] { faults_.received(axis_, from, tag, piece); });
     }
     std::unique_ptr<Comm> subgroup(const std::vector<int>& members) override
     {
@@ -119,7 +119,7 @@ CheckReport check_on_threads(int ranks, const std::function<void(Rank&)>& prepar
                     1,
                     0};
         prepare(me);
-        // Groups are named from the mesh of the training that is about to begin.
+        // Groups get their names from the mesh of the next training.
         me.config.hooks.compiled = [&me, then = me.config.hooks.compiled](const RunConfig& config,
                                                                           Compiled& compiled) {
             me.faults.mesh = mesh_of(config.parallel);

@@ -1,4 +1,4 @@
-// Judging what was measured, on numbers that are made up.
+// The evaluation of measurements, on invented numbers.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "check/arithmetic.hpp"
@@ -15,8 +15,7 @@ using namespace trivium;
 
 namespace {
 
-/// `nodes` nodes of `each` ranks that are alike and have cores of their own; every link and every rate is as
-/// good as another.
+/// `nodes` nodes of `each` equal ranks with their own cores; all links and all throughputs are equal.
 CheckReport cluster(int nodes, int each)
 {
     CheckReport report;
@@ -91,13 +90,13 @@ TEST_CASE("every two ranks of a node meet once, and every two nodes")
             CHECK(between.size() == static_cast<std::size_t>(each * nodes * (nodes - 1) / 2));
         }
     CHECK(link_rounds(std::vector<int>(64, 0), 16).size() == 16);
-    // Nodes of different sizes: whoever has a counterpart meets it.
+    // Nodes of different sizes: every rank with a counterpart meets it.
     const auto uneven = link_rounds({0, 0, 0, 1}, 100);
     REQUIRE(uneven.size() == 4);
     CHECK((uneven.back() == std::vector<RankPair>{{0, 3}}));
 }
 
-TEST_CASE("a machine where all is alike has no findings")
+TEST_CASE("a uniform machine has no findings")
 {
     for (const int nodes : {1, 2, 5})
         for (const int each : {1, 2, 4}) {
@@ -118,7 +117,7 @@ TEST_CASE("slow ranks and nodes")
     judge_rates(report, 0.75, 0.5);
     check_findings(report, {{{5}, "slow products in f32"}, {{2, 3}, "slow memory on the whole node"}});
     CHECK(report.status() == 1);
-    // Ranks that were not given their cores may be healthy.
+    // Ranks that did not get their cores may be healthy.
     report.findings.clear();
     report.rates[5].cpu_share = 0.4;
     judge_rates(report, 0.75, 0.5);
@@ -126,14 +125,14 @@ TEST_CASE("slow ranks and nodes")
     CHECK(report.findings[0].seen.find("only 40 % of its cores' time") != std::string::npos);
     report.findings.clear();
     judge_shares(report);
-    check_findings(report, {{{5}, "cores used by other processes"}}); // those of the others are their own
+    check_findings(report, {{{5}, "cores used by other processes"}}); // the other ranks have their own
     report.findings.clear();
     for (RankRates& rates : report.rates)
         rates.cpu_share = std::min(rates.cpu_share, 0.85);
-    judge_shares(report); // all is busy
+    judge_shares(report); // the whole machine is busy
     check_findings(report, {{{5}, "cores used by other processes", Severity::warning}});
     CHECK(verdict(report).find("some measurements are not reliable; 1 warning") != std::string::npos);
-    // Where ranks share cores, nothing is certain.
+    // If ranks share cores, nothing is certain.
     report.findings.clear();
     for (RankFacts& facts : report.facts)
         facts.cores = "0";
@@ -144,7 +143,7 @@ TEST_CASE("slow ranks and nodes")
     CHECK(report.status() == 0);
     report.strict = true;
     CHECK(report.status() == 1);
-    // Of two ranks, the faster one is the standard; processors of another kind are no standard at all.
+    // Of two ranks, the faster one is the reference; processors of another kind are not.
     CheckReport two = cluster(1, 2);
     two.rates[0].flops_f32 = 70e9;
     judge_rates(two, 0.75, 0.5);
@@ -155,7 +154,7 @@ TEST_CASE("slow ranks and nodes")
     check_findings(two, {});
 }
 
-TEST_CASE("slow and late links")
+TEST_CASE("links with low bandwidth or high latency")
 {
     CheckReport link = cluster(4, 2);
     change_links(
@@ -181,7 +180,7 @@ TEST_CASE("slow and late links")
         judge_rates(path, 0.75, 0.5);
         check_findings(path, {{{2, 6}, "slow path between them", Severity::warning}});
     }
-    // What holds elsewhere makes no fault of a link doubtful.
+    // Problems elsewhere do not make the fault of a link doubtful.
     CheckReport elsewhere = cluster(4, 2);
     change_links(
         elsewhere, [](int a, int b) { return a / 2 == 1 && b / 2 == 3; }, 0.3, 1);
@@ -208,22 +207,22 @@ TEST_CASE("slow and late links")
     check_findings(late, {{{0, 1}, "high-latency link between them within the node"}});
     late.findings.clear();
     change_links(
-        late, [](int a, int b) { return a == 0 && b == 1; }, 1, 0.1); // 10 us: late for nobody
+        late, [](int a, int b) { return a == 0 && b == 1; }, 1, 0.1); // 10 us: never too high
     judge_rates(late, 0.75, 0.5);
     check_findings(late, {});
-    // Of three nodes, the two links of one are most of all links.
+    // With three nodes, the two links of one node are most of all links.
     CheckReport three = cluster(3, 1);
     change_links(
         three, [](int a, int b) { return a == 1 || b == 1; }, 0.1, 1);
     judge_rates(three, 0.75, 0.5);
     check_findings(three, {{{1}, "slow links to other nodes"}});
-    // Two sockets: ranks of one are nearer to each other.
+    // Two sockets: ranks of one socket are closer to each other.
     CheckReport sockets = cluster(1, 8);
     change_links(
         sockets, [](int a, int b) { return a / 4 != b / 4; }, 0.4, 1.5);
     judge_rates(sockets, 0.75, 0.5);
     check_findings(sockets, {});
-    // Many single ones are one finding.
+    // Many single links are one finding.
     CheckReport many = cluster(1, 6);
     change_links(
         many, [](int a, int b) { return b == a + 1 && a % 2 == 0; }, 0.2, 1);
@@ -232,7 +231,7 @@ TEST_CASE("slow and late links")
     CHECK(many.findings[0].problem.find("the worst of 3") != std::string::npos);
 }
 
-TEST_CASE("the machine is that of the median rank, a thread's share")
+TEST_CASE("the machine file has the values of the median rank, per thread")
 {
     CheckReport report = cluster(2, 2);
     for (RankFacts& facts : report.facts)
@@ -248,23 +247,23 @@ TEST_CASE("the machine is that of the median rank, a thread's share")
     CHECK(machine.node_link_bytes_per_second == 2e9); // between nodes
     CHECK(machine.node_link_latency == 2e-6);
     CHECK(machine.ranks_per_node == 2);
-    CHECK(machine.memory == 0); // nobody said
+    CHECK(machine.memory == 0); // unknown
     CHECK(machine.flops_f64 == Machine{}.flops_f64);
     Machine device;
     device.is_device = true;
     CHECK(machine_measured(report, device).flops_f32 == 100e9);
     CHECK(machine_measured(cluster(1, 2), {}).link_bytes_per_second == 8e9);
-    CHECK(machine_measured(cluster(1, 2), {}).node_link_bytes_per_second == 0); // as within
+    CHECK(machine_measured(cluster(1, 2), {}).node_link_bytes_per_second == 0); // as within a node
     CHECK(machine_measured(cluster(1, 2), {}).ranks_per_node == 0);
-    CHECK(machine_measured(cluster(3, 1), {}).link_bytes_per_second == 2e9); // nothing else was seen
+    CHECK(machine_measured(cluster(3, 1), {}).link_bytes_per_second == 2e9); // nothing else was measured
     CHECK(machine_measured(cluster(3, 1), {}).ranks_per_node == 1);
     for (std::size_t rank = 0; rank < report.facts.size(); ++rank)
         report.facts[rank].memory = Bytes{10} * static_cast<Bytes>(rank + 3);
-    CHECK(machine_measured(report, {}).memory == 30); // the least
+    CHECK(machine_measured(report, {}).memory == 30); // the minimum
     CHECK(machine_measured(cluster(1, 1), {}).link_bytes_per_second == Machine{}.link_bytes_per_second);
 }
 
-TEST_CASE("what ranks must have in common")
+TEST_CASE("the environment must be equal on all ranks")
 {
     CheckReport report = cluster(3, 2);
     report.facts[4].build = report.facts[5].build = "an older build";
@@ -285,7 +284,7 @@ TEST_CASE("what ranks must have in common")
     for (RankFacts& facts : shared.facts)
         facts.threads = facts.node == "n0" ? 1 : 2;
     judge_environment(shared);
-    REQUIRE(shared.findings.size() == 2); // the threads, too
+    REQUIRE(shared.findings.size() == 2); // also the threads
     CHECK(shared.findings[1].seen == "4 threads of 2 ranks on 3 cores");
     CHECK((shared.findings[1].severity == Severity::warning));
     CHECK(crowded_nodes(shared) == std::vector<int>{1});
@@ -311,7 +310,7 @@ TEST_CASE("votes on arithmetic")
     judge_arithmetic(two, words({"a", "b"}));
     check_findings(two, {{{0}, "product"}, {{1}, "product"}});
     CHECK(two.findings[0].seen.find("which is right is unknown") != std::string::npos);
-    // What is known to be wrong is no witness against the other.
+    // A result that is known to be wrong is not evidence against the other.
     CheckReport one = cluster(1, 2);
     auto wrong = words({"a", "b"});
     wrong[1][0].error = 0.1;
@@ -332,7 +331,7 @@ TEST_CASE("votes on arithmetic")
     check_findings(unstable, {{{0}, "product"}});
 }
 
-TEST_CASE("ranks and verdicts in words")
+TEST_CASE("ranks and verdicts as text")
 {
     CheckReport report = cluster(2, 4);
     CHECK(describe_ranks(report, {3}) == "rank 3 (n0)");

@@ -34,7 +34,7 @@ struct Inputs {
 /// Everything on a device, results preset with NaN.
 class OnDevice {
 public:
-    /// Scratch for what works on tensor cores, or more.
+    /// Scratch for the kernels on tensor cores, or more.
     explicit OnDevice(const Inputs& in, Bytes scratch = 0)
         : shape_(in.shape), q_(in.q), k_(in.k), v_(in.v), dout_(in.dout), o_(nothing(in.q)),
           dq_(nothing(in.q)), dk_(nothing(in.k)), dv_(nothing(in.k)),
@@ -43,7 +43,7 @@ public:
     {
     }
 
-    /// Without scratch: what works by teams of threads would refuse.
+    /// Without scratch: the kernels with teams of threads would refuse it.
     void forward(const Exec& exec, const std::int32_t* start = nullptr)
     {
         attention<bf16>(exec, shape_, q_.data(), k_.data(), v_.data(), start, o_.data(), lse_.data(), {});

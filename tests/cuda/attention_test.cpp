@@ -56,7 +56,7 @@ TEST_CASE("attention on tensor cores: new tokens over a cache, and large scores"
     require_close(got.lse, lse, tolerance<float>, "lse");
 }
 
-TEST_CASE("attention on tensor cores is the same bits from a graph of CUDA")
+TEST_CASE("attention on tensor cores has the same bits from a CUDA graph")
 {
     if (!device_ready())
         return;

@@ -1,5 +1,5 @@
 // Attention by cuDNN against the naive reference: whole and in parts, the same bits again, in a graph, and
-// beside the kernels on tensor cores, with which it shares o and lse.
+// together with the kernels on tensor cores, with which it shares o and lse.
 #include "attention_on_device.hpp"
 #include "kernels/cudnn_attention.hpp"
 #include "kernels/tensor_attention.hpp"
@@ -51,13 +51,13 @@ TEST_CASE("attention by cuDNN: forward, backward, and the same bits again")
     }
 }
 
-TEST_CASE("attention by cuDNN goes by parts where the scratch does not do for the whole batch")
+TEST_CASE("attention by cuDNN runs in parts if the scratch is too small for the whole batch")
 {
     if (!device_ready())
         return;
     const Stream stream{Device()};
     const Inputs in({4, 256, 256, 2, 3, 64});
-    // A kv head of a sample takes 576 KiB and a little more: two make a sample, eight the batch.
+    // One kv head of a sample needs slightly more than 576 KiB; a sample has two, the batch eight.
     for (const Bytes kib : {700, 1300, 2600}) {
         INFO(kib << " KiB");
         const OnDevice::Results got = run_once(stream, in, kib << 10);
@@ -71,7 +71,7 @@ TEST_CASE("attention by cuDNN goes by parts where the scratch does not do for th
     CHECK(std::isnan(static_cast<float>(device.read(stream).dq[0])));
 }
 
-TEST_CASE("cuDNN is not asked for what it has not")
+TEST_CASE("cuDNN is not used for unsupported shapes")
 {
     if (!device_ready())
         return;
@@ -86,7 +86,7 @@ TEST_CASE("cuDNN is not asked for what it has not")
     }
 }
 
-TEST_CASE("attention asks cuDNN first, then the kernels on tensor cores; each takes the other's results")
+TEST_CASE("attention tries cuDNN first, then the kernels on tensor cores; each accepts the other's results")
 {
     if (!device_ready())
         return;

@@ -9,13 +9,13 @@ using namespace trivium::kernels;
 
 namespace {
 
-/// What run_product() needs of the device, made once.
+/// The device objects for run_product(), made once.
 struct OnDevice {
     Stream stream{Device()};
     DeviceArray<char> scratch{usual_product_scratch};
 };
 
-/// Records what `work` enqueues as a graph, and runs that: a product must do nothing that cannot be recorded.
+/// Captures the work that `work` enqueues as a graph and runs it: a product must be capturable.
 void run_recorded(cudaStream_t stream, const std::function<void()>& work)
 {
     cudaGraph_t graph = nullptr;
@@ -30,7 +30,7 @@ void run_recorded(cudaStream_t stream, const std::function<void()>& work)
     cudaGraphDestroy(graph);
 }
 
-/// Twice, with the same bits: at once, and recorded.
+/// Twice, with the same bits: directly, and captured.
 template <class T, class Out>
 RunProduct<T, Out> on(const OnDevice& device)
 {
@@ -159,7 +159,7 @@ TEMPLATE_TEST_CASE(
                                 want[i] *= gelu_slope(pre[i]);
                         }
                         on<bf16, Out>(device)(shape, true, data);
-                        // Hopper adds products of FP8 with fewer bits than f32 has.
+                        // Hopper accumulates FP8 products with fewer bits than f32.
                         require_close(data.c, want, std::is_same_v<Out, float> ? 2e-3 : tolerance<bf16>, "c");
                     }
 }

@@ -1,4 +1,4 @@
-// Kernels on a stream and in a graph; what each computes is tested by kernels_on_device.
+// Kernels on a stream and in a graph; kernels_on_device tests their results.
 #include "kernels/attention.hpp"
 #include "kernels/embedding.hpp"
 #include "kernels/loss.hpp"
@@ -20,7 +20,7 @@ TEST_CASE("a device has a name; one past the last is refused")
     CHECK_THROWS_AS(Device(device_count()), UserError);
 }
 
-TEST_CASE("kernels are the same bits from a graph of CUDA, again and again")
+TEST_CASE("kernels have the same bits from a CUDA graph, repeatedly")
 {
     if (!device_ready())
         return;
@@ -36,7 +36,7 @@ TEST_CASE("kernels are the same bits from a graph of CUDA, again and again")
     const DeviceArray<double> hyper(Doubles{0.1, 0.9, 0.95, 1e-8, 1, 1}), factor(Doubles{1}), squares(2),
         totals(3);
     const DeviceArray<char> scratch(2 * sum_squares_scratch(n));
-    // Nothing here allocates, nothing waits: else the capture fails.
+    // Nothing here allocates or waits; otherwise the capture fails.
     const auto all = [&](const DeviceArray<float>& p, const DeviceArray<float>& m,
                          const DeviceArray<float>& v) {
         const Exec exec = stream.exec();

@@ -5,7 +5,7 @@
 
 namespace {
 
-/// Before the tests, which cannot be skipped one by one: without a device there is none to run. CTest looks
+/// Before the tests, which cannot be skipped one by one: without a device, all are skipped. CTest searches
 /// for the word.
 const bool ready = [] {
     const char* reason = nullptr;

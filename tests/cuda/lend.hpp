@@ -1,6 +1,6 @@
 #pragma once
-// What tests lend to a kernel: a copy on the device, for as long as it is lent, between guards that nothing
-// may write. tests/kernels/host/lend.hpp has the same names for the host.
+// Arrays that tests lend to a kernel: temporary copies on the device, between guards that must not be
+// written. tests/kernels/host/lend.hpp has the same names for the host.
 #include "catch.hpp"
 #include "kernels/device/cuda_check.hpp"
 #include "kernels/exec.hpp"
@@ -15,12 +15,12 @@
 
 namespace trivium::kernels {
 
-/// Starts Kokkos on the device. Where there is none the program has said so and ended before.
+/// Starts Kokkos on the device. Without a device, the program has already reported it and ended.
 inline void start_runtime() { static const Runtime runtime(1); }
 
 inline constexpr bool on_device = true;
 
-/// A stretch of memory on the device: a copy of the host's, or scratch.
+/// Memory on the device: a copy of host memory, or scratch.
 class Mirror {
 public:
     Mirror(const void* host, std::size_t bytes) : bytes_(bytes)
@@ -54,10 +54,10 @@ public:
     }
 
     char* data() const { return memory_ + guard; }
-    /// At the end the content goes to `host`.
+    /// At the end the content is copied to `host`.
     void returns_to(void* host) { back_ = host; }
 
-    /// The mirror of what lies at `host`: the one that is lent now, or a new one.
+    /// The copy of the memory at `host`: the current one, or a new one.
     static std::shared_ptr<Mirror> of(const void* host, std::size_t bytes)
     {
         static std::map<const void*, std::weak_ptr<Mirror>> lent;
@@ -74,7 +74,7 @@ private:
     void* back_ = nullptr;
 };
 
-/// A pointer into an array that is lent while this lives.
+/// A pointer into an array that is lent during the lifetime of this object.
 template <class T>
 class Lent {
 public:

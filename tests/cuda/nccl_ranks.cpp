@@ -1,5 +1,5 @@
 // One rank of a group that a launcher starts, with a device, which it may share with others: the cases that
-// the host plays in tests/ranks, over NCCL.
+// tests/ranks simulates on the host, over NCCL.
 #include "../ranks/comm_suite.hpp"
 #include "device_memory.hpp"
 #include "mpi/session.hpp"

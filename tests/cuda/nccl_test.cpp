@@ -1,4 +1,4 @@
-// NCCL with one rank: what needs no peer.
+// NCCL with one rank: operations without peers.
 #include "device_memory.hpp"
 #include "mpi/device_collective.hpp"
 #include "mpi/nccl.hpp"
@@ -9,9 +9,9 @@
 
 using namespace trivium;
 
-TEST_CASE("the library that is loaded tells its version") { CHECK(nccl_description().find("NCCL 2.") == 0); }
+TEST_CASE("the version of the loaded library is known") { CHECK(nccl_description().find("NCCL 2.") == 0); }
 
-TEST_CASE("the environment is the user's first")
+TEST_CASE("the user's environment variables take precedence")
 {
     setenv("NCCL_HOSTID", "mine", 1);
     unsetenv("NCCL_SOCKET_IFNAME");

@@ -1,5 +1,5 @@
-// Where no driver is (a login node, a laptop) the program starts and does all that needs no device; what
-// needs one says so.
+// Without a driver (a login node, a laptop) the program starts and runs all commands that need no device; the
+// others report it.
 #include "catch.hpp"
 #include "runtime/device.hpp"
 #include "train/program.hpp"
@@ -47,7 +47,7 @@ TEST_CASE("without a device plan, explain and data work")
     }
 }
 
-TEST_CASE("without a device train says so: place, problem, reason, remedy")
+TEST_CASE("without a device, train reports place, problem, reason and remedy")
 {
     if (skip())
         return;

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests on a device share.
+// Shared by the tests on a device.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "kernels/device/cuda_check.hpp"
@@ -11,7 +11,7 @@
 
 namespace trivium {
 
-/// Starts Kokkos on the device; where there is none says why the test is skipped (CTest looks for the word).
+/// Starts Kokkos on the device; without one, prints why the test is skipped (CTest searches for the word).
 inline bool device_ready()
 {
     const char* reason = nullptr;
@@ -34,7 +34,8 @@ public:
         data_ = static_cast<T*>(memory);
         kernels::check_cuda(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice),
                             "cudaMemcpy");
-        kernels::check_cuda(cudaDeviceSynchronize(), "cudaMemcpy"); // streams do not wait for it
+        kernels::check_cuda(cudaDeviceSynchronize(),
+                            "cudaMemcpy"); // streams do not wait for the default stream
     }
     explicit DeviceArray(i64 size) : DeviceArray(std::vector<T>(static_cast<std::size_t>(size))) {}
     DeviceArray(const DeviceArray&) = delete;
@@ -43,7 +44,7 @@ public:
 
     T* data() const { return data_; }
 
-    /// The content, after `stream` has done its work.
+    /// The content, after the work of `stream`.
     std::vector<T> read(const Stream& stream) const
     {
         stream.wait();

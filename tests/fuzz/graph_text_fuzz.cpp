@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as the text of a graph, through all that `trivium explain FILE.graph` does: a user's
-// error, or a program whose graph prints as it parses and whose buffers lie in its arena.
+// libFuzzer: any bytes as the text of a graph, through all steps of `trivium explain FILE.graph`: a
+// UserError, or a program whose graph prints as it parses and whose buffers are in its arena.
 #include "base/check.hpp"
 #include "explain_text.hpp"
 

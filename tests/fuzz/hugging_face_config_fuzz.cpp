@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as config.json: a UserError, or a model that is valid and survives being written and
-// read again.
+// libFuzzer: any bytes as config.json: a UserError, or a valid model that is unchanged after it is written
+// and read again.
 #include "base/check.hpp"
 #include "io/hugging_face/hugging_face.hpp"
 

@@ -1,5 +1,4 @@
-// Random models of both families: loss and every gradient against the straight-line reference, memory as
-// planned.
+// Random models of both families: loss and every gradient against the plain reference, memory as planned.
 #include "../runtime/harness.hpp"
 #include "catch.hpp"
 #include "soak_settings.hpp"
@@ -44,7 +43,7 @@ TEST_CASE("random models agree with the reference")
             reference::run(model, run.parameters(), batch.tokens, batch.targets);
         REQUIRE(run.loss_sum() == Approx(expected.loss_sum).epsilon(1e-10));
         REQUIRE(run.tokens() == expected.tokens);
-        double largest = 0; // a key's bias has a gradient of zero but for rounding: softmax does not see it
+        double largest = 0; // a key's bias has a gradient of zero up to rounding: softmax is invariant to it
         for (const auto& [name, wanted] : expected.gradients)
             for (const double x : wanted)
                 largest = std::max(largest, std::abs(x));

@@ -12,7 +12,7 @@ std::size_t below(std::size_t n, std::mt19937_64& random)
     return n == 0 ? 0 : static_cast<std::size_t>(random() % n);
 }
 
-/// Things that parsers trip over.
+/// Inputs on which parsers fail.
 constexpr std::array<const char*, 18> nasty{"-1",
                                             "0",
                                             "9223372036854775807",
@@ -50,7 +50,7 @@ void damage(std::string& text, std::mt19937_64& random)
         break;
     }
     case 4: text.replace(at, random() % 2 ? length : 0, nasty[below(nasty.size(), random)]); break;
-    default: { // a digit becomes a number that makes trouble
+    default: { // a digit becomes a problematic number
         const std::size_t digit = text.find_first_of("0123456789", at);
         if (digit != std::string::npos)
             text.replace(digit, 1, nasty[below(6, random)]);

@@ -5,7 +5,7 @@
 
 namespace trivium {
 
-/// `text` with one to four damages: bytes flipped, cut, doubled or moved, numbers and brackets replaced.
+/// `text` with one to four changes: bytes flipped, removed, doubled or moved, numbers and brackets replaced.
 std::string mutate(std::string text, std::mt19937_64& random);
 
 } // namespace trivium

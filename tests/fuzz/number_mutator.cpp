@@ -1,5 +1,5 @@
-// For libFuzzer: a third of the changes put another number for one in the text, in one place or wherever it
-// stands. Bytes alone seldom give a number that fits what else stands there.
+// For libFuzzer: a third of the mutations replace a number in the text, once or everywhere. Random bytes
+// seldom give a number that fits the rest of the text.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -20,7 +20,7 @@ std::vector<Run> numbers_of(const std::string& text)
     std::vector<Run> runs;
     for (std::size_t at = text.find_first_of(digits); at != std::string::npos;) {
         const std::size_t end = std::min(text.find_first_not_of(digits, at), text.size());
-        if (end - at < 19) // else no number of 64 bits
+        if (end - at < 19) // otherwise not a number of 64 bits
             runs.push_back({at, end - at});
         at = text.find_first_of(digits, end);
     }
@@ -56,7 +56,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
     const std::string& next = choices[random() % std::size(choices)];
     const bool everywhere = random() % 2 != 0;
     const std::size_t only = random() % runs.size();
-    for (std::size_t i = runs.size(); i-- > 0;) // from the back: places in front stay
+    for (std::size_t i = runs.size(); i-- > 0;) // from the back, so that earlier positions stay valid
         if (everywhere ? text.compare(runs[i].at, runs[i].length, old) == 0 && runs[i].length == old.size()
                        : i == only)
             text.replace(runs[i].at, runs[i].length, next);

@@ -1,4 +1,4 @@
-// A fuzz target without libFuzzer: feeds it each file of a folder, and damages of them until the time is
+// A fuzz target without libFuzzer: feeds it each file of a folder, then mutations of them until the time is
 // over.
 #include "mutate.hpp"
 #include "soak_settings.hpp"
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-/// The input stands in `last`, for a look at it should the program end here.
+/// `last` keeps the input, for inspection if the program crashes.
 void feed(const std::string& input, const std::string& last)
 {
     std::ofstream(last, std::ios::binary) << input;

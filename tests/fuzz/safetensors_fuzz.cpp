@@ -13,7 +13,7 @@ void parse(std::string_view front, Bytes file_bytes)
 {
     try {
         const SafetensorsHeader header = parse_safetensors_header(front, file_bytes, "input");
-        Bytes end = 0; // what was accepted covers the data, each byte once
+        Bytes end = 0; // accepted tensors cover the data, each byte once
         for (const SafetensorsEntry& tensor : header.tensors) {
             if (tensor.begin != end || tensor.bytes < 0)
                 std::abort();
@@ -31,8 +31,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 {
     const std::string_view text(reinterpret_cast<const char*>(data), size);
     parse(text, static_cast<Bytes>(size));
-    if (size >
-        0) { // the first byte says how much data there is: a header whose length fits is rare otherwise
+    if (size > 0) { // the first byte determines the amount of data, because otherwise a header of fitting
+                    // length is rare
         std::string front(8, '\0');
         for (std::size_t i = 0; i < 8; ++i)
             front[i] = static_cast<char>((size - 1) >> (8 * i) & 0xff);

@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a SentencePiece model: a UserError, or a model that has a tokenizer.json or a
-// reason why not.
+// libFuzzer: any bytes as a SentencePiece model: a UserError, or a model with a tokenizer.json or a reason
+// why there is none.
 #include "base/check.hpp"
 #include "io/hugging_face/sentencepiece_json.hpp"
 

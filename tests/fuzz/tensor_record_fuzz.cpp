@@ -1,5 +1,5 @@
-// libFuzzer: any words as the records of a checkpoint's index: a UserError, or records that are written as
-// they were read.
+// libFuzzer: any 64-bit words as the records of a checkpoint's index: a UserError, or records that are
+// written as they were read.
 #include "base/check.hpp"
 #include "io/checkpoint/tensor_record.hpp"
 

@@ -1,4 +1,4 @@
-// A damaged text is refused as a user's mistake, or means something; it is never a bug, a crash or a hang.
+// A damaged text is a UserError or valid; it never causes a bug, a crash or a hang.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "explain_text.hpp"
@@ -18,7 +18,7 @@ using namespace trivium;
 
 namespace {
 
-/// Runs `read` on damages of `text` until the time is over; `read` may throw UserError and nothing else.
+/// Runs `read` on mutations of `text` until the time is over; `read` may throw only UserError.
 template <class Read>
 void fuzz(const std::string& text, const soak::Budget& budget, Read&& read)
 {
@@ -64,7 +64,7 @@ TEST_CASE("damaged graphs are refused or print as they parse")
     });
 }
 
-TEST_CASE("explain refuses a damaged graph, or makes a sound program of it")
+TEST_CASE("explain refuses a damaged graph, or makes a correct program from it")
 {
     std::vector<std::string> graphs;
     for (const auto& entry : std::filesystem::directory_iterator(test_file("fuzz/seeds/graph_text")))
@@ -89,7 +89,7 @@ TEST_CASE("explain refuses a damaged graph, or makes a sound program of it")
     INFO(explained << " explained");
 }
 
-TEST_CASE("damaged configs are refused or make a run")
+TEST_CASE("damaged configs are refused or valid")
 {
     RunConfig config;
     config.model = preset("llama-5m");

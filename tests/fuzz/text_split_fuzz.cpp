@@ -1,5 +1,5 @@
-// libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. Pieces stand in order in
-// the text; where none is dropped, they make it up.
+// libFuzzer: a byte of options, a pattern up to a NUL, and the text that it splits. The pieces are in the
+// order of the text; if none is dropped, they cover it.
 #include "base/check.hpp"
 #include "io/files/utf8.hpp"
 #include "io/tokens/text_split.hpp"

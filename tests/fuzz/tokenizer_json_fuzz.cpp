@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a tokenizer.json. What is accepted encodes a part of these bytes and decodes any
-// ids.
+// libFuzzer: any bytes as a tokenizer.json. An accepted tokenizer encodes a part of these bytes and decodes
+// any ids.
 #include "base/check.hpp"
 #include "io/tokens/byte_bpe.hpp"
 
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (std::size_t i = 0; i < std::min<std::size_t>(size, 64); ++i)
         ids.push_back(data[size - 1 - i] * 7);
     (void)tokenizer->decode(ids);
-    // Half from the front, where the names stand, half from anywhere.
+    // Half from the start, which contains the names, half from anywhere.
     const std::string part = text.substr(0, 100) + " The king's \xe4\xbd\xa0 123\n\n  " +
                              text.substr(size - std::min<std::size_t>(size, 300));
     try {

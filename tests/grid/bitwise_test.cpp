@@ -1,6 +1,6 @@
-// What may not change a single bit: the pipeline degree at fixed data, tensor, ZeRO and microbatch; its
-// schedule; how collectives are merged; whether they overlap. (ZeRO cuts the f64 sums of squares of which the
-// norm is made.)
+// Settings that must not change a single bit: the pipeline degree at fixed data, tensor, ZeRO and microbatch;
+// its schedule; how collectives are merged; whether they overlap. (ZeRO shards the f64 sums of squares of the
+// norm.)
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/grid_run.hpp"
@@ -15,7 +15,7 @@ std::string apart(const Outcome& a, const Outcome& b)
     return str(same_bits(a, b) ? "" : differences(a, b).text());
 }
 
-/// 9 blocks, so that 8 stages are uneven; 12 sequences in microbatches of 2 of a data rank.
+/// 9 blocks, so that 8 stages are uneven; 12 sequences in microbatches of 2 per data rank.
 Case deep(Precision precision, bool tied, i64 data, i64 tensor)
 {
     Case c;
@@ -69,8 +69,8 @@ TEST_CASE("the pipeline degree changes no bit")
         }
 }
 
-// Each of a tied table's two gradients is reduced over the data ranks before they are added, whether one
-// stage has both or two have one each.
+// The two gradients of a tied table are each reduced over the data ranks before they are added, whether one
+// stage has both or two stages have one each.
 TEST_CASE("the pipeline degree changes no bit of a tied table over data ranks")
 {
     for (const Precision precision : {Precision::f32, Precision::bf16})
@@ -104,7 +104,7 @@ TEST_CASE("buckets and overlap change no bit", "[release]")
 
 TEST_CASE("another order of addition does change bits")
 {
-    // Else the comparisons above could not fail.
+    // Otherwise the comparisons above could not fail.
     const Case one = deep(Precision::f32, false, 1, 1);
     Case c = one;
     c.parallel.data = 2;

@@ -48,7 +48,7 @@ reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
     const i64 t = grid.tensor;
     const int uneven = t == 1  ? 3
                        : t % 2 ? static_cast<int>(t)
-                               : static_cast<int>(t) + 1; // of 2 ranks 3 heads, of 4 five, …
+                               : static_cast<int>(t) + 1; // 3 heads for 2 ranks, 5 for 4, …
     reference::Model m;
     m.llama = levels[f_family] == 0;
     m.tied = levels[f_tied] == 1;
@@ -108,7 +108,7 @@ std::vector<Case> covering_cases(bool f64)
             c.parallel.reduce = row[f_precision] == 1 ? ReduceType::bf16 : ReduceType::f32;
             c.steps = 20;
             c.lr = 1e-3;
-            // Larger heads and smaller weights: what bf16 rounds away is then less than what is allowed.
+            // Larger heads and smaller weights keep bf16's rounding errors below the tolerance.
             c.model.dim *= 2;
             c.spread = 0.1;
         }

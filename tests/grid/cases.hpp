@@ -1,6 +1,5 @@
 #pragma once
-// The cases of "the same answer on every grid": factors, their levels, and the case that a choice of levels
-// makes.
+// The cases of "the same result on every grid": factors, their levels, and the case for a choice of levels.
 #include "grid/grid_run.hpp"
 
 namespace trivium::grids {
@@ -11,7 +10,7 @@ struct Shape3 {
 /// Every data x pipeline x tensor of 1, 2, 4, 6 and 8 ranks.
 const std::vector<Shape3>& all_grids();
 
-/// What a case is made of. The first seven are those whose full product runs in tests/soak.
+/// The factors of a case. The full product of the first seven runs in tests/soak.
 enum Factor {
     f_grid,
     f_family,
@@ -26,22 +25,22 @@ enum Factor {
     f_precision,
     factor_count
 };
-/// Levels of each: in f64, or in the three others (f32, f32 reduced in bf16, bf16) with fewer ways to cut and
-/// merge.
+/// Levels of each: in f64, or in the three others (f32, f32 reduced in bf16, bf16) with fewer ways to shard
+/// and merge.
 std::vector<int> factor_levels(bool f64);
 
-/// The case of a level for each factor: any choice makes one. Layers, vocabulary, feed-forward columns,
-/// sequence and heads do not divide over the ranks; heads are shared by key-value heads, in groups, or by
-/// queries. 24 sequences.
+/// The case for one level of each factor; any choice is valid. Layers, vocabulary, feed-forward columns,
+/// sequence and heads do not divide evenly over the ranks; heads are sharded by key-value heads, in groups,
+/// or by queries. 24 sequences.
 Case case_of(const std::vector<int>& levels);
 
-/// The product of the first seven factors in f64; the others take turns.
+/// The product of the first seven factors in f64; the other factors alternate.
 std::vector<Case> product_cases();
 /// Covers every pair of levels: in f64 for three steps, or in the other precisions for 20.
 std::vector<Case> covering_cases(bool f64);
 
-/// The one-rank outcome of a case; kept for others that have the same. In f64 its first gradient is required
-/// to be that of the straight-line reference within 1e-9.
+/// The one-rank outcome of a case; cached for cases with the same. In f64, requires that its first gradient
+/// is that of the plain reference within 1e-9.
 const Outcome& alone_outcome(const Case& c);
 
 } // namespace trivium::grids

@@ -15,7 +15,7 @@ std::vector<Case> drawn_cases()
     std::map<i64, int> drawn; // by ranks
     std::vector<Case> cases;
     for (std::size_t i = 0; i < covering.size(); ++i) {
-        const Case& c = covering[i * 7 % covering.size()]; // neighbours are alike
+        const Case& c = covering[i * 7 % covering.size()]; // neighbours are similar
         const i64 ranks = c.ranks();
         const bool wanted = ranks == 1 || ranks == 2 || ranks == 4 || ranks == 8;
         const auto kinds = [&](const Case& other) {
@@ -25,7 +25,7 @@ std::vector<Case> drawn_cases()
         if (wanted && drawn[ranks] < 3 && std::none_of(cases.begin(), cases.end(), kinds)) {
             ++drawn[ranks];
             cases.push_back(c);
-            if (c.precision == Precision::bf16) { // heads as tensor cores take them
+            if (c.precision == Precision::bf16) { // a head size that tensor cores support
                 Case& wide = cases.back();
                 wide.model.dim = 64 * wide.model.heads;
                 wide.model.seq = 40;

@@ -1,4 +1,4 @@
-// The losses that are kept for other machines are those of this one.
+// The losses that are stored for other machines are those of this machine.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/drawn.hpp"
@@ -10,7 +10,7 @@
 using namespace trivium;
 using namespace trivium::grids;
 
-TEST_CASE("the drawn grids are a dozen, of every number of ranks and every precision")
+TEST_CASE("there are a dozen drawn grids, with every number of ranks and every precision")
 {
     std::set<std::string> seen;
     std::map<i64, int> of_ranks;
@@ -23,7 +23,7 @@ TEST_CASE("the drawn grids are a dozen, of every number of ranks and every preci
         CHECK(of_ranks[ranks] == 3);
 }
 
-TEST_CASE("drawn grids have the losses that are kept of them")
+TEST_CASE("drawn grids have their stored losses")
 {
     if (std::getenv("TRIVIUM_UPDATE_GOLDEN")) {
         std::ofstream file(std::string(TRIVIUM_TEST_DATA) + "/golden/losses.txt");

@@ -15,7 +15,7 @@ namespace trivium::grids {
 
 namespace {
 
-/// What one rank knows of a tensor over all ranks.
+/// One rank's shard of a tensor.
 class Collector {
 public:
     explicit Collector(Comm& world) : world_(world) {}
@@ -95,7 +95,7 @@ private:
     std::string parts_;
 };
 
-/// The gradient that the update of `parameter` will read, and where it lies.
+/// The gradient that the update of `parameter` will read, and its place.
 std::pair<ValueId, Bytes> gradient_of(const Program& program, const std::string& parameter)
 {
     const Graph& g = program.graph;
@@ -151,7 +151,7 @@ void lay_out_again(const RunConfig& config, Compiled& compiled)
     const ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline,
                                   program.microbatches, runs::small_machine().machine.scratch};
     program.schedule = build_schedule(program.graph, schedule);
-    compiled.programs.resize(1); // `eval` was laid out beside the graph of before
+    compiled.programs.resize(1); // the memory plan of `eval` was made with the old graph
     compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
 }
 
@@ -195,7 +195,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     Comm& world = meddled ? *meddled : ranks;
     Grid grid(world, program.graph.mesh, "node");
     if (world.size() > 1)
-        open_devices(grid); // where the build has any
+        open_devices(grid); // if the build has any
     Engine engine(std::move(compiled), {.overlap = config.parallel.overlap, .graphs = meddle.graphs}, &grid,
                   meddle.streams);
     const Program& train = engine.program(train_program);

@@ -1,5 +1,5 @@
 #pragma once
-// A small model trained for a few steps on a grid of ranks, and what came of it by global name.
+// A small model trained for a few steps on a grid of ranks, and the outcome by global name.
 #include "mpi/grid.hpp"
 #include "runtime/harness.hpp"
 
@@ -29,22 +29,22 @@ RunConfig config_of(const Case& c);
 
 struct Outcome {
     std::vector<double> losses, norms; ///< by step
-    double evaluation = 0;             ///< loss of the last step's sequences after it, by the program `eval`
-    reference::Tensors initial;        ///< parameters before the first step
-    reference::Tensors gradients;      ///< summed over all tokens, before the first update
+    double evaluation = 0;        ///< loss of the last step's sequences after the step, by the program `eval`
+    reference::Tensors initial;   ///< parameters before the first step
+    reference::Tensors gradients; ///< summed over all tokens, before the first update
     reference::Tensors parameters, moments; ///< after the last step; moments as "adam_m.NAME"
 };
 
-/// What one rank runs.
+/// The programs of one rank.
 Compiled compile(const Case& c, i64 rank);
 
-/// Makes the Steps and the memory of the program `train` anew, once its graph was changed; there is no
-/// program beside it then.
+/// Makes the Steps and the memory plan of the program `train` again after its graph was changed; removes all
+/// other programs.
 void lay_out_again(const RunConfig& config, Compiled& compiled);
 
-/// For mutations: what may be done to a rank's graph `train` before its Steps are made, and to the Comm that
-/// its Grid is made of. With any of these nothing is evaluated and memory is not checked. `streams`: where to
-/// run, and what to call before the arena is read.
+/// For mutations: changes of a rank's graph `train` before its Steps are made, and of the Comm of its Grid.
+/// With any of these, nothing is evaluated and memory is not checked. `streams`: the streams to run on, and a
+/// function to call before the arena is read.
 struct Meddle {
     std::function<void(Graph&)> graph;
     std::function<std::unique_ptr<Comm>(Comm&, const Program&)> comm;
@@ -54,22 +54,22 @@ struct Meddle {
     explicit operator bool() const { return graph || comm; }
 };
 
-/// All ranks of `world` call it; each gets the whole outcome. Requires on every rank that the bytes used are
-/// those planned, and over all that ranks with the same part of a tensor have the same bits of it.
+/// All ranks of `world` call it; each gets the whole outcome. Requires that every rank uses the planned
+/// bytes, and that ranks with the same shard of a tensor have the same bits.
 Outcome train(const Case& c, Comm& world, Compiled compiled, const Meddle& meddle = {});
 inline Outcome train(const Case& c, Comm& world) { return train(c, world, compile(c, world.rank())); }
 
 /// The same on threads of this process.
 Outcome train_on_threads(const Case& c, const Meddle& meddle = {});
 
-/// Whether all of it is the same to the bit.
+/// Whether everything is the same bit for bit.
 bool same_bits(const Outcome& a, const Outcome& b);
 
 /// Largest difference of any tensor, relative to the largest magnitude of that tensor in `want`, or to a
-/// thousandth of the largest of all where that is more (a key's bias has gradients of rounding errors only).
-/// NaN counts as infinite.
+/// thousandth of the largest of all tensors if that is more (gradients of a key's bias are only rounding
+/// errors). NaN counts as infinite.
 double largest_difference(const reference::Tensors& got, const reference::Tensors& want);
-/// The same of numbers, each relative to itself.
+/// The same for numbers, each relative to itself.
 double largest_difference(const std::vector<double>& got, const std::vector<double>& want);
 
 /// The largest difference of anything in the outcomes.

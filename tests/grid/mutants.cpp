@@ -11,13 +11,12 @@ namespace trivium::grids {
 
 namespace {
 
-/// What a Comm leaves out: the collectives whose turns within a step are listed, and the messages of one
-/// channel.
+/// What a Comm leaves out: the collectives with the listed turns within a step, and the messages of one tag.
 struct Silence {
     std::string axis;
     std::set<i64> turns;
     i64 turns_of_step = 1;
-    i64 from = -1, to = -1, channel = -1;
+    i64 from = -1, to = -1, tag = -1;
 };
 
 struct Over : Request {
@@ -57,15 +56,15 @@ public:
         return std::make_unique<Over>();
     }
 
-    std::unique_ptr<Request> send(int to, int channel, ConstPiece piece) override
+    std::unique_ptr<Request> send(int to, int tag, ConstPiece piece) override
     {
-        return silent(rank(), to, channel) ? std::make_unique<Over>() : inner_.send(to, channel, piece);
+        return silent(rank(), to, tag) ? std::make_unique<Over>() : inner_.send(to, tag, piece);
     }
 
-    std::unique_ptr<Request> receive(int from, int channel, Piece piece) override
+    std::unique_ptr<Request> receive(int from, int tag, Piece piece) override
     {
-        if (!silent(from, rank(), channel))
-            return inner_.receive(from, channel, piece);
+        if (!silent(from, rank(), tag))
+            return inner_.receive(from, tag, piece);
         fill_with_zeros(piece);
         return std::make_unique<Over>();
     }
@@ -84,10 +83,9 @@ public:
     }
 
 private:
-    bool silent(int from, int to, int channel) const
+    bool silent(int from, int to, int tag) const
     {
-        return axis_ == silence_.axis && from == silence_.from && to == silence_.to &&
-               channel == silence_.channel;
+        return axis_ == silence_.axis && from == silence_.from && to == silence_.to && tag == silence_.tag;
     }
 
     std::unique_ptr<Comm> owned_;
@@ -147,7 +145,7 @@ void double_results(Graph& g, OpId id)
         for (const Carry& carry : g.carries)
             TRV_CHECK(carry.out != result, "%", g[result].name, " is carried");
     }
-    // Each stands behind the op itself.
+    // Each follows the op itself.
     std::rotate(g.ops.begin() + static_cast<std::ptrdiff_t>(id.index()) + 1,
                 g.ops.begin() + static_cast<std::ptrdiff_t>(first), g.ops.end());
     for (std::size_t i = 0; i < g.ops.size(); ++i)
@@ -181,7 +179,7 @@ std::vector<Mutant> mutants_of(const Case& c)
                 continue;
             if (op.kind == OpKind::recv) {
                 mutant.from = *op.attrs.from;
-                mutant.channel = *op.attrs.channel;
+                mutant.tag = *op.attrs.tag;
             }
             all.push_back(mutant);
             mutant.scaled = true;
@@ -215,7 +213,7 @@ Meddle meddle_for(const Case& c, const Mutant& mutant)
                 silence.axis = mutant.axis;
                 silence.from = mutant.from;
                 silence.to = mutant.stage;
-                silence.channel = mutant.channel;
+                silence.tag = mutant.tag;
             } else if (concerns(program.graph)) {
                 silence = silence_of(program, find_op(program.graph, mutant));
             }

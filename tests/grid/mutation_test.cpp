@@ -1,5 +1,5 @@
-// The comparison with one rank can fail: programs with a collective left out or a reduction scaled are told
-// apart. All of them where the whole is asked for, else as many as the time allows, drawn by the seed.
+// The comparison with one rank can fail: it detects programs with an omitted collective or a scaled
+// reduction. Tests all of them if requested, otherwise as many as the time allows, drawn by the seed.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
@@ -44,8 +44,8 @@ std::vector<Case> mutated_cases()
 
 enum class Verdict { killed, survived };
 
-/// A key's bias moves all scores of a query alike, which softmax does not see: its gradient is zero but for
-/// rounding, and so is its double.
+/// A key's bias shifts all scores of a query equally, to which softmax is invariant: its gradient is zero up
+/// to rounding, and so is its double.
 bool changes_only_rounding(const Mutant& mutant, const Outcome& want)
 {
     double largest = 0;
@@ -97,7 +97,7 @@ TEST_CASE("no mutant survives")
     for (const Case& c : mutated_cases()) {
         if (contracts_on && !whole && !all.empty())
             break;
-        // As they are, they agree.
+        // Without a mutation they agree.
         const Differences d = differences(train_on_threads(c), alone_outcome(c));
         INFO(c.text() << ": " << d.text());
         REQUIRE(d.most() < 1e-9);

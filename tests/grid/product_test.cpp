@@ -1,5 +1,5 @@
 // Every grid with every choice of family, schedule, ZeRO, sequence parallelism, tied embeddings and way to
-// share heads: all of it where the whole is asked for, else as many as the time allows, drawn by the seed.
+// shard heads: all of them if requested, otherwise as many as the time allows, drawn by the seed.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
@@ -12,7 +12,7 @@
 using namespace trivium;
 using namespace trivium::grids;
 
-TEST_CASE("the same answer, the full product")
+TEST_CASE("the same result, the full product")
 {
     std::vector<Case> all = product_cases();
     const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;

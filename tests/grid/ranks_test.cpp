@@ -1,5 +1,5 @@
-// Under a launcher, one launch a rank count: cases of as many ranks over MPI against one rank, and against as
-// many threads.
+// Under a launcher, one launch per number of ranks: cases over MPI against one rank, and against the same
+// number of threads.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
@@ -13,7 +13,7 @@ using namespace trivium::grids;
 
 namespace {
 
-/// Every so manieth of the cases, so that a launch takes a few seconds.
+/// Every n-th of the cases, so that a launch takes a few seconds.
 constexpr std::size_t cases_of_a_launch = contracts_on ? 1 : 8;
 
 int run(Session& session)
@@ -47,7 +47,7 @@ int run(Session& session)
 
 } // namespace
 
-TEST_CASE("the same answer over MPI")
+TEST_CASE("the same result over MPI")
 {
     runs::start_runtime();
     CHECK(run_session(run) == 0);

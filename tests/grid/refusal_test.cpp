@@ -1,4 +1,4 @@
-// What cannot be split is refused, and the message says what and what to do.
+// Models that cannot be sharded are refused with a message that states the reason and the remedy.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "grid/grid_run.hpp"
@@ -27,7 +27,7 @@ Case small()
 
 } // namespace
 
-TEST_CASE("what the tensor ranks cannot share is refused")
+TEST_CASE("extents that the tensor ranks cannot share are refused")
 {
     Case c = small();
     c.parallel.tensor = 4;

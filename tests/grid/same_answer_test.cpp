@@ -34,7 +34,7 @@ TEST_CASE("a covering array has every pair")
     CHECK(all_grids().size() == 1 + 3 + 6 + 9 + 10);
 }
 
-TEST_CASE("the same answer on every grid")
+TEST_CASE("the same result on every grid")
 {
     std::size_t n = 0;
     for (const Case& c : covering_cases(true)) {

@@ -1,6 +1,6 @@
-// Steps on streams: the commands that a Schedule becomes imply its order and ask nothing of the host or the
-// device that it does not name; and a device that does everything late and in any order gives the bits of the
-// host.
+// Steps on streams: the commands of a Schedule imply its order and require nothing of the host or the device
+// that the Schedule does not state; and a device that delays its work and runs it in any legal order gives
+// the bits of the host.
 #include "base/activity.hpp"
 #include "base/check.hpp"
 #include "catch.hpp"
@@ -34,8 +34,8 @@ private:
     std::vector<u64> words_;
 };
 
-/// Whether the commands keep every order that the Schedule (whose closure is `wanted`) states, and each part
-/// ends on the compute queue when all of it is over.
+/// Whether the commands keep every order of the Schedule (whose closure is `wanted`), and each part ends on
+/// the compute queue after all of its Steps.
 bool keeps_order(const DeviceProgram& program, const Schedule& schedule, const Closure& wanted)
 {
     const std::size_t steps = schedule.steps.size();
@@ -134,7 +134,7 @@ TEST_CASE("commands keep the order of the Steps, and each wait is needed")
              {&DeviceProgram::until_decision, &DeviceProgram::after_decision}) {
             const std::vector<DeviceCommand>& commands = (lowered.*part).commands;
             std::size_t last_work =
-                0; // behind it stand the waits for the other queues' ends, before it those for the beginning
+                0; // the waits for the ends of the other queues come after it, those for the begin before it
             for (std::size_t n = 0; n < commands.size(); ++n)
                 last_work = commands[n].step ? n : last_work;
             for (std::size_t n = 0; n < last_work; ++n) {
@@ -153,7 +153,7 @@ TEST_CASE("commands keep the order of the Steps, and each wait is needed")
     }
 }
 
-TEST_CASE("commands copy what is fed and fetched, and the host waits once, before the decision")
+TEST_CASE("commands copy feeds and fetches, and the host waits once, before the decision")
 {
     for (const Case& c : cases()) {
         INFO(c.text());
@@ -180,7 +180,7 @@ TEST_CASE("commands copy what is fed and fetched, and the host waits once, befor
     }
 }
 
-TEST_CASE("updates of all parameters are one launch where they follow each other")
+TEST_CASE("consecutive updates of all parameters are one launch")
 {
     const Case c = small(1, 1, 1);
     const Compiled compiled = compile(c, 0);
@@ -192,7 +192,7 @@ TEST_CASE("updates of all parameters are one launch where they follow each other
     CHECK(program.graph.with_role(Role::parameter).size() > 10);
 }
 
-TEST_CASE("a device that works late and in any order gives the bits of the host")
+TEST_CASE("a device that delays its work and runs it in any legal order gives the bits of the host")
 {
     for (const Case& c : cases()) {
         const Outcome want = train_on_threads(c);
@@ -208,7 +208,7 @@ TEST_CASE("a device that works late and in any order gives the bits of the host"
     }
 }
 
-TEST_CASE("a step asks a device for launches, copies of what is fed and fetched, and one wait")
+TEST_CASE("a step consists of launches, copies of feeds and fetches, and one wait")
 {
     const Case c = small(1, 1, 1);
     runs::Run run(config_of(c));
@@ -239,7 +239,7 @@ TEST_CASE("a step asks a device for launches, copies of what is fed and fetched,
     }
 }
 
-TEST_CASE("while the host waits for a device, a watchdog can name the Step that it stands at")
+TEST_CASE("while the host waits for a device, a watchdog can name the Step that is running")
 {
     const Case c = small(1, 1, 1);
     runs::Run run(config_of(c));
@@ -256,7 +256,7 @@ TEST_CASE("while the host waits for a device, a watchdog can name the Step that 
     executor.run_until_decision([](const Value& value, i64, void* to) {
         std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
     });
-    REQUIRE(seen.size() == 1); // nothing was done yet
+    REQUIRE(seen.size() == 1); // nothing is done yet
     CHECK(seen.front().find(", Step ") != std::string::npos);
     CHECK(Activity::of_process().read().piece.empty());
     executor.run_after_decision();

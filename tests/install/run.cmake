@@ -1,4 +1,4 @@
-# cmake -Dbuild=… -Dwork=… -Dconsumer=… … -P run.cmake: see CMakeLists.txt beside it.
+# cmake -Dbuild=… -Dwork=… -Dconsumer=… … -P run.cmake: see CMakeLists.txt in this folder.
 cmake_minimum_required(VERSION 3.25)
 
 function(run what)
@@ -9,7 +9,7 @@ function(run what)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-# demand(TEXT PART): stops where TEXT does not hold PART.
+# demand(TEXT PART): fails unless TEXT contains PART.
 function(demand text part)
   string(FIND "${text}" "${part}" at)
   if(at EQUAL -1)
@@ -48,7 +48,7 @@ if(status EQUAL 0)
 endif()
 demand("${output}" "cellar")
 
-# What users and modules look for besides.
+# Other files for users and modules.
 foreach(file IN ITEMS share/doc/Trivium/LICENSE share/doc/Trivium/docs/administrators.md share/trivium/jobs/train.sbatch)
   if(NOT EXISTS "${prefix}/${file}")
     message(FATAL_ERROR "${file} is not installed")
@@ -56,7 +56,7 @@ foreach(file IN ITEMS share/doc/Trivium/LICENSE share/doc/Trivium/docs/administr
 endforeach()
 run("the look at the job script's rights" test -x "${prefix}/share/trivium/jobs/train.sbatch")
 find_program(tclsh tclsh)
-if(tclsh) # plays Lmod and Environment Modules: prints what the module file sets
+if(tclsh) # stands in for Lmod and Environment Modules: prints what the module file sets
   file(WRITE "${work}/module.tcl" "
     proc module-whatis {text} {}
     proc conflict {name} {}

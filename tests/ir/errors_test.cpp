@@ -1,5 +1,5 @@
-// Every file below tests/errors must fail, with the message that its first line names; and what no text can
-// say.
+// Every file in tests/errors must fail with the message of its first line; also errors that a text cannot
+// express.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "golden/golden.hpp"
@@ -16,7 +16,7 @@ using namespace trivium;
 
 namespace {
 
-/// What parse and verify say, or "".
+/// The error of parse or verify, or "".
 std::string graph_error(const std::string& text, const std::string& file)
 {
     try {
@@ -57,7 +57,7 @@ Graph small_graph()
 
 } // namespace
 
-TEST_CASE("each file of tests/errors fails as its first line says")
+TEST_CASE("each file of tests/errors fails with the error of its first line")
 {
     int files = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(test_file("errors"))) {
@@ -118,7 +118,7 @@ TEST_CASE("the largest legal shapes do not overflow")
     CHECK(flops_of(graph, graph.ops[1]) == 2 * 0x1p20 * 0x1p20 * 0x1p28);
 }
 
-TEST_CASE("verify sees what no text can say")
+TEST_CASE("verify finds errors that a text cannot express")
 {
     REQUIRE(graph_error(small_graph()) == "");
     const ValueId x(0), y(1);
@@ -127,10 +127,10 @@ TEST_CASE("verify sees what no text can say")
     CHECK(contains(graph_error(g), "%x: the name is used twice"));
     g = small_graph();
     g[y].role = Role::input;
-    CHECK(contains(graph_error(g), "%y: a value is computed by an op, or is given: not both"));
+    CHECK(contains(graph_error(g), "%y: a value has either a producer or a role"));
     g = small_graph();
     g[x].role = Role::computed;
-    CHECK(contains(graph_error(g), "%x: a value is computed by an op, or is given: not both"));
+    CHECK(contains(graph_error(g), "%x: a value has either a producer or a role"));
     g = small_graph();
     g.mesh.axes = {{"data", 2}};
     g[y].sharding.partial = {{"data"}};
@@ -160,5 +160,5 @@ TEST_CASE("a result may not outlive the buffer that it is in")
     g.carries.push_back({in, out});
     REQUIRE(graph_error(g) == "");
     g[out].lifetime = Lifetime::run;
-    CHECK(contains(graph_error(g), "outlives the buffer it is in"));
+    CHECK(contains(graph_error(g), "outlives its buffer"));
 }

@@ -68,13 +68,16 @@ TEST_CASE("a rule gives the shapes of results and the kinds of factors")
     CHECK(kind_of(sum, "*0") == FactorKind::reduced);
 }
 
-TEST_CASE("a factor of results only takes its size from outside")
+TEST_CASE("a factor that only results have takes its size from an attribute")
 {
     const FactorRule grad =
         make_rule("* d, * -> v d | v?", {{2, 3, 4}, {2, 3}}, {{"v", 10}, {"d", 99}}, "test");
-    CHECK(grad.shape_of(grad.results[0]) == Shape{10, 4}); // an operand's size stands above an attribute's
-    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}), "nothing gives the size of 'v'"));
-    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}), "nothing gives the size of 'v'"));
+    CHECK(grad.shape_of(grad.results[0]) ==
+          Shape{10, 4}); // the size of an operand takes precedence over an attribute
+    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}),
+               "no operand or attribute determines the size of 'v'"));
+    CHECK(says(rule_error("* d, * -> v d", {{2, 4}, {2}}, {{"v", 0}}),
+               "no operand or attribute determines the size of 'v'"));
 }
 
 TEST_CASE("the last pattern of a variadic rule repeats")
@@ -91,18 +94,19 @@ TEST_CASE("operands that do not fit are refused, with the place and the rule")
     const std::string wrong = rule_error("m k, k n -> m n", {{2, 3}, {4, 5}});
     CHECK(says(wrong, "the place: dimension 0 of operand 1 is 4, but 'k' is 3"));
     CHECK(says(wrong, "its rule is 'm k, k n -> m n'"));
-    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}, {3}}), "operand 1 has 1 dimensions, the rule wants 2"));
-    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule wants 2"));
-    CHECK(
-        says(rule_error("* d, d -> * d", {{}, {3}}), "operand 0 has 0 dimensions, the rule wants 1 or more"));
-    CHECK(
-        says(rule_error("*, * -> *", {{2, 3}, {3}}), "operand 1 has 1 free dimensions where another has 2"));
+    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}, {3}}),
+               "operand 1 has 1 dimensions, the rule requires 2"));
+    CHECK(says(rule_error("m k, k n -> m n", {{2, 3}}), "has 1 operands, the rule requires 2"));
+    CHECK(says(rule_error("* d, d -> * d", {{}, {3}}),
+               "operand 0 has 0 dimensions, the rule requires 1 or more"));
+    CHECK(says(rule_error("*, * -> *", {{2, 3}, {3}}),
+               "operand 1 has 1 free dimensions, but another operand has 2"));
     CHECK(says(rule_error("*, * -> *", {{2, 3}, {2, 4}}), "dimension 1 of operand 1 is 4"));
     CHECK(says(rule_error("m k", {{2, 3}}), "the rule has no '->'"));
     CHECK(says(rule_error("* * -> *", {{2, 3}}), "more than one '*'"));
 }
 
-TEST_CASE("the rules of a product's gradients swap its parts")
+TEST_CASE("the rules of a product's gradients swap its sides")
 {
     CHECK(to_text(product_gradient_rule("b s d, d f -> b s f", 0)) == "b s f, d f -> b s d");
     CHECK(to_text(product_gradient_rule("b s d, d f -> b s f", 1)) == "b s d, b s f -> d f");
@@ -142,16 +146,16 @@ TEST_CASE("a product's rule as one matrix product")
     }
 }
 
-TEST_CASE("a rule that is no single product is refused")
+TEST_CASE("a rule that is not a single product is refused")
 {
     const auto refused = [](const std::string& rule, Shape a, Shape b) {
         CHECK_THROWS_AS(product_form(product(rule, std::move(a), std::move(b)), "test"), UserError);
     };
     refused("m k j, k n -> m n", {2, 3, 4}, {3, 5});       // j is in one operand only
-    refused("m k p, p n k -> m n", {2, 3, 4}, {4, 5, 3});  // k is torn apart
-    refused("m1 k m2, k n -> m1 m2 n", {2, 3, 4}, {3, 5}); // m is
-    refused("m k, b k n -> m b n", {2, 3}, {4, 3, 5});     // n is
-    refused("m1 m2 k, k n -> m1 n m2", {2, 3, 4}, {4, 5}); // the result's m is
+    refused("m k p, p n k -> m n", {2, 3, 4}, {4, 5, 3});  // k is not contiguous
+    refused("m1 k m2, k n -> m1 m2 n", {2, 3, 4}, {3, 5}); // m is not
+    refused("m k, b k n -> m b n", {2, 3}, {4, 3, 5});     // n is not
+    refused("m1 m2 k, k n -> m1 n m2", {2, 3, 4}, {4, 5}); // m of the result is not
     CHECK_THROWS_AS(product_form(make_rule("* -> *", {{2}}, {}, "test"), "test"), InternalError);
 }
 
@@ -166,7 +170,7 @@ TEST_CASE("the op table: unique names, rows in order, rules that parse")
         CHECK(row.name == all[i]);
         CHECK(row.kind == static_cast<OpKind>(i));
         CHECK(find_op(all[i]) == &row);
-        // An alias names a result and an operand that the rule has.
+        // An alias names a result and an operand of the rule.
         for (const Alias& alias : row.in_place) {
             CHECK(alias.result < static_cast<int>(row.results.size()));
             if (row.rule)

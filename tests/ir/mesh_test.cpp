@@ -1,4 +1,4 @@
-// Meshes, parts, boxes and their runs, against counting cell by cell.
+// Meshes, parts, boxes and their runs, compared cell by cell.
 #include "catch.hpp"
 #include "ir/mesh.hpp"
 
@@ -22,7 +22,7 @@ Mesh random_mesh(Draw& draw)
     return mesh;
 }
 
-/// The place of cell `index` of a row-major tensor.
+/// The coordinates of cell `index` of a row-major tensor.
 Shape place_of(const Shape& whole, i64 index)
 {
     Shape at(whole.size());
@@ -60,7 +60,7 @@ TEST_CASE("ranks and coordinates of a mesh, the last axis fastest")
     CHECK(Mesh{}.coordinates(0).empty());
 }
 
-TEST_CASE("a rank has one place, and groups along any axes part the mesh")
+TEST_CASE("a rank has unique coordinates, and groups along any axes partition the mesh")
 {
     Draw draw(1);
     for (int round = 0; round < 50; ++round) {
@@ -85,15 +85,15 @@ TEST_CASE("a rank has one place, and groups along any axes part the mesh")
                 seen[static_cast<std::size_t>(member)] += group.front() == rank;
             }
         }
-        for (const i64 times : seen) // each rank is in the group of one first member
+        for (const i64 times : seen) // each rank is in the group of exactly one first member
             REQUIRE(times == 1);
     }
 }
 
-TEST_CASE("parts follow each other, differ by one at most, and the larger ones come first")
+TEST_CASE("parts are consecutive, differ by at most one, and the larger ones come first")
 {
     for (i64 extent = 0; extent < 30; ++extent)
-        for (i64 parts = 1; parts < 9; ++parts) { // more parts than rows, too: some are empty then
+        for (i64 parts = 1; parts < 9; ++parts) { // also more parts than rows: some are then empty
             i64 end = 0, before = extent;
             for (i64 i = 0; i < parts; ++i) {
                 const Stretch part = part_of(extent, parts, i);
@@ -111,7 +111,7 @@ TEST_CASE("parts follow each other, differ by one at most, and the larger ones c
     CHECK(part_of(2, 3, 2) == Stretch{2, 0});
 }
 
-TEST_CASE("the box of a dimension that two axes cut")
+TEST_CASE("the box of a dimension that two axes shard")
 {
     const Mesh mesh{{{"data", 2}, {"tensor", 3}}};
     // 11 rows over tensor: 4 4 3; each over data: 2 2, 2 2, 2 1.
@@ -125,13 +125,13 @@ TEST_CASE("the box of a dimension that two axes cut")
     const Sharding data_first{{{{"data", "tensor"}, false}, {{}, false}}, {}, ""};
     CHECK(box_of({11, 5}, data_first, mesh, {0, 1}) == Box{{2, 0}, {2, 5}});
     CHECK(box_of({11, 5}, data_first, mesh, {1, 0}) == Box{{6, 0}, {2, 5}});
-    // Nothing known, an axis that the mesh lacks, a scalar.
+    // Unknown sharding, an axis that the mesh lacks, a scalar.
     CHECK(box_of({11, 5}, {}, mesh, {1, 1}) == Box{{0, 0}, {11, 5}});
     CHECK(box_of({4}, {{{{"expert"}, false}}, {}, ""}, mesh, {1, 1}) == Box{{0}, {4}});
     CHECK(box_of({}, {}, mesh, {1, 1}) == Box{{}, {}});
 }
 
-TEST_CASE("boxes cover each cell as often as the axes that cut nothing have ranks")
+TEST_CASE("boxes cover each cell as often as the product of the axes that do not shard it")
 {
     Draw draw(2);
     for (int round = 0; round < 200; ++round) {
@@ -176,11 +176,11 @@ TEST_CASE("the runs of a box, cell by cell")
                                     ? whole.back()
                                     : below(draw, whole.back() - box.offset.back() + 1));
         }
-        std::vector<i64> cells; // of the box, in order, as places in the whole
+        std::vector<i64> cells; // cells of the box, in order, as indices in the whole tensor
         for (i64 i = 0; i < element_count(whole); ++i)
             if (within(box, place_of(whole, i)))
                 cells.push_back(i);
-        i64 runs = 0; // what follows each other in the whole is one run
+        i64 runs = 0; // cells that are consecutive in the whole tensor are one run
         for (std::size_t i = 0; i < cells.size(); ++i)
             runs += i == 0 || cells[i] != cells[i - 1] + 1;
         std::vector<i64> visited;

@@ -1,4 +1,4 @@
-// Shardings as text and back, and what each level of verify says to them.
+// The text form of shardings, and the checks of each level of verify.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
@@ -45,7 +45,7 @@ TEST_CASE("a sharding's text")
           "<-?,tensor+data?,pod>");
     CHECK(to_text(Sharding{{over_data}, {{"tensor", Combine::lse}}, "a rule"}) == "<data|tensor:lse>");
     CHECK(to_text(Sharding{{}, {{"tensor"}, {"data"}}, ""}) == "<|tensor:sum data:sum>");
-    // With blanks wherever they do not matter, and an initialiser behind it.
+    // With blanks wherever they are allowed, and an initialiser after it.
     const Graph g = parse_graph("graph g\nmesh data=2 tensor=2\nparameter %x : f32[4,8] < data , tensor + "
                                 "data ? | pod : lse > init fill(value=1.0) decay\n",
                                 "g");
@@ -76,14 +76,14 @@ TEST_CASE("any sharding prints and parses back")
         const Graph graph = with(sharding, shape), back = parse_graph(to_text(graph), "printed");
         REQUIRE(to_text(back) == to_text(graph));
         REQUIRE(back.values.size() == 2);
-        for (const Value& v : back.values) { // given and computed
+        for (const Value& v : back.values) { // with and without a producer
             REQUIRE(v.sharding.dims == sharding.dims);
             REQUIRE(v.sharding.partial == sharding.partial);
         }
     }
 }
 
-TEST_CASE("what each level wants of a sharding")
+TEST_CASE("the requirements of each level on shardings")
 {
     using L = Level;
     const auto levels = [](const Graph& graph) {
@@ -91,7 +91,7 @@ TEST_CASE("what each level wants of a sharding")
     };
     using Levels = std::vector<bool>;
     CHECK(levels(with({}, {4, 4})) ==
-          Levels{true, false, true}); // propagation says something of every dimension
+          Levels{true, false, true}); // after propagation every dimension is closed
     CHECK(levels(with({{over_data, whole}, {}, ""}, {4, 4})) == Levels{true, true, true});
     CHECK(levels(with({{over_data, open}, {}, ""}, {4, 4})) == Levels{true, true, true});
     CHECK(levels(with({{over_data}, {}, ""}, {4, 4})) ==
@@ -100,6 +100,6 @@ TEST_CASE("what each level wants of a sharding")
     CHECK(levels(with({{{{"pod"}, false}}, {}, ""}, {4})) == Levels{false, false, false});
     CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {4})) == Levels{true, true, true});
     CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {3})) ==
-          Levels{false, false, true}); // locally, 3 are a part
+          Levels{false, false, true}); // locally, 3 is the size of a part
     CHECK(levels(with({{whole}, {{"tensor"}}, ""}, {4})) == Levels{false, false, true});
 }

@@ -1,11 +1,11 @@
 #pragma once
-// What the tests of attention on tensor cores share, emulated and on a device.
+// Shared by the tests of attention on tensor cores, emulated and on a device.
 #include "support.hpp"
 
 namespace trivium::kernels {
 
-/// Gradients in bf16: where rounded probabilities' gradients cancel, single elements are off by more than the
-/// tolerance of bf16; all in all they are not.
+/// Gradients in bf16: if the gradients of rounded probabilities cancel, single elements may exceed the
+/// tolerance of bf16, but the whole tensor does not.
 inline void require_close_gradient(const std::vector<bf16>& got, const Doubles& want, const char* what)
 {
     require_close(got, want, 2.5 * tolerance<bf16>, what);

@@ -40,7 +40,7 @@ void check_forward(const AttentionShape& shape, i64 start, double scale = 1)
                   total.data(), scratch);
         return std::tuple(out, total);
     });
-    // Large scores are themselves known to 1e-7 of their size only, and exp passes that on.
+    // Large scores have a relative error of 1e-7, which exp propagates.
     const double room = scale > 2 && sizeof(T) == 4 ? 10 : 1;
     require_close(o, want, room * tolerance<T>, "o");
     require_close(lse, want_lse, tolerance<Acc<T>>, "lse");
@@ -148,7 +148,7 @@ TEMPLATE_TEST_CASE("the gradient of attention in f32 and bf16 follows that in f6
     }
 }
 
-TEST_CASE("attention works with less scratch than asked for, but not with none")
+TEST_CASE("attention works with less scratch than requested, but not with none")
 {
     start_runtime();
     const AttentionShape shape{1, 300, 300, 2, 1, 8};

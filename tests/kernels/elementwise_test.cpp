@@ -27,7 +27,7 @@ double derivative(F f, double x)
     return (f(x + 1e-5) - f(x - 1e-5)) / 2e-5;
 }
 
-/// Normal numbers, and the far ends.
+/// Normal numbers, and extreme ones.
 template <class T>
 std::vector<T> inputs(const char* name)
 {
@@ -39,7 +39,7 @@ std::vector<T> inputs(const char* name)
 
 } // namespace
 
-TEST_CASE("fast_exp is good to 1e-6 and keeps the ends")
+TEST_CASE("fast_exp has an error below 1e-6 and correct limits")
 {
     double worst = 0;
     for (float x = -87.6f; x < 88.3f; x += 0.00137f)
@@ -160,7 +160,7 @@ TEST_CASE("NaN and infinity pass through")
     CHECK(z[40] == inf);
 }
 
-TEMPLATE_TEST_CASE("a slice is the rows, columns and planes that a plain copy takes", "", TRV_STORAGE_TYPES,
+TEMPLATE_TEST_CASE("a slice has the rows, columns and planes of a plain copy", "", TRV_STORAGE_TYPES,
                    std::int32_t)
 {
     using T = TestType;
@@ -171,8 +171,7 @@ TEMPLATE_TEST_CASE("a slice is the rows, columns and planes that a plain copy ta
                           Case{301, 37, 36, 1}, Case{5, 999, 1, 998}, Case{3, 6, 2, 0}}) {
         std::vector<T> x, want;
         for (i64 i = 0; i < c.rows * c.stride; ++i)
-            x.push_back(
-                T(static_cast<float>(i % 199 - 99))); // small whole numbers are the same in every type
+            x.push_back(T(static_cast<float>(i % 199 - 99))); // small integers are exact in every type
         for (i64 row = 0; row < c.rows; ++row)
             for (i64 column = 0; column < c.columns; ++column)
                 want.push_back(x[static_cast<std::size_t>(row * c.stride + c.offset + column)]);

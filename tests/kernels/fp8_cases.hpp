@@ -29,12 +29,12 @@ inline Doubles numbers(const Format& f)
     return all;
 }
 
-/// The nearest by search, the even code where two are as near.
+/// The nearest number by search; the even code if two are equally near.
 inline double nearest(const Doubles& table, double x)
 {
     std::size_t best = 0;
     for (std::size_t code = 1; code < table.size(); ++code) {
-        const double size = std::min(std::abs(x), table.back()); // what lies beyond becomes the last
+        const double size = std::min(std::abs(x), table.back()); // larger numbers become the largest one
         const double off = std::abs(table[code] - size), least = std::abs(table[best] - size);
         if (off < least || (off == least && code % 2 == 0))
             best = code;
@@ -42,7 +42,7 @@ inline double nearest(const Doubles& table, double x)
     return x < 0 ? -table[best] : table[best];
 }
 
-/// Under the largest power of two that keeps all finite.
+/// With the largest power of two as scale that keeps all numbers finite.
 inline Doubles rounded(const Format& f, const Doubles& x)
 {
     const Doubles table = numbers(f);

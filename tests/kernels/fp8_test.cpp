@@ -1,4 +1,4 @@
-// FP8 against a table of all its numbers, and products of what it rounds.
+// FP8 against a table of all its numbers, and products of rounded operands.
 #include "fp8_cases.hpp"
 #include "kernels/gemm.hpp"
 #include "reference.hpp"
@@ -6,7 +6,7 @@
 using namespace trivium;
 using namespace trivium::kernels;
 
-TEST_CASE("FP8: every code, what lies between two, and what lies beyond")
+TEST_CASE("FP8: every code, numbers between two codes, and numbers beyond the range")
 {
     for (const Format& f : formats) {
         const Doubles table = numbers(f);
@@ -38,7 +38,7 @@ TEST_CASE("FP8: every code, what lies between two, and what lies beyond")
     }
 }
 
-TEST_CASE("a tensor in FP8: its scale, its numbers, zeros, and what is not finite")
+TEST_CASE("a tensor in FP8: its scale, its numbers, zeros, and non-finite numbers")
 {
     start_runtime();
     for (const Format& f : formats)
@@ -86,7 +86,7 @@ TEST_CASE("products in FP8 are those of the rounded operands")
                 });
                 const Doubles ra = rounded(fa, wide(a)), rb = rounded(fb, wide(b));
                 require_close(c, reference::product(m, n, k, ta, tb, ra.data(), rb.data()), tolerance<float>);
-                // And they are not those of the operands themselves.
+                // And they differ from those of the unrounded operands.
                 const Doubles exact = reference::product(m, n, k, ta, tb, wide(a).data(), wide(b).data());
                 double off = 0, size = 0;
                 for (std::size_t i = 0; i < exact.size(); ++i) {

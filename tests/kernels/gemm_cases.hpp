@@ -1,5 +1,5 @@
 #pragma once
-// The products that both forms of the kernels are held to, host and device, against sums in double.
+// The products with which both forms of the kernels, host and device, are tested, against sums in double.
 #include "kernels/gemm.hpp"
 #include "reference.hpp"
 #include "support.hpp"
@@ -8,7 +8,7 @@
 
 namespace trivium::kernels {
 
-/// What a product reads and writes, on the host.
+/// The operands and results of a product, on the host.
 template <class T, class Out>
 struct ProductData {
     std::vector<T> a, b, bias;
@@ -46,7 +46,7 @@ inline double gelu_slope(double x)
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x);
 }
 
-/// Runs a product that writes, and where it has no epilogue one that adds, and compares.
+/// Runs a product that overwrites, and without an epilogue also one that accumulates, and compares.
 template <class T, class Out>
 void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol)
 {
@@ -103,7 +103,7 @@ void check_product(ProductShape shape, const RunProduct<T, Out>& run, double tol
     }
 }
 
-/// Every layout and odd sizes, every epilogue where the types are the same, batches strided and shared.
+/// Every layout and odd sizes, every epilogue if the types are the same, strided and shared batches.
 template <class T, class Out>
 void check_products(const RunProduct<T, Out>& run, double tol)
 {

@@ -46,7 +46,7 @@ TEST_CASE("products in bf16 of every layout, odd sizes, batches and epilogues")
     check_here<bf16, bf16>();
 }
 
-TEMPLATE_TEST_CASE("an epilogue gives the bits of the kernels one after the other", "", TRV_STORAGE_TYPES)
+TEMPLATE_TEST_CASE("an epilogue gives the bits of separate kernels", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
     start_runtime();
@@ -113,7 +113,7 @@ TEST_CASE("a product refuses too little scratch and types that do not fit")
         InternalError);
 }
 
-TEST_CASE("a product takes fewer threads where the scratch does not do for all")
+TEST_CASE("a product uses fewer threads if the scratch is too small for all")
 {
     start_runtime();
     const ProductShape shape{256, 256, 256, true, false};
@@ -121,5 +121,5 @@ TEST_CASE("a product takes fewer threads where the scratch does not do for all")
     REQUIRE(one < four);
     CHECK(Product(shape, 4, four).scratch_bytes() == four);
     CHECK(Product(shape, 4, four - 1).scratch_bytes() < four);
-    CHECK(Product(shape, 4, 0).scratch_bytes() == one); // nothing takes less
+    CHECK(Product(shape, 4, 0).scratch_bytes() == one); // the minimum
 }

@@ -1,4 +1,4 @@
-// Kernels take their memory from the caller. A counting operator new watches what they take from the heap.
+// Kernels get their memory from the caller. A counting operator new measures their heap allocations.
 #include "kernels/attention.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/gemm.hpp"
@@ -42,7 +42,7 @@ void operator delete(void* data, std::size_t) noexcept { std::free(data); }
 void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
 void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
 
-TEST_CASE("a product takes less than 64 KiB from the heap, other kernels nothing")
+TEST_CASE("a product allocates less than 64 KiB from the heap, other kernels nothing")
 {
     start_runtime();
     const Exec exec{2};
@@ -53,14 +53,14 @@ TEST_CASE("a product takes less than 64 KiB from the heap, other kernels nothing
     const AttentionShape shape{1, n, n, 8, 1, 64};
     const TestScratch scratch(8 << 20);
     const auto watch = [&](const std::function<void()>& call) {
-        call(); // threads start, thread-local storage is made
+        call(); // threads start, thread-local storage is allocated
         largest = total = 0;
         call();
         return std::pair<std::size_t, std::size_t>(largest, total);
     };
     for (const bool transpose_a : {false, true})
         for (const DType in : {DType::f64, DType::f32, DType::bf16}) {
-            // Reads x as whatever type; only the heap matters here.
+            // Reinterprets x as any type, because only the heap matters here.
             const Product product(
                 {128, 128, 256, transpose_a, false, in, in == DType::bf16 ? DType::f32 : in}, 2);
             REQUIRE(product.scratch_bytes() <= 8 << 20);

@@ -1,4 +1,4 @@
-// The host's loops in a build without OpenMP: all of the work, by one thread, however many are asked for.
+// The host's loops in a build without OpenMP: all work is done by one thread, however many are requested.
 #include "catch.hpp"
 #include "row_parallel.hpp"
 

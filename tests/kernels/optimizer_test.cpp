@@ -9,7 +9,7 @@ TEMPLATE_TEST_CASE("sum_squares of several arrays", "", double, float)
 {
     using T = TestType;
     std::vector<i64> sizes{0, 1, 17, 16384, 50001};
-    for (int i = 0; i < 130; ++i) // more than one launch takes
+    for (int i = 0; i < 130; ++i) // more than fit in one launch
         sizes.push_back(i % 7);
     std::vector<std::vector<T>> arrays;
     Bytes size = 0;
@@ -42,7 +42,7 @@ TEMPLATE_TEST_CASE("sum_squares of several arrays", "", double, float)
     CHECK_THROWS_AS(sum_squares<T>({}, {&array, 1}, {}), InternalError);
 }
 
-TEST_CASE("global_norm clips, and passes what is not finite on")
+TEST_CASE("global_norm clips, and propagates non-finite values")
 {
     const auto norm = [](const Doubles& squares, double tokens, double clip) {
         return std::get<0>(stable([&](const Exec& exec) {
@@ -71,7 +71,7 @@ TEMPLATE_TEST_CASE("adamw of several shards", "", double, float)
 {
     using T = TestType;
     std::vector<i64> sizes{1, 17, 5003, 40000, 0};
-    for (int i = 0; i < 50; ++i) // more than one launch takes
+    for (int i = 0; i < 50; ++i) // more than fit in one launch
         sizes.push_back(1 + i % 5);
     std::vector<std::vector<T>> p, m, v, g;
     for (const i64 n : sizes) {
@@ -125,7 +125,7 @@ TEMPLATE_TEST_CASE("adamw of several shards", "", double, float)
     }
 }
 
-TEST_CASE("stack puts scalars in their places and 0 elsewhere")
+TEST_CASE("stack writes scalars to their positions and 0 elsewhere")
 {
     for (const i64 count : {0, 1, 5, 128, 300}) {
         const i64 n = 2 * count + 3;

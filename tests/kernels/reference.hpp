@@ -1,5 +1,5 @@
 #pragma once
-// What the kernels compute, as plain loops in double, written apart from them.
+// Reference implementations of the kernels: plain loops in double, written independently.
 #include "base/units.hpp"
 
 #include <cmath>
@@ -100,7 +100,7 @@ struct AttentionSizes {
     double scale;
 };
 
-/// o [b, s, g, r, e] and, where wanted, lse [b, g, r, s].
+/// o [b, s, g, r, e] and optionally lse [b, g, r, s].
 inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Doubles& k, const Doubles& v,
                          Doubles* lse = nullptr)
 {
@@ -129,8 +129,8 @@ inline Doubles attention(const AttentionSizes& z, const Doubles& q, const Double
     return o;
 }
 
-/// The gradients of sum(dout * attention(q, k, v)), where o is attention(q, k, v) as the forward call rounded
-/// it: that error, times dout, is the largest of those in bf16 and not one of the backward call.
+/// The gradients of sum(dout * attention(q, k, v)), where o is the rounded result of the forward call: in
+/// bf16 its rounding error, times dout, is the largest error, and not one of the backward call.
 inline void attention_grad(const AttentionSizes& z, const Doubles& dout, const Doubles& q, const Doubles& k,
                            const Doubles& v, const Doubles& o, Doubles& dq, Doubles& dk, Doubles& dv)
 {

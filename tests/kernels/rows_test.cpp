@@ -57,7 +57,7 @@ TEMPLATE_TEST_CASE("embedding and its gradient, on a shard", "", TRV_STORAGE_TYP
     }
 }
 
-TEST_CASE("the gradient of an embedding adds what stands far apart in a long list")
+TEST_CASE("the gradient of an embedding adds distant occurrences in a long list")
 {
     start_runtime();
     const EmbeddingShape shape{on_device ? 4500 : 2500, 16, 8, 0};
@@ -137,7 +137,7 @@ TEMPLATE_TEST_CASE("gradients of the norms", "", TRV_STORAGE_TYPES)
     require_close(rms_twice, want, tol_w, "rms dw, twice");
 }
 
-TEMPLATE_TEST_CASE("norms that take the residual sum along are add and the norm", "", TRV_STORAGE_TYPES)
+TEMPLATE_TEST_CASE("norms fused with the residual sum equal add followed by the norm", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
     for (const auto& [rows, dim] : shapes) {
@@ -238,7 +238,7 @@ TEMPLATE_TEST_CASE("rope rotates, and its inverse rotates back", "", TRV_STORAGE
     }
 }
 
-TEST_CASE("Llama 3 stretches the long wavelengths only")
+TEST_CASE("Llama 3 stretches only the long wavelengths")
 {
     // transformers' _compute_llama3_parameters with Llama 3.1's numbers, worked by hand at the ends.
     const RopeFrequencies plain{.head_dim = 128, .theta = 500000};

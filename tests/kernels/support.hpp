@@ -1,5 +1,5 @@
 #pragma once
-// What the kernel tests share: random tensors, comparisons, runs with several numbers of threads.
+// Shared by the kernel tests: random tensors, comparisons, runs with several numbers of threads.
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
@@ -20,7 +20,7 @@ namespace trivium::kernels {
 using Doubles = std::vector<double>;
 using Tokens = std::vector<std::int32_t>;
 
-/// What a result of type T may be off by, relative to the size of the expected values.
+/// Tolerance of a result of type T, relative to the size of the expected values.
 template <class T>
 inline constexpr double tolerance = 1e-5;
 template <>
@@ -68,7 +68,8 @@ std::vector<T> narrow(const Doubles& x)
     return result;
 }
 
-/// Every element within `tol` of what is expected, relative to its size plus the root mean square of all.
+/// Requires every element to be within `tol` of the expected one, relative to its size plus the root mean
+/// square of all.
 template <class T>
 void require_close(const std::vector<T>& got, const Doubles& want, double tol, const char* what = "")
 {

@@ -1,5 +1,5 @@
-// The kernels of attention on tensor cores, their very source, in an emulated block of threads against the
-// naive reference.
+// The source of the attention kernels for tensor cores, in an emulated block of threads, against the naive
+// reference.
 #include "attention_support.hpp"
 #include "emulator/emulator.hpp"
 #include "kernels/device/tensor_attention_backward.hpp"
@@ -170,7 +170,7 @@ TEST_CASE("a division by multiplication is a division")
     }
 }
 
-TEST_CASE("tiles in shared memory keep every chunk, and matrices without conflicts of banks")
+TEST_CASE("tiles in shared memory keep every chunk, and matrices have no bank conflicts")
 {
     const auto check = [](auto constant) {
         constexpr int dim = constant();
@@ -208,7 +208,7 @@ TEST_CASE("tensor attention and its gradient")
     check_both<64>({{1, 65, 65, 1, 4, 64}});
     check_both<64>({{1, 130, 130, 1, 1, 64, 0.2}});
     check_both<64>({{1, 50, 77, 1, 3, 64}});
-    check_both<64>({{1, 100, 160, 1, 1, 64}}); // keys that no query sees
+    check_both<64>({{1, 100, 160, 1, 1, 64}}); // includes keys that no query sees
     check_both<128>({{2, 33, 40, 2, 2, 128}});
     check_both<128>({{1, 70, 135, 1, 2, 128, 0.05}});
     check_both<96>({{1, 70, 70, 1, 2, 96}});

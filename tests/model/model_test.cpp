@@ -20,7 +20,7 @@ ModelConfig resolved_preset(const std::string& name)
     ModelConfig m = preset(name);
     resolve(m);
     if (m.vocab == 0)
-        m.vocab = 259; // a preset that takes the tokenizer's
+        m.vocab = 259; // a preset with the tokenizer's vocabulary
     validate(m);
     return m;
 }
@@ -55,7 +55,7 @@ TEST_CASE("every graph of every preset prints, parses back and verifies")
         if (contracts_on && m.layers > 12) // slow there
             continue;
         for (const DType compute : {DType::bf16, DType::f32}) {
-            if (compute == DType::f32 && m.layers > 12) // the same ops, less casts
+            if (compute == DType::f32 && m.layers > 12) // the same ops, without casts
                 continue;
             const GraphConfig config{2, compute, DType::f32};
             check_round_trip(build_loss_graph(m, config));
@@ -68,7 +68,7 @@ TEST_CASE("every graph of every preset prints, parses back and verifies")
     }
 }
 
-TEST_CASE("parameter_count is what the graph holds")
+TEST_CASE("parameter_count agrees with the graph")
 {
     for (const std::string& name : preset_names()) {
         INFO(name);
@@ -85,7 +85,7 @@ TEST_CASE("published models have their published size")
 {
     const std::map<std::string, i64> published{
         {"gpt2-124m",
-         124439808}, // Radford et al. 2019, as released: 12 layers, 768 wide, 50257 words, 1024 positions
+         124439808}, // Radford et al. 2019, as released: 12 layers, 768 wide, 50257 tokens, 1024 positions
         {"llama3-8b", 8030261248},     // Meta Llama 3 8B's safetensors
         {"llama3-70b", 70553706496},   // 70B's
         {"llama3-405b", 405853388800}, // 3.1 405B's

@@ -14,7 +14,7 @@ using namespace trivium;
 
 namespace {
 
-/// Gathers and sums over two axes in prologue and epilogue, in chains and side by side, with plain ops
+/// Gathers and sums over two axes in prologue and epilogue, in chains and independent, with plain ops
 /// between.
 Graph random_reductions(u64 seed)
 {
@@ -71,7 +71,7 @@ std::string member(const Graph& g, const Op& op, std::size_t i)
                " ", g[op.operands[i]].name, " -> ", g[op.results[i]].name, " : ", g[op.results[i]].type);
 }
 
-/// Every tensor that travels, with how, and every other op.
+/// Every communicated tensor with its collective, and every other op.
 std::multiset<std::string> work_of(const Graph& g)
 {
     std::multiset<std::string> work;
@@ -84,7 +84,7 @@ std::multiset<std::string> work_of(const Graph& g)
     return work;
 }
 
-/// The ops that op i waits for, through any others.
+/// The ops for which op i waits, directly or indirectly.
 std::set<std::size_t> ancestors(const Graph& g, std::size_t i)
 {
     std::set<std::size_t> all;
@@ -109,7 +109,7 @@ Bytes bytes_of_bucket(const Graph& g, const Op& op)
 
 } // namespace
 
-TEST_CASE("merging loses nothing, keeps a legal order and the bytes asked for, and joins no two that wait "
+TEST_CASE("merging loses nothing, keeps a legal order and the size limit, and never joins two that wait "
           "for each other")
 {
     int merged = 0;
@@ -120,7 +120,7 @@ TEST_CASE("merging loses nothing, keeps a legal order and the bytes asked for, a
         const Graph after = bucket(before, {limit, false});
         verify(after, Level::local);
         REQUIRE(work_of(after) == work_of(before));
-        std::map<std::string, std::size_t> producer; // of the graph before, by result
+        std::map<std::string, std::size_t> producer; // of the original graph, by result
         for (std::size_t i = 0; i < before.ops.size(); ++i)
             for (const ValueId v : before.ops[i].results)
                 producer[before[v].name] = i;
@@ -140,7 +140,7 @@ TEST_CASE("merging loses nothing, keeps a legal order and the bytes asked for, a
     CHECK(merged > 500);
 }
 
-TEST_CASE("without a limit one bucket of a kind is left where none waits for another")
+TEST_CASE("without a limit, one bucket per kind remains if none waits for another")
 {
     Graph g;
     g.name = "flat";
@@ -154,7 +154,7 @@ TEST_CASE("without a limit one bucket of a kind is left where none waits for ano
     }
     CHECK(bucket(g, {}).ops.size() == 2);
     CHECK(bucket(g, {0, false}).ops.size() == 12);
-    CHECK(bucket(g, {1, false}).ops.size() == 12);         // each is larger than a byte: alone
+    CHECK(bucket(g, {1, false}).ops.size() == 12);         // each is larger than a byte, so not merged
     CHECK(bucket(g, {3 * 64, false}).ops.size() == 2 + 1); // 6 gathers of 64 bytes, 6 sums of 32
     const Graph by_block = bucket(g, {1, true});
     CHECK(by_block.ops.size() == 8);

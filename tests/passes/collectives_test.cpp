@@ -1,5 +1,4 @@
-// What travels between ranks when a model trains: counted by layer and phase, and as a table for a person to
-// read.
+// Communication between ranks during training: counted by layer and phase, and as a readable table.
 #include "base/check.hpp"
 #include "golden/golden.hpp"
 #include "ir/op_table.hpp"
@@ -20,7 +19,7 @@ Graph program_of(Family family, const Grid& grid, i64 rank = 0)
     return compile_training(run_config(family, grid), options).programs[train_program].graph;
 }
 
-/// What stands in a column of the table: "prologue", "forward", "backward" or "epilogue".
+/// A column of the table: "prologue", "forward", "backward" or "epilogue".
 std::string_view when(const Op& op)
 {
     return op.region == Region::microbatch ? name_of(op.phase) : name_of(op.region);
@@ -34,7 +33,7 @@ Bytes bytes_of_all(const Graph& graph, const std::vector<ValueId>& values)
     return bytes;
 }
 
-/// Collectives and messages of one kind, axis, time and block (-1: any).
+/// Number of collectives and messages of one kind, axis, phase and block (-1: any).
 int count(const Graph& graph, std::string_view op_name, std::string_view axis, std::string_view time,
           int block = -1)
 {
@@ -94,8 +93,8 @@ std::string file_of(Family family, const std::string& grid)
     return str("golden/collectives/", family == Family::llama ? "llama" : "gpt2", "-", grid, ".txt");
 }
 
-/// A layer's share with sequence parallelism, per microbatch: 2 + 2 forward; the mirror and two gathers of
-/// what is kept cut, backward (Korthikanti et al., arXiv:2205.05198, section 4.2).
+/// The collectives of a layer with sequence parallelism, per microbatch: 2 + 2 forward; backward their duals
+/// and two gathers of saved sharded activations (Korthikanti et al., arXiv:2205.05198, section 4.2).
 void check_layers(const Graph& g, std::initializer_list<int> blocks)
 {
     for (const int block : blocks) {
@@ -109,8 +108,8 @@ void check_layers(const Graph& g, std::initializer_list<int> blocks)
     }
 }
 
-/// What a rank does on each of its communication queues, in order: without what differs between ranks, the
-/// extents.
+/// The calls of a rank on each of its communication queues, in order, without the extents, which differ
+/// between ranks.
 std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
 {
     std::map<std::string, std::vector<std::string>> calls;
@@ -126,7 +125,7 @@ std::map<std::string, std::vector<std::string>> calls_of(const Program& program)
     return calls;
 }
 
-/// Per channel, the types of the messages in order: "0 -> 1 #0".
+/// Per tag, the types of the messages in order: "0 -> 1 #0".
 std::map<std::string, std::vector<std::string>> messages_of(const Program& program, i64 stage,
                                                             std::optional<i64> Attributes::*peer)
 {
@@ -138,13 +137,13 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
         const bool sends = op.attrs.to.has_value();
         const i64 from = sends ? stage : *op.attrs.from, to = sends ? *op.attrs.to : stage;
         const Value& v = program.graph[sends ? op.operands[0] : op.results[0]];
-        std::string name = v.name; // partition names what it combines before it is sent
+        std::string name = v.name; // partition renames values that it combines before they are sent
         for (const std::string_view suffix : {".reduced", ".scattered"})
             if (name.ends_with(suffix))
                 name.resize(name.size() - suffix.size());
-        // Of the epilogue, what was only placed anew keeps its name where nothing had to move.
+        // In the epilogue, a resharded value keeps its name if no data had to move.
         const std::string what = step.microbatch < 0 ? "" : name + " ";
-        messages[str(from, " -> ", to, " #", *op.attrs.channel)].push_back(
+        messages[str(from, " -> ", to, " #", *op.attrs.tag)].push_back(
             str(step.microbatch, " ", what, v.type));
     }
     return messages;
@@ -152,7 +151,7 @@ std::map<std::string, std::vector<std::string>> messages_of(const Program& progr
 
 } // namespace
 
-TEST_CASE("all ranks of a stage make the same calls in the same order, and what is sent is received")
+TEST_CASE("all ranks of a stage make the same calls in the same order, and every sent message is received")
 {
     const Grid grids[] = {{2, 1, 2, 0},        {3, 1, 2, 1}, {1, 2, 3, 0}, {2, 2, 2, 1},
                           {2, 3, 2, 1, false}, {4, 1, 3, 1}, {2, 4, 1, 1}};
@@ -167,7 +166,7 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and what 
                 std::map<i64, std::vector<std::map<std::string, std::vector<std::string>>>>
                     first; // by stage, of its first rank
                 std::map<i64, std::map<std::string, std::vector<std::string>>> sent,
-                    received; // by place on the other axes
+                    received; // by coordinates on the other axes
                 compile_ranks(
                     c, {}, [](const Mesh&, i64) { return true; },
                     [&](i64 rank, const Compiled& compiled) {
@@ -186,9 +185,9 @@ TEST_CASE("all ranks of a stage make the same calls in the same order, and what 
                         received[place].merge(messages_of(train, stage, &Attributes::from));
                     });
                 for (const auto& [place, messages] : sent)
-                    for (const auto& [channel, list] : messages) {
-                        INFO("place " << place << ", channel " << channel);
-                        REQUIRE(list == received[place][channel]);
+                    for (const auto& [tag, list] : messages) {
+                        INFO("place " << place << ", tag " << tag);
+                        REQUIRE(list == received[place][tag]);
                     }
                 REQUIRE(sent == received);
             }
@@ -213,7 +212,7 @@ TEST_CASE("tensor 2 with sequence parallelism: 2 + 2 forward, 2 + 2 and 2 backwa
     }
 }
 
-TEST_CASE("where heads, words and tokens do not divide, as much travels as where they do")
+TEST_CASE("uneven heads, vocabulary and sequences have the same communication as even ones")
 {
     for (const Family family : {Family::llama, Family::gpt2}) {
         RunConfig c = run_config(family, {2, 1, 2, 1});
@@ -236,7 +235,7 @@ TEST_CASE(
     RunConfig c = run_config(Family::llama, {1, 1, 2});
     c.model.kv_heads = 1;
     const Graph g = compile_training(c, {}).programs[train_program].graph;
-    for (const int block : {1, 2}) { // keys and values, beside what every layer has
+    for (const int block : {1, 2}) { // keys and values, in addition to those of every layer
         CHECK(count(g, "all_gather", "tensor", "forward", block) == 2 + 2);
         CHECK(count(g, "reduce_scatter", "tensor", "forward", block) == 2);
         CHECK(count(g, "all_gather", "tensor", "backward", block) == 2 + 2 + 2);
@@ -295,7 +294,7 @@ TEST_CASE("data 2, tensor 2, ZeRO 1: layers as over tensor alone, once per step 
     }
 }
 
-TEST_CASE("pipeline 2, tensor 2: one message a microbatch and direction, and a tied table's gradient once")
+TEST_CASE("pipeline 2, tensor 2: one message per microbatch and direction, and a tied table's gradient once")
 {
     for (const Family family : {Family::llama, Family::gpt2}) {
         std::string both;
@@ -315,7 +314,7 @@ TEST_CASE("pipeline 2, tensor 2: one message a microbatch and direction, and a t
     }
 }
 
-TEST_CASE("a tied table's gradient goes each way between its two stages, once per step")
+TEST_CASE("a tied table's gradient is sent in both directions between its two stages, once per step")
 {
     for (const i64 stage : {0, 1}) {
         RunConfig c = run_config(Family::gpt2, {1, 2, 1});
@@ -325,17 +324,17 @@ TEST_CASE("a tied table's gradient goes each way between its two stages, once pe
         const Graph g = compile_training(c, options).programs[train_program].graph;
         CHECK(count(g, "send", "pipeline", "epilogue") == 1);
         CHECK(count(g, "recv", "pipeline", "epilogue") == 1);
-        CHECK(communicating(g) == 5); // a message a microbatch and direction, and the norm
+        CHECK(communicating(g) == 5); // a message per microbatch and direction, and the norm
     }
 }
 
-TEST_CASE("one rank talks to nobody")
+TEST_CASE("one rank does not communicate")
 {
     for (const Family family : {Family::llama, Family::gpt2})
         CHECK(communicating(program_of(family, {})) == 0);
 }
 
-TEST_CASE("model flops are those of the model, on any grid")
+TEST_CASE("model FLOPs are the same on any grid")
 {
     for (const Family family : {Family::llama, Family::gpt2}) {
         const double alone = compile_training(odd_config(family, {}, true, 1), {}).flops;

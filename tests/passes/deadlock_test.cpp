@@ -1,4 +1,4 @@
-// The Steps of all ranks of a grid, run against each other without data: does each come to its end?
+// Simulates the Steps of all ranks of a grid without data: does every rank finish?
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
@@ -12,9 +12,9 @@ using namespace trivium;
 
 namespace {
 
-/// How ranks may run, at worst: Steps begin in the order of the list, each when its waits are over and its
-/// queue is free; a move is over when all who take part have begun theirs, a message too. Without `overlap` a
-/// rank begins nothing before its move is over, but for what it sends.
+/// The worst case of execution: Steps begin in the order of the list, each when its waits have ended and its
+/// queue is free; a transfer ends when all participants have begun it. Without `overlap`, a rank begins
+/// nothing before its transfer ends, unless that is a send.
 class Ranks {
 public:
     Ranks(const std::vector<Program>& programs, bool overlap) : programs_(programs), overlap_(overlap)
@@ -48,7 +48,7 @@ private:
         std::size_t next = 0, awaited = none;
         std::vector<bool> over;
         std::vector<std::size_t> last;    ///< by queue: the Step that began last
-        std::map<std::string, int> begun; ///< by group or channel
+        std::map<std::string, int> begun; ///< by group or tag
     };
 
     bool is_over(const State& state, std::size_t step) const { return step == none || state.over[step]; }
@@ -86,7 +86,7 @@ private:
             members = {g.mesh.rank(g.at), g.mesh.rank(there)};
             if (!sends)
                 std::swap(members[0], members[1]);
-            name += str(" #", *op.attrs.channel);
+            name += str(" #", *op.attrs.tag);
         } else {
             std::vector<std::string> along{axis};
             if (axis == "world")
@@ -113,7 +113,7 @@ private:
 
 } // namespace
 
-TEST_CASE("ranks that take their moves in another order are found")
+TEST_CASE("ranks that start their transfers in different orders are found")
 {
     // Over one axis and over all, in this order on rank 0 and in the other on rank 1.
     const auto programs = [](bool alike) {
@@ -133,11 +133,11 @@ TEST_CASE("ranks that take their moves in another order are found")
     };
     CHECK(Ranks(programs(true), true).stuck() == 0);
     CHECK(Ranks(programs(true), false).stuck() == 0);
-    CHECK(Ranks(programs(false), true).stuck() == 0); // each axis has a queue of its own
+    CHECK(Ranks(programs(false), true).stuck() == 0); // each axis has its own queue
     CHECK(Ranks(programs(false), false).stuck() > 0);
 }
 
-TEST_CASE("no ranks of a grid wait for each other for ever, overlapping or not")
+TEST_CASE("no ranks of a grid wait for each other forever, with or without overlap")
 {
     int cases = 0;
     for (const Grid& grid :

@@ -1,4 +1,4 @@
-// Text in, text out: each pass on a small graph that a person can check.
+// Text in, text out: each pass on a small graph that can be checked by hand.
 #include "base/check.hpp"
 #include "golden/golden.hpp"
 #include "ir/text.hpp"
@@ -59,7 +59,7 @@ TEST_CASE(
     check("propagate", propagate, {Level::global, Level::sharded});
 }
 
-TEST_CASE("stage, as text: a tied table, in the first stage and the last")
+TEST_CASE("stage, as text: a tied table, in the first and the last stage")
 {
     for (const int stage : {0, 1})
         check(
@@ -92,12 +92,12 @@ TEST_CASE("bucket, as text: by bytes, by block, not at all")
         local, "bytes200");
     check(
         "bucket", [](Graph g) { return bucket(std::move(g), {}); }, local, "auto");
-    for (const BucketConfig& apart : {BucketConfig{0, false}, {0, true}}) // each of its own block here
+    for (const BucketConfig& apart : {BucketConfig{0, false}, {0, true}}) // each in its own block here
         check(
             "bucket", [&](Graph g) { return bucket(std::move(g), apart); }, local, "in");
 }
 
-TEST_CASE("fuse, as text, and once is enough: what stands alone, is read twice, turned or partial stays")
+TEST_CASE("fuse, as text, and once is enough: ops that are alone, read twice, transposed or partial stay")
 {
     check("fuse", fuse, {Level::local, Level::local});
     const Graph once = fuse(parse_graph(read_text("golden/passes/fuse/in.graph"), ""));

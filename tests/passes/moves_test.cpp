@@ -32,7 +32,7 @@ Sharding sharded(const DimAxes& dims)
     return s;
 }
 
-/// Each axis cuts a random dimension, or none, or (where `partial` is given) is one to combine over.
+/// Each axis shards a random dimension, or none, or (with `partial`) is one over which to combine.
 DimAxes random_axes(Draw& draw, const Mesh& mesh, const Shape& whole, std::vector<Partial>* partial)
 {
     DimAxes dims(whole.size());
@@ -69,10 +69,10 @@ Problem random_problem(u64 seed)
     return p;
 }
 
-/// The whole tensor's number at a cell.
+/// The value of the whole tensor at a cell.
 double truth(i64 cell) { return 1 + static_cast<double>(cell % 23) + static_cast<double>(cell % 7) / 8; }
 
-/// What the rank at `at` holds of `truth`, cell by cell.
+/// The shard of `truth` on the rank at `at`, cell by cell.
 Array part_of_truth(const Problem& p, const DimAxes& dims, const Coordinates& at)
 {
     const Box box = box_of(p.whole, sharded(dims), p.mesh, at);
@@ -86,8 +86,8 @@ Array part_of_truth(const Problem& p, const DimAxes& dims, const Coordinates& at
     return array;
 }
 
-/// How the ranks hold it at first: of a partial value, each has a share that depends on where it stands on
-/// those axes.
+/// The initial shards: for a partial value, each rank has a share that depends on its coordinates on those
+/// axes.
 Array first_part(const Problem& p, i64 rank)
 {
     const Coordinates at = p.mesh.coordinates(rank);
@@ -119,7 +119,7 @@ double sent_by(const Graph& g, const Op& op)
 
 } // namespace
 
-TEST_CASE("the moves from any layout to any other give each rank what it wants")
+TEST_CASE("the moves from any layout to any other give each rank its shard")
 {
     int with_each[4] = {};
     for (u64 seed = 0; seed < 3000; ++seed) {
@@ -169,7 +169,7 @@ TEST_CASE("the moves from any layout to any other give each rank what it wants")
         CHECK(times > 100);
 }
 
-TEST_CASE("no move where nothing changes, and the shortest way where there is one")
+TEST_CASE("no move if nothing changes, and the shortest sequence otherwise")
 {
     const Mesh mesh{{{"data", 2}, {"tensor", 3}}};
     const auto names = [&](const Layout& from, const DimAxes& to) {
@@ -185,14 +185,14 @@ TEST_CASE("no move where nothing changes, and the shortest way where there is on
     CHECK(names({{{}, {}}, {}}, {{}, {"data"}}) == Names{"slice data"});
     CHECK(names({{{}, {}}, {{"tensor"}}}, {{}, {}}) == Names{"all_reduce tensor"});
     CHECK(names({{{}, {}}, {{"tensor"}}}, {{}, {"tensor"}}) == Names{"reduce_scatter tensor"});
-    // What combines otherwise than by adding is not scattered.
+    // Only sums are reduce-scattered.
     CHECK(names({{{}, {}}, {{"tensor", Combine::lse}}}, {{}, {"tensor"}}) ==
           Names{"all_reduce tensor", "slice tensor"});
-    // ZeRO's way: summed over tensor, then scattered over data within what tensor cuts.
+    // ZeRO: summed over tensor, then scattered over data within the shards of tensor.
     CHECK(names({{{"tensor"}}, {{"data"}}}, {{"tensor", "data"}}) == Names{"reduce_scatter data"});
     CHECK(names({{{}}, {{"data"}, {"tensor"}}}, {{"tensor", "data"}}) ==
           Names{"reduce_scatter tensor", "reduce_scatter data"});
-    // An axis that is to cut outside of another takes that one's gather first.
+    // An axis that must become major to another one requires a gather over that one first.
     CHECK(names({{{"data"}}, {}}, {{"tensor", "data"}}) ==
           Names{"all_gather data", "slice tensor", "slice data"});
     CHECK(names({{{"tensor", "data"}}, {}}, {{"tensor"}}) == Names{"all_gather data"});

@@ -1,5 +1,5 @@
 #pragma once
-// Tensors as plain arrays, and what collectives and slices make of them on all ranks at once.
+// Tensors as plain arrays, and collectives and slices on them for all ranks together.
 #include "catch.hpp"
 #include "ir/op_table.hpp"
 
@@ -7,7 +7,7 @@
 
 namespace trivium::naive {
 
-/// One rank's part of a tensor.
+/// One rank's shard of a tensor.
 struct Array {
     Shape shape;
     std::vector<double> cells;
@@ -66,8 +66,7 @@ inline Array combined(const std::vector<const Array*>& parts, Combine combine)
     return y;
 }
 
-/// What op `n` of each rank's graph, a collective or a slice, makes of what each rank has, as its attributes
-/// say.
+/// Applies op `n` of each rank's graph, a collective or a slice, to the ranks' arrays.
 inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::size_t n,
                                       const std::vector<Array>& before)
 {

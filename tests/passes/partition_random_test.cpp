@@ -1,5 +1,5 @@
 // Random programs with random shardings, partitioned over a mesh and run on all its ranks with plain arrays:
-// every value is a part of what one rank computes.
+// every value is a shard of the one-rank result.
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "ir/builder.hpp"
@@ -21,7 +21,7 @@ using namespace trivium::naive;
 
 namespace {
 
-/// A cell of a given value: smaller than `words` for what is looked up.
+/// A cell of an input: smaller than `words` for indices.
 double given(const Value& v, i64 cell)
 {
     const RandomStream stream(5, v.name);
@@ -64,7 +64,7 @@ std::size_t cell_at(const Shape& shape, const FactorList& dims, const Shape& poi
     return static_cast<std::size_t>(cell);
 }
 
-/// What an op computes of the arrays in `held` (by value), by the letter.
+/// Evaluates an op on the arrays in `held` (by value), directly from its definition.
 void compute(const Graph& g, const Op& op, std::vector<Array>& held)
 {
     const std::string name = info(op).name;
@@ -93,7 +93,7 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
         each_point(rule, [&](const Shape& p) { out(0, p) = in(0, p); });
     } else if (name == "sum") {
         each_point(rule, [&](const Shape& p) { out(0, p) += in(0, p); });
-    } else if (name == "stack") { // what this rank contributes, at its places
+    } else if (name == "stack") { // this rank's contributions, at their positions
         for (std::size_t i = 0; i < op.operands.size(); ++i)
             made[0].cells.at(static_cast<std::size_t>(op.attrs.at->at(i))) +=
                 held[op.operands[i].index()].cells[0];
@@ -135,7 +135,7 @@ void compute(const Graph& g, const Op& op, std::vector<Array>& held)
     }
 }
 
-/// Runs the graphs of all ranks, op by op. Returns what each has of each value.
+/// Runs the graphs of all ranks, op by op. Returns each rank's array of each value.
 std::vector<std::vector<Array>> run(const std::vector<Graph>& graphs)
 {
     std::vector<std::vector<Array>> held;
@@ -202,7 +202,7 @@ private:
         return b_.op1(OpKind::matmul, {x, y}, {.rule = rule});
     }
 
-    /// One more value [batch, tokens, width].
+    /// Another value [batch, tokens, width].
     void step()
     {
         switch (below(8)) {
@@ -233,7 +233,7 @@ private:
         }
     }
 
-    /// One more accumulator that is an output.
+    /// Another accumulator that is an output.
     void gradient(std::size_t n)
     {
         ValueId made;
@@ -277,7 +277,7 @@ private:
         for (Value& v : graph_.values)
             if (v.sharding.dims.empty() && below(2))
                 v.sharding = random_sharding(v.type.shape);
-        for (const Op& op : graph_.ops) // what lives in an accumulator is cut like it
+        for (const Op& op : graph_.ops) // a value in an accumulator is sharded like it
             if (op.accumulate)
                 graph_[op.results[0]].sharding = graph_[op.operands.back()].sharding;
     }
@@ -304,7 +304,7 @@ void compare(const Array& got, const Array& whole, const Box& box)
 
 } // namespace
 
-TEST_CASE("partitioned programs compute what one rank computes, however their values are cut")
+TEST_CASE("partitioned programs compute the one-rank result, whatever the shardings")
 {
     std::map<std::string, int> used;
     int compared = 0;
@@ -326,7 +326,7 @@ TEST_CASE("partitioned programs compute what one rank computes, however their va
         for (std::size_t rank = 0; rank < graphs.size(); ++rank) {
             const Graph& g = graphs[rank];
             REQUIRE(g.outputs.size() == sharded.outputs.size());
-            for (std::size_t o = 0; o < g.outputs.size(); ++o) { // whole sums, cut as asked
+            for (std::size_t o = 0; o < g.outputs.size(); ++o) { // complete sums, sharded as requested
                 const Value &local = g[g.outputs[o]], &global = sharded[sharded.outputs[o]];
                 INFO("output %" << global.name);
                 REQUIRE(local.sharding.partial.empty());

@@ -1,4 +1,4 @@
-// Partition on graphs that a person can check by hand.
+// Partition on graphs that can be checked by hand.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
@@ -17,7 +17,7 @@ Sharding cut(std::vector<std::vector<std::string>> dims)
     return s;
 }
 
-/// What a rank exchanges, in order.
+/// A rank's communication, in order.
 std::vector<std::string> exchanged(const Graph& local)
 {
     std::vector<std::string> all;
@@ -29,10 +29,11 @@ std::vector<std::string> exchanged(const Graph& local)
 
 } // namespace
 
-TEST_CASE("all ranks choose alike, also where one has less to do than another")
+TEST_CASE("all ranks make the same choice, also if one has less work than another")
 {
-    // Cutting the tokens or the words moves as much. Of 3 tokens the first rank has 2 and the second 1, of 6
-    // words each 3: by its own share, the first would rather cut words, the second tokens.
+    // Sharding the sequence or the vocabulary moves the same bytes. Of 3 positions the first rank has 2 and
+    // the second 1, of 6 vocabulary entries each has 3: by its own shard, the first would choose the
+    // vocabulary, the second the sequence.
     Graph g;
     g.name = "tie";
     g.mesh.axes = {{"tensor", 2}};

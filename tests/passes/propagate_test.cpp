@@ -70,7 +70,7 @@ Graph random_graph(u64 seed)
     return g;
 }
 
-/// sum_of takes two of one shape: random graphs that would not verify are no graphs.
+/// sum_of requires equal shapes: random graphs that do not verify are discarded.
 bool legal(const Graph& graph)
 {
     try {
@@ -123,7 +123,7 @@ TEST_CASE("propagation only refines what is open, uses an axis once, and once is
                 all.insert(all.end(), is[d].axes.begin(), is[d].axes.end());
                 for (const std::string& axis : is[d].axes)
                     REQUIRE(after.mesh.size(axis) > 1);
-                Axes kept = d < was.size() ? was[d].axes : Axes{}; // an axis of one rank cuts nothing
+                Axes kept = d < was.size() ? was[d].axes : Axes{}; // an axis of one rank shards nothing
                 std::erase_if(kept, [&](const std::string& axis) { return after.mesh.size(axis) == 1; });
                 REQUIRE(starts_with(is[d].axes, kept));
                 if (d < was.size() && !was[d].open)
@@ -134,7 +134,7 @@ TEST_CASE("propagation only refines what is open, uses an axis once, and once is
             std::sort(all.begin(), all.end());
             REQUIRE(std::adjacent_find(all.begin(), all.end()) == all.end());
         }
-        Graph again = after; // open where it was: nothing is left to do
+        Graph again = after; // open as before: nothing is left to do
         for (std::size_t i = 0; i < again.values.size(); ++i)
             for (std::size_t d = 0; d < again.values[i].sharding.dims.size(); ++d)
                 again.values[i].sharding.dims[d].open =
@@ -144,7 +144,7 @@ TEST_CASE("propagation only refines what is open, uses an axis once, and once is
     CHECK(refined > 3000);
 }
 
-TEST_CASE("who disagrees about a factor gets nothing of it, and hands nothing on")
+TEST_CASE("tensors that disagree about a factor neither receive nor propagate it")
 {
     Graph g;
     g.name = "sum";
@@ -160,13 +160,13 @@ TEST_CASE("who disagrees about a factor gets nothing of it, and hands nothing on
     CHECK(axes_of(apart, "sum", 0).empty());
     CHECK(axes_of(apart, "x", 0) == Axes{"data"});
     CHECK(axes_of(apart, "y", 0) == Axes{"tensor"});
-    g[y].sharding = annotated({{"data", "tensor"}, {}}, true); // finer is no disagreement
+    g[y].sharding = annotated({{"data", "tensor"}, {}}, true); // a finer sharding does not disagree
     const Graph finer = propagate(g);
     CHECK(axes_of(finer, "sum", 0) == Axes{"data", "tensor"});
     CHECK(axes_of(finer, "x", 0) == Axes{"data", "tensor"});
 }
 
-TEST_CASE("an axis that several factors of an op want goes with none of them")
+TEST_CASE("an axis that could shard several factors of an op is assigned to none")
 {
     const auto product = [](std::vector<Axes> x_mk, std::vector<Axes> w_kn, std::vector<Axes> y_mn) {
         Graph g;
@@ -185,11 +185,11 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
     const Graph two = product({{"tensor"}, {}}, {{}, {"tensor"}}, {{}, {}});
     CHECK(axes_of(two, "y", 0).empty());
     CHECK(axes_of(two, "y", 1).empty());
-    // One only: it goes.
+    // Only one: it is propagated.
     const Graph one = product({{"tensor"}, {}}, {{}, {"data"}}, {{}, {}});
     CHECK(axes_of(one, "y", 0) == Axes{"tensor"});
     CHECK(axes_of(one, "y", 1) == Axes{"data"});
-    // All three factors, by a tensor each: y's rows, x's columns, w's columns.
+    // All three factors, each by one tensor: y's rows, x's columns, w's columns.
     const Graph three = product({{}, {"tensor"}}, {{}, {"tensor"}}, {{"tensor"}, {}});
     CHECK(axes_of(three, "x", 0).empty());
     CHECK(axes_of(three, "w", 0).empty());
@@ -210,7 +210,7 @@ TEST_CASE("an axis that several factors of an op want goes with none of them")
         CHECK(axes_of(done, "stats", d).empty());
 }
 
-TEST_CASE("no rank is left without a row")
+TEST_CASE("every rank has at least one row")
 {
     Graph g;
     g.name = "small";
@@ -228,6 +228,6 @@ TEST_CASE("no rank is left without a row")
     tight[w].sharding = annotated({{"data"}, {}});
     tight[x].sharding = annotated({{}, {"tensor"}}, true);
     tight[y].sharding = annotated({{}, {}}, true);
-    tight.mesh.axes[1].size = 6; // more ranks than rows: not even by annotation
+    tight.mesh.axes[1].size = 6; // more ranks than rows: not even with an annotation
     CHECK_THROWS_AS(verify(propagate(tight), Level::sharded), UserError);
 }

@@ -53,7 +53,7 @@ TEST_CASE("a pass that breaks the graph is a bug, by name")
     }
 }
 
-TEST_CASE("what a pass changed is dumped under its number and name")
+TEST_CASE("a graph that a pass changed is dumped under the number and name of the pass")
 {
     const std::filesystem::path dir =
         std::filesystem::temp_directory_path() / str("trivium-runner-", getpid());

@@ -32,7 +32,7 @@ inline RunConfig run_config(Family family, const Grid& grid)
     return c;
 }
 
-/// The same with extents that nothing divides; `odd` (0 to 2) chooses which. Two microbatches.
+/// The same with uneven extents; `odd` (0 to 2) chooses which. Two microbatches.
 inline RunConfig odd_config(Family family, const Grid& grid, bool tied, i64 odd)
 {
     RunConfig c = run_config(family, {});

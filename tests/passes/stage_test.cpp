@@ -1,4 +1,4 @@
-// The balance of stages against every possible cut; what each stage then runs.
+// The balance of stages against every possible division; then the ops of each stage.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
@@ -15,7 +15,7 @@ using namespace trivium;
 
 namespace {
 
-/// A block for each width: a chain of products [rows, w] x [w, next w].
+/// One block per width: a chain of products [rows, w] x [w, next w].
 Graph chain(const std::vector<i64>& widths)
 {
     Graph g;
@@ -39,7 +39,7 @@ double cost_of(const Graph& g, const std::vector<int>& stage_of, i64 stages)
     return *std::max_element(cost.begin(), cost.end());
 }
 
-/// The costliest stage's cost under the best of all cuts.
+/// The cost of the most expensive stage under the best of all divisions.
 double least_cost(const Graph& g, std::size_t blocks, i64 stages)
 {
     double best = -1;
@@ -65,7 +65,7 @@ double least_cost(const Graph& g, std::size_t blocks, i64 stages)
 
 } // namespace
 
-TEST_CASE("no other cut has a cheaper costliest stage")
+TEST_CASE("no other division has a cheaper most expensive stage")
 {
     std::mt19937_64 draw(6);
     for (int round = 0; round < 150; ++round) {
@@ -86,7 +86,7 @@ TEST_CASE("no other cut has a cheaper costliest stage")
     }
 }
 
-TEST_CASE("more stages than blocks are refused, with the number that there may be")
+TEST_CASE("more stages than blocks are refused, with the maximum number")
 {
     const Graph g = chain({4, 4, 4, 4});
     CHECK_NOTHROW(balance_stages(g, 3));
@@ -128,7 +128,7 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
     CHECK(products == g.ops.size());
 }
 
-TEST_CASE("what a stage contributes keeps its place")
+TEST_CASE("the contribution of a stage keeps its position")
 {
     const Graph g = propagate(parse_graph("graph g\nmesh pipeline=2\n"
                                           "parameter %p : f64[2]\nparameter %q : f64[2]\n"

@@ -1,4 +1,4 @@
-// Model flops by hand, and the roofline's clock.
+// Model FLOPs by hand, and the simulated clock.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "model/model.hpp"
@@ -21,14 +21,14 @@ Graph training_graph(const ModelConfig& m, i64 batch)
 
 } // namespace
 
-TEST_CASE("model flops of GPT-2 124M are 6 N tokens and causal attention")
+TEST_CASE("model FLOPs of GPT-2 124M are 6 N tokens and causal attention")
 {
     ModelConfig m = preset("gpt2-124m");
     m.seq = 256;
     resolve(m);
     const i64 batch = 4;
-    // N: what a token is multiplied with. Per layer q, k, v, o (768 x 768 each) and up, down (768 x 3072
-    // each); the tied table once, as the head: looking a row up costs nothing.
+    // N: the weights by which a token is multiplied. Per layer q, k, v, o (768 x 768 each) and up, down (768
+    // x 3072 each); the tied table once, as the head: looking a row up costs nothing.
     const double n = 12.0 * (4 * 768 * 768 + 2 * 768 * 3072) + 50257.0 * 768;
     const double tokens = 4.0 * 256;
     // Q K' and P V: 2 x 2 x 64 for each of 12 heads, 12 layers and the 256 x 257 / 2 pairs that a query sees;
@@ -37,14 +37,14 @@ TEST_CASE("model flops of GPT-2 124M are 6 N tokens and causal attention")
     const Graph graph = training_graph(m, batch);
     CHECK(model_flops(graph, 1) == Approx(6 * n * tokens + attention).epsilon(1e-12));
     CHECK(model_flops(graph, 3) == Approx(3 * model_flops(graph, 1)).epsilon(1e-12));
-    // The ops of the backward pass do that much, too: nothing is counted that is not done.
+    // The ops of the backward pass have the same FLOPs: only real work is counted.
     double done = 0;
     for (const Op& op : graph.ops)
         done += flops_of(graph, op);
     CHECK(done == Approx(model_flops(graph, 1)).epsilon(1e-12));
 }
 
-TEST_CASE("model flops of a grouped-query Llama, by hand")
+TEST_CASE("model FLOPs of a grouped-query Llama, by hand")
 {
     ModelConfig m;
     m.layers = 3;
@@ -59,7 +59,7 @@ TEST_CASE("model flops of a grouped-query Llama, by hand")
     CHECK(model_flops(training_graph(m, 2), 1) == Approx(6 * n * 20 + attention).epsilon(1e-12));
 }
 
-TEST_CASE("a Step takes the longer of its work and its traffic, and a launch")
+TEST_CASE("the duration of a Step is the larger of its work and its traffic, plus a launch")
 {
     ModelConfig m = preset("gpt2-124m");
     m.layers = 1;
@@ -85,7 +85,7 @@ TEST_CASE("a Step takes the longer of its work and its traffic, and a launch")
     CHECK(timeline.busy(schedule, queue_compute) > 0);
 }
 
-TEST_CASE("the clock: a Step begins when its queue is free and what it waits for is over")
+TEST_CASE("the clock: a Step begins when its queue is free and its waits have ended")
 {
     Schedule s;
     s.queues = {"a", "b"};
@@ -111,7 +111,7 @@ TEST_CASE("the clock: a Step begins when its queue is free and what it waits for
     CHECK_THROWS_AS(play(s, {1, 2}), InternalError);
 }
 
-TEST_CASE("machines have names, and a device's is found in what the driver calls it")
+TEST_CASE("machines have names, and a device's is found in the driver's device name")
 {
     CHECK(machine_of_device("NVIDIA H200").name == "h200");
     CHECK(machine_of_device("NVIDIA H100 80GB HBM3").name == "h100");
@@ -129,7 +129,7 @@ TEST_CASE("machines have names, and a device's is found in what the driver calls
     CHECK_THROWS_AS(machine_called("h2oo"), UserError);
 }
 
-TEST_CASE("each known device says how much memory it has, how many a node, and its links")
+TEST_CASE("each known device has its memory, the devices per node, and its links")
 {
     for (const std::string& name : machine_names()) {
         const Machine m = machine_called(name);
@@ -144,7 +144,7 @@ TEST_CASE("each known device says how much memory it has, how many a node, and i
         CHECK(m.latency(true) > m.latency(false));
         CHECK((m.memory > 0) == (name != "gpu"));
     }
-    CHECK(machine_called("h100").memory < Bytes{80} << 30); // less than the data sheet's 80 GB promise in GiB
+    CHECK(machine_called("h100").memory < Bytes{80} << 30); // less than 80 GB of the data sheet in GiB
     CHECK(machine_called("h100").memory > Bytes{78} << 30);
     CHECK(machine_called("h200").memory < 141000000000 + (Bytes{10} << 30));
     CHECK(machine_called("b200").memory > machine_called("h200").memory);

@@ -50,7 +50,7 @@ struct Extents {
     i64 outer, extent, inner;
 };
 
-/// One rank's side of a collective with guarded memory, and what must come of it.
+/// One rank's side of a collective with guarded memory, and the expected result.
 class Trial {
 public:
     struct Options {
@@ -58,7 +58,7 @@ public:
         DType type = DType::f32;
         Combine combine = Combine::sum;
         bool in_place = false;
-        int scratch = 0; ///< 0: the least, 1: some, 2: the best
+        int scratch = 0; ///< 0: minimum, 1: medium, 2: best
         bool deterministic = true;
     };
 
@@ -93,7 +93,7 @@ public:
 
     Ground::Move& collective() { return *collective_; }
 
-    /// Puts other inputs and outputs back, for another run.
+    /// Resets inputs and outputs for another run.
     void refill()
     {
         for (std::size_t k = 0; k < extents_.size(); ++k) {
@@ -144,7 +144,7 @@ private:
     static constexpr i64 guard = 16;
     using Bits = std::vector<std::byte>;
 
-    /// Of magnitudes: values are below 64.
+    /// Sum of magnitudes: values are below 64.
     double largest_sum() const { return 64.0 * comm_.size(); }
 
     i64 size() const { return size_of(options_.type); }
@@ -169,7 +169,8 @@ private:
                    scratch_bytes_, ", ", comm_.size(), " ranks");
     }
 
-    /// The whole operand of a rank: what it contributes; to a gather, every rank its part of rank 0's.
+    /// The whole operand of a rank: its contribution. In a gather, every rank contributes its shard of rank
+    /// 0's operand.
     Bits whole(std::size_t k, int rank) const
     {
         const int source = options_.kind == CollectiveKind::all_gather ? 0 : rank;
@@ -208,7 +209,7 @@ private:
                 continue;
             }
             auto narrow = static_cast<float>(wide);
-            for (int r = 1; r < comm_.size(); ++r) { // the plain loop whose bits are promised
+            for (int r = 1; r < comm_.size(); ++r) { // the plain loop whose bits are guaranteed
                 const double next = get(options_.type, all[r].data(), i);
                 wide += next;
                 narrow += static_cast<float>(next);
@@ -297,7 +298,7 @@ void sums_of_exponentials(Ground& ground)
     run_all(ground, CollectiveKind::reduce_scatter, {DType::f32}, Combine::lse);
 }
 
-/// Not deterministic: sums of f32 and f64 may be in another order, all else is as before.
+/// Not deterministic: sums of f32 and f64 may have another order, everything else is the same.
 void fast(Ground& ground)
 {
     for (const CollectiveKind kind :
@@ -307,12 +308,12 @@ void fast(Ground& ground)
     run_all(ground, CollectiveKind::all_reduce, {DType::f32}, Combine::sum, true, false);
 }
 
-/// The bits of a tensor do not depend on the bucket that it travels in.
+/// The bits of a tensor do not depend on its bucket.
 void buckets(Ground& ground)
 {
     for (const CollectiveKind kind : {CollectiveKind::reduce_scatter, CollectiveKind::all_reduce})
         for (const int scratch : {0, 2}) {
-            // Operand 0 has the same values wherever it is: alone, and with others behind it.
+            // Operand 0 has the same values in both cases: alone, and followed by others.
             Trial alone(ground, {kind, DType::f32, Combine::lse, false, scratch, true}, {{3, 50, 7}});
             Trial among(ground, {kind, DType::f32, Combine::lse, false, 2 - scratch, true},
                         {{3, 50, 7}, {1, 19, 3}, {2, 2, 2}});
@@ -326,7 +327,7 @@ void buckets(Ground& ground)
         }
 }
 
-/// Of several rounds each; every rank drives them in an order of its own.
+/// Several rounds each; every rank advances them in its own order.
 void several_under_way(Ground& ground)
 {
     Comm& comm = ground.comm();

@@ -11,7 +11,7 @@ namespace {
 
 using Data = std::vector<std::byte>;
 
-/// What rank `from` has for rank `to`: a size and bytes that differ with both.
+/// The piece from rank `from` to rank `to`: size and bytes depend on both.
 Data parcel(int from, int to, std::size_t scale)
 {
     Data data(scale * static_cast<std::size_t>((from * 7 + to * 3) % 5)); // none for some
@@ -48,7 +48,7 @@ void exchanges(Comm& comm)
     }
 }
 
-/// Lanes do not mix, and within one the order is that of the starts.
+/// Tags do not mix, and transfers with one tag keep the order of their starts.
 void exchanges_under_way(Comm& comm)
 {
     std::vector<Parcels> parcels;
@@ -75,30 +75,30 @@ void messages_between_neighbours(Comm& comm)
 {
     const int next = (comm.rank() + 1) % comm.size(),
               previous = (comm.rank() + comm.size() - 1) % comm.size();
-    constexpr std::size_t large = 200000; // beyond what MPI sends unasked
-    const auto text = [&](int from, int direction, int channel) {
+    constexpr std::size_t large = 200000; // above MPI's eager limit
+    const auto text = [&](int from, int direction, int tag) {
         std::vector<int> words(large);
-        std::iota(words.begin(), words.end(), from * 1000 + direction * 100 + channel);
+        std::iota(words.begin(), words.end(), from * 1000 + direction * 100 + tag);
         return words;
     };
-    const std::vector<int> channels{7, 0, 1022};
-    std::vector<std::vector<int>> out, in(2 * channels.size(), std::vector<int>(large));
+    const std::vector<int> tags{7, 0, 1022};
+    std::vector<std::vector<int>> out, in(2 * tags.size(), std::vector<int>(large));
     std::vector<std::unique_ptr<Request>> requests;
     const auto bytes = static_cast<Bytes>(large * sizeof(int));
-    for (const int channel : channels)
+    for (const int tag : tags)
         for (const int direction : {0, 1})
-            out.push_back(text(comm.rank(), direction, channel));
+            out.push_back(text(comm.rank(), direction, tag));
     std::size_t at = 0;
-    for (const int channel : channels)
+    for (const int tag : tags)
         for (const int direction : {0, 1})
-            requests.push_back(comm.send(direction ? previous : next, channel + direction,
+            requests.push_back(comm.send(direction ? previous : next, tag + direction,
                                          {reinterpret_cast<std::byte*>(out[at++].data()), bytes}));
     Parcels parcels(comm, 5000);
     requests.push_back(comm.exchange(parcels.sends, parcels.receives));
-    for (std::size_t i = channels.size(); i-- > 0;) // channels in another order than they were sent on
+    for (std::size_t i = tags.size(); i-- > 0;) // tags in another order than they were sent on
         for (const int direction : {1, 0})
             requests.push_back(
-                comm.receive(direction ? next : previous, channels[i] + direction,
+                comm.receive(direction ? next : previous, tags[i] + direction,
                              {reinterpret_cast<std::byte*>(in[2 * i + direction].data()), bytes}));
     bool over = false;
     while (!over) {
@@ -107,10 +107,10 @@ void messages_between_neighbours(Comm& comm)
         for (const auto& request : requests)
             over = request->test() && over;
     }
-    for (std::size_t i = 0; i < channels.size(); ++i)
+    for (std::size_t i = 0; i < tags.size(); ++i)
         for (const int direction : {0, 1})
-            TRV_CHECK(in[2 * i + direction] == text(direction ? next : previous, direction, channels[i]),
-                      "channel ", channels[i]);
+            TRV_CHECK(in[2 * i + direction] == text(direction ? next : previous, direction, tags[i]), "tag ",
+                      tags[i]);
     TRV_CHECK(parcels.in == parcels.expected, "an exchange between messages");
 }
 
@@ -130,7 +130,7 @@ void messages_stay_in_order(Comm& comm)
     for (const auto& request : requests)
         request->wait();
     for (int i = 0; i < count; ++i)
-        TRV_CHECK(in[i] == previous * 100 + i, "message ", i, " of a channel");
+        TRV_CHECK(in[i] == previous * 100 + i, "message ", i, " of a tag");
 }
 
 void subgroups(Comm& comm)
@@ -150,7 +150,7 @@ void subgroups(Comm& comm)
         members |= u64{1} << r;
     TRV_CHECK(agree(*group, u64{1} << comm.rank()) == members, "groups agree apart from each other");
 
-    // Of a group: its first against the others.
+    // Within a group: the first member and the others.
     std::vector<int> part;
     for (int r = group->rank() == 0 ? 0 : 1; r < (group->rank() == 0 ? 1 : group->size()); ++r)
         part.push_back(r);
@@ -184,7 +184,7 @@ void fails_alike(Comm& comm, int first, int status, const std::string& text, Thr
                 failure(comm.rank());
         });
     } catch (const Kind& error) {
-        // What all have met alike is no one rank's.
+        // An error of all ranks names no rank.
         const std::string begin = first > 0 ? str("rank ",
                                                   comm.world_ranks()[static_cast<std::size_t>(first)], ": ")
                                             : "",
@@ -222,7 +222,7 @@ void success_together(Comm& comm)
     fails_alike<UserError>(*group, 1, 2, "run.toml: no", [](int) {
         throw UserError({"run.toml", "no", "", ""});
     });
-    succeed_together(comm, [&] { ++runs; }); // all goes on
+    succeed_together(comm, [&] { ++runs; }); // everything continues
 }
 
 void grids(Comm& comm)

@@ -1,6 +1,6 @@
 #pragma once
-// What every back-end of communicators must do, on any number of ranks. Each rank knows what the others put
-// in, so it knows what must come out. A case throws InternalError where something else does.
+// Requirements on every back-end of communicators, on any number of ranks. Each rank knows the others'
+// inputs, so it knows the expected results. A case throws InternalError if a result differs.
 #include "ground.hpp"
 
 struct RankCase {
@@ -20,7 +20,7 @@ struct DeviceCase {
 std::vector<RankCase> comm_cases();
 /// Gather, reduce and scatter.
 std::vector<CollectiveCase> collective_cases();
-/// What is a matter of streams and links.
+/// Streams and links.
 std::vector<DeviceCase> device_cases();
 
 /// On the host: the first two, in order. \throws InternalError that names the case

@@ -21,7 +21,7 @@ TEST_CASE("one rank alone")
     int number = 0;
     const auto request = comm->receive(0, 1, {reinterpret_cast<std::byte*>(&number), sizeof number});
     CHECK_FALSE(request->test());
-    CHECK_THROWS_AS(request->wait(), InternalError); // it would wait for ever
+    CHECK_THROWS_AS(request->wait(), InternalError); // it would wait forever
 }
 
 TEST_CASE("ranks as threads")
@@ -68,7 +68,7 @@ TEST_CASE("a thread that fails ends the others")
     CHECK_THROWS_AS(run_on_threads(2, [](Comm&) { throw 5; }), int);
 }
 
-TEST_CASE("threads: sizes that do not fit are noticed")
+TEST_CASE("threads: mismatched sizes are detected")
 {
     CHECK_THROWS_AS(run_on_threads(2,
                                    [](Comm& comm) {
@@ -84,7 +84,7 @@ TEST_CASE("threads: sizes that do not fit are noticed")
     CHECK_THROWS_AS(run_on_threads(2, [](Comm& comm) { Grid(comm, {{{"data", 3}}}, "n"); }), InternalError);
 }
 
-TEST_CASE("threads: waiting for a rank that has ended is noticed")
+TEST_CASE("threads: waiting for a rank that has ended is detected")
 {
     const auto hangs = [](Comm& comm) {
         std::byte data[8];
@@ -96,7 +96,7 @@ TEST_CASE("threads: waiting for a rank that has ended is noticed")
     CHECK_THROWS_AS(run_on_threads(3, hangs), InternalError);
 }
 
-TEST_CASE("a message that is given up leaves no trace")
+TEST_CASE("an abandoned message leaves no trace")
 {
     run_on_threads(2, [](Comm& comm) {
         int number = 1;
@@ -114,7 +114,7 @@ TEST_CASE("a message that is given up leaves no trace")
     });
 }
 
-TEST_CASE("lse: infinities and what is no number")
+TEST_CASE("lse: infinities and NaN")
 {
     const float inf = std::numeric_limits<float>::infinity();
     const auto combined = [](std::vector<float> values) {

@@ -13,7 +13,7 @@ Data pattern(std::size_t size, int seed)
 {
     Data data(size);
     u64 x = static_cast<u64>(seed) * 0x9e3779b97f4a7c15u + 1;
-    for (std::size_t i = 0; i < size; i += 2) { // pairs: what a rank mixes up would show
+    for (std::size_t i = 0; i < size; i += 2) { // pairs, so that swapped data show
         x = x * 6364136223846793005u + 1442695040888963407u;
         data[i] = static_cast<std::byte>(x >> 56);
         if (i + 1 < size)
@@ -22,7 +22,7 @@ Data pattern(std::size_t size, int seed)
     return data;
 }
 
-/// On a device, with the bytes that are to arrive.
+/// On a device, with the expected bytes.
 struct Parcel {
     std::shared_ptr<std::byte> memory;
     Data expected;
@@ -42,7 +42,7 @@ struct Parcel {
     }
 };
 
-/// Some pieces are empty, some above 4 MiB; no two are alike.
+/// Some pieces are empty, some above 4 MiB; no two are equal.
 void pieces(Comm& comm, TestDevice& device)
 {
     if (comm.size() == 1)
@@ -80,7 +80,7 @@ void pieces(Comm& comm, TestDevice& device)
     grid.devices().check();
 }
 
-/// Each rank has messages to both neighbours and from both, all under way at once, on a stream a link.
+/// Each rank has concurrent messages to and from both neighbours, with one stream per link.
 void links(Comm& comm, TestDevice& device)
 {
     if (comm.size() == 1)
@@ -112,7 +112,7 @@ void links(Comm& comm, TestDevice& device)
                 .emplace_back(device, content(all[i], message), static_cast<int>(i), all[i].from == rank);
     for (std::size_t message = 0; message < 4; ++message) {
         for (std::size_t i = 0; i < 3;
-             ++i) // sends first: where they held up the receives, all would wait for each other
+             ++i) // sends first: if they blocked the receives, all ranks would wait for each other
             devices.link("pipeline", sends[i])
                 .send(1, out[i * 4 + message].sent(), device.stream(static_cast<int>(3 + i)));
         for (std::size_t i = 0; i < 3; ++i)
@@ -126,7 +126,7 @@ void links(Comm& comm, TestDevice& device)
     devices.check();
 }
 
-/// A link that only one of its ends knows would be waited for in vain.
+/// A link with only one end would never be joined.
 void lonely_links(Comm& comm, TestDevice& device)
 {
     if (comm.size() == 1)
@@ -148,8 +148,8 @@ void lonely_links(Comm& comm, TestDevice& device)
     TRV_CHECK(!refused(comm.rank() < 2 ? std::vector<Link>{{0, 1, 0}} : std::vector<Link>{}), "both");
 }
 
-/// Sums along each axis and over the world, gathers and messages, each on its stream, in an order of each
-/// rank's own.
+/// Sums along each axis and over the world, gathers and messages, each on its stream, in a different order on
+/// each rank.
 void several_at_once(Comm& comm, TestDevice& device)
 {
     const i64 size = comm.size(), tensor = size % 2 == 0 ? 2 : 1, pipeline = size % 4 == 0 ? 2 : 1;
@@ -196,7 +196,7 @@ void several_at_once(Comm& comm, TestDevice& device)
             float value = 0;
             std::memcpy(&value, bytes.data() + i * 4, 4);
             const float expected =
-                n * (ranks + n * static_cast<float>(i % 1000)); // whole numbers: exact in any order
+                n * (ranks + n * static_cast<float>(i % 1000)); // integers: exact in any order
             TRV_CHECK(value == expected, "along ", axes[a], " element ", i, " is ", value, ", not ",
                       expected);
         }

@@ -1,4 +1,4 @@
-// Collectives and messages as work on streams, with devices that the host plays.
+// Collectives and messages as work on streams, with devices that the host simulates.
 #include "catch.hpp"
 #include "comm_suite.hpp"
 #include "host_device.hpp"
@@ -16,7 +16,7 @@ TEST_CASE("devices of ranks as threads")
     }
 }
 
-TEST_CASE("which way a collective goes")
+TEST_CASE("the method of a collective")
 {
     using Way = DeviceCollective::Way;
     run_on_devices(4, [](Comm& comm, TestDevice& device) {
@@ -55,7 +55,7 @@ TEST_CASE("which way a collective goes")
     });
 }
 
-TEST_CASE("a collective that was not planned for is refused, and a rank that fails ends the others")
+TEST_CASE("an unplanned collective is refused, and a failing rank ends the others")
 {
     const auto body = [](Comm& comm, TestDevice& device) {
         Grid grid(comm, {{{"data", 3}}}, "node");
@@ -73,7 +73,7 @@ TEST_CASE("a collective that was not planned for is refused, and a rank that fai
     CHECK_THROWS_WITH(run_on_devices(3, body), Catch::Matchers::Contains("not planned"));
 }
 
-TEST_CASE("the communicators of a grid: one an axis, one of the world, and one a link")
+TEST_CASE("the communicators of a grid: one per axis, one for the world, and one per link")
 {
     const int joined = run_on_devices(4, [](Comm& comm, TestDevice& device) {
         Grid grid(comm, {{{"data", 2}, {"pipeline", 2}, {"tensor", 1}}}, str("n", comm.rank() / 3));
@@ -107,7 +107,7 @@ TEST_CASE("the communicators of a grid: one an axis, one of the world, and one a
     CHECK(joined == 4 + 4 + 4 + 8); // the world, data, pipeline, and two links in each of two groups
 }
 
-TEST_CASE("ranks that share a device are noticed")
+TEST_CASE("ranks that share a device are detected")
 {
     CHECK_FALSE(share_a_device({}));
     CHECK_FALSE(share_a_device({"a", "b", "c"}));

@@ -3,21 +3,21 @@
 #include "mpi/collective.hpp"
 #include "mpi/device_grid.hpp"
 
-/// A device as tests use one: CUDA's, or one that the host plays.
+/// A device for tests: CUDA's, or one that the host simulates.
 class TestDevice {
 public:
     virtual ~TestDevice() = default;
     virtual std::shared_ptr<trivium::DeviceBackend> backend() = 0;
-    /// Whether a move takes so long that fewer will do.
+    /// Whether transfers are slow, so that tests use fewer.
     virtual bool slow() const { return false; }
-    /// A stream for each number; made when it is first asked for.
+    /// A stream for each number; made on first use.
     virtual void* stream(int number) = 0;
     virtual void wait(int stream) = 0;
     /// Aligned to 64.
     virtual std::shared_ptr<std::byte> allocate(trivium::Bytes bytes) = 0;
-    /// As work on a stream; `from` is the host's, and may go at once.
+    /// As work on a stream; `from` is host memory and may be freed at once.
     virtual void write(std::byte* to, const std::vector<std::byte>& from, int stream) = 0;
-    /// After what the streams have done that were waited for.
+    /// After the work of the streams that were synchronised.
     virtual std::vector<std::byte> read(const std::byte* from, trivium::Bytes bytes) = 0;
 };
 

@@ -15,7 +15,7 @@ using namespace trivium;
 
 namespace {
 
-/// What the devices of all ranks share: who joins which communicator.
+/// Shared by the devices of all ranks: which rank joins which communicator.
 struct Shared {
     std::mutex mutex;
     std::map<std::string, std::shared_ptr<Mailbox>> mailboxes;
@@ -107,14 +107,14 @@ std::vector<T> copy_of(std::span<const T> items)
     return {items.begin(), items.end()};
 }
 
-constexpr int stream_tag = 1; ///< the host's own agreements have another
+constexpr int stream_tag = 1; ///< the host's own collectives use another one
 
 class HostDeviceComm final : public DeviceComm {
 public:
     HostDeviceComm(std::unique_ptr<Comm> comm, DeviceGroup group)
         : DeviceComm(comm->size(), comm->rank()), comm_(std::move(comm)), link_(group == DeviceGroup::link)
     {
-        agree(*comm_, 0); // until all are there
+        agree(*comm_, 0); // until all have arrived
     }
 
     void exchange(std::span<const ConstPiece> sends, std::span<const Piece> receives, void* stream) override
@@ -167,7 +167,7 @@ private:
         static_cast<HostStream*>(stream)->give(std::move(job));
     }
 
-    /// Sums in an order that is not the ranks': from the last to the first.
+    /// Sums in another order than rank order: from the last to the first.
     static void play(Comm& comm, CollectiveKind kind, DType type, const DenseMove& move)
     {
         const Bytes bytes = move.count * size_of(type);
@@ -196,7 +196,7 @@ private:
             combine_parts(type, Combine::sum, parts, static_cast<std::byte*>(move.out), move.count);
     }
 
-    std::shared_ptr<Comm> comm_; ///< what a stream has yet to do keeps it too
+    std::shared_ptr<Comm> comm_; ///< pending work of a stream keeps it alive too
     bool link_;
     u64 connected_ = 0;
 };
@@ -238,7 +238,7 @@ public:
             static_cast<std::byte*>(operator new(static_cast<std::size_t>(bytes), alignment)),
             [=](std::byte* data) { operator delete(data, alignment); }};
         return {made.get(),
-                [shared = shared_, made](std::byte*) { // of a rank that fails: a stream may yet use it
+                [shared = shared_, made](std::byte*) { // of a failing rank: a stream may still use it
                     const std::scoped_lock lock(shared->mutex);
                     if (std::uncaught_exceptions() > 0)
                         shared->left.push_back(made);
@@ -268,8 +268,8 @@ int run_on_devices(int ranks, const std::function<void(Comm&, TestDevice&)>& bod
             HostDevice device(shared);
             try {
                 body(comm, device);
-            } catch (...) { // before the device goes, whose streams may wait for what this rank will not do
-                            // any more
+            } catch (...) { // before the device is destroyed, because its streams may wait for work that this
+                            // rank will never do
                 shared->fail(std::current_exception());
                 throw;
             }

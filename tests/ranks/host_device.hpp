@@ -1,9 +1,9 @@
 #pragma once
-// Devices that the host plays: a stream is a thread that does what it was given, in order and later.
-// Communicators are mailboxes; each call is done as its stream comes to it, whether or not the host went on.
+// Devices that the host simulates: a stream is a thread that runs its work later, in order. Communicators are
+// mailboxes; each call runs when its stream reaches it, independent of the host.
 #include "ground.hpp"
 
-/// Runs `body` on as many threads of this process, each with its Comm of all of them and a device. Throws the
+/// Runs `body` on this many threads of this process, each with a Comm of all threads and a device. Throws the
 /// first failure of a rank or a stream, which ends the others. Returns how often a communicator of several
 /// ranks was joined.
 int run_on_devices(int ranks, const std::function<void(trivium::Comm&, TestDevice&)>& body,

@@ -1,4 +1,4 @@
-// Ranks that do not come: what /proc tells of them, and when the others give up.
+// Ranks that never arrive: their state in /proc, and when the others stop waiting.
 #include "catch.hpp"
 #include "mpi/launch_watch.hpp"
 
@@ -42,7 +42,7 @@ private:
     int process_;
 };
 
-/// What they are once `ready` holds.
+/// The siblings, as soon as `ready` is true for them.
 template <class Ready>
 std::vector<Sibling> siblings_once(const LaunchId& launch, Ready&& ready)
 {
@@ -57,7 +57,7 @@ std::vector<Sibling> siblings_once(const LaunchId& launch, Ready&& ready)
 
 } // namespace
 
-TEST_CASE("ranks of the same launch on this node are seen, with their states")
+TEST_CASE("ranks of the same launch on this node are found, with their states")
 {
     LaunchId launch;
     launch.rank = 2;
@@ -83,7 +83,7 @@ TEST_CASE("ranks of the same launch on this node are seen, with their states")
     CHECK(describe(launch, all).find("; 1 of the 4 ranks of this node is missing") != std::string::npos);
 }
 
-TEST_CASE("a start is given up by its first rank, the sooner where a rank is seen stopped")
+TEST_CASE("the first rank ends a start that does not finish, earlier if a rank is stopped")
 {
     using enum LaunchVerdict;
     const auto verdict = [](Seconds waited, Seconds stopped, int before, int rank, Seconds asked = -1) {
@@ -91,8 +91,8 @@ TEST_CASE("a start is given up by its first rank, the sooner where a rank is see
     };
     CHECK(verdict(51, 0, 0, 0) == wait);
     CHECK(verdict(52, 0, 0, 0) == hung);
-    CHECK(verdict(52, 0, 0, 1) == wait);   // rank 0 speaks
-    CHECK(verdict(52.5, 0, 0, 1) == hung); // unless it is what hangs
+    CHECK(verdict(52, 0, 0, 1) == wait);   // rank 0 reports
+    CHECK(verdict(52.5, 0, 0, 1) == hung); // unless it hangs itself
     CHECK(verdict(90, 0, 0, 1000) == hung);
     CHECK(verdict(31, 29, 0, 3) == wait);
     CHECK(verdict(32, 30, 0, 3) == hung);
@@ -103,7 +103,7 @@ TEST_CASE("a start is given up by its first rank, the sooner where a rank is see
     CHECK(judge({4, 4, -1, 0}, 4, 0) == hung);
 }
 
-TEST_CASE("the limit of a start follows the number of ranks")
+TEST_CASE("the time limit of a start depends on the number of ranks")
 {
     ::unsetenv("TRIVIUM_START_LIMIT");
     CHECK(start_limit(2) < 60);

@@ -1,4 +1,4 @@
-// What the user sees of ranks under a launcher when one of them fails.
+// The output of ranks under a launcher when one of them fails.
 #include "catch.hpp"
 
 #include <chrono>
@@ -46,25 +46,25 @@ void check(const Seen& seen, int status, const std::string& message)
     CHECK(seen.seconds < 10);
     CHECK(seen.status == status);
     CHECK(count(seen.text, "trivium: ") == 1);
-    CHECK(seen.text.rfind("trivium: " + message, 0) == 0); // before what the launcher has to say
+    CHECK(seen.text.rfind("trivium: " + message, 0) == 0); // before the launcher's own messages
 }
 
 } // namespace
 
-TEST_CASE("a rank that throws ends all, with its message once and its status")
+TEST_CASE("a rank that throws ends all ranks, with one message and its status")
 {
     check(launch("throw"), 2, "run.toml: no good\n");
     check(launch("failure"), 1, "disk: full\n");
     check(launch("odd"), 1, "rank 1: internal error: something odd\n");
 }
 
-TEST_CASE("what all ranks throw alike is printed once")
+TEST_CASE("an error that all ranks throw is printed once")
 {
     check(launch("agreed"), 2, "rank 1: run.toml: no good\n");
     check(launch("agreed-in-group"), 2, "rank 1: run.toml: no good\n");
 }
 
-TEST_CASE("a rank that is killed ends all")
+TEST_CASE("a killed rank ends all ranks")
 {
     const Seen seen = launch("kill");
     INFO(seen.text);
@@ -73,7 +73,7 @@ TEST_CASE("a rank that is killed ends all")
     CHECK(count(seen.text, "trivium: ") == 0);
 }
 
-TEST_CASE("ranks are numbered node by node, however the launcher has dealt them out")
+TEST_CASE("ranks are numbered node by node, however the launcher placed them")
 {
     std::string job = LAUNCHER;
     const std::string flag = job.substr(job.rfind(' '));
@@ -99,7 +99,7 @@ TEST_CASE("without a launcher the exception passes")
 {
     const Seen seen = launch("env -u PMIX_RANK", "agreed");
     INFO(seen.text);
-    CHECK(seen.status == 1); // nobody beyond rank 0 to throw the user's error
+    CHECK(seen.status == 1); // no other rank to throw the user's error
     CHECK(count(seen.text, "alone: internal error") == 1);
     CHECK(launch("env", "suite").text == "1 ranks agree\n");
 }

@@ -15,7 +15,7 @@ namespace {
 
 int large(Comm& comm)
 {
-    const Bytes bytes = (Bytes{2} << 30) + 12345; // more than an int counts
+    const Bytes bytes = (Bytes{2} << 30) + 12345; // more than an int can count
     std::vector<std::byte> data(static_cast<std::size_t>(bytes));
     const int other = 1 - comm.rank();
     if (comm.rank() == 0)
@@ -86,7 +86,7 @@ int run(Session& session, const std::string& mode)
         throw std::runtime_error("something odd");
     if (odd_one && mode == "kill")
         std::raise(SIGKILL);
-    agree(comm, 0); // where the others wait
+    agree(comm, 0); // while the others wait
     TRV_CHECK(false, "mode '", mode, "' ended well");
 }
 
@@ -96,7 +96,7 @@ int main(int argc, char* argv[])
 {
     try {
         return run_session([&](Session& session) { return run(session, argc > 1 ? argv[1] : "suite"); });
-    } catch (const Error& error) { // of a rank alone
+    } catch (const Error& error) { // of a single rank
         std::fprintf(stderr, "alone: %s\n", error.what());
         return error.exit_status();
     }

@@ -1,4 +1,4 @@
-// What a stranger who reads datagrams of a run can do with them: nothing.
+// An attacker who reads datagrams of a run cannot use them.
 #include "catch.hpp"
 #include "mpi/sealed_datagram.hpp"
 
@@ -7,7 +7,7 @@
 
 using namespace trivium;
 
-TEST_CASE("SipHash-2-4 of its authors' test vectors")
+TEST_CASE("SipHash-2-4 of its published test vectors")
 {
     // The reference implementation's vectors.h: key 00 01 … 0f, input 00 01 … of so many bytes. The 15 bytes
     // are the paper's appendix A.
@@ -35,7 +35,7 @@ const SipKey ours{0x1234567890abcdef, 0xfedcba0987654321};
 
 } // namespace
 
-TEST_CASE("a sealed datagram is taken once, by its receiver")
+TEST_CASE("a sealed datagram is accepted once, by its receiver")
 {
     SealedDatagrams zero(ours, 0, 3), one(ours, 1, 3), two(ours, 2, 3);
     const std::string first = zero.seal(1, "first"), second = zero.seal(1, "second"),
@@ -47,14 +47,14 @@ TEST_CASE("a sealed datagram is taken once, by its receiver")
     CHECK((message->from == 0 && message->text == "first"));
     CHECK_FALSE(one.open(first)); // again
     REQUIRE(one.open(empty));
-    CHECK_FALSE(one.open(second)); // overtaken
+    CHECK_FALSE(one.open(second)); // older than the last
     REQUIRE(one.open(two.seal(1, "another's counter is its own")));
     SealedDatagrams later(ours, 1,
-                          3); // even a receiver that has heard nothing yet takes none with another key
+                          3); // a new receiver also rejects datagrams with another key
     CHECK_FALSE(later.open(SealedDatagrams({1, 2}, 0, 3).seal(1, "e")));
 }
 
-TEST_CASE("a datagram that was changed, cut or lengthened anywhere is not taken")
+TEST_CASE("a datagram that was changed, truncated or extended is rejected")
 {
     SealedDatagrams sender(ours, 0, 2);
     const std::string text = "e a text of some length";
@@ -68,7 +68,7 @@ TEST_CASE("a datagram that was changed, cut or lengthened anywhere is not taken"
         CHECK(refused(real.substr(0, bytes)));
     CHECK(refused(real + '\0'));
     CHECK(refused(real + real));
-    for (std::size_t bit = 8 * 8; bit < 8 * real.size(); ++bit) { // the tag before is the kernel's to look at
+    for (std::size_t bit = 8 * 8; bit < 8 * real.size(); ++bit) { // the kernel checks the tag before it
         std::string changed = real;
         changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ 1 << bit % 8);
         CHECK(refused(changed));
@@ -82,7 +82,7 @@ TEST_CASE("a datagram that was changed, cut or lengthened anywhere is not taken"
     }
 }
 
-TEST_CASE("each receiver has a tag of its own")
+TEST_CASE("each receiver has its own tag")
 {
     const SealedDatagrams any(ours, 0, 100), other({5, 6}, 0, 100);
     std::set<std::string> tags;

@@ -20,7 +20,7 @@ namespace {
 /// Another user's process on this machine.
 class Stranger {
 public:
-    /// Takes over a port that was given up; 0: any.
+    /// Takes over a released port; 0: any.
     explicit Stranger(int port = 0) : socket_(::socket(AF_INET, SOCK_DGRAM, 0))
     {
         const sockaddr_in own = address(port);
@@ -67,7 +67,7 @@ Seconds seconds_of(const std::function<void()>& work)
 
 } // namespace
 
-TEST_CASE("datagrams go from any rank to any other, and nobody waits for them")
+TEST_CASE("datagrams are sent from any rank to any other, without waiting")
 {
     std::atomic<int> arrived{0};
     run_on_threads(3, [&](Comm& world) {
@@ -82,12 +82,12 @@ TEST_CASE("datagrams go from any rank to any other, and nobody waits for them")
                 message && message->text == str("from ", message->from, " to ", world.rank()))
                 heard.insert(message->from);
         arrived += static_cast<int>(heard.size());
-        agree(world, 0); // the sockets live until all have heard
+        agree(world, 0); // keep the sockets until all have received
     });
     CHECK(arrived == 6);
 }
 
-TEST_CASE("a long text is cut, silence ends after a while, strangers are not heard")
+TEST_CASE("long text is truncated, receiving has a time limit, foreign datagrams are dropped")
 {
     run_on_threads(2, [&](Comm& world) {
         const SideChannel channel(world), other(world); // two runs on one machine
@@ -106,14 +106,14 @@ TEST_CASE("a long text is cut, silence ends after a while, strangers are not hea
     });
 }
 
-TEST_CASE("ranks are printed short")
+TEST_CASE("lists of ranks are short")
 {
     CHECK(print_ranks({3}) == "rank 3");
     CHECK(print_ranks({5, 0, 1, 2, 2}) == "ranks 0-2, 5");
     CHECK(print_ranks({1, 0}) == "ranks 0, 1");
 }
 
-TEST_CASE("who takes over a closed port reads datagrams, but cannot speak for their sender")
+TEST_CASE("a process that takes over a closed port can read datagrams, but not forge their sender")
 {
     run_on_threads(3, [&](Comm& world) {
         std::optional<SideChannel> channel(std::in_place, world);
@@ -153,10 +153,9 @@ TEST_CASE("who takes over a closed port reads datagrams, but cannot speak for th
     });
 }
 
-TEST_CASE("a flood of foreign datagrams delays neither a receiver nor what ranks say")
+TEST_CASE("a flood of foreign datagrams delays neither a receiver nor genuine datagrams")
 {
-    // Noise, which the kernel drops; or the datagrams of one who reads this rank's, and so knows how they
-    // begin.
+    // Noise, which the kernel drops; or datagrams of an attacker who reads this rank's and so knows its tag.
     const bool tagged = GENERATE(false, true);
     INFO("tagged " << tagged);
     run_on_threads(2, [&](Comm& world) {
@@ -186,7 +185,7 @@ TEST_CASE("a flood of foreign datagrams delays neither a receiver nor what ranks
         if (flood.joinable())
             flood.join();
         agree(world, 0);
-        if (longest > 5) // it would be for ever; a busy machine may take its time
+        if (longest > 5) // it would never end; a busy machine may be slow
             throw std::runtime_error(str("a limit of 0.1 s took ", longest, " s"));
         if (world.rank() == 0 && heard < (tagged ? 1 : 40))
             throw std::runtime_error(str("only ", heard, " of 60 were heard"));

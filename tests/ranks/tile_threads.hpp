@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of mpi/nccl/tiles.hpp on the host, which is each of their threads, one after the other.
+// The kernels of mpi/nccl/tiles.hpp on the host, which runs their threads one after another.
 #include "mpi/nccl/tiles.hpp"
 
 template <class Run>

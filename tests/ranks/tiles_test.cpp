@@ -11,7 +11,7 @@ namespace {
 
 using Data = std::vector<std::byte>;
 
-/// A number below `limit`, another at each call.
+/// A number below `limit`, a new one at each call.
 struct Dice {
     u64 state;
     i64 operator()(i64 limit)
@@ -67,8 +67,8 @@ TEST_CASE("copies of any alignment, count and size")
 
 TEST_CASE("a copy of more tiles than thread blocks, and one in place")
 {
-    const std::size_t size =
-        static_cast<std::size_t>(tiles::largest_grid) * tiles::tile * 2 * 2 + 6; // in units of 2: two turns
+    const std::size_t size = static_cast<std::size_t>(tiles::largest_grid) * tiles::tile * 2 * 2 +
+                             6; // in units of 2: two iterations
     const Data from = noise(size, 1);
     Data to(size + 2);
     const CopyBlock block{to.data() + 2, from.data(), static_cast<Bytes>(size), 1, 0, 0};

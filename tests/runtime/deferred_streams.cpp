@@ -12,15 +12,15 @@ namespace trivium::runs {
 
 namespace {
 
-/// One command in a queue: true once it is done. May be asked again and again.
+/// One command in a queue: returns true when it is done. May be called repeatedly.
 using Work = std::function<bool()>;
 
 struct Device {
-    std::vector<std::deque<Work>> queues{1}; ///< queue 0 is every Streams' queue 0
+    std::vector<std::deque<Work>> queues{1}; ///< all Streams share queue 0
     std::mt19937_64 draw;
     AskedOfDevice asked;
 
-    /// Works until `enough`, on queues that are drawn anew at each step.
+    /// Works until `enough`, on randomly drawn queues.
     void work_until(const std::function<bool()>& enough)
     {
         std::vector<std::size_t> order;
@@ -33,7 +33,7 @@ struct Device {
             std::shuffle(order.begin(), order.end(), draw);
             bool any = false;
             for (const std::size_t q : order) {
-                // A stretch of one queue, so that some queues run far ahead.
+                // Several commands of one queue, so that some queues run far ahead.
                 for (auto left = draw() % 8; left > 0 && !queues[q].empty() && queues[q].front()(); --left) {
                     queues[q].pop_front();
                     any = true;
@@ -41,7 +41,7 @@ struct Device {
                 if (any)
                     break;
             }
-            idle = any ? 0 : idle + 1; // who communicates may wait for another rank, but not for ever
+            idle = any ? 0 : idle + 1; // a communicating command may wait for another rank, but not forever
             TRV_CHECK(idle < 200000000, "every queue waits for another");
         }
     }
@@ -191,7 +191,7 @@ private:
     std::size_t first_; ///< queue 1 is the device's queue first_ + 1
     kernels::Exec exec_;
     std::function<void()> check_;
-    std::vector<i64> recorded_, reached_; ///< by event: how often
+    std::vector<i64> recorded_, reached_; ///< by event: number of records
     std::vector<double> stamps_;
     double clock_ = 0;
     std::deque<std::vector<std::byte>> memory_;

@@ -1,4 +1,5 @@
-// The same run twice, on one thread and two, in one microbatch and several; and what a bad step leaves alone.
+// The same run twice, on one and two threads, in one and several microbatches; and a bad step, which must not
+// change state.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "harness.hpp"
@@ -13,7 +14,7 @@ using reference::Model;
 
 namespace {
 
-/// Large enough that rows, columns, heads and tiles are shared out between threads.
+/// Large enough that rows, columns, heads and tiles are divided among threads.
 std::vector<Model> models()
 {
     Model llama;
@@ -77,7 +78,7 @@ TEST_CASE("the same steps give the same bits, again and on any number of threads
         }
 }
 
-TEST_CASE("ops in one or one after the other: the same bits")
+TEST_CASE("fused or separate ops: the same bits")
 {
     for (const Model& model : models())
         for (const Precision precision : {Precision::f32, Precision::bf16, Precision::f64}) {
@@ -131,7 +132,7 @@ TEST_CASE("1, 2 and 4 microbatches agree")
     }
 }
 
-TEST_CASE("a step that is not finite shows it before the decision, and changes nothing that is kept")
+TEST_CASE("a step that is not finite shows before the decision, and changes no run-lifetime value")
 {
     for (const Model& model : models())
         for (const Precision precision : {Precision::f32, Precision::bf16}) {
@@ -145,7 +146,7 @@ TEST_CASE("a step that is not finite shows it before the decision, and changes n
                 const double kept = values[3];
                 for (const double bad :
                      {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
-                    // A word's row only matters where the word stands.
+                    // A token's embedding matters only at the positions of that token.
                     const std::size_t at = std::strcmp(victim, "embed.weight") == 0
                                                ? static_cast<std::size_t>(batch.tokens[0] * model.dim)
                                                : 3;
@@ -159,7 +160,7 @@ TEST_CASE("a step that is not finite shows it before the decision, and changes n
                     values[at] = whole;
                 }
                 run.write(victim, values);
-                run.differentiate(batch, hyper); // nothing of the bad step is left in an accumulator
+                run.differentiate(batch, hyper); // no accumulator keeps values of the bad step
                 CHECK(run.gradients() == want);
             }
         }

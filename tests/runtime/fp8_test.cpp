@@ -34,13 +34,13 @@ RunConfig config(const Model& model, bool fp8)
 
 } // namespace
 
-TEST_CASE("FP8: gradients near those of bf16, and not the same; products outside the blocks are as they were")
+TEST_CASE("FP8: gradients near those of bf16, but not equal; products outside the blocks do not change")
 {
     for (const bool llama : {true, false}) {
         const Model model = model_of(llama);
         const TokenBatch batch = random_batch(model, 4, 3);
         Run plain(config(model, false)), fp8(config(model, true));
-        for (Run* run : {&plain, &fp8}) // weights with which attention looks at all
+        for (Run* run : {&plain, &fp8}) // weights large enough that attention is not uniform
             run->randomise(7, 0.1);
         plain.differentiate(batch);
         fp8.differentiate(batch);

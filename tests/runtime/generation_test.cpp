@@ -1,4 +1,4 @@
-// Prefill and decode around the KV cache give the logits of the whole sequence at once.
+// Prefill and decode with the KV cache give the logits of the whole sequence.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "harness.hpp"
@@ -42,14 +42,14 @@ struct Setup {
         start_runtime();
         RunConfig config = config_of(model, precision, 1);
         if (llama)
-            config.model.seq = 5; // rotary positions go beyond what it was trained on
+            config.model.seq = 5; // rotary positions may exceed the training length
         engine = std::make_unique<Engine>(compile_generation(config, {1, chunk, capacity}, small_machine()));
         engine->initialise(1);
         draw_parameters(engine->program(prefill_program), engine->arena(), 17, "test", 0.4);
         batch = random_batch(model, 1, 3);
     }
 
-    /// Of the token behind the first `count`.
+    /// The logits of the token after the first `count`.
     Vector want(i64 count) const
     {
         const reference::Ids none(batch.tokens.size(), -1);
@@ -65,7 +65,8 @@ void compare_generator(bool llama, Precision precision, double tolerance)
 {
     Setup setup(llama, precision);
     Generator generator(*setup.engine);
-    // Pieces: within a chunk, exactly one, several, several and a rest, single tokens, up to a full cache.
+    // Pieces: part of a chunk, exactly one, several, several and a remainder, single tokens, up to a full
+    // cache.
     for (const std::vector<i64>& pieces :
          std::vector<std::vector<i64>>{{3, 1, 1, 9, 1, 3}, {4, 4, 8, 2}, {11, 1, 6}, {1, 1, 16}, {18}}) {
         generator.reset();
@@ -94,7 +95,7 @@ TEST_CASE("the generator's logits are those of the whole sequence")
 {
     for (const bool llama : {true, false}) {
         compare_generator(llama, Precision::f32, 1e-4);
-        compare_generator(llama, Precision::f64, 1e-6); // it hands out floats
+        compare_generator(llama, Precision::f64, 1e-6); // it returns floats
         compare_generator(llama, Precision::bf16, 1e-1);
     }
 }

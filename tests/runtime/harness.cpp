@@ -131,7 +131,7 @@ void write(const Program& program, Arena& arena, std::string_view name, const Ve
 
 Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter)
 {
-    // It is what the update of the parameter reads behind the parameter and its two moments.
+    // It is the operand of the parameter's update after the parameter and its two moments.
     const Graph& g = program.graph;
     const ValueId updated = g.find(parameter + "'");
     REQUIRE(updated.valid());

@@ -1,5 +1,5 @@
 #pragma once
-// A small model, compiled and laid out as `train` does it, with its arena open to the tests.
+// A small model, compiled and planned as in `train`, with an arena that tests can access.
 #include "ir/names.hpp"
 #include "kernels/runtime.hpp"
 #include "reference_model.hpp"
@@ -9,11 +9,11 @@
 
 namespace trivium::runs {
 
-/// Kokkos and OpenMP, once a program.
+/// Kokkos and OpenMP, once per program.
 void start_runtime();
 
-/// A machine with little scratch: small models use little of it, and contracts fill and search each arena
-/// whole.
+/// A machine with little scratch, because small models need little, and contracts fill and search the whole
+/// arena.
 CompileConfig small_machine();
 
 /// The run config of a reference model. \pre rows is a multiple of microbatches
@@ -27,7 +27,7 @@ struct TokenBatch {
 Batch rows_of(const TokenBatch& batch, i64 first = 0);
 TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
 
-/// Content of a buffer of the arena as doubles. \pre `name` is a value of the program that owns a buffer
+/// Content of a buffer of the arena as doubles. \pre `name` is a value of the program with its own buffer
 reference::Vector read(const Program& program, const Arena& arena, std::string_view name);
 void write(const Program& program, Arena& arena, std::string_view name, const reference::Vector& values);
 /// The gradient that the update of `parameter` will read. \pre the Steps before the decision have run
@@ -66,17 +66,17 @@ public:
     {
         runs::write(program(), engine->arena(), name, values);
     }
-    /// Every byte of run-lifetime buffers, one after the other.
+    /// All bytes of the run-lifetime buffers, concatenated.
     std::vector<std::byte> kept_bytes() const;
-    /// Requires that, all programs having run, what they used is what was planned. Destroys what a step left
-    /// behind.
+    /// \pre all programs have run. Requires that they used the planned bytes. Destroys the state after a
+    /// step.
     void require_planned_is_used(const TokenBatch& batch);
 
     RunConfig config;
     std::unique_ptr<Engine> engine;
 };
 
-/// Largest magnitude in a tensor; infinite where an element is not finite.
+/// Largest magnitude in a tensor; infinite if an element is not finite.
 double magnitude(const reference::Vector& values);
 /// Largest difference between two tensors, relative to the largest magnitude of the second.
 double scaled_difference(const reference::Vector& a, const reference::Vector& b);

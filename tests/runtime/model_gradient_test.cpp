@@ -1,4 +1,4 @@
-// Loss and every gradient of whole toy models, by parameter name, against the straight-line reference.
+// Loss and every gradient of whole toy models, by parameter name, against the plain reference.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "harness.hpp"
@@ -33,7 +33,8 @@ Model gpt2(int layers, int heads, int kv_heads, int head_dim, int ffn, int vocab
     return m;
 }
 
-/// Short waves kept, long ones slowed, one on the ramp: every branch of the scaling in one head.
+/// Short wavelengths unchanged, long ones stretched, one interpolated: every branch of the scaling in one
+/// head.
 Model scaled(Model m)
 {
     m.theta = 100;
@@ -60,13 +61,13 @@ std::vector<Case> cases()
         {"gpt2, untied", gpt2(3, 2, 2, 5, 9, 11, 8, false), 4, 2},
         {"gpt2, grouped keys", gpt2(1, 4, 2, 3, 12, 23, 9, true), 2, 1},
     };
-    all[1].model.eps = 1e-2; // so that it is seen where it goes
+    all[1].model.eps = 1e-2; // so that its effect is visible
     all[6].model.eps = 1e-2;
     all[2].model.theta = 500000;
     return all;
 }
 
-/// Largest magnitude of all gradients: what a gradient that vanishes in exact arithmetic is measured by.
+/// Largest magnitude of all gradients: the scale for gradients that vanish in exact arithmetic.
 double largest(const reference::Tensors& tensors)
 {
     double most = 0;
@@ -75,8 +76,8 @@ double largest(const reference::Tensors& tensors)
     return most;
 }
 
-/// A key bias adds the same to all scores of a query, one token sees only itself: such gradients are exactly
-/// 0.
+/// A key bias adds the same to all scores of a query, and a single token sees only itself: such gradients are
+/// exactly 0.
 bool vanishes(const reference::Vector& gradient, double scale) { return magnitude(gradient) < 1e-13 * scale; }
 
 void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
@@ -85,9 +86,9 @@ void compare(const Case& c, Precision precision, double tolerance, bool by_norm)
     Run run(config_of(c.model, precision, c.rows, c.microbatches));
     if (precision == Precision::bf16)
         run.randomise(2,
-                      0.15); // scores stay small: bf16 loses what a steep softmax needs
+                      0.15); // scores stay small, because bf16 is too coarse for a steep softmax
     const TokenBatch first = random_batch(c.model, c.rows, 5), batch = random_batch(c.model, c.rows, 6);
-    run.differentiate(first); // a step before: what it left must not leak into the next
+    run.differentiate(first); // a step before, whose remains must not affect the next
     run.differentiate(batch);
     const reference::Result want = reference::run(c.model, run.parameters(), batch.tokens, batch.targets);
     const double scale = largest(want.gradients);
@@ -122,7 +123,7 @@ TEST_CASE("gradients of whole models agree with the reference in f32")
 
 TEST_CASE("gradients of whole models agree with the reference in bf16")
 {
-    // bf16 keeps 8 bits; tensors of a handful of values have no average to hide in, so only wider models.
+    // bf16 has 8 bits; the errors of tensors with few values do not average out, so only wider models.
     for (const Case& c : cases())
         if (c.model.dim > 8)
             compare(c, Precision::bf16, 5e-2, true);

@@ -13,7 +13,7 @@ using namespace trivium::runs;
 
 namespace {
 
-/// Builds an op on parameters and gives the results that the loss weighs.
+/// Builds an op on parameters and returns the results that enter the loss.
 using Build = std::function<std::vector<ValueId>(Builder&)>;
 
 struct Case {
@@ -71,7 +71,7 @@ std::vector<Case> cases()
              return {b.op1(OpKind::rope, {parameter(b, "x", {2, 3, 2, 6}), ids(b, "ids<9", {2, 3}), table})};
          }},
         {"attention",
-         [](Builder& b) -> V { // a scale that is not the default one
+         [](Builder& b) -> V { // a scale other than the default
              return {b.op(OpKind::attention,
                           {parameter(b, "q", {2, 4, 2, 3, 2}), parameter(b, "k", {2, 4, 2, 2}),
                            parameter(b, "v", {2, 4, 2, 2})},
@@ -138,8 +138,8 @@ std::vector<Case> cases()
     };
 }
 
-/// The loss: each result weighed with a random parameter of its shape, all summed. The weights' own gradients
-/// are the results, so those are checked too.
+/// The loss: the sum of all results, each multiplied by a random parameter of its shape. The gradients of
+/// these parameters are the results, so the results are checked too.
 Graph build(const Case& c)
 {
     Graph graph;
@@ -160,7 +160,7 @@ Graph build(const Case& c)
     return graph;
 }
 
-/// "ids<7": numbers below 7; targets are -1 now and then. Each microbatch has its own.
+/// "ids<7": numbers below 7; some targets are -1. Each microbatch has its own.
 std::vector<std::int32_t> content(const Value& value, i64 microbatch)
 {
     const RandomStream stream(9, str(value.name, " ", microbatch));

@@ -73,7 +73,7 @@ void compare(bool llama, double clip, double decay)
     for (int step = 0; step < 3; ++step) {
         const TokenBatch batch = random_batch(model, 4, static_cast<std::uint64_t>(step));
         run.differentiate(batch, plain.next_hyper());
-        // Its own gradients, so that only the update is in question; model_gradient compares those.
+        // Its own gradients, so that only the update is tested; model_gradient compares gradients.
         plain.update(parameters, run.gradients(), run.tokens());
         CHECK(run.fetched("global_norm", 0) == Approx(plain.norm).epsilon(1e-12));
         run.update();
@@ -82,7 +82,7 @@ void compare(bool llama, double clip, double decay)
             CHECK(scaled_difference(run.read(name), values) <= 1e-12);
             CHECK(scaled_difference(run.read("adam_m." + name), plain.m.at(name)) <= 1e-12);
             CHECK(scaled_difference(run.read("adam_v." + name), plain.v.at(name)) <= 1e-12);
-            run.write(name, values); // rounding does not add up over the steps
+            run.write(name, values); // rounding errors do not accumulate over the steps
         }
     }
     CHECK((clip == 0.01) == (clip > 0 && plain.norm > clip)); // the small clip was active, the large one not

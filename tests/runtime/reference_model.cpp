@@ -184,7 +184,8 @@ private:
         return dx;
     }
 
-    /// Llama 3.1's frequencies: long waves are slowed down by `factor`, short ones kept, a ramp between.
+    /// Llama 3.1's frequencies: long wavelengths are stretched by `factor`, short ones unchanged, with
+    /// interpolation between.
     double frequency(int i) const
     {
         const double plain = 1 / std::pow(m.theta, 2.0 * i / m.head_dim()), wave = 2 * pi / plain;
@@ -197,7 +198,7 @@ private:
         return (1 - smooth) * plain / m.factor + smooth * plain;
     }
 
-    /// Turns each pair (i, i + e/2) of each head by position times frequency; `sign` -1 turns back.
+    /// Rotates each pair (i, i + e/2) of each head by position times frequency; `sign` -1 rotates back.
     void rotate(Vector& x, int heads, double sign) const
     {
         const int e = m.head_dim(), half = e / 2;

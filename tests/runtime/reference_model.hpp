@@ -1,7 +1,7 @@
 #pragma once
-// Both families once more, in straight lines: double, one sequence after the other, every product a triple
-// loop, every backward pass written by hand. It shares no code with Trivium, which is its point: where the
-// two agree, it is not because they make the same mistake in the same function.
+// An independent implementation of both families: double, one sequence after another, every product a triple
+// loop, every backward pass written by hand. It shares no code with Trivium, so both cannot have the same
+// error in the same function.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,7 +14,7 @@ using Tensors = std::map<std::string, Vector>; ///< by global parameter name, ro
 using Ids = std::vector<std::int32_t>;
 
 struct Model {
-    bool llama = true; ///< else GPT-2
+    bool llama = true; ///< otherwise GPT-2
     int layers = 1, dim = 8, heads = 2, kv_heads = 2, ffn = 16, vocab = 11, seq = 4;
     bool tied = false;
     double theta = 10000, eps = 1e-5;
@@ -26,8 +26,8 @@ struct Model {
 std::map<std::string, std::size_t> parameter_sizes(const Model& model);
 
 struct Result {
-    double loss_sum = 0; ///< over the tokens that count
-    double tokens = 0;   ///< how many those are
+    double loss_sum = 0; ///< over the counted tokens
+    double tokens = 0;   ///< number of counted tokens
     Tensors gradients;   ///< of loss_sum
     Vector logits;       ///< [rows, seq, vocab]
 };

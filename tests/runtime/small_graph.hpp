@@ -1,5 +1,5 @@
 #pragma once
-// A hand-made graph, scheduled, laid out and executable in f64.
+// A hand-made graph, scheduled, with planned memory, executable in f64.
 #include "harness.hpp"
 
 #include "ir/builder.hpp"

@@ -1,5 +1,5 @@
-// A step takes no more than 64 KiB from the heap at a time: every allocation function of the C library is
-// watched, which new, OpenMP, oneDNN and Kokkos all end in.
+// A step allocates at most 64 KiB from the heap at a time. The test intercepts every allocation function of
+// the C library, on which new, OpenMP, oneDNN and Kokkos rely.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "harness.hpp"
@@ -66,7 +66,7 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t size)
 using namespace trivium;
 using namespace trivium::runs;
 
-TEST_CASE("the watch sees every way to the heap")
+TEST_CASE("the test intercepts every allocation function")
 {
     const auto seen = [](auto&& allocate) {
         largest = 0;
@@ -93,7 +93,7 @@ TEST_CASE("the watch sees every way to the heap")
           }) == 70004);
 }
 
-TEST_CASE("after the first step, no step takes more than 64 KiB at once from the heap")
+TEST_CASE("after the first step, no step allocates more than 64 KiB at a time")
 {
     for (const bool llama : {true, false})
         for (const Precision precision : {Precision::f32, Precision::bf16, Precision::f64})

@@ -1,4 +1,4 @@
-// The unrolling of a graph into Steps: a golden text, and laws that hold for every model.
+// The unrolling of a graph into Steps: a golden text, and properties that hold for every model.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "episodes.hpp"
@@ -48,7 +48,7 @@ TEST_CASE("the Steps of a tiny graph, as text")
     }
 }
 
-TEST_CASE("Steps that touch one buffer are ordered wherever one of them writes")
+TEST_CASE("Steps that use the same buffer are ordered if one of them writes")
 {
     for (const Family family : {Family::llama, Family::gpt2})
         for (const DType compute : {DType::f32, DType::bf16})
@@ -109,7 +109,7 @@ TEST_CASE("each op runs once per microbatch or step, values are written before t
         }
 }
 
-TEST_CASE("before the decision nothing that is kept changes, behind it nothing is fetched")
+TEST_CASE("before the decision no run-lifetime value changes, after it nothing is fetched")
 {
     const Graph graph = training_graph(Family::gpt2, DType::f32);
     const Schedule s = build_schedule(graph, {ScheduleKind::one_f_one_b, 0, 1, 2, {}});
@@ -129,7 +129,7 @@ TEST_CASE("before the decision nothing that is kept changes, behind it nothing i
             CHECK(updated.count(prefix + graph[p].name) == 1);
 }
 
-TEST_CASE("what the host fetches is still there when it does")
+TEST_CASE("fetched values are still in memory when the host fetches them")
 {
     ModelConfig m;
     m.vocab = 11;

@@ -1,5 +1,5 @@
 #pragma once
-// Happens-before once more, by brute force: the transitive closure of queue order and waits, Step by Step.
+// Happens-before by brute force: the transitive closure of queue order and waits.
 #include "schedule/schedule.hpp"
 
 namespace trivium {
@@ -30,7 +30,7 @@ public:
         return earlier < later && (earlier_[later][earlier / 64] >> earlier % 64 & 1) != 0;
     }
 
-    /// Every one of `a` is surely over before any of `b` begins.
+    /// Whether every Step of `a` has certainly ended before any of `b` begins.
     bool all_before(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) const
     {
         for (const std::size_t x : a)
@@ -41,7 +41,7 @@ public:
     }
 
 private:
-    std::vector<std::vector<u64>> earlier_; ///< by Step, the Steps that are over before it, as bits
+    std::vector<std::vector<u64>> earlier_; ///< by Step: the Steps that end before it, as bits
 };
 
 } // namespace trivium

@@ -1,4 +1,4 @@
-// Schedules with communication queues: no race, no shared bytes, reductions as early as can be. On random
+// Schedules with communication queues: no race, no shared bytes, reductions as early as possible. On random
 // local graphs, and on what the ranks of a grid run.
 #include "base/check.hpp"
 #include "episodes.hpp"
@@ -99,7 +99,7 @@ private:
             if (below(3) > 0)
                 x = b_.all_reduce(x, "tensor", Combine::sum);
             if (below(4) == 0)
-                x = b_.sum_of(x, x); // what follows waits for the compute queue
+                x = b_.sum_of(x, x); // later Steps wait for the compute queue
             if (below(3) > 0)
                 x = b_.all_reduce(x, "data", Combine::sum);
             reduced.push_back(x);
@@ -125,8 +125,8 @@ private:
     std::vector<ValueId> parameters_;
 };
 
-/// Collectives of the epilogue that wait for the backward pass alone begin behind the last op that they wait
-/// for, and for nothing later. Returns how many there are.
+/// Requires that collectives of the epilogue that wait only for the backward pass begin after the last op for
+/// which they wait, and wait for nothing later. Returns their number.
 int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
 {
     std::vector<std::size_t> ran(graph.ops.size(), 0); // the last Step of an op
@@ -138,7 +138,7 @@ int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
                info(graph[s.steps[i].op]).communicates;
     };
     std::vector<std::size_t> last(graph.ops.size(),
-                                  0); // the Step of the backward pass that such a collective waits for
+                                  0); // the Step of the backward pass for which such a collective waits
     int early = 0;
     for (std::size_t n = 0; n < graph.ops.size(); ++n) {
         const Op& op = graph.ops[n];
@@ -172,7 +172,7 @@ int check_early(const Graph& graph, const Schedule& s, const Closure& closure)
     return early;
 }
 
-/// One queue for the collectives of each axis, and one for each channel and direction of messages.
+/// One queue for the collectives of each axis, and one for each tag and direction of messages.
 void check_queues(const Graph& graph, const Schedule& s)
 {
     std::map<int, std::set<std::string>> users;
@@ -184,9 +184,9 @@ void check_queues(const Graph& graph, const Schedule& s)
         }
         const Op& op = graph[step.op];
         std::string user = *op.attrs.axis;
-        if (op.attrs.channel)
-            user += str(op.attrs.to ? " to" : " from", op.attrs.to ? *op.attrs.to : *op.attrs.from,
-                        " channel ", *op.attrs.channel);
+        if (op.attrs.tag)
+            user += str(op.attrs.to ? " to" : " from", op.attrs.to ? *op.attrs.to : *op.attrs.from, " tag ",
+                        *op.attrs.tag);
         REQUIRE(step.queue > queue_device_to_host);
         users[step.queue].insert(user);
         queues[user].insert(step.queue);
@@ -198,7 +198,7 @@ void check_queues(const Graph& graph, const Schedule& s)
     REQUIRE(s.queues.size() == 3 + users.size());
 }
 
-/// A message is awaited when its turn comes, not from the start: its bytes may be another's until then.
+/// A receive starts in its turn, not at the beginning, because another buffer may use its bytes until then.
 void check_messages(const Graph& graph, const Schedule& s, const Closure& closure)
 {
     std::size_t compute = s.steps.size();
@@ -221,7 +221,7 @@ int check(const Graph& graph, const ScheduleConfig& config, Bytes red_zone)
     return check_early(graph, s, closure);
 }
 
-/// What the rank at `at` trains of a small model.
+/// The training program of the rank at `at` for a small model.
 Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool tied, bool zero)
 {
     ModelConfig m;
@@ -254,8 +254,7 @@ TEST_CASE("random stages with communication: no race, no shared bytes, early red
         const Graph graph = RandomStage(seed).take();
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
             for (const i64 microbatches :
-                 {1, 2,
-                  seed % 20 == 0 ? 14 : 5}) { // 14: most of them are not looked at when memory is planned
+                 {1, 2, seed % 20 == 0 ? 14 : 5}) { // 14: memory planning skips most of them
                 INFO("seed " << seed << ", " << microbatches << " microbatches");
                 early +=
                     check(graph, {kind, static_cast<i64>(seed % 3), 3, microbatches, {1024, 512, 256, 512}},

@@ -1,5 +1,5 @@
 #pragma once
-// When buffers matter, by brute force: what the memory plan is checked against.
+// The intervals in which buffers are needed, by brute force: the reference for the memory plan.
 #include "catch.hpp"
 #include "closure.hpp"
 
@@ -7,15 +7,14 @@
 
 namespace trivium {
 
-/// A stretch in which a buffer's content matters: all Steps that touch it.
+/// An interval in which a buffer's content is needed: all Steps that use it.
 struct Episode {
     std::size_t buffer;
     std::vector<std::size_t> steps;
     i64 microbatch;
 };
 
-/// Those of a Schedule: of a buffer that lives within a microbatch one for each, of scratch one for each
-/// Step.
+/// The episodes of a Schedule: for a microbatch buffer one per microbatch, for scratch one per Step.
 inline std::vector<Episode> episodes_of(const Schedule& s)
 {
     std::vector<Episode> episodes;
@@ -39,7 +38,8 @@ inline std::vector<Episode> episodes_of(const Schedule& s)
     return episodes;
 }
 
-/// No two buffers share bytes, unless all Steps of the one are surely over before any of the other begins.
+/// Requires that two buffers share bytes only if all Steps of one have certainly ended before any of the
+/// other begins.
 inline void check_disjoint(const Schedule& s, const std::vector<Episode>& episodes, Bytes red_zone)
 {
     const Closure closure(s);
@@ -58,7 +58,7 @@ inline void check_disjoint(const Schedule& s, const std::vector<Episode>& episod
         }
 }
 
-/// Steps that touch one buffer are ordered wherever one of them writes.
+/// Requires that Steps that use the same buffer are ordered if one of them writes.
 inline void check_no_race(const Schedule& s, const Closure& closure)
 {
     std::vector<std::vector<std::pair<std::size_t, bool>>> touches(s.buffers.size());

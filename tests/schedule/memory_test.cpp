@@ -15,8 +15,8 @@ using namespace trivium;
 
 namespace {
 
-/// A random Schedule that a program could have: whoever touches a buffer waits for whoever wrote it, and a
-/// buffer that is used again waits until its former content has been read.
+/// A random valid Schedule: a Step that uses a buffer waits for its writer, and a buffer is reused only after
+/// its former content has been read.
 class RandomSchedule {
 public:
     RandomSchedule(u64 seed, const std::string& prefix) : stream_(seed, "schedule " + prefix)
@@ -43,7 +43,7 @@ public:
         current_.assign(buffers, none);
         for (std::size_t i = 0; i < steps; ++i)
             add_step(i);
-        // A buffer that no Step touches has no place in time; a real Schedule has none.
+        // A buffer that no Step uses has no interval; a real Schedule has none.
         for (std::size_t b = 0; b < buffers; ++b)
             if (current_[b] == none) {
                 Step step;
@@ -110,7 +110,7 @@ private:
     std::vector<std::size_t> current_; ///< by buffer: its latest episode
 };
 
-/// Most bytes live at one position of the list.
+/// Maximum bytes that are live at one position of the list.
 Bytes list_peak(const RandomSchedule& random)
 {
     Bytes most = 0;
@@ -156,7 +156,7 @@ Schedule with_buffers(std::size_t count, Bytes bytes)
 
 } // namespace
 
-TEST_CASE("no two buffers that may be live at once share bytes")
+TEST_CASE("no two buffers that may be live at the same time share bytes")
 {
     for (u64 seed = 0; seed < 300; ++seed) {
         INFO("seed " << seed);
@@ -173,7 +173,7 @@ TEST_CASE("no two buffers that may be live at once share bytes")
                 REQUIRE(b.offset >= 0);
                 REQUIRE(b.offset % config.alignment == 0);
                 end = std::max(end, b.offset + b.bytes);
-                if (b.lifetime == Lifetime::run) { // one buffer, whichever schedule it stands in
+                if (b.lifetime == Lifetime::run) { // one buffer, in any Schedule
                     kept_end = std::max(kept_end, b.offset + b.bytes);
                     REQUIRE(kept.try_emplace(b.name, b.offset).first->second == b.offset);
                 }
@@ -216,9 +216,9 @@ TEST_CASE("a chain of values needs two buffers")
     CHECK(plan.lower_bound == 512);
 }
 
-TEST_CASE("what another queue may still read keeps its bytes until one waits for it")
+TEST_CASE("a buffer that another queue may still read keeps its bytes until a Step waits for that queue")
 {
-    // Queue a computes b0; queue b reads it; a goes on with b1. Only a wait makes b0's bytes free for b1.
+    // Queue a computes b0; queue b reads it; a continues with b1. Only a wait frees b0's bytes for b1.
     for (const bool waits : {false, true}) {
         Schedule s = with_buffers(2, 256);
         s.steps = {step_on(0, {}, {0}), step_on(1, {0}, {}, {0}),
@@ -237,7 +237,7 @@ TEST_CASE("a Step that waits for a later one, or for itself, is refused")
     }
 }
 
-TEST_CASE("the limit is a limit")
+TEST_CASE("the memory limit is enforced")
 {
     Schedule s = with_buffers(2, 300);
     s.steps = {step_on(0, {}, {0}), step_on(0, {0}, {1})};

@@ -1,4 +1,4 @@
-// Pipeline orders against orders written by hand.
+// Pipeline orders against hand-written orders.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "schedule/order.hpp"
@@ -23,7 +23,7 @@ struct Case {
 
 } // namespace
 
-TEST_CASE("1f1b runs as many ahead as stages follow, then one forward for one backward")
+TEST_CASE("1f1b first runs as many forward passes as stages follow, then alternates")
 {
     const Case cases[] = {
         {0, 1, 1, "F0 B0", 1},

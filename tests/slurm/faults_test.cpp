@@ -1,5 +1,5 @@
-// What breaks while a job runs on the cluster: nodes, a rank, a daemon of Slurm. The job comes back and ends
-// with the losses of a run to which nothing happened.
+// Failures while a job runs on the cluster: nodes, a rank, a daemon of Slurm. The job is requeued and ends
+// with the losses of an undisturbed run.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/metrics/launches.hpp"
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Whether a save that began later is under way.
+/// Whether a save that began later is in progress.
 bool saving(const Run& run, fs::file_time_type since)
 {
     for (const auto& entry : fs::directory_iterator(run.path() + "/ck"))
@@ -23,7 +23,7 @@ bool saving(const Run& run, fs::file_time_type since)
     return false;
 }
 
-/// Nodes that were killed are there again for the next test.
+/// Restores killed nodes for the next test.
 struct Mended {
     ~Mended()
     {
@@ -34,7 +34,7 @@ struct Mended {
 
 } // namespace
 
-TEST_CASE("a node dies in a step, another in a save: the job comes back on the nodes that are left")
+TEST_CASE("a node dies in a step, another in a save: the job resumes on the remaining nodes")
 {
     const Ground& ground = Ground::common();
     const Run run = ground.run("nodes");
@@ -72,7 +72,7 @@ TEST_CASE("a node dies in a step, another in a save: the job comes back on the n
     CHECK(all.empty());
 }
 
-TEST_CASE("a rank stands still, or Slurm's step daemon dies: the log names it, and the job comes back")
+TEST_CASE("a rank is stopped, or Slurm's step daemon dies: the log names it, and the job is requeued")
 {
     const Ground& ground = Ground::common();
     const Run stopped = ground.run("stopped"), orphans = ground.run("orphans");

@@ -32,7 +32,7 @@ std::pair<int, std::string> run_shell(const std::string& line, const std::string
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text};
 }
 
-/// The word behind `key=` in what scontrol prints.
+/// The value after `key=` in scontrol's output.
 std::string field(const std::string& text, const std::string& key)
 {
     const std::size_t at = text.find(" " + key + "=");
@@ -172,7 +172,7 @@ const Ground& Ground::common()
 
 Ground::Ground()
 {
-    ::setenv("TRIVIUM", TRIVIUM_PROGRAM, 1); // jobs get the environment
+    ::setenv("TRIVIUM", TRIVIUM_PROGRAM, 1); // jobs inherit the environment
     write_text(folder_ / "text.txt", some_text(4000));
     const Outcome tokens = run_program(
         {"data", "tokenize", "text.txt", "--tokenizer", "bytes", "--output", "train.h5"}, folder_.path());

@@ -1,6 +1,6 @@
 #pragma once
-// Jobs on the cluster that tests/slurm/cluster has brought up. A Failure is an exception, as scenarios run on
-// threads, where Catch2 hears of nothing.
+// Jobs on the cluster that tests/slurm/cluster has started. A Failure is an exception, because scenarios run
+// on threads, which Catch2 does not monitor.
 #include "base/units.hpp"
 #include "train/program.hpp"
 
@@ -16,13 +16,13 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// What a shell's command line prints, in folder `cwd`. Failure: it ends with another status than 0.
+/// The output of a shell command in folder `cwd`. Failure: its status is not 0.
 std::string shell(const std::string& line, const std::string& cwd = "/");
-/// Its exit status, output thrown away.
+/// Its exit status; discards the output.
 int shell_status(const std::string& line, const std::string& cwd = "/");
 
 struct JobState {
-    std::string state; ///< as Slurm calls it: PENDING, RUNNING, COMPLETED, FAILED, …
+    std::string state; ///< in Slurm's terms: PENDING, RUNNING, COMPLETED, FAILED, …
     int restarts = 0, exit_status = 0, nodes = 0;
 };
 
@@ -40,19 +40,19 @@ public:
     const std::string& path() const { return path_; }
     /// Output of all jobs.
     std::string log() const;
-    /// Where the job's steps are slow: a program that trains, but each call of rank 0 that changes something
-    /// below `folder` takes so many milliseconds longer; in folders below it, also waits while the file
-    /// gate() exists. An option of sbatch.
+    /// For slow saves: a program that trains, but each call of rank 0 that changes something in `folder`
+    /// takes this many milliseconds longer, and in subfolders also waits while the file gate() exists.
+    /// Returns an option of sbatch.
     std::string slow_calls(const std::string& folder, int milliseconds) const;
     std::string gate() const { return path_ + "/gate"; }
     /// The last step in metrics.jsonl.
     i64 step() const;
-    /// One a step, from the first on. Failure: a step is missing or stands twice.
+    /// One per step, from the first on. Failure: a step is missing or occurs twice.
     std::vector<double> losses(const std::string& logs = "log") const;
 
-    /// Waits until `condition` holds. Failure after `seconds`, with `what` and the log.
+    /// Waits until `condition` is true. Failure after `seconds`, with `what` and the log.
     void wait_until(const std::string& what, const std::function<bool()>& condition, int seconds = 120) const;
-    /// Waits until the job has ended. Failure: not as `state` after so many restarts.
+    /// Waits until the job has ended. Failure: not in `state` after this many restarts.
     void wait_for_end(const std::string& job, const std::string& state, int restarts) const;
     [[noreturn]] void fail(const std::string& what) const;
     void require(bool holds, const std::string& what) const
@@ -67,11 +67,11 @@ private:
 
 JobState state_of(const std::string& job);
 
-/// tests/slurm/cluster WORDS, what it prints.
+/// The output of tests/slurm/cluster WORDS.
 std::string cluster(const std::string& words);
 
-/// The folder of all runs, with their data, and what they are compared with: a run on 8 ranks of this
-/// machine, started without Slurm.
+/// The folder of all runs, with their data and their reference: a run on 8 ranks of this machine, started
+/// without Slurm.
 class Ground {
 public:
     static const Ground& common();
@@ -85,11 +85,11 @@ private:
     std::vector<double> losses_;
 };
 
-/// Failure where two curves differ by more than `tolerance`; 0: in any bit.
+/// Failure if two curves differ by more than `tolerance`; 0: in any bit.
 void require_same(const Run& run, const std::vector<double>& losses, const std::vector<double>& expected,
                   double tolerance);
 
-/// Runs scenarios at once, each on a thread; the messages of those that failed.
+/// Runs scenarios concurrently, each on a thread; returns the messages of those that failed.
 std::vector<std::string>
 failures(const std::vector<std::pair<std::string, std::function<void()>>>& scenarios);
 

@@ -1,4 +1,4 @@
-// The life of a job on a real cluster of four virtual nodes, which tests/slurm/cluster has brought up:
+// The life of a job on a real cluster of four virtual nodes, which tests/slurm/cluster has started:
 // jobs/submit and jobs/train.sbatch, signals, pre-emption, sweeps.
 #include "base/check.hpp"
 #include "catch.hpp"
@@ -17,7 +17,7 @@ using namespace trivium::slurm;
 namespace {
 
 const std::string four_nodes = "--nodes=4 --ntasks-per-node=2 ";
-const std::string unasked = "--signal=B:URG@1 "; ///< a signal that means nothing in place of USR1
+const std::string unasked = "--signal=B:URG@1 "; ///< a signal without effect instead of USR1
 const std::string with_mpirun = "--export=ALL,TRIVIUM_LAUNCHER=mpirun ";
 const std::string submit = str(TRIVIUM_SOURCE, "/jobs/submit ");
 
@@ -30,7 +30,7 @@ void write_cluster_file(const Run& run)
 
 } // namespace
 
-TEST_CASE("jobs come back by themselves, side by side")
+TEST_CASE("jobs requeue themselves, concurrently")
 {
     const Ground& ground = Ground::common();
     const Run plain = ground.run("plain"), srun = ground.run("srun"), mpirun = ground.run("mpirun"),
@@ -38,7 +38,7 @@ TEST_CASE("jobs come back by themselves, side by side")
     const auto asked = [&](const Run& run, const std::string& options) {
         const std::string job = run.submit(four_nodes + options);
         run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
-        shell("scancel --batch --signal=USR1 " + job); // as Slurm does for --signal=B:USR1
+        shell("scancel --batch --signal=USR1 " + job); // like Slurm for --signal=B:USR1
         run.wait_for_end(job, "COMPLETED", 1);
         require_same(run, run.losses(), ground.losses(), 0);
     };
@@ -53,8 +53,8 @@ TEST_CASE("jobs come back by themselves, side by side")
         {"USR1, srun", [&] { asked(srun, ""); }},
         {"USR1, mpirun", [&] { asked(mpirun, with_mpirun); }},
         {"suspended",
-         [&] { // three times its length, and what a stop takes, would be more than a minute; Slurm moves the
-               // end by it
+         [&] { // three times its duration, plus a stop, would exceed a minute; Slurm extends the end by the
+               // suspension
              const std::string job =
                  suspended.submit(four_nodes + unasked + "--time=1 " + suspended.slow_calls("log", 50));
              suspended.wait_until("step 20 is saved", [&] {
@@ -89,7 +89,7 @@ TEST_CASE("jobs come back by themselves, side by side")
     CHECK(all.empty());
 }
 
-TEST_CASE("a job that is pre-empted comes back")
+TEST_CASE("a pre-empted job is requeued")
 {
     const Ground& ground = Ground::common();
     const Run run = ground.run("low");
@@ -110,7 +110,7 @@ TEST_CASE("a job that is pre-empted comes back")
     CHECK(all.empty());
 }
 
-TEST_CASE("what jobs/submit prints is what Slurm takes")
+TEST_CASE("Slurm accepts the output of jobs/submit")
 {
     const Ground& ground = Ground::common();
     const Run run = ground.run("printed");
@@ -147,7 +147,7 @@ TEST_CASE("what jobs/submit prints is what Slurm takes")
                              "--exclusive", "--mem=0"})
         CHECK(has(read_text(run.path() + "/script"), str("#SBATCH ", line, "\n")));
 
-    // The signal comes the earlier, the longer a save takes.
+    // The longer a save takes, the earlier the signal.
     CHECK(has(shell(command + "run.toml", run.path()), "#SBATCH --signal=B:USR1@60\n"));
     std::filesystem::create_directory(run.path() + "/log");
     write_text(run.path() + "/log/metrics.jsonl",
@@ -159,7 +159,7 @@ TEST_CASE("what jobs/submit prints is what Slurm takes")
     CHECK(has(script, "the longest save in log/metrics.jsonl"));
 }
 
-TEST_CASE("what jobs/submit cannot do, it says")
+TEST_CASE("jobs/submit reports what it cannot do")
 {
     const Ground& ground = Ground::common();
     const Run run = ground.run("submit");
@@ -189,7 +189,7 @@ TEST_CASE("what jobs/submit cannot do, it says")
     CHECK(has(said("--cluster ./test.cluster -N4 run.toml"), "-N4: is not an option"));
 }
 
-TEST_CASE("a real time limit") // in tests/soak: limits are whole minutes
+TEST_CASE("a real time limit") // in tests/soak, because limits are whole minutes
 {
     if (soak::number("TRIVIUM_SOAK_SECONDS", 1) < 100)
         return;

@@ -1,5 +1,5 @@
 #pragma once
-// The layers of the house: which room may include which.
+// The layers of the code: which room may include which.
 #include "source_text.hpp"
 
 #include <map>
@@ -14,23 +14,23 @@ struct Room {
 /// By name.
 using Rooms = std::map<std::string, Room>;
 
-/// One line a room: NAME FOLDER DEP…
+/// One line per room: NAME FOLDER DEP…
 Rooms parse_rooms(std::string_view text);
 
-/// The rooms of the design and what each may stand on.
+/// The rooms of the design and their allowed dependencies.
 const Rooms& designed_rooms();
 
-/// `rooms` with those that this build lacks (the planner's has no kernels, no mpi), as designed: a room whose
-/// files a build compiles in part is held against all that it may stand on.
+/// `rooms` completed by the design with rooms that this build lacks (the planner has no kernels and no mpi),
+/// because a room that a build compiles only in part is checked against all of its allowed dependencies.
 Rooms completed(Rooms rooms, const Rooms& design);
 
-/// What `room` may include: its deps, and theirs in turn.
+/// The rooms that `room` may include: its dependencies, and theirs in turn.
 std::set<std::string> reachable(const Rooms& rooms, const std::string& room);
 
-/// Rooms that the design does not have, or in another folder, or with deps that it does not allow.
+/// Rooms that are not in the design, are in another folder, or have dependencies that it does not allow.
 Findings check_against_design(const Rooms& rooms, const Rooms& design);
 
-/// Declared deps that lead back to where they began.
+/// Cycles of declared dependencies.
 Findings check_no_cycle(const Rooms& rooms);
 
 /// Every #include "room/…" of `files`, which belong to `room`, is of the room itself or of what it may

@@ -39,7 +39,7 @@ TEST_CASE("an include upwards or sideways is found")
     CHECK(up[0] == "src/ir/x.cpp:2: room ir may not include \"model/model.hpp\"");
     CHECK(includes_of("model", "#include \"io/files/files.hpp\"\n").size() == 1);
     CHECK(includes_of("base", "#include \"ir/graph.hpp\"\n").size() == 1);
-    // a room of the design that this build does not have is a room all the same
+    // a room of the design that this build lacks is still a room
     CHECK(includes_of("ir", "#include \"kernels/gemm.hpp\"\n").size() == 1);
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("an include that belongs to no room is found")
               .empty());
 }
 
-TEST_CASE("rooms are held against the design")
+TEST_CASE("rooms are checked against the design")
 {
     const Rooms& design = designed_rooms();
     CHECK(check_against_design(design, design).empty());

@@ -1,5 +1,5 @@
 #pragma once
-// Source files as text: which there are, and what a line check sees of them.
+// Source files as text, for checks by line.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +11,7 @@ struct SourceFile {
     std::string text;
 };
 
-/// A thing that is wrong, for a person: "file:line: what".
+/// A finding, in readable form: "file:line: what".
 using Findings = std::vector<std::string>;
 
 /// All files below root/folder whose names end in one of `endings`, sorted by path.
@@ -24,7 +24,7 @@ std::vector<std::string> lines_of(std::string_view text);
 /// The text with comments blanked (newlines stay). String and character literals stay, raw strings too.
 std::string without_comments(std::string_view text);
 
-/// Whether `word` stands in `line` with no letter, digit or underscore beside it.
+/// Whether `line` contains `word`, not adjacent to a letter, digit or underscore.
 bool has_word(std::string_view line, std::string_view word);
 
 /// Lines that contain one of `phrases` as whole words.

@@ -1,4 +1,4 @@
-// Wrong files: one message with place, problem and remedy, the right exit status, nothing half-written.
+// Invalid files: one message with place, problem and remedy, the right exit status, no half-written file.
 #include "catch.hpp"
 #include "program.hpp"
 
@@ -61,7 +61,7 @@ TEST_CASE("bad stores and checkpoints")
     expect(train({"model.vocab=100"}), 2, {"train.h5", "vocab"});
     expect(train({"model.seq=100000"}), 2, {"train.h5", "seq"});
     expect(train({"parallel.tensor=2"}), 2, {"grid"});
-    setenv("OMP_THREAD_LIMIT", "2", 1); // as a build without OpenMP has a limit of 1
+    setenv("OMP_THREAD_LIMIT", "2", 1); // because a build without OpenMP has a limit of 1
     expect(train({"parallel.threads=3"}), 2, {"parallel.threads", "can have 2"});
     unsetenv("OMP_THREAD_LIMIT");
     expect(train({"checkpoint.resume=nowhere"}), 2, {"nowhere"});
@@ -94,7 +94,7 @@ TEST_CASE("a damaged token store ends train, eval and data show before anything 
                                     "[parallel]\nthreads=1\n[checkpoint]\ndir=\"ck\"\n");
     REQUIRE(run_program({"train", "run.toml"}, folder.path()).status == 0);
     const std::string store = read_text(folder / "train.h5");
-    REQUIRE(store.size() > 1'500'000); // several blocks, most of which two steps do not read
+    REQUIRE(store.size() > 1'500'000); // several blocks; two steps do not read most of them
     for (const double part : {0.001, 0.2, 0.5, 0.8, 0.99}) {
         std::string bad = store;
         const auto at = static_cast<std::size_t>(part * static_cast<double>(store.size()));
@@ -113,7 +113,8 @@ TEST_CASE("a damaged token store ends train, eval and data show before anything 
     }
 }
 
-TEST_CASE("the same tokens to train and to validate are told; a tokenizer that is not the store's is refused")
+TEST_CASE("the same tokens for training and validation cause a warning; a tokenizer that is not the store's "
+          "is refused")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(6000));
@@ -140,7 +141,7 @@ TEST_CASE("the same tokens to train and to validate are told; a tokenizer that i
         CHECK(told == (valid != "valid.h5"));
     }
     REQUIRE(run_program({"train", "run.toml", "data.train=pieces.h5"}, folder.path()).status ==
-            0); // the store brings its own
+            0); // the store contains its tokenizer
     for (const std::string command : {"train", "eval", "generate"})
         expect(
             run_program({command, "run.toml", "data.train=pieces.h5", "data.tokenizer=bytes"}, folder.path()),
@@ -151,7 +152,8 @@ TEST_CASE("the same tokens to train and to validate are told; a tokenizer that i
               .status == 0);
 }
 
-TEST_CASE("a checkpoint of a model that only computes otherwise, or of another tokenizer, is refused")
+TEST_CASE(
+    "a checkpoint of a model with the same shapes but other settings, or of another tokenizer, is refused")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(6000));
@@ -191,7 +193,7 @@ TEST_CASE("a checkpoint of a model that only computes otherwise, or of another t
     CHECK(looped.out.find("loop.h5: 2 documents") != std::string::npos);
 }
 
-TEST_CASE("a plan beyond the machine's memory is refused before it is begun")
+TEST_CASE("a plan that exceeds the machine's memory is refused before the run begins")
 {
     const Folder folder;
     write_text(folder / "text.txt", some_text(3000));

@@ -1,5 +1,5 @@
-// Checkpoints that were cut, changed, mixed up or replaced: an error, or the run goes on from an older one.
-// Never a crash, a hang, or tensors that are not those that were saved.
+// Checkpoints that were truncated, changed, mixed up or replaced: an error, or the run resumes from an older
+// one. Never a crash, a hang, or tensors other than those that were saved.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/find_resume.hpp"
@@ -22,8 +22,8 @@ namespace {
 
 const bool whole_campaign = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
 
-/// A folder with two good checkpoints, of steps 1 and 2, and one of the same tensors with other values beside
-/// it.
+/// A folder with two good checkpoints, of steps 1 and 2, and next to it a checkpoint of the same tensors with
+/// other values.
 struct Victim {
     std::string name, dir, other;
     std::string newest() const { return dir + "/step-00000002"; }
@@ -31,8 +31,7 @@ struct Victim {
     tiny::Content newest_content{}, older_content{};
 };
 
-/// Of values that are functions of the index; or, for another checkpoint, of these with the first row's bits
-/// turned.
+/// Values are functions of the index; for the other checkpoint, with the bits of the first row inverted.
 void save_columns(const std::string& dir, i64 step, bool other)
 {
     const Tiling& tiling = tilings()[2]; // 3 ranks
@@ -52,7 +51,7 @@ void save_columns(const std::string& dir, i64 step, bool other)
     });
 }
 
-/// Three: saved by a run of one rank, by one of three, and tensors cut by columns.
+/// Three: saved by a run of one rank, by one of three ranks, and tensors sharded by columns.
 class Victims {
 public:
     Victims() : ground_(folder_.path())
@@ -103,7 +102,7 @@ Victims& victims()
     return all;
 }
 
-/// What a reader gets of a checkpoint: "" for what was saved, "wrong: …" for something else, or the message
+/// The result of reading a checkpoint: "" for the saved tensors, "wrong: …" for anything else, or the message
 /// of the error.
 std::string reading(const std::string& path, const tiny::Content& saved)
 {
@@ -127,14 +126,14 @@ std::string verifying(const std::string& path)
     return message_of<Error>([&] { CheckpointReader::open(path).verify(); });
 }
 
-/// "" where a run that looks for a checkpoint gets a right one.
+/// "" if a run that searches for a checkpoint gets a correct one.
 std::string resuming(const Victim& victim)
 {
     CheckpointConfig config;
     config.dir = victim.dir;
     const std::optional<std::string> path = find_resume(*make_self_comm(), config);
     if (const std::string aside = victim.dir + "/.bad-step-00000002"; fs::exists(fs::symlink_status(aside)))
-        fs::rename(aside, victim.newest()); // where it was, for the next damage
+        fs::rename(aside, victim.newest()); // back in its place, for the next damage
     if (!path)
         return "wrong: none";
     if (*path == victim.older())
@@ -142,7 +141,7 @@ std::string resuming(const Victim& victim)
     return reading(*path, victim.newest_content); // every byte of it was verified
 }
 
-/// Of a checkpoint that is bad: reading gives an error or what was saved, verify says that it is bad.
+/// For a bad checkpoint: reading gives an error or the saved tensors, and verify reports it as bad.
 void check_bad(const Victim& victim, bool with_resume)
 {
     const std::string read = reading(victim.newest(), victim.newest_content);
@@ -155,7 +154,7 @@ void check_bad(const Victim& victim, bool with_resume)
 
 } // namespace
 
-TEST_CASE("what the damage is done to is good")
+TEST_CASE("the checkpoints are good before the damage")
 {
     for (const Victim& victim : victims().all) {
         CHECK(reading(victim.newest(), victim.newest_content) == "");
@@ -191,7 +190,7 @@ TEST_CASE("a file that ends early is an error")
     CHECK(cuts > 50);
 }
 
-TEST_CASE("a bit that is not as it was written is noticed, wherever it is")
+TEST_CASE("a flipped bit is detected, wherever it is")
 {
     std::mt19937_64 random(soak::seed());
     const std::size_t flips = whole_campaign ? 10000 : contracts_on ? 60 : 600;
@@ -232,7 +231,7 @@ TEST_CASE("a bit that is not as it was written is noticed, wherever it is")
     std::printf("\n");
 }
 
-TEST_CASE("files that are others than they should be")
+TEST_CASE("files that are replaced by other files")
 {
     for (const Victim& victim : victims().all) {
         const TemporaryFolder folder;
@@ -275,7 +274,7 @@ TEST_CASE("files that are others than they should be")
     }
 }
 
-TEST_CASE("a run goes on from the older checkpoint where the newest is bad")
+TEST_CASE("a run resumes from the older checkpoint if the newest is bad")
 {
     if (computes_on_device())
         return;

@@ -1,5 +1,5 @@
-// Any layout of ranks goes on from what any other has saved: the same tensors to the bit, the same place in
-// the data, and the losses of the run that was not stopped.
+// Any layout of ranks resumes from a checkpoint of any other: the same tensors bit for bit, the same position
+// in the data, and the losses of the uninterrupted run.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/temporary_folder.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 constexpr i64 saved_step = 3, batch = 12;
 
-/// A run that saved at step 3 and went on to the end.
+/// A run that saved at step 3 and continued to the end.
 struct Saved {
     std::string path;
     Content content;
@@ -31,7 +31,7 @@ struct Pair {
     std::size_t from, to;
 };
 
-/// Every layout reads and is read; of 8 ranks what 6, 5, 3 and 1 read.
+/// Every layout reads and is read; the checkpoints of 8 ranks are read by 6, 5, 3 and 1.
 std::vector<Pair> slice()
 {
     return {{10, 8}, {10, 6}, {10, 3}, {10, 0}, {11, 9}, {11, 7}, {11, 4}, {0, 10}, {8, 11},
@@ -48,7 +48,7 @@ std::vector<Pair> all_pairs()
     return all;
 }
 
-/// The pairs of this test: the slice, then in a campaign others as long as there is time; or all.
+/// The pairs of this test: the slice, then in a campaign others while time is left; or all.
 std::vector<Pair> chosen(std::size_t& required)
 {
     std::vector<Pair> rest = all_pairs();
@@ -73,7 +73,7 @@ bool has_negative(const std::vector<std::byte>& f32)
     return std::any_of(values.begin(), values.end(), [](float value) { return value < 0; });
 }
 
-/// Squares are called adam_v, and what is averaged adam_m.
+/// Squares are called adam_v, averages adam_m.
 bool moments_are_named(const Content& content)
 {
     return std::all_of(content.tensors.begin(), content.tensors.end(), [](const auto& tensor) {
@@ -86,8 +86,7 @@ class Matrix {
 public:
     explicit Matrix(Precision precision) : ground_(folder_.path()), precision_(precision) {}
 
-    /// Every family with tied embeddings and without takes its turn; both precisions of a pair have another
-    /// one.
+    /// Families with and without tied embeddings take turns; the two precisions of a pair use different ones.
     Model model(std::size_t from) const
     {
         return model_of(static_cast<int>(from) + (precision_ == Precision::bf16 ? 2 : 0));
@@ -154,7 +153,7 @@ private:
 
 } // namespace
 
-TEST_CASE("the layouts are those that were promised")
+TEST_CASE("the layouts are the documented ones")
 {
     std::set<i64> ranks;
     for (const Layout& layout : layouts())
@@ -170,7 +169,7 @@ TEST_CASE("the layouts are those that were promised")
     CHECK(to.size() == 12);
 }
 
-TEST_CASE("what any layout saves, any other goes on from")
+TEST_CASE("any layout resumes from the checkpoint of any other")
 {
     if (computes_on_device())
         return; // threads of one process do not share a device

@@ -1,4 +1,4 @@
-// Which grid a run takes on another number of ranks.
+// The grid that a run chooses on another number of ranks.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "compile/choose_grid.hpp"
@@ -44,13 +44,13 @@ std::vector<Bytes> arenas(const RunConfig& c)
 
 } // namespace
 
-TEST_CASE("the config's own grid is kept where it fits the ranks")
+TEST_CASE("the config's own grid is used if it fits the ranks")
 {
     CHECK(chosen(config_of(4, 4, 8, 2, 2, 2), 8) == "2x2x2");
     CHECK(chosen(config_of(4, 4, 8, 1, 1, 1), 1) == "1x1x1");
 }
 
-TEST_CASE("more or fewer nodes: the model stays cut as it was, data ranks take the change")
+TEST_CASE("more or fewer nodes: the sharding of the model stays, the data degree changes")
 {
     const RunConfig c = config_of(4, 4, 24, 2, 2, 2);
     CHECK(chosen(c, 16) == "4x2x2");
@@ -58,19 +58,19 @@ TEST_CASE("more or fewer nodes: the model stays cut as it was, data ranks take t
     CHECK(chosen(c, 4) == "1x2x2");
 }
 
-TEST_CASE("what does not divide is left idle rather than unbalanced")
+TEST_CASE("ranks stay idle rather than unbalanced")
 {
     CHECK(chosen(config_of(4, 4, 8, 2, 2, 2), 7) == "1x2x2"); // 3 data ranks do not divide 8 sequences
     CHECK(chosen(config_of(6, 2, 8, 2, 2, 2), 6) == "1x3x2"); // but 3 stages divide 6 layers
 }
 
-TEST_CASE("a model that has to be cut less is, where nothing else is left")
+TEST_CASE("a model is sharded over fewer ranks if nothing else is possible")
 {
     CHECK(chosen(config_of(2, 2, 4, 1, 2, 2), 3) == "1x1x2"); // half of the parts
     CHECK(chosen(config_of(2, 2, 4, 1, 2, 2), 1) == "1x1x1");
 }
 
-TEST_CASE("whatever is chosen compiles, with the same global batch", "[release]")
+TEST_CASE("every chosen grid compiles, with the same global batch", "[release]")
 {
     for (const RunConfig& c :
          {config_of(3, 4, 12, 2, 1, 4), config_of(5, 6, 10, 5, 1, 1), config_of(8, 2, 7, 1, 8, 1)})
@@ -85,7 +85,7 @@ TEST_CASE("whatever is chosen compiles, with the same global batch", "[release]"
         }
 }
 
-TEST_CASE("with a limit of memory, only grids that keep it")
+TEST_CASE("with a memory limit, only grids within it")
 {
     RunConfig c = config_of(4, 4, 8, 1, 4, 1);
     c.parallel.memory_limit = arenas(c).front();
@@ -93,7 +93,7 @@ TEST_CASE("with a limit of memory, only grids that keep it")
     CHECK(rank_count(choose_grid(c, 8).parallel) == 8);
 }
 
-TEST_CASE("each stage keeps the limit, not the first alone")
+TEST_CASE("each stage is within the limit, not only the first")
 {
     RunConfig c = config_of(3, 4, 256, 1, 1, 2);
     c.model.vocab = 20000;
@@ -108,7 +108,7 @@ TEST_CASE("each stage keeps the limit, not the first alone")
     CHECK(chosen(c, 3) == "1x1x2");
 }
 
-TEST_CASE("of the grids that keep the limit, one whose ranks have the memory; without such a one the best")
+TEST_CASE("of the grids within the limit, one that fits the ranks' memory; if there is none, the best")
 {
     RunConfig c = config_of(3, 4, 256, 1, 1, 2);
     c.model.vocab = 20000;
@@ -118,11 +118,11 @@ TEST_CASE("of the grids that keep the limit, one whose ranks have the memory; wi
     CHECK(chosen(c, 3, 2 * std::max(halves[0], halves[1])) == "1x3x1");
     CHECK(chosen(c, 3, std::max(halves[0], halves[1])) == "1x1x2");
     CHECK(chosen(c, 3, 1000) == "1x3x1");
-    c.checkpoint.every = 10; // a snapshot lies beside the arena
+    c.checkpoint.every = 10; // the snapshot is outside the arena
     CHECK(chosen(c, 3, std::max(halves[0], halves[1])) == "1x3x1");
 }
 
-TEST_CASE("fewer data ranks take more microbatches, not larger ones")
+TEST_CASE("fewer data ranks use more microbatches, not larger ones")
 {
     RunConfig c = config_of(4, 4, 32, 4, 1, 1);
     c.train.micro_batch = 0; // 8 on the config's grid

@@ -1,4 +1,4 @@
-// `trivium explain`: totals of communication against formulas, and one clear error for each wrong file.
+// `trivium explain`: totals of communication against formulas, and one clear error for each invalid file.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "config/model_config.hpp"
@@ -40,7 +40,7 @@ json total(const json& totals, const std::string& axis, const std::string& part)
 
 } // namespace
 
-TEST_CASE("a layer under tensor parallelism costs Megatron's collectives and bytes")
+TEST_CASE("a layer under tensor parallelism has Megatron's collectives and bytes")
 {
     // Shoeybi et al. 2019, "Megatron-LM", section 3: two all-reduces a layer forward, two backward, each of b
     // s d numbers, of which a ring sends 2 (t - 1) / t.
@@ -61,7 +61,7 @@ TEST_CASE("a layer under tensor parallelism costs Megatron's collectives and byt
     CHECK(grows("step", "bytes_sent") == 4 * bytes * microbatches);
 }
 
-TEST_CASE("data parallelism sends each gradient once a step, however many microbatches there are")
+TEST_CASE("data parallelism sends each gradient once per step, whatever the number of microbatches")
 {
     trivium::ModelConfig model;
     model.layers = 2;
@@ -75,7 +75,7 @@ TEST_CASE("data parallelism sends each gradient once a step, however many microb
     }
 }
 
-TEST_CASE("stages of a pipeline send one activation forward and one gradient back a microbatch")
+TEST_CASE("pipeline stages send one activation forward and one gradient back per microbatch")
 {
     const json totals = totals_of(2, {"parallel.pipeline=2", "train.micro_batch=2"});
     const std::int64_t bytes = 2 * 32 * 64 * 4;
@@ -102,7 +102,7 @@ TEST_CASE("the report has totals and a legend, and its graph still parses")
     CHECK(run_program({"explain", "toy.graph"}, folder.path()).status == 0);
 }
 
-TEST_CASE("what is not a graph is refused with one clear error")
+TEST_CASE("a file that is not a graph is refused with one clear error")
 {
     const Folder folder;
     const auto refuses = [&](const std::string& file, const std::string& words, int status = 2) {
@@ -134,7 +134,7 @@ TEST_CASE("what is not a graph is refused with one clear error")
     refuses("binary.toml", "is not valid TOML");
     write_text(folder / "secret.graph", "graph g\n");
     std::filesystem::permissions(folder / "secret.graph", std::filesystem::perms::none);
-    if (::access((folder / "secret.graph").c_str(), R_OK) != 0) // who is root may read it
+    if (::access((folder / "secret.graph").c_str(), R_OK) != 0) // root can read it
         refuses("secret.graph", "may not be read");
     std::filesystem::create_symlink("/dev/zero", folder / "endless.graph");
     refuses("endless.graph", "at most 64.00 MiB");
@@ -142,7 +142,7 @@ TEST_CASE("what is not a graph is refused with one clear error")
     refuses("endless.toml", "at most 4.00 MiB");
 }
 
-TEST_CASE("numbers out of all proportion are refused by name, at once")
+TEST_CASE("excessive numbers are refused by name, at once")
 {
     const Folder folder;
     const auto refuses = [&](std::vector<std::string> overrides, const std::string& words) {

@@ -1,4 +1,4 @@
-// Who is to blame, from what ranks say of themselves.
+// Which rank causes a hang, from the ranks' reports.
 #include "catch.hpp"
 #include "lifecycle/hang.hpp"
 
@@ -21,14 +21,14 @@ RankReport rank(Seconds silent, Seconds stalled, const std::string& waits,
 
 } // namespace
 
-TEST_CASE("ranks that get on are fine, whoever waits")
+TEST_CASE("ranks that make progress are fine, whoever waits")
 {
     CHECK(diagnose({rank(0, 0.1, ""), rank(0.4, 0.4, "")}, 30).health == Health::fine);
     CHECK(diagnose({rank(0, 100, "rank 1"), rank(0, 0.1, "")}, 30).health == Health::fine); // a long pipeline
     CHECK(diagnose({}, 30).health == Health::fine);
 }
 
-TEST_CASE("a rank that is silent is to blame once the others stall")
+TEST_CASE("a silent rank is the cause once the others stall")
 {
     const Diagnosis d = diagnose({rank(0, 30.5, "rank 2", "all_reduce over data of a"),
                                   rank(0, 30.5, "rank 2", "all_reduce over data of a"), rank(31, 31, "")},
@@ -49,19 +49,19 @@ TEST_CASE("where datagrams are blocked, a run with progress continues")
     CHECK(d.cause.find("no heartbeat arrives from ranks 1, 2 (n1)") != std::string::npos);
     CHECK(diagnose({rank(0, 1, ""), rank(31, 31, "")}, 30).health == Health::deaf);
     CHECK(diagnose({rank(0, 29, "rank 1"), rank(31, 31, "")}, 30).health ==
-          Health::fine); // as yet: it stopped, and they have only just been waiting for so long
-    // It may be at long work, such as loading.
+          Health::fine); // not yet: it stopped, and they have waited just long enough
+    // It may be busy for long, for example loading.
     const Diagnosis slow = diagnose({rank(0, 31, "rank 1"), unheard}, 30);
     CHECK(slow.health == Health::slow);
     CHECK(slow.cause == "rank 1 (n1) computes in one operation, and all other ranks wait");
     CHECK(slow.ranks.front() == "rank 1 (n1): no heartbeat so far, for 31 s");
     CHECK(diagnose({rank(0, 700, "rank 1"), unheard}, 30).health == Health::hung);
-    // Others do not hide one that fell silent.
+    // Others do not hide a silent rank.
     CHECK(diagnose({rank(0, 31, "rank 1"), unheard, rank(32, 32, "")}, 30).cause ==
           "no heartbeat from rank 2 (n1)");
 }
 
-TEST_CASE("one that has left is missed by nobody")
+TEST_CASE("a rank that has ended is not missed")
 {
     RankReport gone = rank(100, 100, "");
     gone.left = true;
@@ -69,7 +69,8 @@ TEST_CASE("one that has left is missed by nobody")
     CHECK(diagnose({gone, gone}, 30).health == Health::fine);
 }
 
-TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only much later")
+TEST_CASE(
+    "if all wait for each other, it is a hang; if one works, it is slow, and counts as hung only much later")
 {
     const Diagnosis knot = diagnose({rank(0, 31, "rank 1", "recv"), rank(0, 31, "rank 0", "recv")}, 30);
     CHECK(knot.health == Health::hung);
@@ -82,7 +83,7 @@ TEST_CASE("all wait for each other: a hang; one works: it is slow, and hung only
     CHECK(diagnose({rank(0, 61, "rank 1"), rank(0, 61, "")}, 30, 2).health == Health::hung);
 }
 
-TEST_CASE("of a thousand ranks, a few lines")
+TEST_CASE("a thousand ranks give only a few lines")
 {
     std::vector<RankReport> reports(1000, rank(0, 40, "rank 999", "all_gather over data of w"));
     reports.back() = rank(50, 50, "");

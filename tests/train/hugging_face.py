@@ -17,7 +17,7 @@ try:
     import safetensors.torch
     import torch
     import transformers
-except Exception as reason:  # not only ImportError: a broken package raises what it likes
+except Exception as reason:  # not only ImportError: a broken package may raise anything
     print(f"skipped: {sys.executable} has not torch, transformers and safetensors: {reason}")
     sys.exit(77)
 
@@ -48,7 +48,7 @@ def gpt2(**changes):
 
 
 def llama3_scaling():
-    # Such that of the four frequencies one stays, one is blended and two are stretched.
+    # Of the four frequencies, one stays, one is interpolated and two are stretched.
     return dict(rope_parameters=dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0,
                                      high_freq_factor=4.0, original_max_position_embeddings=64))
 
@@ -72,7 +72,7 @@ models = {
 
 
 def randomised(model):
-    """Norms and biases too have values that a mistake would show."""
+    """Norms and biases also have values that reveal errors."""
     with torch.no_grad():
         for name, value in model.named_parameters():
             if value.dim() == 1:
@@ -119,7 +119,7 @@ def loaded(folder, dtype=torch.float32):
 
 
 def require_same_parameters(a, b):
-    """Of two checkpoints: both exported, in one file and in several, both read by safetensors."""
+    """Two checkpoints: both exported, in one file and in several, both read by safetensors."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         run(trivium, "checkpoint", "export", a, folder / "a")
@@ -152,7 +152,7 @@ def test_import(folder):
 
 
 def test_base_names(folder):
-    """GPT-2 as its hub has it: without the prefix, with the buffers of attention."""
+    """GPT-2 as on the hub: without the prefix, with the buffers of attention."""
     torch.manual_seed(2)
     model = randomised(gpt2())
     model.save_pretrained(folder / "theirs")
@@ -165,7 +165,7 @@ def test_base_names(folder):
 
 
 def test_half(folder):
-    """F16 is widened exactly."""
+    """F16 converts exactly."""
     torch.manual_seed(3)
     model = randomised(llama()).half()
     model.save_pretrained(folder / "theirs")
@@ -190,7 +190,7 @@ def test_old_config(folder):
 
 
 def test_refused(folder):
-    """What [model] cannot say is refused by name."""
+    """Settings that [model] cannot express are refused by name."""
     for changes, words in (
             (dict(attention_bias=True), "attention_bias"),
             (dict(mlp_bias=True), "mlp_bias"),
@@ -241,7 +241,7 @@ def test_export(folder):
 
 
 def test_tokenizer(folder):
-    """tokenizer.json goes in and out with the model, and the text that is trained on has its ids."""
+    """tokenizer.json is imported and exported with the model, and the training text has its ids."""
     import tokenizers
     text = "".join(f"{i} times {i} is {i * i}, as was said.\n" for i in range(600))
     (folder / "text.txt").write_text(text)
@@ -279,7 +279,7 @@ texts = ["", " ", "  ", "a", " a", "a ", "import os", "  import os\n\tprint( 'x'
 
 
 def random_texts(seed, count):
-    """Of letters that the tokenizers know well, so that merges have a choice, and of others."""
+    """Text of letters that occur in many merges, and of others."""
     import random
     draw = random.Random(seed)
     letters = "    \n\tetaoinshrdlu" + "imes was aid, 0123456789.=-_a" * 2 + "\u2581\u00e9\u4e2d\U0001f600"
@@ -294,7 +294,7 @@ def our_ids(tokenizer, all_texts):
 
 
 def sample_of(folder):
-    """Text with words, code, runs of spaces and signs, and other alphabets."""
+    """Text with words, code, runs of spaces and punctuation, and other alphabets."""
     text = "".join(f"{i} times {i} is {i * i}, as was said.\n" for i in range(300))
     text += "".join(f"{'    ' * (i % 5)}import os  # {'-' * (i % 17)}{'=' * (i % 7)}\n{' ' * i}x_{i} = [{i}]\n\n" for i in range(60)) + "caf\u00e9 \u4e2d\u6587\n" * 9
     (folder / "text.txt").write_text(text)
@@ -347,7 +347,7 @@ chat = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %
 
 
 def test_round_trip(folder):
-    """What came along with a model goes out again, through training with other settings, and without the folder of the import."""
+    """Files that were imported with a model are exported again, after training with other settings, and without the folder of the import."""
     import tokenizers
     text = sample_of(folder)
     for kind in ("byte-level", "sentencepiece"):

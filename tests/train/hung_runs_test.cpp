@@ -1,4 +1,4 @@
-// Runs with a rank that stops, or never starts: they are named, and the run ends so that it can go on.
+// Runs with a rank that stops, or never starts: the rank is named, and the run ends such that it can resume.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -13,10 +13,10 @@
 
 using namespace trivium;
 
-TEST_CASE("a rank that stops is named with its operation, and the run ends so that it can go on")
+TEST_CASE("a stopped rank is named with its operation, and the run ends such that it can resume")
 {
     const Run run;
-    const int stops = GENERATE(0, 1); // the first rank, which watches over the others, or another
+    const int stops = GENERATE(0, 1); // the first rank, which monitors the others, or another
     const std::vector<std::string> more{"train.steps=1000000", "checkpoint.every=20", "log.every=20",
                                         "job.watchdog=6"};
     int victim = 0;
@@ -26,7 +26,7 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
             const auto ranks = processes_below(launcher, "trivium");
             REQUIRE(ranks.size() == 4);
             std::this_thread::sleep_for(
-                std::chrono::milliseconds(1200)); // it says what it is at twice a second
+                std::chrono::milliseconds(1200)); // it reports its operation twice a second
             victim = ranks[static_cast<std::size_t>(
                                std::find_if(ranks.begin(), ranks.end(),
                                             [&](int process) { return is_rank(process, stops); }) -
@@ -58,14 +58,14 @@ TEST_CASE("a rank that stops is named with its operation, and the run ends so th
     CHECK(resumed.err.find("resuming from ck/step-") != std::string::npos);
 }
 
-TEST_CASE("with both ranks stopped that watch over the others, one of these ends the run")
+TEST_CASE("if both monitoring ranks are stopped, one of the other ranks ends the run")
 {
     const Run run;
     const Outcome hung = run_ranks_and(
         {{3, Run::arguments(
                  1, 1, {"parallel.pipeline=3", "model.layers=3", "train.steps=1000000", "log.every=20"})}},
         run.folder.path(), " tok/s", [&](int launcher) {
-            std::this_thread::sleep_for(std::chrono::seconds(4)); // they have said that they are there
+            std::this_thread::sleep_for(std::chrono::seconds(4)); // they have sent a heartbeat
             signal_ranks(launcher, {0, 2}, SIGSTOP);
         });
     INFO(hung.err);
@@ -74,12 +74,12 @@ TEST_CASE("with both ranks stopped that watch over the others, one of these ends
     CHECK(hung.err.find("waits for rank") != std::string::npos);
 }
 
-TEST_CASE("a hang ends the run also where the disk does not answer")
+TEST_CASE("a hang ends the run even if the disk does not respond")
 {
     const Run run;
     std::filesystem::create_directories(run.folder / "log");
     REQUIRE(mkfifo((run.folder / "log/hang.txt").c_str(), 0600) ==
-            0); // nobody reads it: who writes to it waits
+            0); // no process reads it, so a writer blocks
     const Outcome hung =
         run_ranks_and({{2, Run::arguments(2, 1, {"train.steps=1000000", "log.every=20"})}}, run.folder.path(),
                       " tok/s", [](int launcher) { signal_ranks(launcher, {1}, SIGSTOP); });
@@ -88,7 +88,7 @@ TEST_CASE("a hang ends the run also where the disk does not answer")
     CHECK(hung.err.find("no heartbeat from rank 1") != std::string::npos);
 }
 
-TEST_CASE("a signal to a rank that is idle stops the run")
+TEST_CASE("a signal to an idle rank stops the run")
 {
     const Run run;
     const Outcome stopped = run_ranks_and(
@@ -117,7 +117,7 @@ TEST_CASE("a rank that never starts")
            run.launches().back().reason.starts_with("hang: the start of MPI")));
 }
 
-TEST_CASE("a job that hangs in the start of MPI again and again ends for good")
+TEST_CASE("a job that hangs repeatedly in the start of MPI ends permanently")
 {
     const Run run;
     write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
@@ -137,7 +137,7 @@ TEST_CASE("a job that hangs in the start of MPI again and again ends for good")
     }
 }
 
-TEST_CASE("a signal during a start that does not come to its end stops it")
+TEST_CASE("a signal during a start that never finishes stops it")
 {
     const Run run;
     write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");

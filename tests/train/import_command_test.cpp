@@ -93,11 +93,11 @@ TEST_CASE(
     CHECK(has(t.bad({"train", "ours/model.toml", "data.train=train.h5", "checkpoint.dir=ours"}),
               "train.init_from"));
 
-    // Theirs is another tokenizer's: said so.
+    // The imported model has another tokenizer, which is reported.
     t.good({"data", "tokenize", "text.txt", "--tokenizer", "bytes", "-o", "bytes.h5"});
     CHECK(has(t.bad({"eval", "ours/model.toml", "--data", "bytes.h5", "--checkpoint", "ours"}),
-              "another tokenizer"));
-    // Without a tokenizer nothing is known of it, and nothing refused.
+              "a different tokenizer"));
+    // Without a tokenizer, nothing is known about it, and nothing is refused.
     fs::remove(t.folder / "theirs/tokenizer.model");
     fs::remove(t.folder / "theirs/tokenizer.json");
     CHECK(has(t.good({"checkpoint", "import", "theirs", "plain", "model.seq=16"}), "the folder has none"));
@@ -111,7 +111,7 @@ TEST_CASE(
     CHECK(json::parse(read_text(t.folder / "narrow/config.json"))["torch_dtype"] == "bfloat16");
 }
 
-TEST_CASE("what came with an imported model is in the checkpoints of a run that begins from it")
+TEST_CASE("the files of an imported model are in the checkpoints of a run that starts from it")
 {
     const Trained t;
     t.good({"checkpoint", "export", "ck", "theirs"});
@@ -144,7 +144,7 @@ TEST_CASE("what came with an imported model is in the checkpoints of a run that 
     CHECK(read_text(t.folder / "out/chat_template.jinja") == "{{ messages }}");
 }
 
-TEST_CASE("a model is not exported without its tokenizer, unless that is wanted")
+TEST_CASE("a model is not exported without its tokenizer, unless requested")
 {
     const Trained t;
     fs::rename(t.folder / "tok.model", t.folder / "moved.model");
@@ -162,7 +162,7 @@ TEST_CASE("a model is not exported without its tokenizer, unless that is wanted"
     CHECK(t.names("plain") == std::vector<std::string>{"config.json", "model.safetensors"});
 }
 
-TEST_CASE("export and import refuse what they cannot do, and leave nothing behind")
+TEST_CASE("export and import refuse unsupported input and leave no files behind")
 {
     const Trained t;
     t.good({"checkpoint", "export", "ck", "theirs"});

@@ -1,4 +1,4 @@
-// When a run stops for its job's time: pure decisions, and what Slurm's commands do to them.
+// When a run stops because of its job's time limit: the decisions alone, and with Slurm's commands.
 #include "catch.hpp"
 #include "lifecycle/job_time.hpp"
 #include "lifecycle/launcher.hpp"
@@ -11,7 +11,7 @@
 
 using namespace trivium;
 
-TEST_CASE("what squeue says of a job's end")
+TEST_CASE("squeue's answers about the end of a job")
 {
     CHECK(job_end_in("N/A\n").known);
     CHECK_FALSE(job_end_in("N/A\n").end);
@@ -20,7 +20,8 @@ TEST_CASE("what squeue says of a job's end")
     CHECK_FALSE(job_end_in("2026-11-22T1").known);
     CHECK_FALSE(job_end_in("2026-11-22T12:00:00x\n").known);
     for (const std::time_t time :
-         {std::time_t{1780000000}, std::time_t{1764000000}}) { // summer and winter, where there are such
+         {std::time_t{1780000000},
+          std::time_t{1764000000}}) { // daylight-saving and standard time, if the zone has them
         char text[32] = "";
         std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S\n", std::localtime(&time));
         const JobEnd told = job_end_in(text);
@@ -29,36 +30,36 @@ TEST_CASE("what squeue says of a job's end")
     }
 }
 
-TEST_CASE("nobody stops by an old answer, nobody waits for one for long")
+TEST_CASE("a run does not stop because of an old answer, and does not wait for a new one for long")
 {
     using enum TimeVerdict;
     const auto verdict = [](Seconds left, Seconds lead, Seconds tried, Seconds waiting = -1) {
         return judge(TimeLeft{left, lead, tried, waiting});
     };
     CHECK(verdict(1000, 50, 60) == keep_running);
-    CHECK(verdict(60, 50, 60) == ask);         // soon it will matter
+    CHECK(verdict(60, 50, 60) == ask);         // the end is near
     CHECK(verdict(60, 50, 3) == keep_running); // known
     CHECK(verdict(40, 50, 3) == stop);
     CHECK(verdict(40, 50, 60) == ask);             // the limit may have been raised
-    CHECK(verdict(40, 50, 60, 2) == keep_running); // the answer is under way
+    CHECK(verdict(40, 50, 60, 2) == keep_running); // the query is running
     CHECK(verdict(40, 50, 60, 7) == stop);         // or not
     CHECK(verdict(1000, 50, 60, 100) == keep_running);
     CHECK(verdict(-5, 50, 1) == stop);
 }
 
-TEST_CASE("one long step does not set how early a run stops; usual ones do")
+TEST_CASE("the lead time depends on usual steps, not on a single long one")
 {
     RecentTimes times;
     CHECK(times.usual() == 0);
     times.add(30);
     CHECK(times.usual() == 30);
     times.add(1);
-    CHECK(times.usual() == 1); // the first was a start
+    CHECK(times.usual() == 1); // the first one was a start-up
     for (int i = 0; i < 20; ++i)
         times.add(1);
     times.add(70);
     CHECK(times.usual() == 1);
-    for (int i = 0; i < 20; ++i) { // each fourth is long: they count
+    for (int i = 0; i < 20; ++i) { // every fourth one is long: they count
         times.add(1);
         times.add(1);
         times.add(1);
@@ -70,7 +71,7 @@ TEST_CASE("one long step does not set how early a run stops; usual ones do")
     CHECK(times.usual() == 2);
 }
 
-TEST_CASE("a command's output, unless it does not come")
+TEST_CASE("a command's output, unless it never arrives")
 {
     std::atomic<bool> never{false}, cancelled{true};
     CHECK(output_of({"echo", "a b"}, 5, never) == std::optional<std::string>("a b\n"));
@@ -92,7 +93,7 @@ TEST_CASE("a command's output, unless it does not come")
 
 namespace {
 
-/// A folder in front of the path, with a squeue that prints what `answer` prints.
+/// A folder at the start of the path, with a squeue that prints the output of `answer`.
 struct Squeue {
     Folder folder;
     std::string path = std::getenv("PATH");
@@ -107,7 +108,7 @@ struct Squeue {
     ~Squeue() { setenv("PATH", path.c_str(), 1); }
 };
 
-/// Whether the time comes to its end within `limit`, with a lead of 5 s.
+/// Whether the job's time ends within `limit`, with a lead of 5 s.
 bool ends_within(JobTime& time, double limit)
 {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit);
@@ -121,11 +122,11 @@ bool ends_within(JobTime& time, double limit)
 
 } // namespace
 
-TEST_CASE("a limit that was raised or lowered counts, and a Slurm that does not answer changes nothing")
+TEST_CASE("a changed time limit counts, and a Slurm that does not answer changes nothing")
 {
     Job job;
     job.id = "17";
-    job.end = std::time(nullptr) + 3; // is over, with a lead of 5 s
+    job.end = std::time(nullptr) + 3; // has ended, with a lead of 5 s
     const auto answer = [&](const std::string& when) {
         return "[ \"$*\" = '--noheader --jobs 17 --format %e' ] && date --date '" + when + "' +%FT%T";
     };
@@ -155,7 +156,7 @@ TEST_CASE("a limit that was raised or lowered counts, and a Slurm that does not 
     CHECK(ends_within(time, 10));
 }
 
-TEST_CASE("mpirun's ways are told where they matter")
+TEST_CASE("mpirun's behaviour is explained if it matters")
 {
     Launcher l{.is_mpirun = true, .process = 4711, .grace = 1};
     CHECK(how_to_stop(l).find("kill -USR1 4711") != std::string::npos);

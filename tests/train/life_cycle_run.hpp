@@ -1,4 +1,4 @@
-// A small run for tests of signals, time limits, restarts and hangs, and what they need to know of its ranks.
+// A small run for tests of signals, time limits, restarts and hangs, and functions to find its ranks.
 #pragma once
 
 #include "base/check.hpp"
@@ -11,7 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 
-/// An environment variable for the programs that are run while it lives.
+/// An environment variable for programs that start during its lifetime.
 struct Variable {
     std::string name;
     Variable(const std::string& n, const std::string& value) : name(n)

@@ -1,4 +1,4 @@
-// A run among signals, time limits and restarts: it saves, ends with status 75, and goes on.
+// A run with signals, time limits and restarts: it saves, ends with status 75, and resumes.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -15,7 +15,7 @@
 
 using namespace trivium;
 
-TEST_CASE("a signal around the first step leaves a checkpoint that the next launch goes on from")
+TEST_CASE("a signal around the first step leaves a checkpoint from which the next launch resumes")
 {
     const Run run;
     const Outcome stopped =
@@ -47,7 +47,7 @@ TEST_CASE("a signal around the first step leaves a checkpoint that the next laun
            launches[1].reason == "done" && launches[1].to == step + 5));
 }
 
-TEST_CASE("an evaluation that a signal ends is made up for by the next launch", "[release]")
+TEST_CASE("an evaluation that a signal interrupts is repeated by the next launch", "[release]")
 {
     const Run run;
     const std::vector<std::string> more{"data.valid=valid.h5", "train.eval_every=4", "train.steps=4"};
@@ -75,11 +75,11 @@ TEST_CASE("an evaluation that a signal ends is made up for by the next launch", 
     CHECK(run.train(more).err.find("validation") == std::string::npos); // once is enough
 }
 
-TEST_CASE("an evaluation stays owed where the next launch has no time for it", "[release]")
+TEST_CASE("an interrupted evaluation stays pending if the next launch has no time for it", "[release]")
 {
     const Run run;
     const std::vector<std::string> valid{"data.valid=valid.h5", "train.steps=4"};
-    REQUIRE(run.train({"train.steps=4"}).status == 0); // without, so that none was made
+    REQUIRE(run.train({"train.steps=4"}).status == 0); // without validation data, so that no evaluation ran
     {
         const Variable end("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) - 1));
         CHECK(run.train(valid).status == 75);
@@ -89,7 +89,7 @@ TEST_CASE("an evaluation stays owed where the next launch has no time for it", "
     CHECK(run.metrics().back().has("valid_loss"));
 }
 
-TEST_CASE("a run saves and stops before the time of its job is over")
+TEST_CASE("a run saves and stops before the end of its job's time")
 {
     const Run run;
     const Variable id("SLURM_JOB_ID", "41");
@@ -104,7 +104,7 @@ TEST_CASE("a run saves and stops before the time of its job is over")
     CHECK(run.launches().back().job == "41");
 }
 
-TEST_CASE("a job that gets no further ends for good, a new one may try")
+TEST_CASE("a job without progress ends permanently, a new job may try")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=2"}).status == 0);
@@ -122,7 +122,7 @@ TEST_CASE("a job that gets no further ends for good, a new one may try")
     {
         const Variable id("SLURM_JOB_ID", "7");
         CHECK(run.train({"train.stop_after=1", "job.restarts=4"}).status ==
-              0); // step 2 only for the third time
+              0); // step 2 for only the third time
         std::filesystem::remove_all(run.folder / "ck/step-00000003");
         begin(2);
         const Outcome ended = run.train();
@@ -133,7 +133,7 @@ TEST_CASE("a job that gets no further ends for good, a new one may try")
     }
 }
 
-TEST_CASE("a launch begins at the step that it could go on from, and so its progress counts")
+TEST_CASE("a launch counts from the step from which it could resume")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=4", "checkpoint.every=2"}).status == 0);
@@ -145,7 +145,7 @@ TEST_CASE("a launch begins at the step that it could go on from, and so its prog
         LaunchLog(run.folder / "log", launch).restored(2); // killed
     const Variable id("SLURM_JOB_ID", "8"), restart("SLURM_RESTART_COUNT", "3");
     const bool bad = GENERATE(false, true);
-    if (bad) { // what the last of them saved is as bad as what it found
+    if (bad) { // the checkpoint of the last launch is as bad as the one before
         const std::string manifest = run.folder / "ck/step-00000004/manifest.json";
         REQUIRE(std::filesystem::exists(manifest));
         write_text(manifest, read_text(manifest) + "x");
@@ -164,24 +164,24 @@ TEST_CASE("a checkpoint to resume may be written as a folder")
     REQUIRE(run.train({"train.stop_after=2"}).status == 0);
     CHECK(run.train({"checkpoint.resume=ck/step-00000002/", "train.stop_after=1"}).status == 0);
     CHECK(read_text(run.folder / "log/launches.jsonl").find("restored") ==
-          std::string::npos); // its first line had it
+          std::string::npos); // its first line had that step
     std::filesystem::rename(run.folder / "ck/step-00000003", run.folder / "best");
     CHECK(run.train({"checkpoint.resume=best", "train.stop_after=1"}).status == 0);
     CHECK(run.launches()[1].from == 2);
     CHECK(run.launches()[2].from == 3);
 }
 
-TEST_CASE("where a job was told to begin counts until it has saved")
+TEST_CASE("the configured start of a job applies until it has saved")
 {
     const Run run;
     const std::string resume = GENERATE("never", "ck/step-00000002");
     REQUIRE(run.train({"train.stop_after=2"}).status == 0);
-    const Outcome other = run.train({"train.stop_after=4"}); // what a new job is to leave behind
+    const Outcome other = run.train({"train.stop_after=4"}); // the checkpoints that a new job must move aside
     REQUIRE(other.status == 0);
     const Variable id("SLURM_JOB_ID", "52");
     const i64 from = resume == "never" ? 0 : 2;
     {
-        const Variable restart("SLURM_RESTART_COUNT", "1"); // the first start died before it saved anything
+        const Variable restart("SLURM_RESTART_COUNT", "1"); // the first launch died before it saved
         CHECK(run.train({"checkpoint.resume=" + resume, "train.stop_after=1"}).status == 0);
         CHECK(run.launches().back().from == from);
         CHECK(run.launches().back().to == from + 1);
@@ -195,24 +195,24 @@ TEST_CASE("where a job was told to begin counts until it has saved")
     CHECK(run.metrics().size() == static_cast<std::size_t>(from + 2));
 }
 
-TEST_CASE("a restart waits for the folder that the start before still holds")
+TEST_CASE("a restart waits for the folder that the previous launch still holds")
 {
     const Run run;
     std::filesystem::create_directory(run.folder / "ck");
     std::optional<FolderLock> held(std::in_place, run.folder / "ck");
     const Variable id("SLURM_JOB_ID", "5");
-    CHECK(run.train().status == 2); // another run's
+    CHECK(run.train().status == 2); // of another run
     const Variable restart("SLURM_RESTART_COUNT", "1");
     const std::string waits = "is in use; waiting";
-    SECTION("which lets it go")
+    SECTION("and the previous launch releases it")
     {
         const Outcome outcome =
             run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, 0, [&] { held.reset(); });
         INFO(outcome.err);
         CHECK(outcome.status == 0);
-        CHECK(outcome.err.find(waits) == outcome.err.rfind(waits)); // said once
+        CHECK(outcome.err.find(waits) == outcome.err.rfind(waits)); // logged once
     }
-    SECTION("unless it is asked to stop")
+    SECTION("unless a stop is requested")
     {
         const auto begin = std::chrono::steady_clock::now();
         const Outcome outcome = run_and_signal(Run::arguments(1, 1), run.folder.path(), waits, SIGTERM);
@@ -220,7 +220,7 @@ TEST_CASE("a restart waits for the folder that the start before still holds")
         CHECK(outcome.status == 75);
         CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
     }
-    SECTION("though not for ever")
+    SECTION("but not forever")
     {
         try {
             const FolderLock lock(run.folder / "ck", {.limit = 0.5});
@@ -229,10 +229,10 @@ TEST_CASE("a restart waits for the folder that the start before still holds")
             CHECK(error.exit_status() == 75);
         }
     }
-    CHECK(run.launches().size() <= 1); // waiting is no launch
+    CHECK(run.launches().size() <= 1); // waiting does not count as a launch
 }
 
-TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own choice")
+TEST_CASE("a run resumes on fewer and on more ranks, on a grid that it chooses")
 {
     const Run run;
     REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
@@ -246,7 +246,7 @@ TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own c
     };
     go_on(4, "2");
     const std::string fewer =
-        go_on(3, "2"); // neither 4 sequences nor 2 key-value heads nor 2 layers are for 3
+        go_on(3, "2"); // 3 divides neither 4 sequences nor 2 key-value heads nor 2 layers
     CHECK(fewer.find("for 3 ranks: data 1 x pipeline 1 x tensor 2") != std::string::npos);
     CHECK(fewer.find("1 of them idle") != std::string::npos);
     go_on(8, "2");
@@ -259,13 +259,13 @@ TEST_CASE("a run comes back on fewer ranks and on more, with a grid of its own c
     for (const MetricsRecord& r : run.metrics())
         ranks.push_back(r.value("ranks"));
     CHECK(ranks == std::vector<double>{4, 4, 2, 2, 8, 8, 2, 2});
-    const Outcome refused =
-        run_ranks({{3, Run::arguments(2, 2)}}, run.folder.path()); // unasked, another grid is a mistake
+    const Outcome refused = run_ranks({{3, Run::arguments(2, 2)}},
+                                      run.folder.path()); // without the option, another grid is an error
     CHECK(refused.status == 2);
     CHECK(refused.err.find("parallel.strategy=auto") != std::string::npos);
 }
 
-TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
+TEST_CASE("a job that is suspended for longer than the watchdog's limit continues")
 {
     const Run run;
     const Outcome outcome = run_ranks_and(
@@ -284,14 +284,15 @@ TEST_CASE("a job that is suspended for longer than the watchdog waits goes on")
     CHECK(outcome.status == 0);
 }
 
-TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks time", "[release]")
+TEST_CASE("Ctrl-C on mpirun ends with a checkpoint if mpirun gives the ranks time", "[release]")
 {
     const Run run;
-    // No lines: Open MPI 4 lets the time pass once before it sends TERM, and takes no output meanwhile.
+    // No log lines: Open MPI 4 waits for this time once before it sends TERM, and reads no output meanwhile.
     const std::vector<std::string> more{"train.steps=1000000", "log.every=1000000"};
     const auto interrupt = [&](int launcher) {
         std::this_thread::sleep_for(std::chrono::seconds(1)); // into the steps
-        kill(launcher, SIGINT); // its ranks are in groups of their own: a terminal's INT reaches it alone
+        kill(launcher,
+             SIGINT); // its ranks are in separate process groups, so a terminal's INT reaches only mpirun
     };
     const Variable grace("OMPI_MCA_odls_base_sigkill_timeout", "10");
     const Outcome stopped =
@@ -302,10 +303,10 @@ TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks ti
         return;
     }
     if (stopped.err.find(" noticed in ") !=
-        std::string::npos) // not where the step at hand ended before that was said
+        std::string::npos) // absent if the current step ended before it could be logged
         CHECK(stopped.err.find("mpirun kills the ranks 10 s after") != std::string::npos);
     CHECK(stopped.err.find("stopped on signal TERM after step") != std::string::npos);
-    CHECK(stopped.err.find("kill -USR1") == std::string::npos); // there is nothing to advise
+    CHECK(stopped.err.find("kill -USR1") == std::string::npos); // no advice is needed
     const auto saved = list_checkpoints(run.folder / "ck");
     REQUIRE(saved.size() == 1);
     CHECK(run.launches().back().status == 75);
@@ -316,7 +317,7 @@ TEST_CASE("Ctrl-C on mpirun ends in a checkpoint where mpirun gives the ranks ti
     CHECK(resumed.err.find("resuming from ck/" + saved.front()) != std::string::npos);
 }
 
-TEST_CASE("without that time, the run says at its start how to stop it")
+TEST_CASE("without that time, the run logs at its start how to stop it")
 {
     const Run run;
     const Outcome outcome = run_ranks({{2, Run::arguments(2, 1, {"train.stop_after=1"})}}, run.folder.path());
@@ -326,7 +327,7 @@ TEST_CASE("without that time, the run says at its start how to stop it")
         CHECK(outcome.err.find("to stop with a checkpoint: kill -USR1 ") != std::string::npos);
 }
 
-TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup", "[release]")
+TEST_CASE("a closed terminal stops a run like TERM, except under nohup", "[release]")
 {
     const Run run;
     const Outcome stopped = run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "log.every=20"}),
@@ -334,7 +335,7 @@ TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup",
     INFO(stopped.err);
     CHECK(stopped.status == 75);
     CHECK(stopped.err.find("stopped on signal HUP after step ") != std::string::npos);
-    signal(SIGHUP, SIG_IGN); // as nohup does, for its child
+    signal(SIGHUP, SIG_IGN); // like nohup, for its child
     const Outcome ignored =
         run_and_signal(Run::arguments(1, 1, {"train.steps=1000000", "train.stop_after=400", "log.every=20"}),
                        run.folder.path(), " tok/s", SIGHUP);
@@ -342,7 +343,7 @@ TEST_CASE("a closed terminal stops a run as TERM does, but not one under nohup",
     CHECK(ignored.status == 0);
 }
 
-TEST_CASE("a step whose loss stands out is skipped, after a restart as without one")
+TEST_CASE("a step with a loss spike is skipped, also after a restart")
 {
     const Run run;
     const std::vector<std::string> more{"train.spike_z=1", "train.spike_window=10", "train.steps=40",
@@ -352,7 +353,7 @@ TEST_CASE("a step whose loss stands out is skipped, after a restart as without o
         return last;
     };
     REQUIRE(run.train(with({"checkpoint.dir=whole", "log.dir=lw"})).status == 0);
-    // Once more, by hand.
+    // The same by hand.
     std::vector<double> recent;
     int skipped = 0;
     for (const MetricsRecord& r : run.metrics("lw")) {
@@ -387,12 +388,12 @@ TEST_CASE("a run that only skips ends")
     CHECK(run.launches().back().status == 1);
 }
 
-TEST_CASE("losses that stand out")
+TEST_CASE("loss spikes")
 {
     const std::vector<double> recent{2.0, 2.1, 1.9, 2.0, 2.1, 1.9, 2.0, 2.0}; // mean 2, deviation 0.0707
     CHECK(is_spike(recent, 2.2, 2));
     CHECK_FALSE(is_spike(recent, 2.2, 3));
-    CHECK_FALSE(is_spike(recent, 0.1, 2));        // better is no spike
-    CHECK_FALSE(is_spike({2.0, 2.0, 2.0}, 9, 2)); // too few to say
+    CHECK_FALSE(is_spike(recent, 0.1, 2));        // a lower loss is not a spike
+    CHECK_FALSE(is_spike({2.0, 2.0, 2.0}, 9, 2)); // too few losses
     CHECK_FALSE(is_spike(std::vector<double>(8, 2.0), 2.0, 2));
 }

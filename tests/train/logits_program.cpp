@@ -1,4 +1,4 @@
-// logits_program CONFIG CHECKPOINT OUTPUT ID…: the model's logits behind each of the token ids, as f32 [ids,
+// logits_program CONFIG CHECKPOINT OUTPUT ID…: the model's logits after each of the token ids, as f32 [ids,
 // vocab].
 #include "base/check.hpp"
 #include "cli/commands.hpp"
@@ -7,7 +7,7 @@
 #include "runtime/device.hpp"
 #include "train/generator.hpp"
 #include "train/inputs.hpp"
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What needs no runtime: plan, explain, --help, and mistakes in them.
+// Commands that need no runtime: plan, explain, --help, and errors in their use.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "config/model_config.hpp"
@@ -38,7 +38,7 @@ TEST_CASE("a limit on memory refuses a plan that exceeds it")
     CHECK(plan.err.find("remedy") != std::string::npos);
 }
 
-TEST_CASE("explain prints a graph that it reads back")
+TEST_CASE("explain prints a graph that it can parse")
 {
     const Folder folder;
     const Outcome first =
@@ -79,7 +79,7 @@ TEST_CASE("plan and explain have the resolved config in JSON, and plan prints si
     CHECK(plan["config"]["parallel"]["schedule"] == "1f1b");
     CHECK(plan["config"]["train"]["lr"] == 1e-3);
     CHECK(plan["config"]["model"]["rope_scaling"] == nlohmann::json{8.0, 1.0, 4.0, 8192.0});
-    // A value for each key that the TOML has.
+    // One value per key of the TOML.
     const std::string toml = run({"explain", "/dev/null", "--only", "config"}).out;
     std::size_t keys = 0;
     for (const auto& table : plan["config"])
@@ -99,7 +99,7 @@ TEST_CASE("plan and explain have the resolved config in JSON, and plan prints si
     }
 }
 
-TEST_CASE("mistakes on the command line name the nearest right word and exit with 2")
+TEST_CASE("errors on the command line name the nearest valid word and exit with 2")
 {
     const Folder folder;
     struct Case {
@@ -140,7 +140,7 @@ TEST_CASE("mistakes on the command line name the nearest right word and exit wit
     }
 }
 
-TEST_CASE("--help and --version answer for the program and each sub-command")
+TEST_CASE("--help and --version work for the program and each sub-command")
 {
     const Folder folder;
     CHECK(run_program({"--help"}, folder.path()).status == 0);
@@ -202,7 +202,7 @@ TEST_CASE("a machine from a file")
     CHECK(a["machine"] == "an old one");
     CHECK(a["arena_bytes"] == b["arena_bytes"]);
     CHECK(a["estimated_step_seconds"].get<double>() >
-          50 * b["estimated_step_seconds"].get<double>()); // a hundredth of the rates
+          50 * b["estimated_step_seconds"].get<double>()); // a hundredth of the throughput
     const auto refuses = [&](const std::string& content, const std::string& words) {
         write_text(folder / "bad.toml", content);
         const Outcome outcome = plan("bad.toml");

@@ -40,7 +40,7 @@ nlohmann::json plan_json(const Folder& folder, std::vector<std::string> argument
     return nlohmann::json::parse(outcome.out);
 }
 
-/// The stages that a plan has.
+/// The stages of a plan.
 std::vector<Bytes> arenas_of_stages(const RunConfig& c)
 {
     CompileConfig options;
@@ -68,7 +68,7 @@ TEST_CASE("a plan says whether it fits a device")
                                          "--machine",
                                          "h100"};
     const Outcome text = plan(folder, large);
-    CHECK(text.status == 0); // there is a plan; what it says is no mistake
+    CHECK(text.status == 0); // there is a plan, so the result is not an error
     CHECK(has(text.out, "does NOT fit: largest rank needs "));
     CHECK(has(text.out, "remedy: "));
     const auto json = plan_json(folder, large);
@@ -88,7 +88,8 @@ TEST_CASE("a plan says whether it fits a device")
     CHECK(plan(folder, {"model.preset=toy", "--machine", "gpu", "--must-fit"}).status == 2);
 }
 
-TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, and ranks share it", "[release]")
+TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, and ranks share it",
+          "[release]")
 {
     const Folder folder;
     const auto here = plan_json(folder, {"model.preset=toy", "--machine", "cpu"});
@@ -117,7 +118,7 @@ TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, a
     CHECK_FALSE(verdict(sum / 4, 2));
 }
 
-TEST_CASE("what is said to fit does")
+TEST_CASE("suggested settings fit")
 {
     const Folder folder;
     const std::vector<std::string> given{"model.preset=llama-10m", "train.global_batch=16", "parallel.data=2",
@@ -135,7 +136,7 @@ TEST_CASE("what is said to fit does")
     CHECK(plan_json(folder, next)["fits"] == true);
 }
 
-TEST_CASE("--ranks chooses among the grids that fit the machine, and says where none does", "[release]")
+TEST_CASE("--ranks chooses among the grids that fit the machine, and reports if none does", "[release]")
 {
     const Folder folder;
     const std::vector<std::string> model{"model.preset=toy",
@@ -165,7 +166,8 @@ TEST_CASE("--ranks chooses among the grids that fit the machine, and says where 
     CHECK_FALSE(none["remedy"].get<std::string>().empty());
 }
 
-TEST_CASE("--ranks takes smaller microbatches where their size is open and no grid fits otherwise")
+TEST_CASE(
+    "--ranks chooses smaller microbatches if the config leaves their size open and no grid fits otherwise")
 {
     const Folder folder;
     const auto with = [&](double memory, std::vector<std::string> more) {
@@ -184,7 +186,7 @@ TEST_CASE("--ranks takes smaller microbatches where their size is open and no gr
     CHECK(with(1.1 * least, {"train.micro_batch=8"})["fits"] == false);
 }
 
-TEST_CASE("the lower bound is below every stage's arena, and near it where layers are many", "[release]")
+TEST_CASE("the lower bound is below every stage's arena, and close to it for many layers", "[release]")
 {
     for (const char* preset : {"toy", "toy-gpt2"})
         for (const char* precision : {"f32", "bf16"})
@@ -208,7 +210,7 @@ TEST_CASE("the lower bound is below every stage's arena, and near it where layer
           0.8 * static_cast<double>(arenas_of_stages(large)[0]));
 }
 
-TEST_CASE("the stages of blocks are known before compiling")
+TEST_CASE("the stage of each block is known before compiling")
 {
     for (const char* preset : {"toy", "toy-gpt2"})
         for (const i64 pipeline : {1, 3, 5}) {
@@ -237,7 +239,7 @@ TEST_CASE("a tensor degree divides the heads, stays in a node and is a power of 
     }
 }
 
-TEST_CASE("a large model on many ranks is planned soon, on a grid that fits where there is one", "[release]")
+TEST_CASE("a large model on many ranks is planned quickly, on a grid that fits if there is one", "[release]")
 {
     if (contracts_on)
         return; // slow there
@@ -274,7 +276,7 @@ TEST_CASE("a limit of memory names the largest rank, with its stage")
     CHECK(has(outcome.err, str(most, " bytes")));
 }
 
-TEST_CASE("all alike ranks are listed, as ranges, and a list that is cut short says so", "[release]")
+TEST_CASE("equal ranks are listed as ranges, and a shortened list is marked", "[release]")
 {
     const Folder folder;
     const Outcome many = plan(folder, {"model.preset=toy", "parallel.data=32", "train.global_batch=32"});
@@ -307,7 +309,7 @@ TEST_CASE("the run's length, its device-hours, MFU and a checkpoint's size follo
     CHECK(has(text.out, "device-hours"));
 }
 
-TEST_CASE("a move is priced by the links between nodes where its axis leaves a node, else by those within")
+TEST_CASE("a transfer uses the links between nodes if its axis leaves a node, otherwise those within")
 {
     // Ranks 0 to 7, tensor fastest, then pipeline, then data.
     const RunConfig c = config_of({"model.preset=toy", "parallel.data=2", "parallel.pipeline=2",
@@ -340,7 +342,7 @@ TEST_CASE("a move is priced by the links between nodes where its axis leaves a n
     CHECK(slow_axes(3).count("tensor") == 1); // ranks 2 and 3
 }
 
-TEST_CASE("a machine file has the links between nodes and the memory; an older one without them is read")
+TEST_CASE("a machine file has the links between nodes and the memory; an older file without them is accepted")
 {
     const Folder folder;
     const std::vector<std::string> run{"model.preset=toy", "parallel.data=4", "train.global_batch=4",
@@ -349,7 +351,7 @@ TEST_CASE("a machine file has the links between nodes and the memory; an older o
     const double old = plan_json(folder, run)["estimated_step_seconds"];
     write_text(folder / "m.toml", "link_bytes_per_second = 1e9\nlink_latency = 0\nranks_per_node = 2\n");
     CHECK(plan_json(folder, run)["estimated_step_seconds"].get<double>() ==
-          old); // links between nodes are like the others
+          old); // links between nodes are like those within
     write_text(folder / "m.toml", "link_bytes_per_second = 1e9\nlink_latency = 0\nranks_per_node = "
                                   "2\nnode_link_bytes_per_second = 1e3\nnode_link_latency = 1\n");
     CHECK(plan_json(folder, run)["estimated_step_seconds"].get<double>() > old + 1);

@@ -55,7 +55,7 @@ Outcome finish(int child, const std::string& cwd, const std::vector<std::string>
     return outcome;
 }
 
-/// Returns once what the program printed has `when`, or after half a minute.
+/// Returns when the program's output contains `when`, or after half a minute.
 void wait_until_said(const std::string& when, const std::string& cwd)
 {
     const auto says = [&](const char* file) {
@@ -96,7 +96,7 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
         words.push_back(ranks);
         if (!parts[i].folder.empty())
             for (const std::string& word : {std::string("env"), std::string("-C"),
-                                            parts[i].folder}) // the launchers' own options differ
+                                            parts[i].folder}) // the options of the launchers differ
                 words.push_back(word);
         words.push_back(parts[i].program.empty() ? TRIVIUM_PROGRAM : parts[i].program);
         words.insert(words.end(), parts[i].arguments.begin(), parts[i].arguments.end());

@@ -1,5 +1,5 @@
 #pragma once
-// Runs the program as a user would.
+// Runs the program like a user.
 #include "has.hpp"
 #include <functional>
 #include <string>
@@ -7,35 +7,35 @@
 
 struct Outcome {
     int status = 0;       ///< exit status; 128 + n after signal n
-    std::string out, err; ///< of `train`, whose log goes to stdout, `err` has that too, in front
+    std::string out, err; ///< for `train`, whose log goes to stdout, `err` begins with that log
 };
 
 /// Runs `trivium ARGS…` in folder `cwd`.
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd);
 
-/// `ranks` ranks that get the same arguments.
+/// `ranks` ranks with the same arguments.
 struct Launch {
     int ranks = 1;
     std::vector<std::string> arguments;
-    std::string folder{};  ///< where they start; empty: where the launcher does
-    std::string program{}; ///< what they run; empty: the program under test
+    std::string folder{};  ///< working folder; empty: that of the launcher
+    std::string program{}; ///< program; empty: the program under test
 };
-/// Runs the program under the MPI launcher; several parts are one job.
+/// Runs the program under the MPI launcher; several parts form one job.
 Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd);
-/// The same, and calls `then` with the launcher's process once it says `when`.
+/// The same, and calls `then` with the launcher's process when it has printed `when`.
 Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when,
                       const std::function<void(int)>& then);
 
-/// The same, and sends `signal` once it says `when`.
+/// The same, and sends `signal` when it has printed `when`.
 Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd,
                        const std::string& when, int signal, const std::function<void()>& before = {});
 
-/// A process and all below it, itself last.
+/// A process and its descendants, itself last.
 std::vector<int> family_of(int process);
-/// Of these, those that run a program of this name.
+/// Those of them that run a program of this name.
 std::vector<int> processes_below(int process, const std::string& name);
 
-/// An empty folder that goes with the object.
+/// An empty folder that is removed with the object.
 class Folder {
 public:
     Folder();

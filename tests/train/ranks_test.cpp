@@ -86,7 +86,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin)
 
 } // namespace
 
-TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prints")
+TEST_CASE("eight ranks have the losses of one, and use the arenas that plan prints")
 {
     const Run run;
     REQUIRE(run.train(1, 1, 1, {"checkpoint.dir=a", "log.dir=la"}).status == 0);
@@ -99,7 +99,7 @@ TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prin
     CHECK(run.metric("lb", "loss").size() == 6);
     CHECK(run.metric("lb", "valid_loss").size() == 2);
     CHECK(grid.err.find("8 ranks on 1 node: data 2 x pipeline 2 x tensor 2") != std::string::npos);
-    // What each rank was given, by the plan and by the run.
+    // The arena of each rank, according to the plan and to the run.
     auto words = Run::arguments(2, 2, 2, more);
     words[0] = "plan";
     words.push_back("--json");
@@ -111,7 +111,7 @@ TEST_CASE("eight ranks give the losses of one, and use the arenas that plan prin
         CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
 }
 
-TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on any other", "[release]")
+TEST_CASE("a run resumes bit for bit on its grid, and from the same numbers on any other", "[release]")
 {
     const Run run;
     REQUIRE(run.train(2, 2, 1, {"checkpoint.dir=a", "log.dir=la", "parallel.zero=1"}).status == 0);
@@ -124,8 +124,7 @@ TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on a
     CHECK(resumed.err.find("saved by data 2 x pipeline 2 x tensor 1") != std::string::npos);
     CHECK((run.content("a/step-00000006") == run.content("b/step-00000006")));
     CHECK(run.metric("la", "loss") == run.metric("lb", "loss"));
-    // One step of no consequence on each of three other grids: what it saves is what it read, but for the
-    // moments.
+    // One step without effect on each of three other grids: it saves what it read, except the moments.
     const auto saved = run.content("c/step-00000003");
     struct Grid {
         int data, pipeline, tensor;
@@ -143,10 +142,10 @@ TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on a
         for (const auto& [name, values] : saved)
             if (name.rfind("param/", 0) == 0)
                 CHECK((later.at(name) == values));
-        // The samples go on where they were: the loss of step 4 is that of the run that was not stopped.
+        // The samples continue at the same position: the loss of step 4 is that of the uninterrupted run.
         CHECK(run.metric("ld", "loss").back() == Approx(run.metric("la", "loss")[3]).epsilon(1e-4));
         std::filesystem::remove_all(run.folder / "ld");
-        // And the run goes on as if nothing had happened.
+        // And the run continues as if it had never stopped.
         std::filesystem::remove_all(run.folder / "e");
         std::filesystem::copy(run.folder / "c", run.folder / "e", std::filesystem::copy_options::recursive);
         REQUIRE(run.train(g.data, g.pipeline, g.tensor, {"checkpoint.dir=e", "log.dir=le"}).status == 0);
@@ -158,7 +157,7 @@ TEST_CASE("a run goes on bit for bit on its grid, and from the same numbers on a
     }
 }
 
-TEST_CASE("mistakes end all ranks with one message")
+TEST_CASE("errors end all ranks with one message")
 {
     const Run run;
     const auto count = [](const std::string& text, const std::string& word) {
@@ -177,18 +176,18 @@ TEST_CASE("mistakes end all ranks with one message")
                   run.folder.path());
     CHECK(other.status == 2);
     CHECK(count(other.err, "trivium: ") == 1);
-    CHECK(other.err.find("rank 1: has another config than rank 0") != std::string::npos);
+    CHECK(other.err.find("rank 1: has a different config from rank 0") != std::string::npos);
     CHECK(other.err.find("lr = 0.5") != std::string::npos);
     const Outcome wrong = run_ranks({{2, Run::arguments(2, 1, 1, {"train.lrr=0.5"})}}, run.folder.path());
     CHECK(wrong.status == 2);
     CHECK(count(wrong.err, "trivium: ") == 1);
-    CHECK(wrong.err.find("rank ") == std::string::npos); // no one rank's
+    CHECK(wrong.err.find("rank ") == std::string::npos); // not of a single rank
     CHECK(seconds_since(begin) < 30);
     const Outcome grids =
         run_ranks({{3, Run::arguments(4, 1, 1, {})}, {1, Run::arguments(2, 1, 2, {})}}, run.folder.path());
     CHECK(grids.status == 2);
     CHECK(count(grids.err, "trivium: ") == 1);
-    CHECK(grids.err.find("rank 3: has another config than rank 0") != std::string::npos);
+    CHECK(grids.err.find("rank 3: has a different config from rank 0") != std::string::npos);
     // One rank has another text.
     write_text(run.folder / "other.txt", some_text(3000) + "and no more");
     REQUIRE(
@@ -231,11 +230,11 @@ TEST_CASE("mistakes end all ranks with one message")
     INFO(damaged.err);
     CHECK(damaged.status == 2);
     CHECK(damaged.err.find("bad.h5: its tokens") != std::string::npos);
-    CHECK(damaged.err.find("bad.h5: its tokens") == damaged.err.rfind("bad.h5: its tokens")); // told once
+    CHECK(damaged.err.find("bad.h5: its tokens") == damaged.err.rfind("bad.h5: its tokens")); // reported once
     CHECK_FALSE(std::filesystem::exists(run.folder / "ck/step-00000006"));
 }
 
-TEST_CASE("a start that fails leaves the checkpoints where they are")
+TEST_CASE("a failed start leaves the checkpoints in place")
 {
     const Run run;
     REQUIRE(run.train(1, 2, 1, {"checkpoint.every=2"}).status == 0);
@@ -252,7 +251,7 @@ TEST_CASE("a start that fails leaves the checkpoints where they are")
     CHECK(list_checkpoints(run.folder / "ck") == std::vector<std::string>{"step-00000001"});
 }
 
-TEST_CASE("a rank that is killed takes the others with it, and the run goes on from its checkpoint")
+TEST_CASE("a killed rank ends the others, and the run resumes from its checkpoint")
 {
     const Run run;
     const std::vector<std::string> more{"train.steps=100000", "checkpoint.every=2", "train.eval_every=0"};

@@ -1,5 +1,4 @@
-// How a run starts, and what it says: its folders, what it needs of the machine, what has changed since its
-// checkpoint.
+// The start of a run and its messages: its folders, its requirements, and changes since its checkpoint.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -62,7 +61,7 @@ struct Run {
     {
         return run_ranks({{ranks, words(more)}}, folder.path());
     }
-    /// A line for bash, in the folder, where $TRIVIUM is the program; its output is in the file `said`.
+    /// Runs a bash line in the folder; $TRIVIUM is the program; the output is in the file `said`.
     int shell(const std::string& line) const
     {
         write_text(folder / "line.bash", line + "\n");
@@ -79,7 +78,7 @@ struct Run {
             all.push_back(r.value("loss"));
         return all;
     }
-    /// Files of the log that keep other runs' lines.
+    /// Metrics files with lines of other runs.
     std::vector<std::string> kept() const
     {
         std::vector<std::string> files;
@@ -90,7 +89,7 @@ struct Run {
     }
 };
 
-/// Slices of one row that overlap without one holding the other, of all rows.
+/// Number of pairs of slices in one row that overlap without nesting, over all rows.
 int overlaps(const std::string& trace)
 {
     std::map<std::pair<int, int>, std::vector<std::pair<i64, i64>>> rows; // in nanoseconds
@@ -105,7 +104,7 @@ int overlaps(const std::string& trace)
         std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) {
             return a.first != b.first ? a.first < b.first : a.second > b.second;
         });
-        std::vector<i64> open; // ends of the slices around
+        std::vector<i64> open; // ends of the enclosing slices
         for (const auto& [begin, end] : slices) {
             while (!open.empty() && open.back() <= begin)
                 open.pop_back();
@@ -118,7 +117,7 @@ int overlaps(const std::string& trace)
 
 } // namespace
 
-TEST_CASE("two runs at once do not share log.dir")
+TEST_CASE("two concurrent runs do not share log.dir")
 {
     const Run run;
     std::filesystem::create_directory(run.folder / "log");
@@ -128,10 +127,10 @@ TEST_CASE("two runs at once do not share log.dir")
     CHECK(refused.status == 2);
     CHECK(has(refused.err, "log: is in use by another run"));
     CHECK(has(refused.err, "would mix their metrics"));
-    CHECK(run.train({"log.dir=ck"}).status == 0); // one folder for both is one run's
+    CHECK(run.train({"log.dir=ck"}).status == 0); // one folder for both belongs to one run
 }
 
-TEST_CASE("a run keeps another run's metrics apart, and both get on")
+TEST_CASE("a run keeps another run's metrics separate, and both continue")
 {
     const Run run;
     REQUIRE(run.train({"log.dir=whole", "checkpoint.dir=whole-ck"}).status == 0);
@@ -152,7 +151,7 @@ TEST_CASE("a run keeps another run's metrics apart, and both get on")
     INFO(resumed.err);
     REQUIRE(resumed.status == 0);
     CHECK(run.losses() == run.losses("whole")); // its first lines are back
-    CHECK(run.kept().size() == 1);              // the second run's
+    CHECK(run.kept().size() == 1);              // those of the second run
     const Outcome anew = run.train({"checkpoint.resume=never"});
     INFO(anew.err);
     CHECK_FALSE(has(anew.err, "metrics of another run"));
@@ -179,7 +178,7 @@ TEST_CASE("a run that branches off another's checkpoint begins with its lines")
     CHECK(run.losses(run.kept()[0]) == before);
 }
 
-TEST_CASE("a model that no memory here holds is refused before it is compiled")
+TEST_CASE("a model that exceeds all memory is refused before it is compiled")
 {
     const Run run;
     const std::vector<std::string> huge{"model.preset=llama3-405b", "model.layers=126", "model.seq=64"};
@@ -231,10 +230,10 @@ TEST_CASE("a signal ends the start of a run while it compiles")
     const auto launches = read_launches(run.folder / "log");
     REQUIRE(launches.size() == 1);
     CHECK((launches[0].status == 75 && launches[0].reason == "signal TERM"));
-    CHECK(run.train().status == 0); // the folders are free
+    CHECK(run.train().status == 0); // the folders are unlocked
 }
 
-TEST_CASE("what a resumed run learns otherwise is said, and nothing else")
+TEST_CASE("changes that affect what a resumed run learns are reported, and nothing else")
 {
     const Run run;
     REQUIRE(run.train().status == 0);
@@ -272,10 +271,10 @@ TEST_CASE("what a resumed run learns otherwise is said, and nothing else")
     CHECK(has(warnings({"train.steps=12", "train.init_from=ck"}), "train.init_from = ck is ignored"));
     std::filesystem::copy(run.folder / "text.h5", run.folder / "moved.h5");
     CHECK(count(warnings({"train.steps=12", "data.train=moved.h5"}), "warning: ") ==
-          1); // the steps; the same tokens elsewhere are the same
+          1); // only the steps changed; the same tokens under another path count as the same
 }
 
-TEST_CASE("a run that has collapsed says so once")
+TEST_CASE("a run that has collapsed reports it once")
 {
     CollapseWatch watch;
     int told = 0;
@@ -284,7 +283,7 @@ TEST_CASE("a run that has collapsed says so once")
     CHECK(told == 1);
     CollapseWatch healthy;
     for (int i = 0; i < 20; ++i) {
-        CHECK_FALSE(healthy.collapses(0.0001, 1e-8)); // learned by heart
+        CHECK_FALSE(healthy.collapses(0.0001, 1e-8)); // memorised
         CHECK_FALSE(healthy.collapses(9.0, i % 4 == 0 ? 1 : 0));
     }
     const Run run;
@@ -295,7 +294,7 @@ TEST_CASE("a run that has collapsed says so once")
     CHECK_FALSE(has(run.train({"checkpoint.dir=c2", "log.dir=l2", "train.steps=40"}).err, "collapsed"));
 }
 
-TEST_CASE("the log goes to stdout, warnings and errors to stderr, and nobody has to read it")
+TEST_CASE("the log goes to stdout, warnings and errors to stderr, and a closed stdout is harmless")
 {
     const Run run;
     REQUIRE(run.shell("$TRIVIUM train run.toml train.stop_after=2 >out 2>err") == 0);
@@ -316,13 +315,14 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and nobody has
     CHECK(has(run.said(), "trivium "));
     CHECK(list_checkpoints(run.folder / "ck").size() == 1);
     CHECK(run.losses().size() == 6);
-    // Open MPI's mpirun ends its ranks where its own stdout is closed, and may crash at it, before they have
-    // saved. None stays behind.
+    // Open MPI's mpirun ends its ranks if its own stdout is closed, and may crash before they have saved. No
+    // rank must remain.
     std::filesystem::remove_all(run.folder / "ck");
     run.shell("$LAUNCHER 2 $TRIVIUM train run.toml parallel.data=2 train.steps=20000 checkpoint.every=1000 "
               "2>err | head -n 20");
     int status = -1;
-    for (int i = 0; i < 60 && status != 0; ++i) { // the folders are free, and what was saved is whole
+    for (int i = 0; i < 60 && status != 0;
+         ++i) { // the folders are unlocked, and the checkpoints are complete
         std::this_thread::sleep_for(std::chrono::milliseconds(250));
         status = run.train({"train.steps=20000", "train.stop_after=1"}).status;
     }
@@ -330,7 +330,7 @@ TEST_CASE("the log goes to stdout, warnings and errors to stderr, and nobody has
     CHECK(status == 0);
 }
 
-TEST_CASE("room for saves is judged by the saves that are there at once")
+TEST_CASE("disk space is checked for the saves that exist at the same time")
 {
     const SavesToCome saves{.bytes = 100, .count = 10, .keep = 2, .kept_before = 0};
     CHECK_THROWS_AS(judge_space("d", 99, saves), IoError);
@@ -345,7 +345,7 @@ TEST_CASE("room for saves is judged by the saves that are there at once")
     CHECK(free_space("no such folder") == -1);
 }
 
-TEST_CASE("a limit of address space ends in a message, on all ranks")
+TEST_CASE("a limit of address space causes a message on all ranks")
 {
     if constexpr (contracts_on) // sanitizers take terabytes of it
         return;
@@ -353,7 +353,7 @@ TEST_CASE("a limit of address space ends in a message, on all ranks")
     const auto limited = [&](i64 megabytes, const std::string& command) {
         const int status = run.shell(str("(ulimit -v ", megabytes * 1024, "; exec ", command, ")"));
         INFO(megabytes << " MiB: " << command << "\n" << run.said());
-        CHECK((status == 0 || status == 1 || status == 127)); // 127: the loader's
+        CHECK((status == 0 || status == 1 || status == 127)); // 127: from the loader
         CHECK_FALSE(has(run.said(), "internal error"));
         CHECK_FALSE(has(run.said(), "egmentation"));
         CHECK_FALSE(has(run.said(), "libgomp"));
@@ -371,7 +371,7 @@ TEST_CASE("a limit of address space ends in a message, on all ranks")
     }
 }
 
-TEST_CASE("slices of a row of the trace nest or are apart")
+TEST_CASE("slices of a row of the trace nest or are disjoint")
 {
     const Run run;
     const std::vector<std::vector<std::string>> grids{{"parallel.data=2", "parallel.zero=1"},
@@ -389,7 +389,7 @@ TEST_CASE("slices of a row of the trace nest or are apart")
     }
 }
 
-TEST_CASE("a command that one rank does says so where more were started")
+TEST_CASE("a command for one rank reports it if more were started")
 {
     const Run run;
     REQUIRE(run.train({"train.stop_after=1"}).status == 0);

@@ -8,7 +8,7 @@ using namespace trivium;
 
 TEST_CASE("sampling follows the tempered, truncated distribution")
 {
-    const std::array<float, 4> logits{1.0f, 3.0f, 2.0f, 9.0f}; // the last is no word
+    const std::array<float, 4> logits{1.0f, 3.0f, 2.0f, 9.0f}; // the last one is not a token
     CHECK(Sampler({0, 0, 1, 0}).pick(logits, 3) == 1);
     Sampler sampler({1, 0, 1, 7});
     std::array<int, 3> counts{};

@@ -1,4 +1,4 @@
-// Who writes what of a checkpoint: every value once, and as much on each rank as on the others.
+// Which rank writes which part of a checkpoint: every value once, and the same amount on each rank.
 #include "catch.hpp"
 #include "compile/saved_values.hpp"
 #include "io/checkpoint/box.hpp"
@@ -50,7 +50,7 @@ RunConfig config_of(const tiny::Layout& layout, int model)
 
 } // namespace
 
-TEST_CASE("on every layout what ranks write tiles each tensor, and is what was planned", "[release]")
+TEST_CASE("on every layout the written parts tile each tensor and match the plan", "[release]")
 {
     for (const tiny::Layout& layout : tiny::layouts())
         for (int model = 0; model < 4; ++model) {
@@ -76,7 +76,7 @@ TEST_CASE("on every layout what ranks write tiles each tensor, and is what was p
         }
 }
 
-TEST_CASE("what all data ranks hold is divided over them to within a row", "[release]")
+TEST_CASE("values that all data ranks hold are divided among them to within a row", "[release]")
 {
     for (const i64 zero : {0, 1})
         for (const i64 data : {2, 3, 4, 6})
@@ -94,14 +94,14 @@ TEST_CASE("what all data ranks hold is divided over them to within a row", "[rel
                         }
                     INFO("zero " << zero << ", data " << data << ", tensor " << t << " of " << tensor << ": "
                                  << least << " to " << most << ", row " << row);
-                    // ZeRO's own parts of the moments differ by up to a row a tensor.
+                    // ZeRO's shards of the moments differ by up to one row per tensor.
                     CHECK(most - least <= (zero == 0 ? 2 * row : most / 4));
                     CHECK(least > 0);
                 }
             }
 }
 
-TEST_CASE("a tied embedding, which the first and the last stage hold, is written by both")
+TEST_CASE("the first and the last stage, which both hold a tied embedding, share its writing")
 {
     const std::vector<RankShare> ranks =
         shares(config_of({1, 3, 1, 0, ScheduleKind::one_f_one_b, true, 1}, 2)); // llama, tied

@@ -1,4 +1,4 @@
-// The op table's least scratch, on which memory is planned, is enough for the kernels.
+// The op table's minimum scratch, on which the memory plan relies, is enough for the kernels.
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
@@ -7,7 +7,7 @@
 
 using namespace trivium;
 
-TEST_CASE("the scratch that is planned for attention and norms does for one thread")
+TEST_CASE("the planned scratch of attention and norms is enough for one thread")
 {
     const RandomStream random(3, "scratch");
     u64 at = 0;

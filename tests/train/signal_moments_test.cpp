@@ -1,5 +1,5 @@
-// A signal at any moment from the first printed line on, to any rank: status 75, a checkpoint if a step was
-// near, and the run goes on.
+// A signal at any moment after the first printed line, to any rank: status 75, a checkpoint if a step was
+// near, and the run resumes.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
@@ -15,7 +15,7 @@
 
 using namespace trivium;
 
-TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch goes on from it")
+TEST_CASE("a signal at a random moment ends in a checkpoint, from which the next launch resumes")
 {
     const bool whole = soak::number("TRIVIUM_SOAK_WHOLE", 0) > 0;
     const Folder folder;
@@ -25,7 +25,7 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
         REQUIRE(
             run_program({"data", "tokenize", text, "--tokenizer", "bytes", "--output", store}, folder.path())
                 .status == 0);
-    // It loads, steps, evaluates and saves about as long as each other.
+    // Loading, steps, evaluations and saves take about the same time.
     write_text(
         folder / "run.toml",
         "[model]\npreset = \"toy\"\nlayers = 2\nseq = 16\n[data]\ntrain = \"train.h5\"\nvalid = "
@@ -70,11 +70,11 @@ TEST_CASE("a signal at a random moment ends in a checkpoint, and the next launch
         REQUIRE_FALSE(after.empty());
         if (!before.empty()) {
             CHECK(outcome.err.find("resuming from ck/" + before.front()) !=
-                  std::string::npos); // what the launch before has left
+                  std::string::npos); // remains of the previous launch
             CHECK(checkpoint_step(after.front()) >= checkpoint_step(before.front()));
         }
         CHECK(run_program({"checkpoint", "verify", "ck/" + after.front()}, folder.path()).status == 0);
-        // Each step up to the checkpoint stands once in the metrics.
+        // Each step up to the checkpoint is in the metrics once.
         i64 step = 0;
         for (const MetricsRecord& r : read_metrics(folder / "log"))
             CHECK(r.step == ++step);

@@ -1,5 +1,6 @@
-// A rank that freezes at a random moment of a launch, before there is a watchdog or as it begins or ends: the
-// run ends by itself, within a minute or so, with status 75 and the rank's name, and the next launch goes on.
+// A rank that freezes at a random moment of a launch, before the watchdog exists or while it begins or ends:
+// the run ends by itself within about a minute, with status 75 and the rank's name, and the next launch
+// resumes.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/metrics/launches.hpp"
@@ -18,8 +19,7 @@ using namespace trivium;
 namespace {
 
 using Clock = std::chrono::steady_clock;
-/// A run on three ranks, whose limits are those of a test; the usual ones are
-/// tests/ranks/launch_watch_test's.
+/// A run on three ranks, with short limits for tests; tests/ranks/launch_watch_test covers the usual ones.
 struct Run {
     Folder folder;
     Run()
@@ -100,12 +100,12 @@ TEST_CASE("a rank that freezes in the first second of a launch does not hang it"
         };
         while (std::any_of(ranks.begin(), ranks.end(), is_left) && since(end) < 30)
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        CHECK(std::none_of(ranks.begin(), ranks.end(), is_left)); // the one that was stopped, too
+        CHECK(std::none_of(ranks.begin(), ranks.end(), is_left)); // including the stopped one
     }
     WARN(before << " of the launches hung before the watchdog was there");
 }
 
-TEST_CASE("a rank that freezes as its run ends does not hang the others")
+TEST_CASE("a rank that freezes at the end of its run does not hang the others")
 {
     const Run run;
     std::mt19937_64 random(soak::seed());

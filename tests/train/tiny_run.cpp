@@ -15,7 +15,7 @@ namespace {
 
 constexpr i64 words = 261, steps = 8;
 
-/// What all Trainers of this process share: Kokkos starts once.
+/// Shared by all Trainers of this process, because Kokkos starts only once.
 void start()
 {
     static const kernels::Runtime runtime(1);
@@ -54,7 +54,7 @@ Ground::Ground(std::string folder) : folder_(std::move(folder))
     for (i32& id : ids) {
         random = random * 1664525u + 1013904223u;
         id = static_cast<i32>((random >> 16) % 97 *
-                              ((random >> 8) % 3)); // some words are frequent, some never occur
+                              ((random >> 8) % 3)); // some tokens are frequent, some never occur
     }
     store.add(ids, static_cast<Bytes>(ids.size()));
     store.finish();
@@ -112,8 +112,8 @@ std::vector<double> train(const RunConfig& config, i64 from)
 
 RunConfig standing_still(RunConfig config)
 {
-    // Gradients of the factor 0, which the moments take up with the factor 1 - beta, and no step along them.
-    // In f32 this beta is 1, and all that is left is x = 1 x + 0.
+    // Gradients times 0, which enter the moments with the factor 1 - beta, and no step along them. In f32
+    // this beta is 1, so that only x = 1 x + 0 remains.
     config.train.beta1 = config.train.beta2 = 1 - 0x1p-53;
     config.train.grad_clip = 1e-300;
     config.train.lr = config.train.min_lr = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Tiny runs of the Trainer, its ranks threads of this process.
+// Tiny runs of the Trainer, with ranks as threads of this process.
 #include "config/run_config.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace trivium::tiny {
 
-/// A way to spread a run over ranks.
+/// A grid for a run.
 struct Layout {
     i64 data = 1, pipeline = 1, tensor = 1;
     i64 zero = 0;
@@ -22,21 +22,21 @@ struct Layout {
 };
 
 /// 1 to 8 ranks: every axis alone and with others, both stages of ZeRO, both schedules. Five heads, seven
-/// blocks, 13 feed-forward columns and 261 words do not divide over most of them.
+/// blocks, 13 feed-forward columns and 261 tokens do not divide evenly over most of them.
 const std::vector<Layout>& layouts();
 
-/// One of four models: both families, tied embeddings and not.
+/// One of four models: both families, with and without tied embeddings.
 struct Model {
     Family family = Family::llama;
     bool tied = false;
 };
 Model model_of(int number);
 
-/// A folder with a token store for tiny models. Checkpoints and logs go below it.
+/// A folder with a token store for tiny models, for checkpoints and for logs.
 class Ground {
 public:
     explicit Ground(std::string folder);
-    /// Of eight steps of twelve sequences, into FOLDER/NAME and FOLDER/NAME-log.
+    /// Eight steps of twelve sequences, with output in FOLDER/NAME and FOLDER/NAME-log.
     RunConfig config(const Model& model, Precision precision, const Layout& layout,
                      const std::string& name) const;
     std::string path(const std::string& name) const { return folder_ + "/" + name; }
@@ -45,22 +45,20 @@ private:
     std::string folder_;
 };
 
-/// Trains on threads; returns the losses that metrics.jsonl then has from step `from` on. Throws what the
-/// Trainer throws.
+/// Trains on threads; returns the losses in metrics.jsonl from step `from` on. Errors as Trainer.
 std::vector<double> train(const RunConfig& config, i64 from = 1);
 
-/// A step that changes no parameter and no moment, and is counted: what the run saves after it is what it
-/// restored.
+/// A step that counts but changes no parameter and no moment, so the run saves what it restored.
 RunConfig standing_still(RunConfig config);
 
-/// What a checkpoint holds: each tensor's bytes, by name.
+/// The content of a checkpoint: each tensor's bytes, by name.
 struct Content {
     RunState state;
     std::map<std::string, std::vector<std::byte>> tensors;
 };
 Content content(const std::string& checkpoint);
 
-/// The first tensor that is not the same to the bit, and where; "" where all are.
+/// The first tensor with a different bit, and its place; "" if there is none.
 std::string difference(const Content& got, const Content& want);
 
 } // namespace trivium::tiny

@@ -1,4 +1,4 @@
-// Whole runs: what is saved, what goes on, what is reported.
+// Whole runs: saving, resuming, reporting.
 #include "catch.hpp"
 #include "io/checkpoint/checkpoint.hpp"
 #include "io/metrics/metrics.hpp"
@@ -16,7 +16,7 @@ using namespace trivium;
 
 namespace {
 
-/// A folder with a tiny corpus and config; `extra` goes below.
+/// A folder with a tiny corpus and a config that ends with `extra`.
 struct Run {
     Folder folder;
     explicit Run(const std::string& extra = "")
@@ -85,7 +85,7 @@ TEST_CASE("the learning rate warms up linearly and falls along a cosine")
     CHECK(learning_rate(c, 110) == Approx(0.1));
 }
 
-TEST_CASE("two runs are bitwise the same, and so is one that stopped and went on")
+TEST_CASE("two runs are bitwise the same, and so is one that stopped and resumed")
 {
     for (const char* precision : {"f32", "bf16"}) {
         const Run run;
@@ -137,7 +137,7 @@ TEST_CASE("accumulating over microbatches changes rounding only")
     }
 }
 
-TEST_CASE("a run that begins anew sets later checkpoints aside, so that a restart goes on with the right run")
+TEST_CASE("a run that starts over moves later checkpoints aside, so that a restart resumes the right run")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=6"}).status == 0);
@@ -187,13 +187,13 @@ TEST_CASE("checkpoint lists, shows and verifies what was saved")
     CHECK(verified.status == 2);
     CHECK(verified.out.find("ck/step-00000002: bad") != std::string::npos);
     CHECK(verified.out.find("ck/step-00000001: good") != std::string::npos);
-    // and a run goes on from the good one
+    // and a run resumes from the good one
     const Outcome resumed = run.train({"train.steps=3"});
     CHECK(resumed.status == 0);
     CHECK(resumed.err.find("resuming from ck/step-00000001") != std::string::npos);
 }
 
-TEST_CASE("training lowers the loss, eval agrees with the trainer, generate goes on from a prompt")
+TEST_CASE("training lowers the loss, eval agrees with the trainer, generate continues a prompt")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=40"}).status == 0);
@@ -218,7 +218,7 @@ TEST_CASE("training lowers the loss, eval agrees with the trainer, generate goes
               .out == text.out);
 }
 
-TEST_CASE("a signal saves and asks to be started again")
+TEST_CASE("a signal causes a save and the exit status for another launch")
 {
     const Run run;
     const Outcome stopped = run_and_signal({"train", "run.toml", "train.steps=100000", "train.warmup=0"},
@@ -235,10 +235,10 @@ TEST_CASE("a signal saves and asks to be started again")
         CHECK(after[i].step == static_cast<i64>(i) + 1);
 }
 
-TEST_CASE("a step that is not finite is skipped: it counts, and parameters stay")
+TEST_CASE("a step that is not finite is skipped: it counts, and parameters do not change")
 {
     const Run run;
-    // One step at an absurd rate puts every parameter out of range; what follows cannot be finite.
+    // One step with an absurd learning rate puts every parameter out of range; later steps cannot be finite.
     const Outcome wild = run.train({"train.lr=1e38", "train.warmup=0", "train.steps=4", "train.grad_clip=0"});
     INFO(wild.err);
     REQUIRE(wild.status == 0);
@@ -249,7 +249,7 @@ TEST_CASE("a step that is not finite is skipped: it counts, and parameters stay"
     CHECK(reader.state().updates < 4);
 }
 
-TEST_CASE("init_from takes the weights and starts the optimizer afresh")
+TEST_CASE("init_from loads the weights and resets the optimizer")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=4", "checkpoint.dir=base", "log.dir=l1"}).status == 0);
@@ -265,7 +265,7 @@ TEST_CASE("init_from takes the weights and starts the optimizer afresh")
     CHECK(x == y);
 }
 
-TEST_CASE("a file or USR2 asks for a checkpoint, and the run goes on")
+TEST_CASE("a file or USR2 requests a checkpoint, and the run continues")
 {
     for (const bool background : {false, true}) {
         const Run run;
@@ -292,7 +292,7 @@ TEST_CASE("a file or USR2 asks for a checkpoint, and the run goes on")
     }
 }
 
-TEST_CASE("saves beside training and in its way write the same bytes, and at least two stay")
+TEST_CASE("background and blocking saves write the same bytes, and at least two are kept")
 {
     const Run run;
     REQUIRE(run.train({"checkpoint.every=3", "checkpoint.keep=1", "checkpoint.async=false",
@@ -313,11 +313,11 @@ TEST_CASE("saves beside training and in its way write the same bytes, and at lea
     CHECK(state.cost_table.size() == 16);
 }
 
-TEST_CASE("a command that reads checkpoints leaves the folder of a run alone, whatever its path is called")
+TEST_CASE("a command that reads checkpoints does not change the folder of a run, whatever its path")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=2", "checkpoint.every=1"}).status == 0);
-    std::filesystem::create_directories(run.folder / "ck/.tmp-step-00000003"); // of a run that is saving now
+    std::filesystem::create_directories(run.folder / "ck/.tmp-step-00000003"); // of a run that is saving
     std::string bytes = read_text(run.folder / "ck/step-00000002/manifest.json");
     bytes[10] = 'x';
     write_text(run.folder / "ck/step-00000002/manifest.json", bytes);
@@ -329,18 +329,18 @@ TEST_CASE("a command that reads checkpoints leaves the folder of a run alone, wh
         CHECK(begun.status == 2);
         CHECK(begun.err.find("no such checkpoint") != std::string::npos);
     }
-    const Outcome eval = run.trivium_in({"eval", "run.toml"}); // from the one before
+    const Outcome eval = run.trivium_in({"eval", "run.toml"}); // from the previous one
     CHECK(eval.status == 0);
     CHECK(eval.err.find("is not used") != std::string::npos);
     CHECK(std::filesystem::exists(run.folder / "ck/.tmp-step-00000003"));
     CHECK(std::filesystem::exists(run.folder / "ck/step-00000002"));
 }
 
-TEST_CASE("no run goes on from parameters that are not finite")
+TEST_CASE("no run resumes from parameters that are not finite")
 {
     const Run run;
     REQUIRE(run.train({"train.steps=4", "checkpoint.every=2"}).status == 0);
-    { // step 4 once more, with a NaN that hashes do not tell
+    { // step 4 again, with a NaN that hashes cannot detect
         const CheckpointReader good = CheckpointReader::open(run.folder / "ck/step-00000004");
         std::vector<std::vector<float>> values;
         std::vector<TensorPiece> pieces;

@@ -1,10 +1,10 @@
-// What a run would do otherwise than its config says, and mistakes on the command line and in keys.
+// Settings without effect, and errors on the command line and in keys.
 #include "catch.hpp"
 #include "program.hpp"
 
 #include <nlohmann/json.hpp>
 
-TEST_CASE("settings without effect are warned of on stderr, by plan and explain alike", "[release]")
+TEST_CASE("plan and explain warn on stderr about settings without effect", "[release]")
 {
     const Folder folder;
     struct Case {
@@ -42,7 +42,7 @@ TEST_CASE("settings without effect are warned of on stderr, by plan and explain 
     CHECK(silent.err.empty());
 }
 
-TEST_CASE("what is not built is refused on any grid, and the reference page says so")
+TEST_CASE("unimplemented features are refused on any grid, and the reference page lists them")
 {
     const Folder folder;
     const std::string page = read_text(std::string(TRIVIUM_SOURCE) + "/docs/config.md");
@@ -60,7 +60,7 @@ TEST_CASE("what is not built is refused on any grid, and the reference page says
                 INFO(command << " " << key << " " << value << " data " << data << ": " << outcome.err);
                 CHECK(outcome.status == 2);
                 CHECK(has(outcome.err, std::string("parallel.") + key));
-                // The words of the refusal stand in the row of the page.
+                // The row of the page contains the words of the error.
                 const std::size_t at = outcome.err.find("not in this version: ");
                 REQUIRE(at != std::string::npos);
                 const std::string words = outcome.err.substr(at, outcome.err.find('\n', at) - at);
@@ -71,7 +71,7 @@ TEST_CASE("what is not built is refused on any grid, and the reference page says
     }
 }
 
-TEST_CASE("misspelt options, keys and words are answered with what to type")
+TEST_CASE("misspelt options, keys and values name the right ones")
 {
     const Folder folder;
     write_text(folder / "bare.toml", "[train]\nprecision = bf16\n");
@@ -109,7 +109,7 @@ TEST_CASE("misspelt options, keys and words are answered with what to type")
     }
 }
 
-TEST_CASE("a curve is SVG: a name that promises another picture is refused, and nothing is written")
+TEST_CASE("a curve is SVG: a name with another picture's ending is refused, and nothing is written")
 {
     const Folder folder;
     write_text(folder / "metrics.jsonl", "{\"step\":1,\"loss\":2.0}\n{\"step\":2,\"loss\":1.5}\n");

@@ -5,7 +5,7 @@ from spack.package import *
 
 
 class Sentencepiece(CMakePackage):
-    """Splits text into pieces of words, and learns them. Spack 0.23 has only versions that are
+    """A subword tokenizer and its training. Spack 0.23 has only versions that are
     too old for Trivium."""
 
     homepage = "https://github.com/google/sentencepiece"

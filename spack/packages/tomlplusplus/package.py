@@ -5,7 +5,7 @@ from spack.package import *
 
 
 class Tomlplusplus(CMakePackage):
-    """Reads and writes TOML: headers alone. Spack 0.23 has no recipe for it."""
+    """A header-only TOML library. Spack 0.23 has no recipe for it."""
 
     homepage = "https://marzer.github.io/tomlplusplus/"
     git = "https://github.com/marzer/tomlplusplus.git"

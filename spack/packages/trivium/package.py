@@ -8,10 +8,10 @@ from spack.package import *
 
 
 class Trivium(CMakePackage, CudaPackage):
-    """Trivium trains transformer language models on MPI clusters: one C++ program, with data,
-    tensor and pipeline parallelism, whose checkpoints go on on any grid of ranks."""
+    """Trivium trains transformer language models on MPI clusters: one C++ program with data,
+    tensor and pipeline parallelism, whose checkpoints resume on any grid of ranks."""
 
-    # The clone in which this recipe lies, so that recipe and sources are of one commit.
+    # The clone that contains this recipe, so that recipe and sources have the same commit.
     git = "file://" + ancestor(__file__, 4)
 
     license("Apache-2.0")
@@ -25,9 +25,9 @@ class Trivium(CMakePackage, CudaPackage):
         join_path("share", "trivium", "jobs", "train.sbatch"),
     ]
 
-    variant("openmp", default=True, description="Let a rank have several threads on the host")
-    variant("nccl", default=True, when="+cuda", description="Let GPUs communicate through NCCL")
-    # As Kokkos has it: one architecture a build.
+    variant("openmp", default=True, description="Support several threads per rank on the host")
+    variant("nccl", default=True, when="+cuda", description="Communicate between GPUs with NCCL")
+    # As in Kokkos: one architecture per build.
     variant(
         "cuda_arch",
         default="none",
@@ -60,7 +60,7 @@ class Trivium(CMakePackage, CudaPackage):
 
     depends_on("catch2@2.13:", type="test")
 
-    # A Kokkos with another back-end would have sources compiled for it.
+    # A Kokkos with another back-end would compile the sources for that back-end.
     depends_on("kokkos~rocm~sycl")
     depends_on("kokkos~cuda", when="~cuda")
     depends_on("kokkos~openmp", when="~openmp")
@@ -79,7 +79,7 @@ class Trivium(CMakePackage, CudaPackage):
             if int(arch.rstrip("af")) < 80:
                 conflicts(f"cuda_arch={arch}", msg="Trivium's kernels need sm_80 or later")
         conflicts("cuda_arch=none", msg="name the GPU: cuda_arch=90 for H100 and H200")
-        conflicts("~nccl", msg="GPUs communicate through NCCL: there is no build for them without")
+        conflicts("~nccl", msg="GPUs communicate through NCCL, so a GPU build requires it")
 
     conflicts("%gcc@:11", msg="Trivium is C++20: GCC 12 or later")
     conflicts("%clang@:13", msg="Trivium is C++20: Clang 14 or later")
@@ -95,7 +95,7 @@ class Trivium(CMakePackage, CudaPackage):
             self.define("CMAKE_INSTALL_LIBDIR", "lib"),
         ]
         if self.spec.satisfies("+cuda"):
-            # Spack has cuDNN, but not the frontend's headers: what lies about is not taken.
+            # Spack lacks the headers of cuDNN's frontend: ignore any that are installed.
             args.append(self.define("TRIVIUM_CUDNN", False))
         return args
 
@@ -105,14 +105,14 @@ class Trivium(CMakePackage, CudaPackage):
     # Tests of the installed program (`spack test run trivium`): some steps of a tiny model.
 
     def test_version(self):
-        """the program starts and says what it was built with"""
+        """the program starts and prints the libraries of its build"""
         text = self.trivium("--version")
         assert "MPI" in text
         assert ("CUDA" in text) == self.spec.satisfies("+cuda")
         assert ("no OpenMP" in text) == self.spec.satisfies("~openmp")
 
     def test_train(self):
-        """a run that stops and goes on has the losses of one that does not, and good checkpoints"""
+        """a stopped and resumed run has the losses of an uninterrupted one, and good checkpoints"""
         whole = self.train("whole")
         self.train("parts", "train.stop_after=3")
         assert self.train("parts") == whole
@@ -121,7 +121,7 @@ class Trivium(CMakePackage, CudaPackage):
         assert verified.count("good") == 2, "two checkpoints were written"
 
     def test_train_mpi(self):
-        """two ranks under the launcher of the MPI have the losses of one"""
+        """two ranks under the MPI launcher have the losses of one rank"""
         mpirun = join_path(self.spec["mpi"].prefix.bin, "mpirun")
         if not os.path.exists(mpirun):
             raise SkipTest("this MPI has no mpirun")
@@ -130,7 +130,7 @@ class Trivium(CMakePackage, CudaPackage):
         assert all(abs(a - b) < 1e-3 * a for a, b in zip(one, two)), f"{one} and {two}"
 
     def train(self, folder, *overrides, launcher=()):
-        """Trains in the folder, up to step 6 if not told otherwise; returns the losses so far."""
+        """Trains in the folder, by default to step 6; returns the losses so far."""
         if self.spec.satisfies("+cuda") and not os.path.exists("/dev/nvidiactl"):
             raise SkipTest("this machine has no NVIDIA GPU")
         with working_dir(folder, create=True):
@@ -148,13 +148,13 @@ class Trivium(CMakePackage, CudaPackage):
             with open(join_path("logs", "metrics.jsonl"), encoding="utf-8") as lines:
                 metrics = [json.loads(line) for line in lines]
         steps = [m["step"] for m in metrics]
-        assert steps == list(range(1, len(steps) + 1)), f"steps are missing or doubled: {steps}"
+        assert steps == list(range(1, len(steps) + 1)), f"steps are missing or repeated: {steps}"
         return [m["loss"] for m in metrics]
 
     def trivium(self, *arguments, launcher=()):
-        """Runs the program, under the launcher where one is given; returns what it printed."""
+        """Runs the program, under the launcher if there is one; returns its output."""
         command = [*launcher, self.prefix.bin.trivium, *arguments]
-        # More ranks than cores are allowed; root tests in containers. Other MPIs ask for neither.
+        # Allow more ranks than cores, and root in containers. Other MPIs require neither.
         environment = {
             "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

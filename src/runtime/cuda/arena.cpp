@@ -14,7 +14,7 @@ using kernels::check_cuda;
 namespace {
 
 constexpr int untouched = 0xA5;
-constexpr Bytes slack = 4096; // behind the arena, so that an overrun shows in high_water
+constexpr Bytes slack = 4096; // after the arena, so that an overrun shows in high_water
 
 } // namespace
 
@@ -31,12 +31,13 @@ Arena::Arena(Bytes bytes) : size_(bytes), mapped_(round_up(bytes + slack, 4096))
     void* memory = nullptr;
     if (const cudaError_t status = cudaMalloc(&memory, static_cast<std::size_t>(mapped_));
         status != cudaSuccess) {
-        cudaGetLastError(); // otherwise the next check would find it
+        cudaGetLastError(); // otherwise the next check would report it
         throw IoError(
             {"arena",
              str("needs ", format_bytes(bytes), ", the device has ", format_bytes(available), " free"),
              cudaGetErrorString(status),
-             "take a device with more memory, more ranks, or lower train.micro_batch; `trivium plan` shows "
+             "use a device with more memory, use more ranks, or lower train.micro_batch; `trivium plan` "
+             "shows "
              "the need"});
     }
     data_ = static_cast<std::byte*>(memory);
@@ -50,7 +51,7 @@ void Arena::clear(Bytes offset, Bytes bytes) const
 {
     check_cuda(cudaDeviceSynchronize(), "the device's work");
     check_cuda(cudaMemset(at(offset), 0, static_cast<std::size_t>(bytes)), "cudaMemset");
-    check_cuda(cudaDeviceSynchronize(), "cudaMemset"); // streams do not wait for it
+    check_cuda(cudaDeviceSynchronize(), "cudaMemset"); // streams do not wait for the default stream
 }
 
 Bytes Arena::high_water() const

@@ -11,7 +11,7 @@ namespace trivium {
 
 namespace {
 
-/// For the host it is over once it is enqueued.
+/// For the host it is done once it is enqueued.
 class StreamMove : public Communication {
 public:
     explicit StreamMove(std::function<void(void*)> enqueue) : enqueue_(std::move(enqueue)) {}
@@ -23,9 +23,9 @@ private:
     std::function<void(void*)> enqueue_;
 };
 
-Link link_of(bool sends, int own, int peer, int channel)
+Link link_of(bool sends, int own, int peer, int tag)
 {
-    return sends ? Link{own, peer, channel} : Link{peer, own, channel};
+    return sends ? Link{own, peer, tag} : Link{peer, own, tag};
 }
 
 } // namespace
@@ -43,7 +43,7 @@ void open_links(const Graph& graph, const Grid& grid)
                 const bool sends = op.kind == OpKind::send;
                 links.push_back(link_of(sends, grid.along(axis.name).rank(),
                                         static_cast<int>(sends ? *op.attrs.to : *op.attrs.from),
-                                        static_cast<int>(*op.attrs.channel)));
+                                        static_cast<int>(*op.attrs.tag)));
             }
         grid.devices().open_links(axis.name, std::move(links));
     }
@@ -64,8 +64,7 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
         return std::make_unique<StreamMove>([collective](void* stream) { collective->enqueue(stream); });
     }
     const Message m = message_of(b);
-    DeviceComm& link =
-        grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.channel));
+    DeviceComm& link = grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.tag));
     if (m.sends)
         return std::make_unique<StreamMove>([&link, m](void* stream) {
             link.send(1, {m.piece.data, m.piece.bytes}, stream);

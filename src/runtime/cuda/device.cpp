@@ -74,7 +74,7 @@ struct Stream::Impl {
         cudaStream_t stream = nullptr;
         explicit Owned(StreamPriority priority)
         {
-            int least = 0, greatest = 0; // a greater priority is a smaller number
+            int least = 0, greatest = 0; // a smaller number is a higher priority
             check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
                        "cudaDeviceGetStreamPriorityRange");
             check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
@@ -88,7 +88,7 @@ struct Stream::Impl {
     explicit Impl(StreamPriority priority) : owned(priority) {}
 
     Owned owned;
-    kernels::SpaceOnStream space{owned.stream}; // after the stream: it goes first
+    kernels::SpaceOnStream space{owned.stream}; // declared after the stream, so destroyed before it
 };
 
 Stream::Stream(const Device& device, StreamPriority priority)

@@ -13,9 +13,8 @@ namespace {
 
 constexpr Bytes half = staging_bytes / 2;
 
-/// Two halves of pinned memory, each with the event of its last copy: while one is copied by the device, the
-/// host fills or empties the other. Kept to the end of the process: the driver may be gone before static
-/// objects are.
+/// Two halves of pinned memory, each with the event of its last copy: while the device copies one, the host
+/// fills or empties the other. Never destroyed, because the driver may be unloaded before static objects.
 struct Staging {
     std::byte* memory[2] = {};
     cudaEvent_t over[2] = {};
@@ -68,7 +67,7 @@ void copy_to_device(std::byte* on_device, const std::byte* from, Bytes bytes)
     Staging& s = staging();
     for (Bytes at = 0, i = 0; at < bytes; at += half, i ^= 1) {
         const auto size = static_cast<std::size_t>(std::min(half, bytes - at));
-        check_cuda(cudaEventSynchronize(s.over[i]), "cudaEventSynchronize"); // of the copy before the last
+        check_cuda(cudaEventSynchronize(s.over[i]), "cudaEventSynchronize"); // of the second-to-last copy
         std::memcpy(s.memory[i], from + at, size);
         check_cuda(cudaMemcpyAsync(on_device + at, s.memory[i], size, cudaMemcpyHostToDevice, s.stream),
                    "cudaMemcpyAsync");

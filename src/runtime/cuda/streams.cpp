@@ -1,4 +1,4 @@
-// CUDA's streams and events, and graphs that are captured from them.
+// CUDA streams, events and captured graphs.
 #include "runtime/streams.hpp"
 
 #include "base/check.hpp"
@@ -17,8 +17,8 @@ namespace {
 
 cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-/// The stream of queue 0 of all Streams. Kept to the end of the process: the driver may be gone before static
-/// objects are.
+/// The stream of queue 0 of all Streams. Never destroyed, because the driver may be unloaded before static
+/// objects.
 const Stream& compute_stream()
 {
     static const Stream& made = *new Stream(current_device());
@@ -31,7 +31,7 @@ public:
     {
         const Device device = current_device();
         for (int queue = 1; queue < config.queues;
-             ++queue) // what moves data is small, and others wait for it
+             ++queue) // transfers are small, and other work waits for them
             beside_.push_back(std::make_unique<Stream>(device, StreamPriority::high));
         for (int queue = 0; queue < config.queues; ++queue)
             execs_.push_back(stream(queue).exec());
@@ -45,7 +45,7 @@ public:
 
     ~CudaStreams() override
     {
-        cudaDeviceSynchronize(); // an error was thrown before, or is of no interest any more
+        cudaDeviceSynchronize(); // an error was thrown before, or no longer matters
         for (const cudaGraphExec_t graph : graphs_)
             cudaGraphExecDestroy(graph);
         for (const cudaEvent_t event : events_)
@@ -84,12 +84,12 @@ public:
     }
     void synchronise(int event) override
     {
-        // Not cudaEventSynchronize: where a peer is lost the work never ends, and no error appears.
+        // Not cudaEventSynchronize: if a peer is lost, the work never ends and no error appears.
         using Clock = std::chrono::steady_clock;
         auto next_check = Clock::now();
         cudaError_t status = cudaErrorNotReady;
         while ((status = cudaEventQuery(at(events_, event))) == cudaErrorNotReady) {
-            cudaGetLastError(); // it counts as an error, which the next check of a launch would find
+            cudaGetLastError(); // cudaErrorNotReady would be reported by the next check of a launch
             if (check_ && Clock::now() > next_check) {
                 check_();
                 next_check = Clock::now() + std::chrono::milliseconds(100);
@@ -114,7 +114,7 @@ public:
     Seconds seconds(int stamp) override
     {
         check_cuda(cudaEventSynchronize(at(stamps_, stamp)), "the device's work");
-        float milliseconds = 0; // after the first stamp, so that the few digits of a float do
+        float milliseconds = 0; // relative to the first stamp, so that the precision of a float is sufficient
         check_cuda(cudaEventElapsedTime(&milliseconds, stamps_.front(), at(stamps_, stamp)),
                    "cudaEventElapsedTime");
         return static_cast<Seconds>(milliseconds) / 1000;

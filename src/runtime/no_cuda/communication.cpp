@@ -59,8 +59,8 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
     if (is_collective(*b.op))
         return std::make_unique<CollectiveMove>(Collective(comm, collective_shape(b), exchange_scratch(b)));
     return std::make_unique<MessageMove>([&comm, m = message_of(b)] {
-        return m.sends ? comm.send(m.peer, m.channel, {m.piece.data, m.piece.bytes})
-                       : comm.receive(m.peer, m.channel, m.piece);
+        return m.sends ? comm.send(m.peer, m.tag, {m.piece.data, m.piece.bytes})
+                       : comm.receive(m.peer, m.tag, m.piece);
     });
 }
 

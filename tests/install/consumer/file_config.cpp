@@ -1,4 +1,4 @@
-// The io room: the same model from TOML text; linking it takes the libraries behind io as well.
+// The io room: the same model from TOML text; linking it also links the libraries of io.
 #include "io/files/config_file.hpp"
 
 trivium::ModelConfig small_model()

@@ -1,3 +1,3 @@
-# What a Kokkos for AMD's GPUs says of itself.
+# The variables of a Kokkos for AMD GPUs.
 set(Kokkos_VERSION 4.6.0)
 set(Kokkos_DEVICES HIP SERIAL)

@@ -103,21 +103,21 @@ TEST_CASE("unknown tables and keys are errors that name the nearest known one")
     CHECK(says(config_error("", {"trian.lr=1"}), "did you mean [train]?"));
     CHECK(says(config_error("", {"train.lr"}), "override 'train.lr'", "has no '='"));
     CHECK(says(config_error("[train]\nqqqqqqqqqqqqqqq = 1\n"), "the keys of [train] are"));
-    CHECK(says(config_error("[data.train]\nx = 1\n"), "a table", "text"));
+    CHECK(says(config_error("[data.train]\nx = 1\n"), "a table", "a string"));
 }
 
 TEST_CASE("the error for a wrong type names what was found and what is expected")
 {
-    CHECK(says(config_error("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"",
-               "a whole number", "without quotes"));
-    CHECK(says(config_error("[train]\nsteps = 1.5\n"), "the number 1.5", "a whole number"));
+    CHECK(says(config_error("[train]\nsteps = \"10\"\n"), "run.toml:2:9", "the string \"10\"", "an integer",
+               "without quotes"));
+    CHECK(says(config_error("[train]\nsteps = 1.5\n"), "the number 1.5", "an integer"));
     CHECK(says(config_error("[train]\nlr = true\n"), "true", "a number"));
     CHECK(says(config_error("[train]\nlr = \"1\"\n"), "the string \"1\"", "a number"));
-    CHECK(says(config_error("[parallel]\noverlap = 1\n"), "the whole number 1", "true or false"));
-    CHECK(says(config_error("[data]\ntrain = 5\n"), "the whole number 5", "double quotes"));
+    CHECK(says(config_error("[parallel]\noverlap = 1\n"), "the integer 1", "true or false"));
+    CHECK(says(config_error("[data]\ntrain = 5\n"), "the integer 5", "double quotes"));
     CHECK(says(config_error("[train]\nprecision = \"bf17\"\n"), "bf17", "did you mean \"bf16\"?"));
     CHECK(says(config_error("[train]\nprecision = \"fp8\"\n"), "run.toml:2:13", "train.fp8 = true", "bf16"));
-    CHECK(says(config_error("[train]\nprecision = 16\n"), "the whole number 16", "\"f32\""));
+    CHECK(says(config_error("[train]\nprecision = 16\n"), "the integer 16", "\"f32\""));
     CHECK(says(config_error("[train]\nsteps = 2026-01-01\n"), "a date"));
     CHECK(says(config_error("", {"train.steps=ten"}), "override 'train.steps=ten'", "the string \"ten\""));
     CHECK(says(config_error("", {"train.steps=1\ntrain=2"}), "override"));
@@ -165,7 +165,7 @@ TEST_CASE("the reference lists every key once")
 {
     const std::string text = config_reference();
     CHECK(has(text, "## [parallel]"));
-    CHECK(has(text, "| `zero` | whole number | `0` |"));
+    CHECK(has(text, "| `zero` | integer | `0` |"));
     for (const NotBuilt& missing : not_built())
         CHECK(has(text, str("; not in this version: ", missing.values, " |\n")));
     CHECK(has(text, "| `precision` | \"f32\", \"bf16\" or \"f64\" | `\"f32\"` |"));

@@ -53,7 +53,7 @@ u32 half_of(const char* row, u32 column)
     return bits;
 }
 
-/// PTX ISA, ldmatrix: lane 8 m + r gives the address of row r of matrix m; lane l gets of each matrix the
+/// PTX ISA, ldmatrix: lane 8 m + r provides the address of row r of matrix m; of each matrix, lane l gets the
 /// elements 2 (l % 4) and the next of row l / 4, with .trans of column l / 4.
 void load_four(Machine& machine, const char* what, u32 (&to)[4], u32 at, bool transposed)
 {

@@ -1,15 +1,14 @@
 #pragma once
-// A block of threads of a GPU on a CPU, for kernels written over the Block of
+// Emulates a GPU's block of threads on a CPU, for kernels that use the Block of
 // src/kernels/device/tensor_block.hpp.
 //
-// Threads are fibers. What a warp does together waits for all 32 lanes and is then done as the PTX ISA
-// documents it. What a device would forgive by luck is an error here, a std::runtime_error that says what and
-// where:
+// Threads are fibers. A warp operation waits for all 32 lanes and then runs as the PTX ISA specifies.
+// Undefined behaviour that a device may tolerate is an error here, a std::runtime_error with its place:
 //   - reading shared memory that nothing has written, or any memory out of bounds;
 //   - a copy that is read, or overwritten, before its thread has waited for it (copies happen as late as they
 //   may);
 //   - accesses of two threads to the same word, one of them a write, that no barrier orders;
-//   - lanes of a warp that part, threads that miss a barrier, addresses that are not aligned;
+//   - lanes of a warp that diverge, threads that miss a barrier, addresses that are not aligned;
 //   - two writes to the same element of device memory.
 #include "kernels/device/tensor_block.hpp"
 
@@ -59,11 +58,11 @@ private:
     u32 thread_, index_;
 };
 
-/// A launch: what memory there is, and in which order threads take their turns.
+/// A launch: its memory, and the order in which threads run.
 class Launch {
 public:
     u32 blocks = 1, threads = 32, shared_bytes = 0;
-    bool backwards = false; ///< threads, and blocks, from the last to the first
+    bool backwards = false; ///< runs threads, and blocks, from the last to the first
 
     /// Device memory that may be read.
     template <class T>
@@ -78,7 +77,7 @@ public:
         ranges_.push_back({reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T), true});
     }
 
-    /// Runs the kernel, block after block. \throws std::runtime_error for what the head of this file lists
+    /// Runs the kernel, block after block. \throws std::runtime_error for the errors listed above
     void run(const std::function<void(Block&)>& kernel) const;
 
     struct Range {

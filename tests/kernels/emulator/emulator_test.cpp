@@ -1,4 +1,4 @@
-// The emulated block itself: matrices against a plain product, and each error that it is there to find.
+// The emulated block itself: matrices against a plain product, and each error that it must detect.
 #include "emulator.hpp"
 
 #include "../reference.hpp"
@@ -13,7 +13,7 @@ using emulator::Launch;
 
 namespace {
 
-/// What run() says is wrong; empty where nothing is.
+/// The error that run() reports; empty if there is none.
 std::string error_of(const Launch& launch, const std::function<void(Block&)>& kernel)
 {
     try {
@@ -64,8 +64,8 @@ TEST_CASE("an emulated warp multiplies matrices from shared memory")
             block.wait();
             block.sync_warp();
             u32 left[4], right[4];
-            // Down, then right, as the registers of A are numbered; B as [k, n] likewise, as [n, k] right,
-            // then down.
+            // Down, then right, in the order of A's registers; likewise for B as [k, n]; for B as [n, k]
+            // right, then down.
             block.load_matrices(left, lane % 16 * 32 + lane / 16 * 16);
             if (transposed)
                 block.load_transposed(right, 512 + lane % 16 * 32 + lane / 16 * 16);
@@ -128,14 +128,14 @@ TEST_CASE("races between threads are found")
     const auto neighbours = [&](auto between) {
         return error_of(launch, [&](Block& block) {
             block.store_shared(block.thread() * 4, block.thread());
-            block.shuffle_xor(0, 1); // lanes meet, but their memory is not ordered
+            block.shuffle_xor(0, 1); // lanes synchronise, but their memory accesses are not ordered
             between(block);
             block.load_shared(block.thread() / 4 * 16);
         });
     };
     CHECK(neighbours([](Block& block) { block.sync_warp(); }) == "");
     CHECK(says(neighbours([](Block&) {}), "wrote since the last barrier"));
-    // A write after others read.
+    // A write after reads of other threads.
     const auto overwrite = [&](auto between) {
         return error_of(launch, [&](Block& block) {
             block.store_shared(block.thread() * 4, 1);
@@ -150,7 +150,7 @@ TEST_CASE("races between threads are found")
     CHECK(says(overwrite([](Block& block) { block.sync_warp(); }), "others read since the last barrier"));
 }
 
-TEST_CASE("copies that nobody waited for are found")
+TEST_CASE("copies without a wait are found")
 {
     const std::vector<bf16> from(64 * 8);
     Launch launch = two_warps();
@@ -177,7 +177,7 @@ TEST_CASE("copies that nobody waited for are found")
                "writes shared byte 16 while the copy of thread 0"));
 }
 
-TEST_CASE("memory that is not there, or not written, or written twice, is found")
+TEST_CASE("memory out of bounds, not written, or written twice, is found")
 {
     std::vector<bf16> from(8);
     std::vector<float> to(32);
@@ -195,7 +195,7 @@ TEST_CASE("memory that is not there, or not written, or written twice, is found"
           "");
 }
 
-TEST_CASE("threads that part are found")
+TEST_CASE("divergent threads are found")
 {
     const Launch launch = two_warps();
     CHECK(says(error_of(launch,

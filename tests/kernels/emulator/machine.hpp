@@ -1,5 +1,5 @@
 #pragma once
-// The emulated machine: its threads, which are fibers, its shared memory, and the races that it watches for.
+// The emulated machine: its threads, which are fibers, its shared memory, and its detection of races.
 #include "emulator.hpp"
 
 #include "base/check.hpp"
@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <ucontext.h>
 
-// The address sanitizer wants to know of stacks that change; there only where it is linked in.
+// The address sanitizer must be told about stack switches; its function exists only if it is linked.
 extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size)
     __attribute__((weak));
 extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, std::size_t* size)
@@ -41,13 +41,14 @@ inline void switch_fiber(Fiber& from, Fiber& to)
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 }
 
-/// A word of shared memory: its last write and its last reads, in times that barriers count.
+/// A word of shared memory: its last write and its last reads; time is the number of barriers.
 struct Shadow {
     bool written = false;
     u32 writer = 0, write_time = 0, write_warp_time = 0;
-    u32 read_time = none, read_warps = 0;  // those of one time
-    u32 reader = none, read_warp_time = 0; // the last; of several in its warp since a barrier, `none`
-    u32 copier = none;                     // whose copy into it is under way
+    u32 read_time = none, read_warps = 0; // reads at the same time
+    u32 reader = none,
+        read_warp_time = 0; // the last reader; `none` if several threads of its warp read since a barrier
+    u32 copier = none;      // the thread whose copy into it is in progress
 };
 
 struct Copy {
@@ -55,7 +56,7 @@ struct Copy {
     const char* from; // null: zeros
 };
 
-/// What the lanes of a warp bring to a common operation.
+/// The arguments of a warp's lanes in a common operation.
 struct Meeting {
     const char* what = nullptr;
     u32 arrived = 0, turn = 0;
@@ -89,7 +90,7 @@ public:
         for (u32 t = 0; t < fibers_.size(); ++t) {
             Fiber& fiber = fibers_[t];
             fiber.waiting = fiber.done = false;
-            if (__asan_unpoison_memory_region) // of the frames that the block before left
+            if (__asan_unpoison_memory_region) // of frames of the previous block
                 __asan_unpoison_memory_region(fiber.bottom, fiber.size);
             getcontext(&fiber.context);
             fiber.context.uc_stack.ss_sp = fiber.stack.get();
@@ -108,7 +109,7 @@ public:
                 throw std::runtime_error(str("block ", index_, ", thread ", t, ": ends before its copies"));
     }
 
-    /// Nothing that must be freed may be on a stack that is left for good.
+    /// An abandoned stack must not own anything that must be freed.
     template <class... Parts>
     [[noreturn]] void fail(const Parts&... what)
     {
@@ -135,7 +136,7 @@ public:
         ++time_;
     }
 
-    /// Waits for the warp; the last to come does `work` for all.
+    /// Waits for the warp; the last thread to arrive does `work` for all.
     template <class Part, class Work>
     void together(const char* what, Part& part, const Work& work)
     {
@@ -299,10 +300,10 @@ private:
             switch_fiber(fibers_[current_], main_);
         else
             pass_on();
-        std::abort(); // what is done is not resumed
+        std::abort(); // a finished thread is not resumed
     }
 
-    /// Lets another thread that can go on: the next of the warp, then of the warps after it.
+    /// Switches to another thread that can continue: the next of the warp, then of the following warps.
     void pass_on()
     {
         const u32 count = static_cast<u32>(fibers_.size()), step = launch_.backwards ? lanes - 1 : 1;

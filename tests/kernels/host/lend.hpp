@@ -1,5 +1,6 @@
 #pragma once
-// What tests lend to a kernel, here as it is. tests/cuda/lend.hpp has the same names on a device.
+// Arrays that tests lend to a kernel, here without a copy. tests/cuda/lend.hpp has the same names for a
+// device.
 #include "kernels/exec.hpp"
 #include "kernels/runtime.hpp"
 
@@ -11,14 +12,13 @@ namespace trivium::kernels {
 
 inline void start_runtime() { static const Runtime runtime(1); }
 
-/// Whether kernels run on a device, where sizes of training cost little.
+/// Whether kernels run on a device, where training sizes are cheap.
 inline constexpr bool on_device = false;
 
 template <class T>
 using Lent = T*;
 
-/// x from element `offset` on, for the kernels that a statement calls. What they write is in x when it is
-/// over.
+/// x from element `offset` on, for the kernels of one statement. Afterwards x contains what they wrote.
 template <class T>
 T* lend(std::vector<T>& x, i64 offset = 0)
 {
@@ -30,7 +30,7 @@ const T* lend(const std::vector<T>& x, i64 offset = 0)
     return x.data() + offset;
 }
 
-/// Aligned scratch of exactly `size` bytes (an address sanitizer sees a step beyond it).
+/// Aligned scratch of exactly `size` bytes (an address sanitizer detects accesses beyond it).
 class TestScratch {
 public:
     explicit TestScratch(Bytes size)

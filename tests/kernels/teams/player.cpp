@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// The address sanitizer wants to know of stacks that change; there only where it is linked in.
+// The address sanitizer must be told about stack switches; its function exists only if it is linked.
 extern "C" void __sanitizer_start_switch_fiber(void** save, const void* bottom, std::size_t size)
     __attribute__((weak));
 extern "C" void __sanitizer_finish_switch_fiber(void* save, const void** bottom, std::size_t* size)
@@ -29,7 +29,7 @@ void Player::play(int threads, int order, Body body, const void* call)
 {
     body_ = body;
     call_ = call;
-    while (static_cast<int>(fibers_.size()) < threads) { // a fiber stays for the next call
+    while (static_cast<int>(fibers_.size()) < threads) { // a fiber is kept for the next call
         const int rank = static_cast<int>(fibers_.size());
         fibers_.reserve(most);
         Fiber& fiber = fibers_.emplace_back();

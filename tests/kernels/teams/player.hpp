@@ -9,12 +9,12 @@ namespace trivium::kernels {
 
 class Player {
 public:
-    static constexpr int most = 256, warp = 32; ///< fewer than a device has: every turn costs
+    static constexpr int most = 256, warp = 32; ///< fewer than on a device, because every switch costs time
 
     static Player& get();
 
-    /// f(rank) for rank in [0, threads), in turns. `order` chooses who goes first. Ends the program where
-    /// threads wait for one that has finished or waits elsewhere.
+    /// f(rank) for rank in [0, threads), as fibers that take turns. `order` chooses the first one. Ends the
+    /// program if threads wait for one that has finished or waits elsewhere.
     template <class F>
     void play(int threads, int order, const F& f)
     {
@@ -54,7 +54,7 @@ private:
     Body body_ = nullptr;
     const void* call_ = nullptr;
     Place main_{};
-    const void* main_bottom_ = nullptr; ///< its stack, where a sanitizer wants to know
+    const void* main_bottom_ = nullptr; ///< its stack, for the sanitizer
     std::size_t main_size_ = 0;
     int self_ = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
 // A team on a host, for tests: the names of src/kernels/device/cuda/team.hpp, threads that take turns. Which
-// turn comes first hangs on Exec::threads, so that a result which needs a missing barrier differs with it.
+// thread runs first depends on Exec::threads, so that a result with a missing barrier differs with it.
 #include "base/check.hpp"
 #include "kernels/exec.hpp"
 #include "player.hpp"
@@ -18,7 +18,7 @@ inline namespace on_teams {
 class Team {
 public:
     static constexpr int most = Player::most, warp = Player::warp;
-    static constexpr int at_tasks = 2 * warp; // every turn costs
+    static constexpr int at_tasks = 2 * warp; // every switch costs time
 
     Team(int rank, int size) : rank_(rank), size_(size) {}
 
@@ -64,7 +64,7 @@ private:
     struct Slot {
         char bytes[8];
     };
-    /// A place for each thread, another one than the last time: someone may still read there.
+    /// Storage for each thread, alternating, because other threads may still read the previous one.
     template <class Purpose, class A>
     A* by_turns() const
     {

@@ -1,6 +1,6 @@
 #pragma once
-// Memory to registers and back, as src/kernels/device/cuda/words.hpp; what a device would not forgive ends
-// the program.
+// Memory to registers and back, as src/kernels/device/cuda/words.hpp; accesses that are invalid on a device
+// end the program.
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "train/agreement.hpp"
+#include "train/consistency.hpp"
 
 #include "base/check.hpp"
 #include "io/files/config_file.hpp"
@@ -19,9 +19,9 @@ void require_same_config(Comm& world, const RunConfig& config)
         std::string a, b;
         while (std::getline(first, a) && std::getline(other, b) && a == b)
             ;
-        succeed_together(world, [&] { // the same finding on every rank
-            throw UserError({str("rank ", rank), "has another config than rank 0",
-                             str("'", b, "' against '", a, "'"),
+        succeed_together(world, [&] { // every rank finds the same difference
+            throw UserError({str("rank ", rank), "has a different config from rank 0",
+                             str("'", b, "', rank 0 has '", a, "'"),
                              "start every rank with the same file and overrides"});
         });
     }
@@ -35,9 +35,9 @@ void require_same_data(Comm& world, const std::string& path, const TokenStore& s
     for (std::size_t rank = 1; rank < all.size(); ++rank)
         if (all[rank] != all[0])
             succeed_together(world, [&] {
-                throw UserError({path, str("is not the same on rank ", rank, " as on rank 0"),
-                                 all[rank] + "; " + all[0],
-                                 "copy one store to all nodes, or put it on a file system that they share"});
+                throw UserError(
+                    {path, str("is not the same on rank ", rank, " as on rank 0"), all[rank] + "; " + all[0],
+                     "copy the same store to all nodes, or put it on a file system that they share"});
             });
 }
 
@@ -56,7 +56,7 @@ void require_shared_folder(Comm& world, const std::string& dir)
     succeed_together(world, [&] {
         if (!std::filesystem::exists(probe))
             throw UserError({dir, "is not the folder that rank 0 writes to",
-                             "checkpoints have a file of each rank, in one folder",
+                             "a checkpoint has one file per rank, all in one folder",
                              "set checkpoint.dir to a folder on a file system that all nodes share"});
         const std::string own = str(probe, ".", world.rank());
         write_file(own, "");

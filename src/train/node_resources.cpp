@@ -1,4 +1,4 @@
-#include "train/node_memory.hpp"
+#include "train/node_resources.hpp"
 
 #include "base/check.hpp"
 #include "base/cores.hpp"
@@ -35,7 +35,7 @@ void require_free_memory(const Grid& grid, const std::string& device, Bytes aren
                                sharers == 1 ? " needs " : " need ", format_bytes(sum), ", it has ",
                                format_bytes(available), " available"),
                            "the plan does not fit",
-                           "spread the ranks over more nodes, or lower train.micro_batch; `trivium plan` "
+                           "distribute the ranks over more nodes, or lower train.micro_batch; `trivium plan` "
                            "shows the need"});
     });
 }
@@ -46,7 +46,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
     const auto each = static_cast<double>(*std::max_element(stages.begin(), stages.end()));
     const double all = static_cast<double>(config.parallel.data * config.parallel.tensor) *
                        std::accumulate(stages.begin(), stages.end(), 0.0);
-    std::map<std::pair<int, std::string>, double> free; // of each node, or each device of it; -1: not known
+    std::map<std::pair<int, std::string>, double> free; // by node, or by device of a node; -1: unknown
     const auto available = gather_records(grid.world(), std::pair(device, available_memory()));
     for (std::size_t rank = 0; rank < available.size(); ++rank)
         free[{grid.node_of_rank()[rank], available[rank].first}] =
@@ -64,7 +64,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
             throw UserError(
                 {"parallel.memory_limit",
                  str("a rank needs at least ", text(each), ", the limit is ", format_bytes(limit)), parts,
-                 "raise the limit, take more tensor or pipeline ranks, or a smaller model; `trivium plan` "
+                 "raise the limit, use more tensor or pipeline ranks, or a smaller model; `trivium plan` "
                  "shows the need"});
         if (known && all > sum)
             throw IoError({"memory",
@@ -74,8 +74,8 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
                                counted(static_cast<i64>(free.size()), device.empty() ? "node" : "device"),
                                free.size() == 1 ? " has " : " have ", text(sum), " available"),
                            parts,
-                           "spread the ranks over more nodes, with more tensor or pipeline ranks or "
-                           "parallel.zero = 1, or take a smaller model; `trivium plan` shows the need"});
+                           "distribute the ranks over more nodes, with more tensor or pipeline ranks or "
+                           "parallel.zero = 1, or use a smaller model; `trivium plan` shows the need"});
     });
 }
 

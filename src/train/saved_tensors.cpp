@@ -1,4 +1,4 @@
-#include "train/state.hpp"
+#include "train/saved_tensors.hpp"
 
 #include "base/check.hpp"
 #include "io/checkpoint/values.hpp"
@@ -12,7 +12,7 @@ namespace trivium {
 
 namespace {
 
-/// A checkpoint with parameters that this model lacks is one of another model.
+/// A checkpoint with parameters that this model lacks belongs to another model.
 void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries,
                       const Program& program)
 {
@@ -22,13 +22,13 @@ void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<Chec
     for (const CheckpointReader::Entry& entry : entries)
         if (entry.name.starts_with("param/") && known.count(entry.name) == 0)
             throw UserError({checkpoint.path(),
-                             str("holds '", entry.name, "', which this model does not have"),
+                             str("contains '", entry.name, "', which this model does not have"),
                              "it is a checkpoint of another model",
-                             "use the [model] table that it was trained with (it is in the checkpoint), or "
+                             "use the [model] table with which it was trained (it is in the checkpoint), or "
                              "another checkpoint"});
 }
 
-/// All that this rank holds of a value.
+/// The whole shard of a value on this rank.
 TensorPiece piece_of(const Value& value, const std::string& name, Box box)
 {
     return {name,
@@ -97,7 +97,7 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
     if (std::all_of(entries.begin(), entries.end(),
                     [](const CheckpointReader::Entry& entry) { return entry.name.starts_with("param/"); }))
         throw UserError(
-            {checkpoint.path(), "contains only weights, no run can resume from it", "it was imported",
+            {checkpoint.path(), "contains only weights, so no run can resume from it", "it was imported",
              "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);

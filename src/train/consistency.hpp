@@ -1,0 +1,22 @@
+#pragma once
+// Checks that all ranks of a run use the same config, data and folder.
+#include "config/run_config.hpp"
+#include "io/tokens/token_store.hpp"
+#include "mpi/comm.hpp"
+
+#include <string>
+
+namespace trivium {
+
+/// Throws, on all ranks, if a rank's config differs from that of rank 0; the message has the first different
+/// line.
+void require_same_config(Comm& world, const RunConfig& config);
+
+/// Throws, on all ranks, if a rank's store differs from that of rank 0 in size, vocabulary, tokenizer or
+/// tokens (compared by the hashes in the store).
+void require_same_data(Comm& world, const std::string& path, const TokenStore& store);
+
+/// Throws, on all ranks, if a rank does not see the files that rank 0 writes to `dir`, or cannot write there.
+void require_shared_folder(Comm& world, const std::string& dir);
+
+} // namespace trivium

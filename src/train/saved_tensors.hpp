@@ -1,0 +1,33 @@
+#pragma once
+// Moves run-lifetime values between the arena and checkpoints.
+#include "compile/saved_values.hpp"
+#include "io/checkpoint/checkpoint.hpp"
+#include "runtime/arena.hpp"
+
+namespace trivium {
+
+/// This rank's shard of a tensor, in the arena and in a checkpoint.
+struct SavedTensor {
+    TensorPiece piece; ///< the shard, without data
+    HostWindow window; ///< of it
+    Stretch rows;      ///< the rows of its first dimension that this rank writes
+    Bytes row_bytes = 0;
+
+    Bytes written() const { return rows.size * row_bytes; }
+    /// The rows that this rank writes, with their data at `data`, or in the arena if that is null.
+    TensorPiece written_piece(std::byte* data);
+    /// Copies the rows that this rank writes; `to` has written() bytes.
+    void copy_written(std::byte* to);
+};
+
+/// This rank's shards of the parameters (`param/NAME`) and optimizer states (`adam_m/NAME`, `adam_v/NAME`),
+/// as in saved_values().
+std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& arena);
+
+/// Fills the arena's `tensors` from the checkpoint. Throws UserError if it belongs to another model.
+void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
+
+/// Fills the parameters of an inference program, in their type in the program.
+void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena);
+
+} // namespace trivium
