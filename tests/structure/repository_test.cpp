@@ -139,8 +139,6 @@ TEST_CASE("documents, messages and comments use the terms of the field")
                                            "goes on",       "comes back",    "come back",
                                            "in vain",       "gets on",       "beside",
                                            "whoever",       "control word",  "added word",
-                                           "is no folder",  "is no graph",   "is no checkpoint",
-                                           "is no store",   "is no config",  "is no text",
                                            "what is said",  "nobody reads",  "where it is given",
                                            "stands in",     "is of no",      "has no place",
                                            "lies beside"};
