@@ -12,7 +12,7 @@
 //   TRIVIUM_FAIL_LOG     log file, without its suffix ".RANK": "NUMBER CALL PATH" of each call, or if one
 //                        is to fail, of that call only
 //   TRIVIUM_FAIL_DELAY   microseconds that are added to each call
-//   TRIVIUM_FAIL_GATE    a file: while it exists, calls on files in subfolders wait
+//   TRIVIUM_FAIL_GATE    a file: while it exists, calls that write data in subfolders wait
 //   TRIVIUM_FAIL_FREE    free bytes that file systems report
 //
 // Writes through a memory mapping are not detected.
@@ -112,7 +112,7 @@ Verdict judge(const char* name, const std::string& path, Needs needs)
     const Settings& s = settings();
     if (s.delay)
         ::usleep(s.delay);
-    if (!s.gate.empty() && path.find('/', s.folder.size() + 1) != std::string::npos)
+    if (needs == bytes && !s.gate.empty() && path.find('/', s.folder.size() + 1) != std::string::npos)
         while (::access(s.gate.c_str(), F_OK) == 0)
             ::usleep(10'000);
     const std::lock_guard guard(mutex);

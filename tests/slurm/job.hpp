@@ -41,7 +41,7 @@ public:
     /// Output of all jobs.
     std::string log() const;
     /// For slow saves: a program that trains, but each call of rank 0 that changes something in `folder`
-    /// takes this many milliseconds longer, and in subfolders also waits while the file gate() exists.
+    /// takes this many milliseconds longer, and writes in subfolders also wait while the file gate() exists.
     /// Returns an option of sbatch.
     std::string slow_calls(const std::string& folder, int milliseconds) const;
     std::string gate() const { return path_ + "/gate"; }

@@ -58,7 +58,7 @@ TEST_CASE("a stopped rank is named with its operation, and the run ends such tha
     CHECK(resumed.err.find("resuming from ck/step-") != std::string::npos);
 }
 
-TEST_CASE("if both monitoring ranks are stopped, one of the other ranks ends the run")
+TEST_CASE("if both monitoring ranks are stopped, one of the other ranks ends the run", "[release]")
 {
     const Run run;
     const Outcome hung = run_ranks_and(
@@ -117,7 +117,7 @@ TEST_CASE("a rank that never starts")
            run.launches().back().reason.starts_with("hang: the start of MPI")));
 }
 
-TEST_CASE("a job that hangs repeatedly in the start of MPI ends permanently")
+TEST_CASE("a job that hangs repeatedly in the start of MPI ends permanently", "[release]")
 {
     const Run run;
     write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");
@@ -137,7 +137,7 @@ TEST_CASE("a job that hangs repeatedly in the start of MPI ends permanently")
     }
 }
 
-TEST_CASE("a signal during a start that never finishes stops it")
+TEST_CASE("a signal during a start that never finishes stops it", "[release]")
 {
     const Run run;
     write_text(run.folder / "sleeper", "#!/bin/sh\nexec sleep 60\n");

@@ -233,7 +233,7 @@ TEST_CASE("a signal ends the start of a run while it compiles")
     CHECK(run.train().status == 0); // the folders are unlocked
 }
 
-TEST_CASE("changes that affect what a resumed run learns are reported, and nothing else")
+TEST_CASE("changes that affect what a resumed run learns are reported, and nothing else", "[release]")
 {
     const Run run;
     REQUIRE(run.train().status == 0);
@@ -294,7 +294,8 @@ TEST_CASE("a run that has collapsed reports it once")
     CHECK_FALSE(has(run.train({"checkpoint.dir=c2", "log.dir=l2", "train.steps=40"}).err, "collapsed"));
 }
 
-TEST_CASE("the log goes to stdout, warnings and errors to stderr, and a closed stdout is harmless")
+TEST_CASE("the log goes to stdout, warnings and errors to stderr, and a closed stdout is harmless",
+          "[release]")
 {
     const Run run;
     REQUIRE(run.shell("$TRIVIUM train run.toml train.stop_after=2 >out 2>err") == 0);
@@ -371,7 +372,7 @@ TEST_CASE("a limit of address space causes a message on all ranks")
     }
 }
 
-TEST_CASE("slices of a row of the trace nest or are disjoint")
+TEST_CASE("slices of a row of the trace nest or are disjoint", "[release]")
 {
     const Run run;
     const std::vector<std::vector<std::string>> grids{{"parallel.data=2", "parallel.zero=1"},
