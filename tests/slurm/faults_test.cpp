@@ -63,8 +63,9 @@ TEST_CASE("a node dies in a step, another in a save: the job resumes on the rema
                                                 "restart 2: ranks 6, nodes 3"})
                            run.require(has(log, line), line);
                        const std::vector<trivium::Launch> launches = read_launches(run.path() + "/log");
-                       run.require(launches.size() == 3 && launches[1].from == 40 && launches[2].from == 40,
-                                   "three launches, two from step 40");
+                       run.require(launches.size() == 3 && launches[1].from >= 40 &&
+                                       launches[1].from == launches[2].from,
+                                   "three launches, the last two from the same step");
                        run.require(launches[0].grid != launches[1].grid, "another grid");
                    }}});
     for (const std::string& text : all)
