@@ -93,7 +93,7 @@ TEST_CASE("with a memory limit, only grids within it")
     CHECK(rank_count(choose_grid(c, 8).parallel) == 8);
 }
 
-TEST_CASE("each stage is within the limit, not only the first")
+TEST_CASE("each stage is within the limit, not only the first", "[release]")
 {
     RunConfig c = config_of(3, 4, 256, 1, 1, 2);
     c.model.vocab = 20000;
@@ -108,7 +108,8 @@ TEST_CASE("each stage is within the limit, not only the first")
     CHECK(chosen(c, 3) == "1x1x2");
 }
 
-TEST_CASE("of the grids within the limit, one that fits the ranks' memory; if there is none, the best")
+TEST_CASE("of the grids within the limit, one that fits the ranks' memory; if there is none, the best",
+          "[release]")
 {
     RunConfig c = config_of(3, 4, 256, 1, 1, 2);
     c.model.vocab = 20000;

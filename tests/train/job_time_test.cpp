@@ -122,7 +122,7 @@ bool ends_within(JobTime& time, double limit)
 
 } // namespace
 
-TEST_CASE("a changed time limit counts, and a Slurm that does not answer changes nothing")
+TEST_CASE("a changed time limit counts, and a Slurm that does not answer changes nothing", "[release]")
 {
     Job job;
     job.id = "17";

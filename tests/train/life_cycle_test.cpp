@@ -232,7 +232,7 @@ TEST_CASE("a restart waits for the folder that the previous launch still holds")
     CHECK(run.launches().size() <= 1); // waiting does not count as a launch
 }
 
-TEST_CASE("a run resumes on fewer and on more ranks, on a grid that it chooses")
+TEST_CASE("a run resumes on fewer and on more ranks, on a grid that it chooses", "[release]")
 {
     const Run run;
     REQUIRE(run.train({"checkpoint.dir=whole", "log.dir=lw"}).status == 0);
@@ -265,7 +265,7 @@ TEST_CASE("a run resumes on fewer and on more ranks, on a grid that it chooses")
     CHECK(refused.err.find("parallel.strategy=auto") != std::string::npos);
 }
 
-TEST_CASE("a job that is suspended for longer than the watchdog's limit continues")
+TEST_CASE("a job that is suspended for longer than the watchdog's limit continues", "[release]")
 {
     const Run run;
     const Outcome outcome = run_ranks_and(

@@ -118,7 +118,7 @@ TEST_CASE("on a CPU the memory is that of this machine, or the machine file's, a
     CHECK_FALSE(verdict(sum / 4, 2));
 }
 
-TEST_CASE("suggested settings fit")
+TEST_CASE("suggested settings fit", "[release]")
 {
     const Folder folder;
     const std::vector<std::string> given{"model.preset=llama-10m", "train.global_batch=16", "parallel.data=2",
@@ -291,7 +291,7 @@ TEST_CASE("equal ranks are listed as ranges, and a shortened list is marked", "[
               "1 microbatch of 1"));
 }
 
-TEST_CASE("the run's length, its device-hours, MFU and a checkpoint's size follow from the step")
+TEST_CASE("the run's length, its device-hours, MFU and a checkpoint's size follow from the step", "[release]")
 {
     const Folder folder;
     const auto json = plan_json(folder, {"model.preset=llama-10m", "train.steps=5000", "train.precision=bf16",
