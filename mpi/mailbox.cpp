@@ -30,25 +30,45 @@ void Mailbox::post(const Address& address, Move& move, Side own, Side other)
         std::memmove(receive.target, send.source, static_cast<std::size_t>(move.bytes));
     lock.lock();
     move.state = partner.state = State::over;
-    wake(partner).notify_all();
+    if (!partner.awaited || --owner(partner).awaited > 0)
+        return;
+    std::condition_variable& wake = owner(partner).wake;
+    lock.unlock(); // the thread that wakes needs it
+    wake.notify_all();
 }
 
 bool Mailbox::test(const Move& move)
 {
     const std::scoped_lock lock(mutex_);
-    if (in_vain(move))
+    if (is_lost(move))
         give_up(move);
     return move.state == State::over;
 }
 
-void Mailbox::wait(const Move& move)
+void Mailbox::wait(std::span<Move> moves)
 {
     std::unique_lock lock(mutex_);
-    TRV_CHECK(wake_.size() > 1 || move.state == State::over,
-              "a single rank waits for a message that it did not send");
-    wake(move).wait(lock, [&] { return move.state == State::over || in_vain(move); });
-    if (move.state != State::over)
-        give_up(move);
+    Thread* thread = nullptr;
+    for (Move& move : moves) {
+        if (move.state == State::over)
+            continue;
+        TRV_CHECK(threads_.size() > 1, "a single rank waits for a message that it did not send");
+        thread = &owner(move);
+        move.awaited = true;
+        ++thread->awaited;
+    }
+    if (!thread)
+        return;
+    const auto lost = [&] {
+        return std::find_if(moves.begin(), moves.end(), [&](const Move& move) { return is_lost(move); });
+    };
+    thread->wake.wait(lock, [&] { return thread->awaited == 0 || lost() != moves.end(); });
+    if (thread->awaited == 0)
+        return;
+    thread->awaited = 0;
+    for (Move& move : moves)
+        move.awaited = false;
+    give_up(*lost());
 }
 
 void Mailbox::give_up(const Move& move) const
@@ -62,7 +82,11 @@ void Mailbox::give_up(const Move& move) const
 void Mailbox::withdraw(Move& move)
 {
     std::unique_lock lock(mutex_);
-    wake(move).wait(lock, [&] { return move.state != State::copying; });
+    if (move.state == State::copying) {
+        move.awaited = true;
+        ++owner(move).awaited;
+        owner(move).wake.wait(lock, [&] { return move.state == State::over; });
+    }
     if (move.line && move.state == State::waiting) {
         std::erase(move.line->sends, &move);
         std::erase(move.line->receives, &move);
@@ -74,16 +98,16 @@ void Mailbox::fail(std::exception_ptr error)
     const std::scoped_lock lock(mutex_);
     if (!failure_)
         failure_ = std::move(error);
-    for (std::condition_variable& wake : wake_)
-        wake.notify_all();
+    for (Thread& thread : threads_)
+        thread.wake.notify_all();
 }
 
 void Mailbox::end(int thread)
 {
     const std::scoped_lock lock(mutex_);
-    ended_[static_cast<std::size_t>(thread)] = true;
-    for (std::condition_variable& wake : wake_)
-        wake.notify_all();
+    threads_[static_cast<std::size_t>(thread)].has_ended = true;
+    for (Thread& each : threads_)
+        each.wake.notify_all();
 }
 
 int Mailbox::group(int parent, int call, int lowest_member)

@@ -9,6 +9,8 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <span>
+#include <vector>
 
 namespace trivium {
 
@@ -29,12 +31,10 @@ public:
         int owner = 0, peer = 0; ///< the thread that may wait for it, and the one that must match it
         Line* line = nullptr;
         State state = State::waiting;
+        bool awaited = false; ///< the owner sleeps until it is over
     };
 
-    explicit Mailbox(int threads)
-        : wake_(static_cast<std::size_t>(threads)), ended_(static_cast<std::size_t>(threads))
-    {
-    }
+    explicit Mailbox(int threads) : threads_(static_cast<std::size_t>(threads)) {}
 
     void post_send(const Address& address, Move& move) { post(address, move, &Line::sends, &Line::receives); }
     void post_receive(const Address& address, Move& move)
@@ -42,7 +42,8 @@ public:
         post(address, move, &Line::receives, &Line::sends);
     }
     bool test(const Move& move);
-    void wait(const Move& move);
+    /// Waits for all of them; they belong to one thread.
+    void wait(std::span<Move> moves);
     /// No thread uses the move afterwards.
     void withdraw(Move& move);
 
@@ -57,19 +58,25 @@ public:
 
 private:
     /// Whether no thread will ever match it. Called with the mutex held.
-    bool in_vain(const Move& move) const
+    bool is_lost(const Move& move) const
     {
-        return move.state == State::waiting && (failure_ || ended_[static_cast<std::size_t>(move.peer)]);
+        return move.state == State::waiting &&
+               (failure_ || threads_[static_cast<std::size_t>(move.peer)].has_ended);
     }
     [[noreturn]] void give_up(const Move& move) const;
 
     using Side = std::deque<Move*> Line::*;
     void post(const Address& address, Move& move, Side own, Side other);
-    std::condition_variable& wake(const Move& move) { return wake_[static_cast<std::size_t>(move.owner)]; }
+
+    struct Thread {
+        std::condition_variable wake;
+        int awaited = 0; ///< moves until it wakes
+        bool has_ended = false;
+    };
+    Thread& owner(const Move& move) { return threads_[static_cast<std::size_t>(move.owner)]; }
 
     std::mutex mutex_;
-    std::vector<std::condition_variable> wake_; ///< by thread
-    std::vector<bool> ended_;
+    std::vector<Thread> threads_;
     std::map<Address, Line> lines_;
     std::map<std::array<int, 3>, int> groups_;
     std::exception_ptr failure_;

@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/rank_list.hpp"
 
+#include <chrono>
 #include <thread>
 
 namespace trivium {
@@ -20,16 +21,20 @@ public:
             Activity::of_process().waits_for("");
     }
 
-    /// Yields the core; from time to time reports `ranks()`.
+    /// Yields the core, in a long wait for longer; from time to time reports `ranks()`.
     template <class Ranks>
     void yield(Ranks&& ranks)
     {
-        std::this_thread::yield();
+        if (is_long_)
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        else
+            std::this_thread::yield();
         if (++turns_ % 256 != 0)
             return;
         const Seconds time = now();
         if (begin_ == 0)
             begin_ = next_ = time;
+        is_long_ = time > begin_ + until_long;
         if (time < next_ + until_told)
             return;
         next_ = time;
@@ -38,10 +43,10 @@ public:
     }
 
 private:
-    static constexpr Seconds until_told = 0.5;
+    static constexpr Seconds until_long = 0.05, until_told = 0.5;
     int turns_ = 0;
     Seconds begin_ = 0, next_ = 0;
-    bool told_ = false;
+    bool is_long_ = false, told_ = false;
 };
 
 } // namespace trivium

@@ -33,8 +33,8 @@ public:
     }
     void wait() override
     {
-        for (; over_ < posted_; ++over_)
-            mailbox_->wait(moves_[over_]);
+        mailbox_->wait(std::span(moves_).subspan(over_, posted_ - over_));
+        over_ = posted_;
     }
 
 private:
