@@ -1,11 +1,10 @@
 # One folder is one room is one target.
 #
-#   trivium_room(NAME SOURCES a.cpp b.cpp [RUNTIME_SOURCES c.cpp] DEPS base ir LIBS Some::lib [PRECOMPILED <header.hpp>])
+#   trivium_room(NAME SOURCES a.cpp b.cpp [RUNTIME_SOURCES c.cpp] DEPS base ir LIBS Some::lib)
 #
 # makes the static library trivium_NAME (alias Trivium::NAME) from the sources of the current folder.
 # DEPS are the rooms it may include, LIBS outside libraries its public headers need, PRIVATE_LIBS those
-# that only its sources need. RUNTIME_SOURCES are left out where TRIVIUM_RUNTIME is off. PRECOMPILED is a large header that is compiled once for the sources that name it; builds with
-# CMAKE_DISABLE_PRECOMPILE_HEADERS (the preset planner) show that these name all that they use. The property
+# that only its sources need. RUNTIME_SOURCES are left out where TRIVIUM_RUNTIME is off. The property
 # TRIVIUM_ROOM_DEPS is what tests/structure checks includes against.
 
 add_library(trivium_flags INTERFACE)
@@ -20,7 +19,7 @@ if(TRIVIUM_CONTRACTS)
 endif()
 if(TRIVIUM_SANITIZE) # less checks, less time to compile: a null pointer ends under the address sanitizer too
   target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:-fsanitize=address,undefined -fno-omit-frame-pointer
-    -fno-sanitize=null,object-size,vptr -fno-sanitize-recover=undefined>)
+    -fno-sanitize=null,object-size,vptr,alignment,pointer-overflow -fno-sanitize-recover=undefined>)
   # Of the tests' own code only what it does to memory that it shares with the rooms: nearly half the time to compile.
   set(tests_own "$<STREQUAL:$<TARGET_PROPERTY:FOLDER>,tests>")
   target_compile_options(trivium_flags INTERFACE $<BUILD_INTERFACE:$<${tests_own}:-fno-sanitize=undefined>
@@ -30,30 +29,8 @@ endif()
 
 set_property(GLOBAL PROPERTY TRIVIUM_ROOMS "")
 
-# trivium_sources_with(OUT <header.hpp> a.cpp …): those of the current folder's sources that include the header, or a header of
-# a room that does.
-function(trivium_sources_with out header)
-  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/*/*.hpp" "${PROJECT_SOURCE_DIR}/io/*/*.hpp")
-  set(pattern "${header}")
-  foreach(file IN LISTS headers)
-    file(STRINGS "${file}" found REGEX "^#include ${header}" LIMIT_COUNT 1)
-    if(found)
-      cmake_path(GET file FILENAME name)
-      string(APPEND pattern "|\".*/${name}\"")
-    endif()
-  endforeach()
-  set(with "")
-  foreach(source IN LISTS ARGN)
-    file(STRINGS "${source}" found REGEX "^#include (${pattern})" LIMIT_COUNT 1)
-    if(found)
-      list(APPEND with "${source}")
-    endif()
-  endforeach()
-  set(${out} "${with}" PARENT_SCOPE)
-endfunction()
-
 function(trivium_room name)
-  cmake_parse_arguments(ROOM "" "PRECOMPILED" "SOURCES;RUNTIME_SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "" "" "SOURCES;RUNTIME_SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   set(target trivium_${name})
   if(TRIVIUM_RUNTIME)
     list(APPEND ROOM_SOURCES ${ROOM_RUNTIME_SOURCES})
@@ -65,15 +42,6 @@ function(trivium_room name)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/trivium>)
   target_link_libraries(${target} PUBLIC trivium_flags ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS})
-  if(ROOM_PRECOMPILED)
-    target_precompile_headers(${target} PRIVATE "${ROOM_PRECOMPILED}")
-    trivium_sources_with(with "${ROOM_PRECOMPILED}" ${ROOM_SOURCES})
-    foreach(source IN LISTS ROOM_SOURCES)
-      if(NOT source IN_LIST with)
-        set_property(SOURCE "${source}" PROPERTY SKIP_PRECOMPILE_HEADERS ON)
-      endif()
-    endforeach()
-  endif()
   foreach(dep IN LISTS ROOM_DEPS)
     target_link_libraries(${target} PUBLIC trivium_${dep})
   endforeach()

@@ -7,9 +7,8 @@
 //     "* d, d -> * d, * | d"          rms_norm: `*` stands for any number of leading dimensions; the factors
 //                                     after the bar need replication (a rank must have all of d)
 //     "v d, * -> * d | v?"            embedding: v is indexed: a rank may hold a shard and return zero for
-//     the rest
-//     "* v, * -> *:lse, * | v?"       how a result is combined over sharded factors: sum, unless named
-//     named
+//                                     the rest
+//     "* v, * -> *:lse, * | v?"       lse: how a result is combined over sharded factors (default: sum)
 //     "., * -> ."                     `.` is a scalar
 //
 // A factor that only operands have is reduced. One that only results have takes its size from the op's
