@@ -8,10 +8,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <spawn.h>
 #include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 namespace {
 
@@ -22,17 +24,18 @@ int start_words(std::vector<std::string> words, const std::string& cwd)
     for (std::string& word : words)
         argv.push_back(word.data());
     argv.push_back(nullptr);
-    const int child = fork();
-    if (child == 0) {
-        if (chdir(cwd.c_str()) != 0)
-            _exit(126);
-        const int out = open((cwd + "/.out").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-        const int err = open((cwd + "/.err").c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0600);
-        dup2(out, 1);
-        dup2(err, 2);
-        execv(argv[0], argv.data());
-        _exit(127);
-    }
+    // Not fork, which copies the page tables of this process.
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addchdir_np(&actions, cwd.c_str());
+    for (const auto& [number, file] : {std::pair(1, "/.out"), std::pair(2, "/.err")})
+        posix_spawn_file_actions_addopen(&actions, number, (cwd + file).c_str(), O_CREAT | O_TRUNC | O_WRONLY,
+                                         0600);
+    int child = 0;
+    const int error = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
+    posix_spawn_file_actions_destroy(&actions);
+    INFO(argv[0] << " in " << cwd);
+    REQUIRE(error == 0);
     return child;
 }
 
