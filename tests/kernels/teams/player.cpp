@@ -14,8 +14,8 @@ namespace trivium::kernels {
 namespace {
 constexpr std::size_t stack_size = 64 << 10;
 
-/// In a function of its own, as compilers demand, which they must not find to be noreturn (noipa): before each
-/// call of such a function the sanitizer clears the stack.
+/// In a function of its own, as compilers demand, which they must not find to be noreturn (noipa): before
+/// each call of such a function the sanitizer clears the stack.
 [[gnu::noipa, gnu::no_sanitize("address")]] void jump(void** place) { __builtin_longjmp(place, 1); }
 } // namespace
 
