@@ -2,6 +2,7 @@
 
 #include "catch.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -46,10 +47,37 @@ int start(const std::vector<std::string>& arguments, const std::string& cwd)
     return start_words(words, cwd);
 }
 
-Outcome finish(int child, const std::string& cwd, const std::vector<std::string>& arguments)
+bool is_zombie(int process)
+{
+    return read_text("/proc/" + std::to_string(process) + "/stat").find(") Z ") != std::string::npos;
+}
+
+/// The status of a launcher, for waitpid. One that outlives its ranks by half a minute is killed: Open MPI's
+/// may deadlock at its end (in PMIx_server_finalize).
+int status_of_launcher(int launcher)
+{
+    int status = 0, alone = 0;
+    for (int turn = 1; waitpid(launcher, &status, WNOHANG) == 0; ++turn) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        if (turn % 200 != 0)
+            continue;
+        const std::vector<int> family = family_of(launcher);
+        alone = std::all_of(family.begin(), family.end() - 1, is_zombie) ? alone + 1 : 0;
+        if (alone == 30)
+            kill(launcher, SIGKILL);
+    }
+    return status;
+}
+
+int status_of_program(int process)
 {
     int status = 0;
-    waitpid(child, &status, 0);
+    waitpid(process, &status, 0);
+    return status;
+}
+
+Outcome finish(int status, const std::string& cwd, const std::vector<std::string>& arguments)
+{
     Outcome outcome;
     outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     outcome.out = read_text(cwd + "/.out");
@@ -78,7 +106,7 @@ void forget_output(const std::string& cwd)
 
 Outcome run_program(const std::vector<std::string>& arguments, const std::string& cwd)
 {
-    return finish(start(arguments, cwd), cwd, arguments);
+    return finish(status_of_program(start(arguments, cwd)), cwd, arguments);
 }
 
 namespace {
@@ -111,7 +139,7 @@ std::vector<std::string> launched(const std::vector<Launch>& parts)
 
 Outcome run_ranks(const std::vector<Launch>& parts, const std::string& cwd)
 {
-    return finish(start_words(launched(parts), cwd), cwd, parts[0].arguments);
+    return finish(status_of_launcher(start_words(launched(parts), cwd)), cwd, parts[0].arguments);
 }
 
 Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, const std::string& when,
@@ -121,7 +149,7 @@ Outcome run_ranks_and(const std::vector<Launch>& parts, const std::string& cwd, 
     const int child = start_words(launched(parts), cwd);
     wait_until_said(when, cwd);
     then(child);
-    return finish(child, cwd, parts[0].arguments);
+    return finish(status_of_launcher(child), cwd, parts[0].arguments);
 }
 
 Outcome run_and_signal(const std::vector<std::string>& arguments, const std::string& cwd,
@@ -133,7 +161,7 @@ Outcome run_and_signal(const std::vector<std::string>& arguments, const std::str
     if (before)
         before();
     kill(child, signal);
-    return finish(child, cwd, arguments);
+    return finish(status_of_program(child), cwd, arguments);
 }
 
 Folder::Folder()
