@@ -172,3 +172,4 @@ void attention_grad(const Exec& exec, const AttentionShape& shape, const Attenti
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE

@@ -32,3 +32,4 @@ void select_row(const Exec& exec, const CacheShape& shape, const T* x_btw, const
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE

@@ -141,3 +141,4 @@ template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::i
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE

@@ -39,3 +39,4 @@ void embedding_grad(const Exec& exec, const EmbeddingShape& shape, const T* dy_c
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE

@@ -263,3 +263,4 @@ void column_sum(const Exec& exec, i64 rows, i64 columns, const T* x_rn, Acc<T>* 
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE

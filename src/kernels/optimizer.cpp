@@ -211,3 +211,4 @@ void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
 TRV_FOR_REAL(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE

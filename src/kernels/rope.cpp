@@ -25,3 +25,4 @@ void rope(const Exec& exec, const RopeShape& shape, const T* x_bshe, const std::
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels
+#undef TRV_INSTANTIATE
