@@ -74,6 +74,12 @@ void add_rms_norm(const Exec& exec, const NormShape& shape, const T* x_rd, const
         });
 }
 
+/// Subtracted from dy w: its mean, and slope * (x - mean).
+template <class A>
+struct LayerNormSlope {
+    A shift, slope;
+};
+
 namespace {
 
 /// The factor of x in the gradient: mean(dy w x) rstd^2.
@@ -86,12 +92,6 @@ KOKKOS_FUNCTION Acc<T> rms_norm_slope(const Row& row, i64 dim, const T* dy, cons
         dim, [](A d, A by, A v) { return d * by * v; }, dy, w, x);
     return dot * (A(1) / static_cast<A>(dim)) * rstd * rstd;
 }
-
-/// Subtracted from dy w: its mean, and slope * (x - mean).
-template <class A>
-struct LayerNormSlope {
-    A shift, slope;
-};
 
 template <class T>
 KOKKOS_FUNCTION LayerNormSlope<Acc<T>> layer_norm_slope(const Row& row, i64 dim, const T* dy, const T* x,
