@@ -201,36 +201,44 @@ TEST_CASE("a model that exceeds all memory is refused before it is compiled")
 
 TEST_CASE("a signal ends the start of a run while it compiles")
 {
-    const Run run;
     const int ranks = GENERATE(1, 2);
     const std::vector<std::string> deep{"model.layers=4000", "model.dim=8",
                                         "model.heads=2",     "model.kv_heads=2",
                                         "model.ffn_dim=8",   str("parallel.data=", ranks)}; // takes minutes
-    std::chrono::steady_clock::time_point sent{};
-    const auto wait = [&] {
-        for (int i = 0; i < 3000 && read_launches(run.folder / "log").empty(); ++i)
-            std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        std::this_thread::sleep_for(std::chrono::milliseconds(300));
-        sent = std::chrono::steady_clock::now();
-    };
-    const auto to_last = [&](int launcher) {
-        wait();
-        const std::vector<int> ranks_now = processes_below(launcher, "trivium");
-        REQUIRE(ranks_now.size() == 2);
-        kill(ranks_now.back(), SIGTERM);
-    };
-    const Outcome stopped =
-        ranks == 1 ? run_and_signal(Run::words(deep), run.folder.path(), "trivium ", SIGTERM, wait)
-                   : run_ranks_and({{ranks, Run::words(deep)}}, run.folder.path(), "trivium ", to_last);
-    INFO(stopped.err);
-    CHECK(std::chrono::steady_clock::now() - sent < std::chrono::seconds(20));
-    CHECK(stopped.status == 75);
-    CHECK(has(stopped.err, "stopped on signal TERM before the first step, in the compilation"));
-    CHECK(list_checkpoints(run.folder / "ck").empty());
-    const auto launches = read_launches(run.folder / "log");
-    REQUIRE(launches.size() == 1);
-    CHECK((launches[0].status == 75 && launches[0].reason == "signal TERM"));
-    CHECK(run.train().status == 0); // the folders are unlocked
+    // Nothing outside shows when a rank begins to compile: on a busy machine the signal may come too early.
+    bool while_compiling = false;
+    for (int delay = 300; delay < 10000 && !while_compiling; delay *= 2) {
+        const Run run;
+        std::chrono::steady_clock::time_point sent{};
+        const auto wait = [&] {
+            for (int i = 0; i < 3000 && read_launches(run.folder / "log").empty(); ++i)
+                std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+            sent = std::chrono::steady_clock::now();
+        };
+        const auto to_last = [&](int launcher) {
+            wait();
+            const std::vector<int> ranks_now = processes_below(launcher, "trivium");
+            REQUIRE(ranks_now.size() == 2);
+            kill(ranks_now.back(), SIGTERM);
+        };
+        const Outcome stopped =
+            ranks == 1 ? run_and_signal(Run::words(deep), run.folder.path(), "trivium ", SIGTERM, wait)
+                       : run_ranks_and({{ranks, Run::words(deep)}}, run.folder.path(), "trivium ", to_last);
+        INFO(stopped.err);
+        CHECK(std::chrono::steady_clock::now() - sent < std::chrono::seconds(20));
+        CHECK(stopped.status == 75);
+        while_compiling =
+            has(stopped.err, "stopped on signal TERM before the first step, in the compilation");
+        CHECK((while_compiling ||
+               has(stopped.err, "stopped on signal TERM before the first step, in the start")));
+        CHECK(list_checkpoints(run.folder / "ck").empty());
+        const auto launches = read_launches(run.folder / "log");
+        REQUIRE(launches.size() == 1);
+        CHECK((launches[0].status == 75 && launches[0].reason == "signal TERM"));
+        CHECK(run.train().status == 0); // the folders are unlocked
+    }
+    CHECK(while_compiling);
 }
 
 TEST_CASE("changes that affect what a resumed run learns are reported, and nothing else", "[release]")
