@@ -8,6 +8,13 @@
 
 namespace trivium {
 
+// With linkage, because members of TextSplit::Impl use them.
+inline void free_region(OnigRegion* region) { onig_region_free(region, 1); }
+template <auto free_it>
+struct Free {
+    void operator()(auto* pointer) const { free_it(pointer); }
+};
+
 namespace {
 
 constexpr std::size_t longest_pattern = 16384;
@@ -15,11 +22,6 @@ constexpr std::size_t longest_pattern = 16384;
 /// Most matches need a few retries and little stack. A match that exceeds a limit is tried again with a
 /// higher one; each failed try is charged to the effort.
 constexpr u64 first_retries = 256, first_stack = 4096, max_stack = u64{1} << 24, growth = 4;
-
-template <auto free_it>
-struct Free {
-    void operator()(auto* pointer) const { free_it(pointer); }
-};
 
 const OnigUChar* bytes(std::string_view text) { return reinterpret_cast<const OnigUChar*>(text.data()); }
 const OnigUChar* end_of(std::string_view text) { return bytes(text) + text.size(); }
@@ -66,7 +68,7 @@ struct TextSplit::Impl {
     std::string place;
     std::unique_ptr<regex_t, Free<onig_free>> pattern;
     std::unique_ptr<OnigMatchParam, Free<onig_free_match_param>> limits;
-    std::unique_ptr<OnigRegion, Free<[](OnigRegion* region) { onig_region_free(region, 1); }>> region;
+    std::unique_ptr<OnigRegion, Free<free_region>> region;
 
     [[noreturn]] void refuse(const std::string& problem, const std::string& reason) const
     {
