@@ -153,6 +153,8 @@ void print_report(const PlanReport& r)
     fmt::print("grid       {}{}: {}, {}\n", counted(r.rank_total(), "rank"),
                r.asked > r.rank_total() ? str(" of ", r.asked, ", the others idle") : "",
                describe_grid(r.config.parallel), name_of(r.config.train.precision));
+    if (const std::string settled = describe_settled(r.settled); !settled.empty())
+        fmt::print("           {}\n", settled);
     if (r.ranks.size() > 1)
         print_rank_table(r);
     fmt::print("\nmemory {}\n{}",

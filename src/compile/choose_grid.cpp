@@ -133,10 +133,13 @@ public:
         const auto tensor = static_cast<double>(p.tensor);
         batches_ = static_cast<double>(microbatch_count(config));
         // Master and two moments, the parameters in the compute type, and the accumulated gradients.
-        const bool sharded = p.zero > 0 && p.data > 1;
-        value_ = (sharded ? 3 * master / static_cast<double>(p.data) + compute
+        const double stages = p.data > 1 ? static_cast<double>(p.zero) : 0;
+        const double shard = 3 * master / static_cast<double>(p.data);
+        value_ =
+            (stages == 3  ? shard
+             : stages > 0 ? shard + compute
                           : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) /
-                 tensor;
+            tensor;
         ModelConfig none = m;
         none.layers = 0;
         layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) /
@@ -145,7 +148,7 @@ public:
         const double width = 4.0 * static_cast<double>(m.dim) +
                              2.0 * static_cast<double>(m.kv_heads * m.head_dim()) +
                              (m.family == Family::llama ? 3 : 1) * static_cast<double>(m.ffn_dim);
-        if (p.recompute == Recompute::none || p.recompute == Recompute::automatic)
+        if (p.recompute == Recompute::none || (p.recompute == Recompute::automatic && p.memory_limit == 0))
             kept_ = static_cast<double>(micro_batch(config) * m.seq) * width *
                     (config.train.fp8 ? 1 : compute) / tensor;
     }

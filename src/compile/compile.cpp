@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 #include "compile/saved_values.hpp"
+#include "compile/settle.hpp"
+#include "compile/smaller.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
@@ -9,8 +11,10 @@
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
+#include "passes/recompute.hpp"
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
+#include "passes/zero.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
@@ -69,9 +73,17 @@ BucketConfig bucket_config(const ParallelConfig& p)
         bucket.bytes = 0;
     else if (p.bucket == "block")
         bucket.by_block = true;
-    else if (p.bucket != "auto")
+    else if (p.bucket != "auto") {
         bucket.bytes = std::stoll(p.bucket);
+        bucket.microbatches_by_block = false;
+    }
     return bucket;
+}
+
+/// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
+bool gathers_in_microbatches(const ParallelConfig& p)
+{
+    return p.zero == 3 && p.data > 1 && p.gather_every != GatherEvery::step;
 }
 
 /// The program of all ranks, with every value's sharding.
@@ -84,9 +96,20 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
     optimizer.shard_axis = p.zero > 0 && p.data > 1 ? data_axis : "";
     optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
+    AutodiffConfig gradients;
+    gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
+    if (!gradients.reduce_axis.empty()) // then once, in each microbatch
+        std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);
     g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
+    if (gathers_in_microbatches(p))
+        g = runner.run("gather", Level::global, std::move(g), gather_in_microbatches);
     g = runner.run("autodiff", Level::global, std::move(g),
-                   [&](Graph graph) { return autodiff(std::move(graph), {}); });
+                   [&](Graph graph) { return autodiff(std::move(graph), gradients); });
+    const RecomputeConfig again{gathers_in_microbatches(p) && p.gather_every != GatherEvery::microbatch,
+                                p.recompute};
+    if (again.gathers || again.activations != Recompute::none)
+        g = runner.run("recompute", Level::global, std::move(g),
+                       [&](Graph graph) { return recompute(std::move(graph), again); });
     g = runner.run("optimizer", Level::global, std::move(g),
                    [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
     g = runner.run("simplify", Level::global, std::move(g), simplify);
@@ -102,6 +125,8 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g.mesh = mesh_of(config.parallel);
+    if (gathers_in_microbatches(config.parallel))
+        g = runner.run("gather-eval", Level::global, std::move(g), gather_in_microbatches);
     g = runner.run("simplify-eval", Level::global, std::move(g),
                    [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
     return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
@@ -139,6 +164,7 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
         ScheduleConfig schedule;
         schedule.kind = config.parallel.schedule;
         schedule.microbatches = program.microbatches;
+        schedule.place = config.parallel.overlap;
         schedule.scratch = machine.scratch;
         if (pipeline >= 0) {
             schedule.stage = compiled.at[static_cast<std::size_t>(pipeline)];
@@ -181,6 +207,7 @@ Compiled compile_rank(const Sharded& all, const RunConfig& config, const Compile
     compiled.stage_of_block = all.stage_of_block;
     compiled.stages_of = all.stages_of;
     compiled.at = all.train.mesh.coordinates(rank);
+    compiled.parallel = config.parallel;
     compiled.flops = all.flops;
     compiled.programs.push_back(
         {local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
@@ -197,7 +224,7 @@ Compiled compile_rank(const Sharded& all, const RunConfig& config, const Compile
 /// Checks the config's memory limit and reports the largest rank.
 class MemoryLimit {
 public:
-    explicit MemoryLimit(Bytes limit) : limit_(limit) {}
+    MemoryLimit(const RunConfig& config, const CompileConfig& options) : config_(config), options_(options) {}
     void look_at(i64 rank, const Compiled& compiled)
     {
         if (rank_ >= 0 && compiled.memory.arena <= largest_.arena)
@@ -210,11 +237,19 @@ public:
     }
     void require() const
     {
-        require_within(largest_, limit_, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : ""));
+        const Bytes limit = config_.parallel.memory_limit;
+        if (limit == 0 || largest_.arena <= limit)
+            return;
+        std::string remedy;
+        for (const std::string& overrides : settings_within(config_, options_, limit, 3))
+            remedy += (remedy.empty() ? "" : ", or ") + overrides;
+        require_within(largest_, limit, str("rank ", rank_, stages_ > 1 ? str(" of stage ", stage_) : ""),
+                       remedy.empty() ? "" : "within the limit: " + remedy);
     }
 
 private:
-    Bytes limit_;
+    const RunConfig& config_;
+    const CompileConfig& options_;
     MemoryPlan largest_;
     i64 rank_ = -1, stage_ = 0, stages_ = 1;
 };
@@ -238,24 +273,26 @@ Mesh mesh_of(const ParallelConfig& p)
     return {{{data_axis, p.data}, {pipeline_axis, p.pipeline}, {tensor_axis, p.tensor}}};
 }
 
-Compiled compile_training(const RunConfig& config, const CompileConfig& options)
+Compiled compile_training(const RunConfig& given, const CompileConfig& options)
 {
+    const RunConfig config = settle(given, options);
     PassRunner runner(options.runner);
     const Sharded all = shard_training(config, runner);
     Compiled compiled = compile_rank(all, config, options, runner, options.rank);
-    MemoryLimit limit(config.parallel.memory_limit);
+    MemoryLimit limit(config, options);
     limit.look_at(options.rank, compiled);
     limit.require();
     return compiled;
 }
 
-void compile_ranks(const RunConfig& config, const CompileConfig& options,
+void compile_ranks(const RunConfig& given, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64)>& included,
                    const std::function<void(i64, Compiled&)>& visit)
 {
+    const RunConfig config = settle(given, options);
     PassRunner runner(options.runner);
     const Sharded all = shard_training(config, runner);
-    MemoryLimit limit(config.parallel.memory_limit);
+    MemoryLimit limit(config, options);
     for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
         if (included(all.train.mesh, rank)) {
             Compiled compiled = compile_rank(all, config, options, runner, rank);

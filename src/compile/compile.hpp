@@ -29,6 +29,7 @@ struct Compiled {
     std::vector<int> stage_of_block; ///< 0: the embedding, then the layers, then the head
     StagesOf stages_of;              ///< if there is more than one stage
     Coordinates at;                  ///< the rank, on the graphs' mesh
+    ParallelConfig parallel;         ///< of training: with values for what is "auto" (settle.hpp)
     Flops flops = 0;                 ///< model FLOPs of an optimizer step, over all ranks
 };
 

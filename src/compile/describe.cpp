@@ -19,6 +19,19 @@ std::string describe_grid(const ParallelConfig& p)
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
 
+std::string describe_settled(const ParallelConfig& p)
+{
+    std::string text;
+    const auto add = [&](bool matters, const std::string& part) {
+        if (matters)
+            text += (text.empty() ? "" : ", ") + part;
+    };
+    add(p.data > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
+    add(p.data > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
+    add(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
+    return text;
+}
+
 std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage)
 {
     const int layers = static_cast<int>(stage_of_block.size()) - 2;

@@ -5,6 +5,8 @@
 #include "base/host_memory.hpp"
 #include "compile/choose_grid.hpp"
 #include "compile/describe.hpp"
+#include "compile/settle.hpp"
+#include "compile/smaller.hpp"
 #include "compile/threads.hpp"
 #include "plan/cost.hpp"
 
@@ -72,39 +74,12 @@ MemoryVerdict verdict_on(const PlanReport& r)
     return v;
 }
 
-/// A config change that needs less memory, as overrides.
-struct Change {
-    std::string overrides;
-    RunConfig config;
-};
-
-std::vector<Change> changes_of(const RunConfig& config)
-{
-    std::vector<Change> all;
-    const i64 micro = micro_batch(config);
-    const bool zero = config.parallel.zero == 0 && config.parallel.data > 1;
-    RunConfig smaller = config, sharded = config;
-    sharded.parallel.zero = 1;
-    if (zero)
-        all.push_back({"parallel.zero=1", sharded});
-    for (i64 part = micro / 2; part >= 1; part /= 2)
-        if (micro % part == 0) {
-            smaller.train.micro_batch = part;
-            all.push_back({str("train.micro_batch=", part), smaller});
-        }
-    if (zero && micro > 1) {
-        sharded.train.micro_batch = 1;
-        all.push_back({"parallel.zero=1 train.micro_batch=1", sharded});
-    }
-    return all;
-}
-
 /// Finds what fits: other settings on the same number of ranks, otherwise more ranks.
 std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
 {
     const Machine& machine = r.machine;
     std::string tried;
-    for (const Change& change : changes_of(r.config)) {
+    for (const SmallerSetting& change : smaller_settings(r.config)) {
         tried += (tried.empty() ? "" : ", ") + change.overrides;
         if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
             return change.overrides + " fits";
@@ -119,14 +94,14 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
     };
     RunConfig smaller = given, least = given;
     smaller.train.micro_batch = least.train.micro_batch = 1;
-    least.parallel.zero = 1;
-    const Change variants[] = {
-        {"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=1 train.micro_batch=1", least}};
+    least.parallel.zero = 3;
+    const SmallerSetting variants[] = {
+        {"", given}, {"train.micro_batch=1", smaller}, {"parallel.zero=3 train.micro_batch=1", least}};
     constexpr i64 most_times = 64;
     const i64 now = std::max(ranks, r.rank_total());
     const bool shared_by_all = !machine.is_device && machine.ranks_per_node == 0; // more ranks add no memory
     for (i64 times = ranks > 0 ? 1 : 2; times <= (shared_by_all ? 1 : most_times); times *= 2)
-        for (const Change& variant : variants)
+        for (const SmallerSetting& variant : variants)
             if (const std::string fits = choose(variant.config, times * now, variant.overrides);
                 !fits.empty())
                 return fits;
@@ -168,6 +143,8 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         static_cast<int>(ranks_of_a_node(machine, report.rank_total()))); // as if on this machine
     CompileConfig options;
     options.machine = machine;
+    const RunConfig settled = settle(report.config, options);
+    report.settled = settled.parallel;
     std::vector<Program> stages;
     const auto keep = [&](i64 rank, Compiled& compiled) {
         RankPlan plan{rank, compiled.at, 0, compiled.memory};
@@ -182,8 +159,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         }
     };
     compile_ranks(
-        report.config, options,
-        [&](const Mesh& mesh, i64 rank) { return is_planned(report.config, mesh, rank); }, keep);
+        settled, options, [&](const Mesh& mesh, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
     std::vector<StageProgram> programs;
     for (const Program& stage : stages)
         programs.push_back({&stage.graph, &stage.schedule});

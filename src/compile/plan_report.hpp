@@ -26,6 +26,7 @@ struct MemoryVerdict {
 
 struct PlanReport {
     RunConfig config;
+    ParallelConfig settled; ///< of the config, with values for what is "auto" (settle.hpp)
     Machine machine;
     std::vector<RankPlan> ranks;     ///< all ranks; of a large grid, the first of each stage
     std::vector<std::string> stages; ///< the blocks of each stage

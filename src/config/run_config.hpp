@@ -13,6 +13,14 @@ enum class ScheduleKind { gpipe, one_f_one_b };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<ScheduleKind>{"gpipe", "1f1b"};
 
+/// How often something is communicated; automatic: the compiler decides.
+enum class GatherEvery { automatic, pass, microbatch, step };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<GatherEvery>{"auto", "pass", "microbatch",
+                                                                            "step"};
+enum class ReduceEvery { automatic, microbatch, step };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<ReduceEvery>{"auto", "microbatch", "step"};
 enum class Recompute { none, selective, full, automatic };
 template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full",
@@ -106,6 +114,8 @@ struct ParallelConfig {
     i64 tensor = 1;
     i64 pipeline = 1;
     i64 zero = 0;
+    GatherEvery gather_every = GatherEvery::automatic;
+    ReduceEvery reduce_every = ReduceEvery::automatic;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
     i64 chunks = 1;
     bool sequence = true;
@@ -126,14 +136,24 @@ struct ParallelConfig {
         visit("tensor", self.tensor, "tensor-parallel ranks");
         visit("pipeline", self.pipeline, "pipeline stages");
         visit("zero", self.zero, "ZeRO stage, 0 to 3");
+        visit(
+            "gather_every", self.gather_every,
+            "with zero = 3: when parameters are gathered: in each forward and each backward pass, once per "
+            "microbatch, or once per step; auto = pass, or with parallel.memory_limit the rarest that fits");
+        visit("reduce_every", self.reduce_every,
+              "with zero = 2 or 3: when gradients are reduced into shards; auto = microbatch, or with "
+              "parallel.memory_limit the rarest that fits");
         visit("schedule", self.schedule, "pipeline schedule");
         visit("chunks", self.chunks, "model chunks per pipeline rank");
         visit("sequence", self.sequence, "sequence parallelism over the tensor axis");
-        visit("recompute", self.recompute, "which activations the backward pass recomputes");
+        visit("recompute", self.recompute,
+              "which activations the backward pass recomputes: those of norms, attention and activation "
+              "functions (selective), all of a layer (full), or as much as parallel.memory_limit requires");
         visit("overlap", self.overlap, "overlap communication with computation");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,
-              "how gradients are grouped for reduction: \"auto\", \"block\", \"none\", or a number of bytes");
+              "how gradients and parameters are grouped into collectives: \"auto\", \"block\", \"none\", or "
+              "a number of bytes");
         visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");

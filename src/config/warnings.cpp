@@ -43,6 +43,16 @@ std::vector<std::string> warnings_of(const RunConfig& config)
          str("is ", config.log.every, ", more than the run's ", t.steps,
              " steps: the log shows only the last step"),
          "lower log.every");
+    const ParallelConfig& p = config.parallel;
+    warn(p.gather_every != GatherEvery::automatic && p.zero < 3, "parallel.gather_every",
+         str("is ignored because parallel.zero is ", p.zero, ": only stage 3 shards what microbatches read"),
+         "set parallel.zero to 3, or remove the key");
+    warn(p.reduce_every != ReduceEvery::automatic && p.zero < 2, "parallel.reduce_every",
+         str("is ignored because parallel.zero is ", p.zero, ": stages 2 and 3 shard gradients"),
+         "set parallel.zero to 2 or 3, or remove the key");
+    warn(p.recompute == Recompute::automatic && p.memory_limit == 0, "parallel.recompute",
+         "recomputes nothing: \"auto\" recomputes what parallel.memory_limit requires, and that is 0",
+         "set parallel.memory_limit, or parallel.recompute to \"selective\" or \"full\"");
     const ModelConfig& m = config.model;
     warn(m.family == Family::gpt2 && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta",
          "is ignored: gpt2 has learned positions, not rotary embeddings", "remove the key");
@@ -52,14 +62,8 @@ std::vector<std::string> warnings_of(const RunConfig& config)
 const std::vector<NotBuilt>& not_built()
 {
     static const std::vector<NotBuilt> all{
-        {"parallel", "zero", "2 and 3", "ZeRO above stage 1", "set zero to 1 or 0",
-         [](const RunConfig& c) { return c.parallel.zero > 1; }},
         {"parallel", "chunks", "above 1", "an interleaved schedule", "set chunks to 1",
          [](const RunConfig& c) { return c.parallel.chunks != 1; }},
-        {"parallel", "recompute", "\"selective\" and \"full\"", "recomputation", "set recompute to \"none\"",
-         [](const RunConfig& c) {
-             return c.parallel.recompute != Recompute::none && c.parallel.recompute != Recompute::automatic;
-         }},
     };
     return all;
 }

@@ -120,6 +120,17 @@ ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
     return x;
 }
 
+void Builder::widen(ValueId x)
+{
+    const OpId producer = graph_[x].producer;
+    const DType wide = accumulator_of(graph_[x].type.dtype);
+    if (!producer || producer.index() + 1 != graph_.ops.size() || !info(graph_[producer]).accumulates ||
+        graph_[producer].accumulate || graph_[x].type.dtype == wide)
+        return;
+    graph_.ops[producer.index()].attrs.dtype = wide;
+    graph_[x].type = infer(graph_, graph_[producer])[0];
+}
+
 ValueId Builder::reshard_to(ValueId x, Sharding sharding, const std::string& name)
 {
     const ValueId y = op1(OpKind::reshard, {x}, {}, name);

@@ -40,6 +40,9 @@ public:
     /// accumulate and nothing else reads `x` (`only_reader`), that op accumulates and no further op is
     /// created.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
+    /// Lets the op that computes `x` give it in its accumulator type, if that op was appended last and can
+    /// accumulate. \pre nothing reads `x`
+    void widen(ValueId x);
     /// x with the given sharding. The pass `partition` replaces it by the required communication.
     ValueId reshard_to(ValueId x, Sharding sharding, const std::string& name = "");
     /// f64[n] of scalars.

@@ -57,12 +57,11 @@ Box box_of(const Graph& graph, ValueId id)
                             : box_of(whole_shape(v), v.sharding, graph.mesh, graph.at);
 }
 
-void sort_regions(Graph& graph)
+namespace {
+
+/// Puts the ops into this order: of each, its old index.
+void reorder(Graph& graph, const std::vector<std::size_t>& order)
 {
-    std::vector<std::size_t> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
     std::vector<Op> ops;
     ops.reserve(order.size());
     for (const std::size_t from : order) {
@@ -71,6 +70,30 @@ void sort_regions(Graph& graph)
         ops.push_back(std::move(graph.ops[from]));
     }
     graph.ops = std::move(ops);
+}
+
+} // namespace
+
+void sort_regions(Graph& graph)
+{
+    std::vector<std::size_t> order(graph.ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return graph.ops[a].region < graph.ops[b].region; });
+    reorder(graph, order);
+}
+
+void move_before(Graph& graph, std::size_t first, const std::vector<std::size_t>& before)
+{
+    TRV_CHECK(first + before.size() == graph.ops.size(), "a place for each moved op");
+    std::vector<std::size_t> order(graph.ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto place = [&](std::size_t i) { // moved ops first among those of one place
+        return i < first ? std::pair(i, 1) : std::pair(before[i - first], 0);
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    reorder(graph, order);
 }
 
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values)

@@ -109,6 +109,9 @@ Box box_of(const Graph& graph, ValueId value);
 const Shape& whole_shape(const Value& value);
 /// Sorts the ops by region and keeps their order within a region, for builders that switch between regions.
 void sort_regions(Graph& graph);
+/// Moves the ops from `first` on before others: op `first + i` before op `before[i]`, which is earlier than
+/// `first`; those before the same op keep their order.
+void move_before(Graph& graph, std::size_t first, const std::vector<std::size_t>& before);
 /// Keeps the flagged ops and values, and renumbers them. Throws InternalError if a kept op needs a dropped
 /// value.
 void keep_only(Graph& graph, const std::vector<bool>& ops, const std::vector<bool>& values);

@@ -70,7 +70,8 @@ struct OpInfo {
     bool linear = false;      ///< linear: partial sums of its operands give a partial sum of its result
     bool placement = false;   ///< the identity; the sharding of its result determines which data move
     bool contributes =
-        false; ///< may lack operands, which count as 0: exactly one of all ranks contributes each
+        false;          ///< may lack operands, which count as 0: exactly one of all ranks contributes each
+    bool cheap = false; ///< selective recomputation computes it again: large results for little work
     bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
     bool bucket = false;       ///< may have several operands of one element type, with one result per operand
 };

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/names.hpp"
+#include "passes/zero.hpp"
 
 #include <map>
 
@@ -13,7 +14,8 @@ namespace {
 /// State of one differentiation: the gradients so far, by value.
 class Reverse {
 public:
-    explicit Reverse(Graph& graph) : graph_(graph), builder_(graph), forward_ops_(graph.ops.size())
+    Reverse(Graph& graph, const AutodiffConfig& config)
+        : graph_(graph), config_(config), builder_(graph), forward_ops_(graph.ops.size())
     {
         find_leaves();
         needs_ = leaf_ok_;
@@ -54,7 +56,8 @@ private:
         const Op& op_;
     };
 
-    /// A leaf is a parameter, or a value that the prologue computes from one (its cast to the compute type).
+    /// A leaf is a parameter, a value that the prologue computes from one (its cast to the compute type), or
+    /// either gathered.
     void find_leaves()
     {
         leaf_ok_.assign(graph_.values.size(), false);
@@ -64,7 +67,7 @@ private:
             parameter_[p.index()] = p;
         }
         for (const Op& op : graph_.ops)
-            if (op.region == Region::prologue && op.operands.size() == 1 &&
+            if ((op.region == Region::prologue || info(op).placement) && op.operands.size() == 1 &&
                 parameter_[op.operands[0].index()]) {
                 leaf_ok_[op.results[0].index()] = true;
                 parameter_[op.results[0].index()] = parameter_[op.operands[0].index()];
@@ -116,13 +119,24 @@ private:
                                       {accumulator_of(graph_[leaf].type.dtype), graph_[parameter].type.shape},
                                       Role::carry);
             Sharding sharding = graph_[leaf].sharding;
+            if (!config_.reduce_axis.empty())
+                sharding =
+                    shard_further(sharding, graph_[parameter].type.shape, graph_.mesh, config_.reduce_axis);
             for (DimSharding& dim : sharding.dims)
                 dim.open = false;
             graph_[carry.in].sharding = std::move(sharding);
         }
         // A rule may pass on a result's gradient, which other ops read too; values that it created are its
         // own.
-        const bool own = contribution.index() >= first_own_;
+        bool own = contribution.index() >= first_own_;
+        if (const Sharding sharding = graph_[carry.in].sharding; shards(sharding, config_.reduce_axis)) {
+            if (config_.reduce_bf16)
+                contribution = builder_.cast_to(contribution, DType::bf16);
+            else if (own)
+                builder_.widen(contribution);
+            contribution = builder_.reshard_to(contribution, sharding);
+            own = false;
+        }
         carry.out = builder_.add_into(carry.out ? carry.out : carry.in, contribution, own);
         gradients_.resize(graph_.values.size());
     }
@@ -160,6 +174,7 @@ private:
     using Accumulators = std::map<int, Carry>;
 
     Graph& graph_;
+    const AutodiffConfig& config_;
     Builder builder_;
     std::size_t forward_ops_;
     std::size_t first_own_ = 0; ///< values from this one on were created for the gradient of the current op
@@ -177,7 +192,7 @@ Graph autodiff(Graph graph, const AutodiffConfig& config)
     if (!loss || !graph[loss].producer)
         throw UserError({str("graph '", graph.name, "'"), str("has no value '", config.loss, "'"), "",
                          "name the value of the loss"});
-    Reverse(graph).run(loss);
+    Reverse(graph, config).run(loss);
     sort_regions(graph);
     return graph;
 }

@@ -7,6 +7,10 @@ namespace trivium {
 
 struct AutodiffConfig {
     std::string loss = value_name::loss; ///< name of the value whose sum is differentiated
+    /// Mesh axis over which each microbatch's gradients are reduced into shards (ZeRO stage 2,
+    /// arXiv:1910.02054, section 5.2); empty: accumulated as they are, and reduced once per step.
+    std::string reduce_axis{};
+    bool reduce_bf16 = false; ///< such reductions are of bf16
 };
 
 /// Appends the backward ops. For each parameter P on which the loss depends, each block that reads P carries

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
+#include "ir/collectives.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,24 +15,37 @@ namespace trivium {
 namespace {
 
 /// The properties that all members of a bucket share.
-using Class = std::tuple<OpKind, Region, std::string, std::optional<Combine>, DType>;
-
-bool mergeable(const Op& op)
-{
-    return info(op).bucket && op.operands.size() == 1 && op.region != Region::microbatch;
-}
+using Class = std::tuple<OpKind, Region, Phase, std::string, std::optional<Combine>, DType>;
 
 Class class_of(const Graph& graph, const Op& op)
 {
-    return {op.kind, op.region, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
+    const Phase phase = op.region == Region::microbatch ? op.phase : Phase::forward;
+    return {op.kind, op.region, phase, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
+}
+
+/// The classes of the ops that may be merged; of the others, nothing.
+std::vector<std::optional<Class>> classes_of(const Graph& graph)
+{
+    const std::vector<bool> reduces = gradient_reductions(graph);
+    std::vector<std::optional<Class>> classes(graph.ops.size());
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const Op& op = graph.ops[i];
+        if (info(op).bucket && op.operands.size() == 1 &&
+            (op.region != Region::microbatch || reduces[i] || gathers_parameters(graph, op)))
+            classes[i] = class_of(graph, op);
+    }
+    return classes;
 }
 
 /// The buckets of one class.
 class Buckets {
 public:
     Buckets(Graph& graph, const BucketConfig& config, const Class& of_class)
-        : g_(graph), c_(config), class_(of_class)
+        : g_(graph), c_(config), class_(of_class), belongs_(graph.ops.size())
     {
+        const std::vector<std::optional<Class>> classes = classes_of(g_);
+        for (std::size_t i = 0; i < classes.size(); ++i)
+            belongs_[i] = classes[i] == class_;
         rank_.assign(g_.ops.size(), 0);
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             rank_[i] = ready(g_.ops[i], i);
@@ -45,8 +59,9 @@ public:
         for (std::size_t i = 0; i < g_.ops.size(); ++i) {
             for (const ValueId v : g_.ops[i].operands)
                 if (const OpId producer = g_[v].producer)
-                    depth[i] = std::max(depth[i], depth[producer.index()] + (belongs(g_[producer]) ? 1 : 0));
-            if (belongs(g_.ops[i]))
+                    depth[i] =
+                        std::max(depth[i], depth[producer.index()] + (belongs_[producer.index()] ? 1 : 0));
+            if (belongs_[i])
                 members[depth[i]].push_back(i);
         }
         for (auto& [waits, list] : members)
@@ -56,8 +71,6 @@ public:
     }
 
 private:
-    bool belongs(const Op& op) const { return mergeable(op) && class_of(g_, op) == class_; }
-
     /// The collective's position in the order of its bucket: that of the first op that reads it, or of the
     /// last op for which it waits.
     std::size_t ready(const Op& op, std::size_t index)
@@ -82,6 +95,8 @@ private:
     {
         std::stable_sort(list.begin(), list.end(),
                          [&](std::size_t a, std::size_t b) { return rank_[a] < rank_[b]; });
+        const bool by_block =
+            c_.by_block || (c_.microbatches_by_block && std::get<Region>(class_) == Region::microbatch);
         std::vector<std::size_t> open;
         Bytes held = 0;
         const auto close = [&] {
@@ -94,7 +109,7 @@ private:
             const Bytes bytes =
                 std::max(g_[g_.ops[i].operands[0]].type.bytes(), g_[g_.ops[i].results[0]].type.bytes());
             if (!open.empty() &&
-                (c_.by_block ? g_.ops[i].block != g_.ops[open.back()].block : held + bytes > c_.bytes))
+                (by_block ? g_.ops[i].block != g_.ops[open.back()].block : held + bytes > c_.bytes))
                 close();
             open.push_back(i);
             held += bytes;
@@ -113,13 +128,15 @@ private:
             std::vector<Op> ops;
             for (const std::size_t i : list)
                 ops.push_back(g_.ops[i]);
-            const std::size_t last = *std::max_element(list.begin(), list.end());
+            // What a gather reads is there; what a reduction reads is there when its last member runs.
+            const auto [first, last] = std::minmax_element(list.begin(), list.end());
+            const std::size_t place = gathers_parameters(g_, ops.front()) ? *first : *last;
             Op op = b.merged(ops);
             op.block = g_.ops[list.front()].block;
             op.scope = g_.ops[list.front()].scope;
-            g_.ops[last] = std::move(op);
+            g_.ops[place] = std::move(op);
             for (const std::size_t i : list)
-                merged_into[i] = last;
+                merged_into[i] = place;
         }
         std::vector<std::vector<std::size_t>> after(g_.ops.size());
         std::vector<int> waits(g_.ops.size(), 0);
@@ -168,6 +185,7 @@ private:
     Graph& g_;
     const BucketConfig& c_;
     const Class& class_;
+    std::vector<bool> belongs_; ///< by op: to the class
     std::vector<std::size_t> rank_;
     std::vector<std::vector<std::size_t>> merged_;
 };
@@ -179,9 +197,9 @@ Graph bucket(Graph graph, const BucketConfig& config)
     if (config.bytes == 0 && !config.by_block)
         return graph;
     std::set<Class> classes;
-    for (const Op& op : graph.ops)
-        if (mergeable(op))
-            classes.insert(class_of(graph, op));
+    for (const std::optional<Class>& each : classes_of(graph))
+        if (each)
+            classes.insert(*each);
     // One class after another, so that each class sees for what the buckets of the previous one wait. If all
     // were merged at once, two buckets could each wait for a member of the other.
     for (const Class& each : classes)

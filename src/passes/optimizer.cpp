@@ -3,45 +3,9 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/names.hpp"
-
-#include <algorithm>
+#include "passes/zero.hpp"
 
 namespace trivium {
-
-namespace {
-
-/// `sharding` with one more dimension sharded over `axis`: the first that divides evenly, otherwise the
-/// longest that has a row for each rank. Unchanged if there is none.
-Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis)
-{
-    sharding.dims.resize(shape.size());
-    sharding.origin = "the optimizer";
-    const i64 ranks = mesh.size(axis);
-    int best = -1;
-    i64 best_extent = ranks - 1;
-    for (std::size_t d = 0; d < shape.size(); ++d) {
-        sharding.dims[d].open = false;
-        i64 parts = 1;
-        for (const std::string& a : sharding.dims[d].axes)
-            parts *= mesh.size(a);
-        const i64 extent = shape[d] / parts; // of the smallest shard
-        if (extent % ranks == 0 && shape[d] % parts == 0) {
-            best = static_cast<int>(d);
-            break;
-        }
-        if (extent > best_extent) {
-            best = static_cast<int>(d);
-            best_extent = extent;
-        }
-    }
-    for (std::size_t d = static_cast<std::size_t>(best) + 1; d < shape.size(); ++d)
-        sharding.dims[d].open = false;
-    if (best >= 0)
-        sharding.dims[static_cast<std::size_t>(best)].axes.push_back(axis);
-    return sharding;
-}
-
-} // namespace
 
 Graph stack_outputs(Graph graph)
 {

@@ -250,6 +250,14 @@ private:
         }
     }
 
+    /// Whether v is kept longer than a microbatch, or is such a value resharded (a gathered parameter).
+    bool outlives_microbatch(ValueId v) const
+    {
+        while (g_[v].producer && info(g_[g_[v].producer]).placement)
+            v = g_[g_[v].producer].operands[0];
+        return g_[v].lifetime != Lifetime::microbatch;
+    }
+
     /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
     /// Computed for the first rank, which has the largest shards, because all ranks must make the same
     /// choice.
@@ -270,7 +278,7 @@ private:
                 elements_moved(moves_between(from, axes, g_.mesh), from, v.type.shape, g_.mesh) *
                 static_cast<double>(size_of(v.type.dtype));
             bytes +=
-                moved * (op.region == Region::microbatch && v.lifetime != Lifetime::microbatch ? fixed : 1);
+                moved * (op.region == Region::microbatch && outlives_microbatch(op.operands[i]) ? fixed : 1);
         }
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];

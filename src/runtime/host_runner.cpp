@@ -37,6 +37,7 @@ public:
         : bound_(bound), schedule_(bound.schedule), arena_(bound.arena), config_(bound.config)
     {
         exec_.threads = config_.threads;
+        started_.resize(schedule_.steps.size(), false);
         if constexpr (contracts_on)
             guard_ = std::make_unique<Guard>(schedule_);
     }
@@ -76,16 +77,10 @@ private:
     void run_step(std::size_t i, const Feed* feed)
     {
         const Step& step = schedule_.steps[i];
-        // Transfers of one queue run one after another, because the next may use the buffers of the previous
-        // one.
-        if (bound_.moves[i])
-            for (const std::size_t other : std::vector<std::size_t>(under_way_))
-                if (schedule_.steps[other].queue == step.queue)
-                    finish_move(other);
         if (config_.trace) // not earlier, because until then its row shows the transfers for which it waited
             span(i).begin = now();
         bound_.use(step);
-        if (guard_ && config_.red_zone > 0)
+        if (guard_ && config_.red_zone > 0 && !bound_.moves[i])
             guard_zones(step);
         switch (step.kind) {
         case StepKind::op: bound_.moves[i] ? begin_move(i) : bound_.calls[i](exec_); break;
@@ -165,10 +160,19 @@ private:
         }
     }
 
+    /// Transfers of one queue run one after another, because the next may use the buffers of the previous
+    /// one.
+    std::size_t first_of_queue(std::size_t i) const
+    {
+        return *std::find_if(under_way_.begin(), under_way_.end(), [&](std::size_t other) {
+            return schedule_.steps[other].queue == schedule_.steps[i].queue;
+        });
+    }
+
     void begin_move(std::size_t i)
     {
-        bound_.moves[i]->start(exec_);
         under_way_.push_back(i);
+        start_move(i);
         if (!config_.overlap &&
             !schedule_.steps[i].results.empty()) // a receiver may wait for a message of this rank first
             finish_move(i);
@@ -187,7 +191,7 @@ private:
         Activity::of_process().at(static_cast<i64>(i));
         PatientWait patience;
         for (drive_moves(); under_way() && under_way_.size() > 1; drive_moves())
-            patience.yield([&] { return bound_.moves[i]->waits_for(); });
+            patience.yield([&] { return bound_.moves[first_of_queue(i)]->waits_for(); });
         if (under_way()) {
             bound_.moves[i]->finish();
             move_is_over(i);
@@ -195,16 +199,31 @@ private:
         bound_.exposed += now() - begin;
     }
 
+    void start_move(std::size_t i)
+    {
+        if (started_[i] || first_of_queue(i) != i)
+            return;
+        started_[i] = true;
+        if (guard_ && config_.red_zone > 0) // not before: earlier transfers of the queue may use the bytes
+            guard_zones(schedule_.steps[i]);
+        if (config_.trace)
+            span(i).begin = now();
+        bound_.moves[i]->start(exec_);
+    }
+
     void drive_moves()
     {
-        for (const std::size_t i : std::vector<std::size_t>(under_way_))
-            if (bound_.moves[i]->progress())
+        for (const std::size_t i : std::vector<std::size_t>(under_way_)) {
+            start_move(i);
+            if (started_[i] && bound_.moves[i]->progress())
                 move_is_over(i);
+        }
     }
 
     void move_is_over(std::size_t i)
     {
         std::erase(under_way_, i);
+        started_[i] = false;
         if (config_.trace)
             span(i).end = now();
         if (!guard_)
@@ -223,7 +242,8 @@ private:
     Arena& arena_;
     const ExecutorConfig& config_;
     kernels::Exec exec_;
-    std::vector<std::size_t> under_way_; ///< Steps with transfers in progress, oldest first
+    std::vector<std::size_t> under_way_; ///< Steps with transfers that are not over, oldest first
+    std::vector<bool> started_; ///< by Step: of these, the transfers that do not wait for their queue
     std::unique_ptr<Guard> guard_;
 };
 

@@ -1,6 +1,7 @@
 // Graph -> Steps: regions are unrolled over microbatches, values become buffers.
 #include "base/check.hpp"
-#include "schedule/order.hpp"
+#include "ir/collectives.hpp"
+#include "schedule/place.hpp"
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
@@ -84,7 +85,7 @@ MemoryKind kind_of(const Graph& graph, ValueId id)
 class ScheduleBuilder {
 public:
     ScheduleBuilder(const Graph& graph, const ScheduleConfig& config)
-        : graph_(graph), config_(config), root_(find_roots(graph))
+        : graph_(graph), config_(config), slots_{graph, find_roots(graph)}
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
         for (const Op& op : graph.ops)
@@ -97,9 +98,7 @@ public:
         schedule_.microbatches = config.microbatches;
         const std::vector<Task> tasks =
             pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
-        const bool trains = std::any_of(graph.ops.begin(), graph.ops.end(),
-                                        [](const Op& op) { return op.phase == Phase::backward; });
-        schedule_.slots = trains ? in_flight(tasks) : 1;
+        schedule_.slots = slots_.slots = trains(graph) ? in_flight(tasks) : 1;
         // After one round of slots every microbatch has the same overlaps as the one before; the last
         // microbatches overlap with fewer.
         schedule_.representative = 2 * schedule_.slots + 2;
@@ -114,8 +113,11 @@ public:
             bytes = std::max({bytes, config.scratch.of(kind), least_scratch_of(graph, op)});
         }
         buffer_of_.resize(graph.values.size());
-        uses_.resize(graph.values.size() * static_cast<std::size_t>(schedule_.slots));
-        run(tasks, trains);
+        uses_.resize(slots_.count());
+        Unrolled unrolled = unroll(graph, tasks, config.microbatches);
+        if (config.place)
+            place_communication(slots_, unrolled);
+        run(unrolled);
     }
 
     Schedule result() { return std::move(schedule_); }
@@ -141,96 +143,20 @@ private:
                              "use fewer axes or tags"});
     }
 
-    void run(const std::vector<Task>& tasks, bool trains)
+    void run(const Unrolled& unrolled)
     {
-        for (const ValueId v : graph_.with_role(Role::hyper))
-            feed(v, -1);
-        ops_of(Region::prologue, Phase::forward, -1);
-        find_early();
-        for (const Task& task : tasks) {
-            if (task.phase == Phase::forward) {
-                for (const ValueId v : graph_.with_role(Role::input))
-                    feed(v, task.microbatch);
-                ops_of(Region::microbatch, Phase::forward, task.microbatch);
-            } else if (trains) {
-                ops_of(Region::microbatch, Phase::backward, task.microbatch);
+        for (std::size_t i = 0; i < unrolled.items.size(); ++i) {
+            if (i == unrolled.decision)
+                schedule_.decision = schedule_.steps.size();
+            const Item& item = unrolled.items[i];
+            switch (item.kind) {
+            case StepKind::op: op(item.op, item.microbatch); break;
+            case StepKind::feed: feed(item.value, item.microbatch); break;
+            case StepKind::fetch: fetch(item.value, item.microbatch); break;
             }
         }
-        // The values on which the host bases its decision are fetched before a run-lifetime value changes.
-        const std::size_t first_epilogue = region_begin(Region::epilogue);
-        std::size_t update = first_epilogue;
-        while (update < graph_.ops.size() && !changes_run_values(graph_.ops[update]))
-            ++update;
-        for (std::size_t i = first_epilogue; i < update; ++i)
-            op_once(OpId(i));
-        for (const ValueId v : graph_.outputs)
-            fetch(v);
-        schedule_.decision = schedule_.steps.size();
-        for (std::size_t i = update; i < graph_.ops.size(); ++i)
-            op_once(OpId(i));
-    }
-
-    /// Collectives of the epilogue that wait only for the backward pass begin as soon as the last microbatch
-    /// has computed their operands, concurrently with the rest of that pass.
-    void find_early()
-    {
-        early_.resize(graph_.ops.size());
-        done_.resize(graph_.ops.size(), false);
-        std::vector<std::size_t> trigger(graph_.ops.size(), 0);
-        for (std::size_t i = region_begin(Region::epilogue); i < graph_.ops.size(); ++i) {
-            const Op& op = graph_.ops[i];
-            bool early = info(op).communicates && !op.operands.empty();
-            for (const ValueId v : op.operands) {
-                const OpId producer = graph_[v].producer;
-                early =
-                    early && producer &&
-                    (graph_[producer].region == Region::microbatch ? graph_[producer].phase == Phase::backward
-                                                                   : trigger[producer.index()] > 0);
-                if (early)
-                    trigger[i] = std::max(trigger[i], graph_[producer].region == Region::microbatch
-                                                          ? producer.index()
-                                                          : trigger[producer.index()]);
-            }
-            if (early)
-                early_[trigger[i]].push_back(OpId(i));
-            else
-                trigger[i] = 0;
-        }
-    }
-
-    void op_once(OpId id)
-    {
-        if (!done_[id.index()])
-            op(id, -1);
-        done_[id.index()] = true;
-    }
-
-    std::size_t region_begin(Region region) const
-    {
-        return static_cast<std::size_t>(std::find_if(graph_.ops.begin(), graph_.ops.end(),
-                                                     [&](const Op& op) { return op.region >= region; }) -
-                                        graph_.ops.begin());
-    }
-
-    bool changes_run_values(const Op& op) const
-    {
-        for (std::size_t r = 0; r < op.results.size(); ++r)
-            if (const ValueId into = aliased_operand(op, r); into && graph_[into].lifetime == Lifetime::run)
-                return true;
-        return false;
-    }
-
-    void ops_of(Region region, Phase phase, i64 microbatch)
-    {
-        for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-            if (graph_.ops[i].region != region ||
-                (region != Region::prologue && graph_.ops[i].phase != phase))
-                continue;
-            op(OpId(i), microbatch);
-            if (phase == Phase::backward && microbatch == config_.microbatches - 1)
-                for (const OpId early : early_[i])
-                    op_once(early);
-        }
+        if (unrolled.decision == unrolled.items.size())
+            schedule_.decision = schedule_.steps.size();
     }
 
     /// Collectives of one axis run one after another, and so do the messages of each tag to or from a peer.
@@ -267,17 +193,10 @@ private:
                         std::min(2 * std::max(in, out) + least, config_.scratch.of(ScratchKind::exchange)));
     }
 
-    std::size_t slot_of(ValueId v, i64 microbatch) const
-    {
-        return graph_[v].lifetime == Lifetime::microbatch
-                   ? static_cast<std::size_t>(microbatch % schedule_.slots)
-                   : 0;
-    }
-
     BufferId buffer(ValueId v, i64 microbatch)
     {
-        const ValueId root = root_[v.index()];
-        const std::size_t slot = slot_of(v, microbatch);
+        const ValueId root = slots_.root[v.index()];
+        const std::size_t slot = slots_.slot_of(v, microbatch);
         std::vector<BufferId>& slots = buffer_of_[root.index()];
         slots.resize(std::max(slots.size(), slot + 1));
         if (!slots[slot]) {
@@ -319,11 +238,7 @@ private:
         StepId writer;
         std::vector<StepId> readers; ///< since that write, the last one on each queue
     };
-    Uses& uses(ValueId v, i64 microbatch)
-    {
-        return uses_[root_[v.index()].index() * static_cast<std::size_t>(schedule_.slots) +
-                     slot_of(v, microbatch)];
-    }
+    Uses& uses(ValueId v, i64 microbatch) { return uses_[slots_.index_of(v, microbatch)]; }
 
     /// Adds a wait for `other` unless the order of the queue implies it.
     void wait_for(Step& step, StepId other) const
@@ -369,17 +284,15 @@ private:
         uses(v, microbatch) = {push(std::move(step)), {}};
     }
 
-    void fetch(ValueId v)
+    void fetch(ValueId v, i64 microbatch)
     {
         Step step;
         step.kind = StepKind::fetch;
         step.value = v;
-        if (graph_[v].lifetime == Lifetime::microbatch) // of the last microbatch
-            step.microbatch = config_.microbatches - 1;
+        step.microbatch = microbatch;
         step.queue = queue_device_to_host;
-        step.operands = {buffer(v, step.microbatch)};
-        wait_for(step, uses(v, step.microbatch).writer);
-        const i64 microbatch = step.microbatch;
+        step.operands = {buffer(v, microbatch)};
+        wait_for(step, uses(v, microbatch).writer);
         has_read(v, microbatch, push(std::move(step)));
     }
 
@@ -398,7 +311,7 @@ private:
         if (op.accumulate)
             step.overwrite = graph_[op.operands.back()].role == Role::carry &&
                              !uses(op.operands.back(), microbatch).writer;
-        if (op.operands.empty()) // as in feed()
+        if (op.operands.empty() || gathers_parameters(graph_, op)) // as in feed()
             wait_for(step, last_on_queue_[queue_compute]);
         for (const ValueId v : op.results) {
             step.results.push_back(buffer(v, microbatch));
@@ -430,14 +343,11 @@ private:
 
     const Graph& graph_;
     const ScheduleConfig& config_;
-    std::vector<ValueId> root_;
+    BufferSlots slots_;
     Schedule schedule_;
     std::vector<std::vector<BufferId>> buffer_of_; ///< by root value, then slot
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
-    std::vector<std::vector<OpId>>
-        early_;              ///< by op of the backward pass: collectives that may begin after it
-    std::vector<bool> done_; ///< ops of the epilogue that already have a Step
     static constexpr Bytes max_buffers = Bytes{1} << 60;
     Bytes bytes_ = 0; ///< of the buffers so far, without scratch
     BufferId scratch_[4];

@@ -263,16 +263,18 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
     return plan;
 }
 
-void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose)
+void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose, const std::string& remedy)
 {
     if (limit > 0 && plan.arena > limit)
         throw UserError(
             {"parallel.memory_limit",
              str("the plan needs ", format_bytes(plan.arena), " (", plan.arena, " bytes) for ", whose,
-                 ", the limit is ", format_bytes(limit)),
+                 ", the limit is ", format_bytes(limit), ": ", format_bytes(plan.arena - limit), " too much"),
              str(format_bytes(plan.kept), " of it are kept over the run, ", format_bytes(plan.transient),
                  " live within a step"),
-             "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"});
+             remedy.empty()
+                 ? "lower train.micro_batch or model.seq, use bf16, or spread the model over more ranks"
+                 : remedy});
 }
 
 } // namespace trivium

@@ -30,8 +30,10 @@ struct MemoryPlan {
 /// inference"). Throws UserError if the arena exceeds the limit.
 MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config);
 
-/// Throws UserError if the arena exceeds `limit` (0: none); `whose` names the rank in the message.
-void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose);
+/// Throws UserError if the arena exceeds `limit` (0: none); `whose` names the rank in the message, `remedy`
+/// what would help (empty: general advice).
+void require_within(const MemoryPlan& plan, Bytes limit, const std::string& whose,
+                    const std::string& remedy = "");
 
 /// Per Step, the transient buffers whose content is not needed after it.
 std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule);

@@ -92,6 +92,7 @@ struct ScheduleConfig {
     i64 stage = 0, stages = 1;
     i64 microbatches = 1;
     ScratchBudget scratch;
+    bool place = true; ///< communication is placed to overlap with compute (place.hpp)
 };
 
 /// Unrolls the regions of a verified graph into Steps.

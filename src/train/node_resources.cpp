@@ -75,7 +75,7 @@ void require_least_memory(const Grid& grid, const std::string& device, const Run
                                free.size() == 1 ? " has " : " have ", text(sum), " available"),
                            parts,
                            "distribute the ranks over more nodes, with more tensor or pipeline ranks or "
-                           "parallel.zero = 1, or use a smaller model; `trivium plan` shows the need"});
+                           "parallel.zero = 3, or use a smaller model; `trivium plan` shows the need"});
     });
 }
 

@@ -21,7 +21,9 @@ namespace {
 bool few(const RunConfig& c)
 {
     return c.model.family == Family::llama && c.train.precision == Precision::f32 &&
-           c.parallel.reduce == ReduceType::f32;
+           c.parallel.reduce == ReduceType::f32 &&
+           (!contracts_on || // sanitizers take their time
+            (c.parallel.recompute != Recompute::selective && c.parallel.zero != 2));
 }
 
 void only(Rank& me, CheckPart part)
@@ -118,6 +120,7 @@ TEST_CASE("other ranks' contributions to gradients of ZeRO 1 do not arrive")
         return;
     std::vector<std::vector<const Op*>> moves(4);
     const CheckReport report = composition([&](Rank& me) {
+        me.config.hooks.chosen = [](const RunConfig& c) { return few(c) && c.parallel.zero <= 1; };
         me.config.hooks.compiled = [&, rank = me.rank](const RunConfig&, Compiled& c) {
             moves[static_cast<std::size_t>(rank)] = collectives_of(c.programs[train_program], "data");
         };
@@ -157,6 +160,7 @@ TEST_CASE("parameters of ZeRO 1 that are gathered from the previous step")
     std::vector<std::vector<const Op*>> moves(4);
     const CheckReport report = composition([&](Rank& me) {
         auto kept = std::make_shared<std::map<std::pair<i64, std::size_t>, std::vector<std::byte>>>();
+        me.config.hooks.chosen = [](const RunConfig& c) { return few(c) && c.parallel.zero <= 1; };
         me.config.hooks.compiled = [&, kept, rank = me.rank](const RunConfig&, Compiled& c) {
             moves[static_cast<std::size_t>(rank)] = collectives_of(c.programs[train_program], "data");
             kept->clear();

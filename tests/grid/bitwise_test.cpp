@@ -81,7 +81,7 @@ TEST_CASE("the pipeline degree changes no bit of a tied table over data ranks")
 TEST_CASE("buckets and overlap change no bit", "[release]")
 {
     for (const Precision precision : {Precision::f32, Precision::bf16})
-        for (const int zero : {0, 1}) {
+        for (const int zero : {0, 1, 2, 3}) {
             Case c = deep(precision, zero == 1, 2, 2);
             c.parallel.zero = zero;
             c.model.layers = 3;
@@ -96,6 +96,30 @@ TEST_CASE("buckets and overlap change no bit", "[release]")
                         continue;
                     c.parallel.bucket = bucket;
                     c.parallel.overlap = overlap;
+                    INFO(c.text());
+                    CHECK(apart(train_on_threads(c), want) == "");
+                }
+        }
+}
+
+TEST_CASE("recomputation changes no bit, nor does a second gather")
+{
+    for (const Precision precision : {Precision::f32, Precision::bf16})
+        for (const bool tied : {false, true}) {
+            if (contracts_on && (precision == Precision::f32) == tied) // sanitizers take their time
+                continue;
+            Case c = deep(precision, tied, 2, 2);
+            c.parallel.zero = 3;
+            c.model.layers = 3;
+            c.parallel.pipeline = 2;
+            c.parallel.gather_every = GatherEvery::step;
+            const Outcome want = train_on_threads(c);
+            for (const GatherEvery gather : {GatherEvery::microbatch, GatherEvery::pass})
+                for (const Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full}) {
+                    if (gather == GatherEvery::microbatch && (contracts_on || recompute == Recompute::none))
+                        continue;
+                    c.parallel.gather_every = gather;
+                    c.parallel.recompute = recompute;
                     INFO(c.text());
                     CHECK(apart(train_on_threads(c), want) == "");
                 }

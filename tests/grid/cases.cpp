@@ -24,8 +24,8 @@ const std::vector<Shape3>& all_grids()
 std::vector<int> factor_levels(bool f64)
 {
     const int grids = static_cast<int>(all_grids().size());
-    return f64 ? std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 3, 4, 2, 1}
-               : std::vector<int>{grids, 2, 2, 2, 2, 2, 3, 2, 2, 2, 3};
+    return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 4, 2, 3, 3, 1}
+               : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 3, 3};
 }
 
 namespace {
@@ -82,6 +82,14 @@ Case case_of(const std::vector<int>& levels)
     const char* const buckets[] = {"auto", "none", "block", "700"};
     p.bucket = buckets[levels[f_bucket]];
     p.overlap = levels[f_overlap] == 0;
+    if (p.zero == 3)
+        p.gather_every = levels[f_often] == 0   ? GatherEvery::pass
+                         : levels[f_often] == 1 ? GatherEvery::microbatch
+                                                : GatherEvery::step;
+    if (p.zero >= 2)
+        p.reduce_every = levels[f_often] == 2 ? ReduceEvery::step : ReduceEvery::microbatch;
+    const Recompute recompute[] = {Recompute::none, Recompute::selective, Recompute::full};
+    p.recompute = recompute[levels[f_recompute]];
     return c;
 }
 
@@ -92,7 +100,7 @@ std::vector<Case> product_cases()
     for (std::vector<int> row :
          full_product(std::vector<int>(levels.begin(), levels.begin() + f_microbatches))) {
         const auto n = static_cast<int>(all.size());
-        row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, 0});
+        row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, n / 7 % 3, n / 11 % 3, 0});
         all.push_back(case_of(row));
     }
     return all;

@@ -22,6 +22,8 @@ enum Factor {
     f_microbatches,
     f_bucket,
     f_overlap,
+    f_often, ///< how often ZeRO gathers and reduces
+    f_recompute,
     f_precision,
     factor_count
 };

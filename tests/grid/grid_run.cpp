@@ -111,13 +111,17 @@ std::pair<ValueId, Bytes> gradient_of(const Program& program, const std::string&
 std::string Case::text() const
 {
     const ParallelConfig& p = parallel;
-    return str(model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
-               p.reduce == ReduceType::bf16 ? " reduced in bf16" : "", ", ", model.layers, " layers, dim ",
-               model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ",
-               model.vocab, ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ",
-               p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero, p.sequence ? ", sequence" : "", ", ",
-               rows, " rows in microbatches of ", micro_batch, ", bucket ", p.bucket,
-               p.overlap ? "" : ", no overlap");
+    return str(
+        model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
+        p.reduce == ReduceType::bf16 ? " reduced in bf16" : "", ", ", model.layers, " layers, dim ",
+        model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ",
+        model.vocab, ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ",
+        p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero,
+        p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
+        p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
+        p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
+        p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ",
+        p.bucket, p.overlap ? "" : ", no overlap");
 }
 
 Case alone(const Case& c)

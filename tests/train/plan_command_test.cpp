@@ -117,7 +117,7 @@ TEST_CASE("errors on the command line name the nearest valid word and exit with 
         {{"plan", "/dev/null", "model.heads=3", "model.dim=66", "model.kv_heads=2"}, {"model.kv_heads"}},
         {{"plan", "/dev/null", "train.global_batch=6", "train.micro_batch=4"}, {"micro_batch"}},
         {{"plan", "/dev/null", "parallel.chunks=2"}, {"parallel.chunks"}},
-        {{"plan", "/dev/null", "parallel.data=2", "train.global_batch=4", "parallel.zero=3"},
+        {{"plan", "/dev/null", "parallel.data=2", "train.global_batch=4", "parallel.zero=4"},
          {"parallel.zero"}},
         {{"plan", "/dev/null", "model.preset=toy", "parallel.tensor=4"},
          {"parallel.tensor", "key-value heads"}},

@@ -1,0 +1,94 @@
+#include "compile/smaller.hpp"
+
+#include "base/activity.hpp"
+#include "base/check.hpp"
+
+namespace trivium {
+
+std::vector<SmallerSetting> smaller_settings(const RunConfig& config)
+{
+    std::vector<SmallerSetting> all;
+    RunConfig last = config;
+    std::string together;
+    const auto add = [&](const std::string& overrides, const RunConfig& changed) {
+        all.push_back({overrides, changed});
+    };
+    const auto combine = [&](const std::string& overrides) {
+        together += (together.empty() ? "" : " ") + overrides;
+    };
+    RunConfig changed = config;
+    while (config.parallel.data > 1 && changed.parallel.zero < 3) {
+        ++changed.parallel.zero;
+        add(str("parallel.zero=", changed.parallel.zero), changed);
+    }
+    if (changed.parallel.zero != config.parallel.zero)
+        combine("parallel.zero=3");
+    last.parallel.zero = changed.parallel.zero;
+    changed = config;
+    for (const Recompute more : {Recompute::selective, Recompute::full})
+        if (static_cast<int>(config.parallel.recompute) < static_cast<int>(more)) {
+            changed.parallel.recompute = more;
+            add(str("parallel.recompute=", name_of(more)), changed);
+        }
+    if (changed.parallel.recompute != config.parallel.recompute)
+        combine("parallel.recompute=full");
+    last.parallel.recompute = changed.parallel.recompute;
+    changed = config;
+    const i64 micro = micro_batch(config);
+    for (i64 part = micro / 2; part >= 1; part /= 2)
+        if (micro % part == 0) {
+            changed.train.micro_batch = part;
+            add(str("train.micro_batch=", part), changed);
+        }
+    const std::string without_micro = together;
+    const RunConfig less = last;
+    if (micro > 1) {
+        combine("train.micro_batch=1");
+        last.train.micro_batch = 1;
+    }
+    const auto is_new = [&](const std::string& overrides) {
+        return overrides.find(' ') != std::string::npos;
+    };
+    if (is_new(without_micro) && without_micro != together)
+        add(without_micro, less);
+    if (is_new(together))
+        add(together, last);
+    return all;
+}
+
+std::vector<std::string> settings_within(const RunConfig& config, const CompileConfig& options, Bytes limit,
+                                         std::size_t count)
+{
+    std::vector<std::string> found;
+    for (const SmallerSetting& each : smaller_settings(config))
+        if (found.size() < count && is_within(each.config, options, limit))
+            found.push_back(each.overrides);
+    return found;
+}
+
+bool is_within(const RunConfig& config, const CompileConfig& options, Bytes limit)
+{
+    struct TooLarge {};
+    RunConfig free = config;
+    free.parallel.memory_limit = 0;
+    CompileConfig quietly;
+    quietly.machine = options.machine;
+    Activity::of_process().advance(); // takes seconds for a large model
+    try {
+        compile_ranks(
+            free, quietly,
+            [](const Mesh& mesh, i64 rank) { // the first along data and tensor have the largest shards
+                const Coordinates at = mesh.coordinates(rank);
+                return at[0] == 0 && at[2] == 0;
+            },
+            [&](i64, const Compiled& compiled) {
+                if (compiled.memory.arena > limit)
+                    throw TooLarge{};
+            });
+        return true;
+    } catch (const TooLarge&) {
+        return false;
+    }
+}
+
+} // namespace trivium

@@ -1,0 +1,124 @@
+#include "schedule/place.hpp"
+
+#include "ir/collectives.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace trivium {
+
+namespace {
+
+constexpr std::size_t none = ~std::size_t{0};
+
+class Placement {
+public:
+    Placement(const BufferSlots& buffers, const Unrolled& unrolled)
+        : graph_(buffers.graph), buffers_(buffers), items_(unrolled.items), before_(items_.size(), none)
+    {
+    }
+
+    /// Of each item: the item before which it goes; none: it stays.
+    std::vector<std::size_t> run()
+    {
+        find_gathers();
+        find_additions();
+        return std::move(before_);
+    }
+
+private:
+    void find_gathers()
+    {
+        std::vector<std::size_t> reader, place;  // by gather: its first reader, and where it goes
+        std::map<std::string, std::size_t> last; // gather of an axis
+        std::vector<std::size_t> access(buffers_.count(), none);  // the last one so far
+        std::vector<std::size_t> content(buffers_.count(), none); // gather
+        for (std::size_t i = 0; i < items_.size(); ++i) {
+            const Item& item = items_[i];
+            if (item.kind != StepKind::op)
+                continue;
+            const Op& op = graph_[item.op];
+            for (const ValueId v : op.operands)
+                if (const std::size_t gather = content[buffers_.index_of(v, item.microbatch)]; gather != none)
+                    reader[gather] = std::min(reader[gather], i);
+            if (gathers_parameters(graph_, op)) {
+                std::size_t to = i;
+                if (const auto previous = last.find(*op.attrs.axis); previous != last.end())
+                    to = std::max(std::min(reader[previous->second], i), place[previous->second]);
+                for (const ValueId v : op.results) {
+                    const std::size_t buffer = buffers_.index_of(v, item.microbatch);
+                    if (access[buffer] != none)
+                        to = std::max(to, access[buffer] + 1);
+                    content[buffer] = reader.size();
+                }
+                if (to < i)
+                    before_[i] = to;
+                last[*op.attrs.axis] = reader.size();
+                reader.push_back(none);
+                place.push_back(to);
+            }
+            for (const auto* values : {&op.operands, &op.results})
+                for (const ValueId v : *values)
+                    access[buffers_.index_of(v, item.microbatch)] = i;
+        }
+    }
+
+    void find_additions()
+    {
+        const std::vector<bool> reduces = gradient_reductions(graph_);
+        std::size_t end = items_.size(); // of the microbatches
+        while (end > 0 && !(items_[end - 1].kind == StepKind::op && items_[end - 1].microbatch >= 0))
+            --end;
+        std::map<std::string, std::size_t> next;                 // reduction of an axis
+        std::vector<std::size_t> access(buffers_.count(), none); // the next one
+        for (std::size_t i = items_.size(); i-- > 0;) {
+            const Item& item = items_[i];
+            if (item.kind != StepKind::op) {
+                access[buffers_.index_of(item.value, item.microbatch)] = i;
+                continue;
+            }
+            const Op& op = graph_[item.op];
+            if (const OpId reduction = reduction_added_by(graph_, op)) {
+                const auto later = next.find(*graph_[reduction].attrs.axis);
+                std::size_t place = later == next.end() ? end : later->second;
+                for (const ValueId v : op.operands)
+                    place = std::min(place, access[buffers_.index_of(v, item.microbatch)]);
+                if (place > i)
+                    before_[i] = place;
+            }
+            const std::size_t at = before_[i] == none || reduction_added_by(graph_, op) ? i : before_[i];
+            if (reduces[item.op.index()])
+                next[*op.attrs.axis] = at;
+            for (const auto* values : {&op.operands, &op.results})
+                for (const ValueId v : *values)
+                    access[buffers_.index_of(v, item.microbatch)] = at;
+        }
+    }
+
+    const Graph& graph_;
+    const BufferSlots& buffers_;
+    const std::vector<Item>& items_;
+    std::vector<std::size_t> before_;
+};
+
+} // namespace
+
+void place_communication(const BufferSlots& buffers, Unrolled& unrolled)
+{
+    const std::vector<std::size_t> before = Placement(buffers, unrolled).run();
+    const auto place = [&](std::size_t i) { // what moves goes first
+        return before[i] == none ? std::pair(i, 1) : std::pair(before[i], 0);
+    };
+    std::vector<std::size_t> order(unrolled.items.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
+    std::vector<Item> items;
+    items.reserve(order.size());
+    for (const std::size_t i : order)
+        items.push_back(unrolled.items[i]);
+    unrolled.items = std::move(items); // nothing moves over the decision
+}
+
+} // namespace trivium

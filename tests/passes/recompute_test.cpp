@@ -1,0 +1,96 @@
+// Which values of the forward phase the backward phase still reads with recomputation. That the bits do not
+// change is tested on grids (tests/grid/bitwise_test.cpp).
+#include "catch.hpp"
+#include "ir/names.hpp"
+#include "ir/op_table.hpp"
+#include "ir/verify.hpp"
+#include "model/model.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/recompute.hpp"
+
+#include <algorithm>
+#include <set>
+
+using namespace trivium;
+
+namespace {
+
+Graph differentiated(Family family)
+{
+    ModelConfig m;
+    m.family = family;
+    m.layers = 3;
+    m.dim = 16;
+    m.heads = 4;
+    m.kv_heads = family == Family::gpt2 ? 4 : 2;
+    m.ffn_dim = 24;
+    m.vocab = 32;
+    m.seq = 8;
+    return autodiff(build_loss_graph(m, {4, DType::f32, DType::f32}), {});
+}
+
+/// The values of each block's forward phase that the backward phase reads, by block of the op that computes
+/// them.
+std::vector<std::set<std::string>> kept(const Graph& g)
+{
+    std::vector<std::set<std::string>> names(5);
+    for (const Op& op : g.ops)
+        if (op.region == Region::microbatch && op.phase == Phase::backward)
+            for (const ValueId v : op.operands)
+                if (const OpId producer = g[v].producer; producer &&
+                                                         g[producer].region == Region::microbatch &&
+                                                         g[producer].phase == Phase::forward)
+                    names[static_cast<std::size_t>(g[producer].block)].insert(g[v].name);
+    return names;
+}
+
+} // namespace
+
+TEST_CASE("with full recomputation a layer keeps what the next block reads, and nothing else")
+{
+    const Family family = GENERATE(Family::llama, Family::gpt2);
+    const Graph before = differentiated(family);
+    const Graph g = recompute(before, {.activations = Recompute::full});
+    verify(g, Level::global);
+    const auto all = kept(before), few = kept(g);
+    for (std::size_t layer = 1; layer <= 3; ++layer) {
+        CHECK(all[layer].size() > 8);
+        CHECK(few[layer].size() == 1); // the residual stream
+    }
+    CHECK(few[0] == all[0]);
+    CHECK(few[4] == all[4]);
+}
+
+TEST_CASE("with selective recomputation the backward phase computes cheap ops again, and no product")
+{
+    const Family family = GENERATE(Family::llama, Family::gpt2);
+    const Graph before = differentiated(family);
+    const Graph g = recompute(before, {.activations = Recompute::selective});
+    verify(g, Level::global);
+    int again = 0;
+    for (const Op& op : g.ops)
+        if (op.phase == Phase::backward && info(op).cheap) {
+            ++again;
+            CHECK((op.block >= 1 && op.block <= 3));
+        }
+    CHECK(again >= 4 * 3); // norms, attention, activation function
+    for (const Op& op : g.ops)
+        if (op.region == Region::microbatch && op.phase == Phase::backward && op.block >= 1 && op.block <= 3)
+            for (const ValueId v : op.operands)
+                if (const OpId producer = g[v].producer;
+                    producer && g[producer].phase == Phase::forward && g[producer].block == op.block)
+                    CHECK_FALSE(info(g[producer]).cheap);
+    const auto products = [](const Graph& graph) {
+        return std::count_if(graph.ops.begin(), graph.ops.end(),
+                             [](const Op& op) { return op.kind == OpKind::matmul; });
+    };
+    CHECK(products(g) == products(before));
+}
+
+TEST_CASE("without recomputation the graph stays as it is")
+{
+    const Graph before = differentiated(Family::llama);
+    const Graph after = recompute(before, {});
+    CHECK(after.ops.size() == before.ops.size());
+    CHECK(kept(after) == kept(before));
+}

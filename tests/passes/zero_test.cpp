@@ -1,0 +1,140 @@
+// ZeRO as shardings: which dimension is cut, what is gathered where, and what the backward phase gathers
+// again.
+#include "catch.hpp"
+#include "ir/names.hpp"
+#include "ir/op_table.hpp"
+#include "ir/verify.hpp"
+#include "model/model.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/recompute.hpp"
+#include "passes/simplify.hpp"
+#include "passes/zero.hpp"
+
+#include <algorithm>
+#include <set>
+
+using namespace trivium;
+
+namespace {
+
+const Mesh mesh{{{data_axis, 4}, {tensor_axis, 2}}};
+
+std::vector<std::vector<std::string>> axes_of(const Sharding& sharding)
+{
+    std::vector<std::vector<std::string>> axes;
+    for (const DimSharding& dim : sharding.dims)
+        axes.push_back(dim.axes);
+    return axes;
+}
+
+std::vector<std::vector<std::string>> sharded(const Shape& shape, const Sharding& before = {})
+{
+    return axes_of(shard_further(before, shape, mesh, data_axis));
+}
+
+Graph loss_graph(DType compute, bool tied)
+{
+    ModelConfig m;
+    m.layers = 2;
+    m.dim = 16;
+    m.heads = 4;
+    m.kv_heads = 2;
+    m.ffn_dim = 24;
+    m.vocab = 32;
+    m.seq = 8;
+    m.tied_embeddings = tied;
+    Graph g = build_loss_graph(m, {4, compute, DType::f32});
+    g.mesh = mesh;
+    return g;
+}
+
+/// Whether the op reshards a parameter, or a copy of it in another type.
+bool is_gather(const Graph& g, const Op& op)
+{
+    return info(op).placement && g[op.operands[0]].lifetime != Lifetime::microbatch;
+}
+
+} // namespace
+
+TEST_CASE("a tensor is cut along the first dimension that divides, otherwise along the longest")
+{
+    using Axes = std::vector<std::vector<std::string>>;
+    CHECK(sharded({8, 16}) == Axes{{"data"}, {}});
+    CHECK(sharded({6, 16}) == Axes{{}, {"data"}});
+    CHECK(sharded({6, 9, 5}) == Axes{{}, {"data"}, {}});
+    CHECK(sharded({3, 2}) == Axes{{}, {}}); // fewer rows than ranks
+    CHECK(sharded({}).empty());
+    Sharding over_tensor;
+    over_tensor.dims = {{{"tensor"}, false}, {}};
+    CHECK(sharded({8, 3}, over_tensor) == Axes{{"tensor", "data"}, {}}); // shards of 4 rows
+    CHECK(sharded({6, 8}, over_tensor) == Axes{{"tensor"}, {"data"}});
+}
+
+TEST_CASE("each block gathers the parameters that it reads once in a microbatch, before their first reader")
+{
+    const bool tied = GENERATE(false, true);
+    const DType compute = GENERATE(DType::f32, DType::bf16);
+    const Graph g = simplify(gather_in_microbatches(loss_graph(compute, tied)));
+    verify(g, Level::global);
+    std::set<std::pair<std::string, int>> gathered;
+    for (std::size_t i = 0; i < g.ops.size(); ++i) {
+        const Op& op = g.ops[i];
+        if (is_gather(g, op)) {
+            CHECK(op.region == Region::microbatch);
+            CHECK(g[op.operands[0]].type.dtype == compute); // of a copy in bf16, half the bytes
+            CHECK(gathered.insert({g[op.operands[0]].name, op.block}).second);
+            const Op& reader = g.ops[i + 1];
+            CHECK((is_gather(g, reader) ||
+                   std::count(reader.operands.begin(), reader.operands.end(), op.results[0]) > 0));
+            for (const Op& other : g.ops)
+                if (std::count(other.operands.begin(), other.operands.end(), op.results[0]) > 0)
+                    CHECK(other.block == op.block);
+        } else if (op.region == Region::microbatch) {
+            for (const ValueId v : op.operands)
+                CHECK((g[v].lifetime == Lifetime::microbatch || g[v].role == Role::constant ||
+                       g[v].role == Role::carry));
+        }
+    }
+    // The first and the last block both read a tied embedding.
+    CHECK(gathered.size() == g.with_role(Role::parameter).size() + (tied ? 1 : 0));
+}
+
+TEST_CASE("the backward phase gathers again, and then nothing is kept for it")
+{
+    const bool again = GENERATE(false, true);
+    const Graph g = recompute(autodiff(gather_in_microbatches(loss_graph(DType::f32, true)), {}), {again});
+    verify(g, Level::global);
+    int read_across = 0;
+    for (const Op& op : g.ops)
+        if (op.region == Region::microbatch && op.phase == Phase::backward)
+            for (const ValueId v : op.operands)
+                if (const OpId producer = g[v].producer;
+                    producer && is_gather(g, g[producer]) && g[producer].phase == Phase::forward)
+                    ++read_across;
+    CHECK((read_across == 0) == again);
+}
+
+TEST_CASE("gradients that are reduced in every microbatch are added as shards, in the accumulator's type")
+{
+    const bool gathers = GENERATE(false, true);
+    const DType compute = GENERATE(DType::f32, DType::bf16);
+    AutodiffConfig config;
+    config.reduce_axis = data_axis;
+    Graph before = loss_graph(compute, false);
+    if (gathers)
+        before = gather_in_microbatches(std::move(before));
+    const Graph g = autodiff(std::move(before), config);
+    verify(g, Level::global);
+    int accumulators = 0;
+    for (const Carry& carry : g.carries)
+        if (g[carry.out].name.starts_with(value_name::gradient)) {
+            ++accumulators;
+            CHECK(shards(g[carry.in].sharding, data_axis));
+            const Op& add = g[g[carry.out].producer];
+            const Value& shard = g[add.operands[0]];
+            CHECK(shards(shard.sharding, data_axis));
+            CHECK(info(g[shard.producer]).placement);
+            CHECK(shard.type.dtype == DType::f32);
+        }
+    CHECK(accumulators == static_cast<int>(g.with_role(Role::parameter).size()));
+}

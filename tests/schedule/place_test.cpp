@@ -1,0 +1,194 @@
+// Where gathers of parameters and additions of reduced gradients stand among the Steps.
+#include "base/check.hpp"
+#include "episodes.hpp"
+#include "ir/collectives.hpp"
+#include "ir/names.hpp"
+#include "model/model.hpp"
+#include "passes/autodiff.hpp"
+#include "passes/bucket.hpp"
+#include "passes/optimizer.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
+#include "passes/recompute.hpp"
+#include "passes/simplify.hpp"
+#include "passes/zero.hpp"
+#include "schedule/memory.hpp"
+
+#include <algorithm>
+#include <map>
+
+using namespace trivium;
+
+namespace {
+
+constexpr int layers = 5;
+
+/// What one of two data ranks runs with ZeRO 3.
+Graph sharded_model(bool merged)
+{
+    ModelConfig m;
+    m.layers = layers;
+    m.dim = 16;
+    m.heads = 4;
+    m.kv_heads = 2;
+    m.ffn_dim = 24;
+    m.vocab = 32;
+    m.seq = 8;
+    GraphConfig config{4, DType::f32, DType::f32};
+    config.axes.batch = data_axis;
+    Graph g = build_loss_graph(m, config);
+    g.mesh = {{{data_axis, 2}}};
+    g = autodiff(gather_in_microbatches(std::move(g)), {.reduce_axis = data_axis});
+    g = recompute(std::move(g), {.gathers = true});
+    OptimizerConfig optimizer;
+    optimizer.shard_axis = data_axis;
+    g = simplify(partition(propagate(simplify(add_optimizer(std::move(g), optimizer))), {{0}, ""}));
+    return merged ? bucket(std::move(g), {}) : g;
+}
+
+/// List positions of the Steps of ops for which `is`.
+template <class Is>
+std::vector<std::size_t> positions(const Schedule& s, Is is)
+{
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < s.steps.size(); ++i)
+        if (s.steps[i].kind == StepKind::op && is(s.steps[i].op))
+            found.push_back(i);
+    return found;
+}
+
+bool reads(const Step& reader, const Step& writer)
+{
+    return std::any_of(writer.results.begin(), writer.results.end(), [&](BufferId b) {
+        return std::find(reader.operands.begin(), reader.operands.end(), b) != reader.operands.end();
+    });
+}
+
+std::size_t first_reader(const Schedule& s, std::size_t writer)
+{
+    for (std::size_t i = writer + 1; i < s.steps.size(); ++i)
+        if (reads(s.steps[i], s.steps[writer]))
+            return i;
+    throw InternalError(__FILE__, __LINE__, "nothing reads it");
+}
+
+} // namespace
+
+TEST_CASE("in a microbatch there is one gather for each block and pass, and one reduction for each block")
+{
+    const Graph g = sharded_model(true);
+    std::map<std::pair<Phase, int>, int> gathers, reductions;
+    const std::vector<bool> reduces = gradient_reductions(g);
+    for (std::size_t i = 0; i < g.ops.size(); ++i) {
+        if (gathers_parameters(g, g.ops[i]))
+            ++gathers[{g.ops[i].phase, g.ops[i].block}];
+        if (reduces[i])
+            ++reductions[{g.ops[i].phase, g.ops[i].block}];
+    }
+    for (int block = 1; block <= layers; ++block) {
+        CHECK(gathers[{Phase::forward, block}] == 1);
+        CHECK(gathers[{Phase::backward, block}] == 1);
+        CHECK(reductions[{Phase::backward, block}] == 1);
+    }
+    for (const auto& [place, count] : gathers)
+        CHECK(count == 1);
+    for (const auto& [place, count] : reductions)
+        CHECK(count == 1);
+}
+
+TEST_CASE("a gather begins before the first reader of the gather before it")
+{
+    const bool merged = GENERATE(false, true);
+    const i64 microbatches = GENERATE(1, 3);
+    const Graph g = sharded_model(merged);
+    ScheduleConfig config;
+    config.microbatches = microbatches;
+    const Schedule s = build_schedule(g, config);
+    const std::vector<std::size_t> gathers =
+        positions(s, [&](OpId op) { return gathers_parameters(g, g[op]); });
+    if (merged) // embedding and head gather once in each pass that needs them
+        CHECK(static_cast<i64>(gathers.size()) >= microbatches * 2 * layers);
+    std::size_t ahead = 0;
+    for (std::size_t k = 1; k < gathers.size(); ++k) {
+        const std::size_t before = first_reader(s, gathers[k - 1]);
+        ahead += gathers[k] < before;
+        if (k >= 2) // no more than one: the bytes in flight are bounded
+            CHECK(gathers[k] > first_reader(s, gathers[k - 2]));
+    }
+    CHECK(ahead + 1 >= gathers.size());
+}
+
+TEST_CASE("a reduced gradient is added before the next reduction begins, not at once")
+{
+    const bool merged = GENERATE(false, true);
+    const Graph g = sharded_model(merged);
+    ScheduleConfig config;
+    config.microbatches = 2;
+    const Schedule s = build_schedule(g, config);
+    const std::vector<bool> reduces = gradient_reductions(g);
+    const std::vector<std::size_t> reductions = positions(s, [&](OpId op) { return reduces[op.index()]; });
+    REQUIRE(reductions.size() >= 2 * layers);
+    for (std::size_t k = 0; k < reductions.size(); ++k) {
+        const std::size_t added = first_reader(s, reductions[k]);
+        const std::size_t next = k + 1 < reductions.size() ? reductions[k + 1] : s.steps.size();
+        CHECK(added < next);
+        // Only additions and gathers lie between the first addition and the next reduction.
+        for (std::size_t i = added; k + 1 < reductions.size() && i < next; ++i)
+            CHECK((reduction_added_by(g, g[s.steps[i].op]) || gathers_parameters(g, g[s.steps[i].op])));
+    }
+}
+
+TEST_CASE("placement changes the order of Steps, not the Steps")
+{
+    const Graph g = sharded_model(true);
+    ScheduleConfig config;
+    config.microbatches = 3;
+    const Schedule placed = build_schedule(g, config);
+    config.place = false;
+    const Schedule plain = build_schedule(g, config);
+    const auto sorted = [&](const Schedule& s) {
+        std::vector<std::pair<i64, std::size_t>> all;
+        for (const Step& step : s.steps)
+            if (step.kind == StepKind::op)
+                all.emplace_back(step.microbatch, step.op.index());
+        std::sort(all.begin(), all.end());
+        return all;
+    };
+    CHECK(sorted(placed) == sorted(plain));
+    const auto in_order = [&](const Schedule& s) {
+        std::vector<std::size_t> all;
+        for (const Step& step : s.steps)
+            if (step.kind == StepKind::op)
+                all.push_back(step.op.index());
+        return all;
+    };
+    CHECK(in_order(placed) != in_order(plain));
+}
+
+TEST_CASE("planning over the first and last microbatches gives the memory of all, with gathers too")
+{
+    const Graph g = sharded_model(true);
+    ScheduleConfig config;
+    config.microbatches = 9;
+    Schedule part = build_schedule(g, config), whole = part;
+    whole.representative = every_microbatch;
+    CHECK(plan_memory({&part}, {}).arena == plan_memory({&whole}, {}).arena);
+    for (std::size_t i = 0; i < part.buffers.size(); ++i)
+        REQUIRE(part.buffers[i].offset == whole.buffers[i].offset);
+}
+
+TEST_CASE("gathers ahead and additions behind: no race, no shared bytes")
+{
+    const bool merged = GENERATE(false, true);
+    const Graph g = sharded_model(merged);
+    for (const i64 stages : {1, 3}) {
+        ScheduleConfig config;
+        config.stages = stages;
+        config.microbatches = 5;
+        config.scratch = {1024, 512, 256, 512};
+        Schedule s = build_schedule(g, config);
+        check_no_race(s, Closure(s));
+        plan_memory({&s}, {});
+        check_disjoint(s, episodes_of(s), 0);
+    }
+}

@@ -1,0 +1,195 @@
+// Bytes of model state with each ZeRO stage, and what "auto" becomes under a memory limit.
+#include "base/check.hpp"
+#include "base/units.hpp"
+#include "catch.hpp"
+#include "compile/settle.hpp"
+#include "compile/smaller.hpp"
+
+#include <algorithm>
+#include <set>
+
+using namespace trivium;
+
+namespace {
+
+RunConfig config_of(i64 data, i64 zero)
+{
+    RunConfig c;
+    c.model.layers = 6;
+    c.model.heads = 4;
+    c.model.kv_heads = 4;
+    c.model.dim = 64;
+    c.model.ffn_dim = 128;
+    c.model.vocab = 64;
+    c.model.seq = 64;
+    c.train.global_batch = 4 * data;
+    c.train.micro_batch = 2;
+    c.train.precision = Precision::bf16;
+    c.parallel.data = data;
+    c.parallel.zero = zero;
+    resolve_and_validate(c);
+    return c;
+}
+
+CompileConfig options()
+{
+    CompileConfig all;
+    all.machine = machine_called("h100");
+    return all;
+}
+
+/// Bytes of the buffers of these kinds in the training program that are kept while microbatches run. (A shard
+/// that the prologue casts and gathers is not.)
+Bytes bytes_of(const Compiled& compiled, const std::set<MemoryKind>& kinds)
+{
+    const Schedule& s = compiled.programs[train_program].schedule;
+    std::set<std::size_t> read;
+    for (const Step& step : s.steps)
+        if (step.microbatch >= 0)
+            for (const BufferId id : step.operands)
+                read.insert(id.index());
+    Bytes sum = 0;
+    for (std::size_t i = 0; i < s.buffers.size(); ++i) {
+        const Buffer& b = s.buffers[i];
+        if (kinds.contains(b.kind) &&
+            (b.lifetime == Lifetime::run || (b.lifetime == Lifetime::step && read.contains(i))))
+            sum += b.bytes;
+    }
+    return sum;
+}
+
+Bytes arena_of(const RunConfig& c) { return compile_training(c, options()).memory.arena; }
+
+} // namespace
+
+TEST_CASE("model state has the bytes of ZeRO's formulas")
+{
+    const i64 n = 8;
+    for (i64 zero = 0; zero <= 3; ++zero) {
+        const RunConfig c = config_of(n, zero);
+        const Compiled compiled = compile_training(c, options());
+        const i64 psi = parameter_count(c.model);
+        INFO("zero " << zero);
+        const auto parts = [&](int from) { return zero >= from ? n : 1; };
+        CHECK(bytes_of(compiled, {MemoryKind::parameters}) == 4 * psi / parts(1));
+        CHECK(bytes_of(compiled, {MemoryKind::optimizer}) == 8 * psi / parts(1));
+        CHECK(bytes_of(compiled, {MemoryKind::compute_copies}) == 2 * psi / parts(3));
+        const Bytes scalars = 16; // sums of the loss and of the tokens
+        CHECK(bytes_of(compiled, {MemoryKind::gradients}) == 4 * psi / parts(2) + scalars);
+    }
+}
+
+TEST_CASE("7.5 G parameters on 64 ranks, as in ZeRO's paper, with accumulation in f32")
+{
+    RunConfig c;
+    c.model.layers = 36;
+    c.model.dim = 4096;
+    c.model.heads = c.model.kv_heads = 32;
+    c.model.ffn_dim = 10944;
+    c.model.vocab = 32000;
+    c.model.seq = 128;
+    c.train.global_batch = 64;
+    c.train.precision = Precision::bf16;
+    c.parallel.data = 64;
+    resolve_and_validate(c);
+    // arXiv:1910.02054, figure 1: 120, 31.4, 16.6 and 1.9 GB with gradients of 2 bytes; here they have 4.
+    const double psi = static_cast<double>(parameter_count(c.model)), rank = psi / 64;
+    CHECK(psi / 7.5e9 == Approx(1).epsilon(0.01));
+    const double expected[] = {18 * psi, 6 * psi + 12 * rank, 2 * psi + 16 * rank, 18 * rank};
+    for (const i64 zero : {0, 1, 2, 3}) {
+        c.parallel.zero = zero;
+        const Compiled compiled = compile_training(c, options());
+        INFO("zero " << zero);
+        CHECK(static_cast<double>(bytes_of(compiled, {MemoryKind::parameters, MemoryKind::optimizer,
+                                                      MemoryKind::compute_copies, MemoryKind::gradients})) ==
+              Approx(expected[zero]).epsilon(1e-3));
+    }
+}
+
+TEST_CASE("full recomputation keeps one value of each layer")
+{
+    RunConfig c = config_of(1, 0);
+    c.parallel.recompute = Recompute::full;
+    const Compiled compiled = compile_training(c, options());
+    Bytes kept = 0;
+    const Graph& g = compiled.programs[train_program].graph;
+    for (std::size_t v = 0; v < g.values.size(); ++v) {
+        const OpId producer = g.values[v].producer;
+        if (!producer || g[producer].region != Region::microbatch || g[producer].phase != Phase::forward ||
+            g[producer].block < 1 || g[producer].block >= c.model.layers) // the head's norm is in the last
+            continue;
+        for (const Op& op : g.ops)
+            if (op.phase == Phase::backward &&
+                std::find(op.operands.begin(), op.operands.end(), ValueId(v)) != op.operands.end()) {
+                kept += g.values[v].type.bytes();
+                break;
+            }
+    }
+    CHECK(kept == (c.model.layers - 1) * 2 * c.model.seq * c.model.dim * size_of(DType::bf16));
+}
+
+TEST_CASE("auto becomes the first setting that fits the limit")
+{
+    RunConfig c = config_of(4, 3);
+    const auto with = [&](GatherEvery gather, ReduceEvery reduce, Recompute recompute) {
+        RunConfig fixed = c;
+        fixed.parallel.gather_every = gather;
+        fixed.parallel.reduce_every = reduce;
+        fixed.parallel.recompute = recompute;
+        return arena_of(fixed);
+    };
+    const Bytes most = with(GatherEvery::step, ReduceEvery::step, Recompute::none),
+                fewer = with(GatherEvery::pass, ReduceEvery::microbatch, Recompute::none),
+                selective = with(GatherEvery::pass, ReduceEvery::microbatch, Recompute::selective),
+                full = with(GatherEvery::pass, ReduceEvery::microbatch, Recompute::full);
+    REQUIRE(most > fewer);
+    REQUIRE(fewer > selective);
+    REQUIRE(selective > full);
+    CHECK(arena_of(c) == fewer); // without a limit: what the stage is for
+    c.parallel.recompute = Recompute::automatic;
+    CHECK(arena_of(c) == fewer);
+    for (const Bytes want : {most, fewer, selective, full}) {
+        c.parallel.memory_limit = want;
+        const RunConfig settled = settle(c, options());
+        CHECK(arena_of(settled) <= want);
+        CHECK(arena_of(c) == arena_of(settled));
+    }
+    c.parallel.memory_limit = most;
+    CHECK(settle(c, options()).parallel.gather_every == GatherEvery::step);
+    CHECK(settle(c, options()).parallel.recompute == Recompute::none);
+    c.parallel.memory_limit = selective;
+    CHECK(settle(c, options()).parallel.recompute == Recompute::selective);
+    c.parallel.memory_limit = full - 1;
+    CHECK_THROWS_AS(compile_training(c, options()), UserError);
+}
+
+TEST_CASE("a limit that cannot be met names settings that meet it, and by how much it is exceeded")
+{
+    RunConfig c = config_of(4, 0);
+    RunConfig sharded = c;
+    sharded.parallel.zero = 1;
+    c.parallel.memory_limit = arena_of(sharded);
+    RunConfig free = c;
+    free.parallel.memory_limit = 0;
+    const std::string excess = format_bytes(arena_of(free) - c.parallel.memory_limit);
+    std::string said;
+    try {
+        compile_training(c, options());
+    } catch (const UserError& error) {
+        said = error.what();
+    }
+    INFO(said);
+    CHECK(said.find(excess + " too much") != std::string::npos);
+    const std::vector<std::string> found = settings_within(c, options(), c.parallel.memory_limit, 3);
+    REQUIRE(found.size() == 3);
+    CHECK(found[0] == "parallel.zero=1");
+    for (const std::string& overrides : found) {
+        CHECK(said.find(overrides) != std::string::npos);
+        for (SmallerSetting& setting : smaller_settings(c))
+            if (setting.overrides == overrides) // throws if it exceeds the limit
+                CHECK_NOTHROW(compile_training(setting.config, options()));
+    }
+    c.parallel.memory_limit = 1000;
+    CHECK(settings_within(c, options(), 1000, 3).empty());
+    CHECK_THROWS_AS(compile_training(c, options()), UserError);
+}
