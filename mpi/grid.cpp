@@ -22,14 +22,18 @@ std::vector<int> number(const std::vector<std::string>& names)
 
 } // namespace
 
-Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node) : mesh_(mesh), world_(world)
+Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay)
+    : mesh_(mesh), world_(world)
 {
     TRV_CHECK(world.size() == mesh.ranks(), world.size(), " ranks for a mesh of ", mesh.ranks());
     at_ = mesh.coordinates(world.rank());
+    if (delay.any())
+        delayed_ = make_delay_comm(world, std::make_shared<SlowLink>(SlowLink{delay}));
+    Comm& all = along(world_axis);
     for (const MeshAxis& axis : mesh.axes)
         if (axis.size > 1) {
             const std::vector<i64> group = mesh.group(at_, {axis.name});
-            along_[axis.name] = world.subgroup(std::vector<int>(group.begin(), group.end()));
+            along_[axis.name] = all.subgroup(std::vector<int>(group.begin(), group.end()));
         }
     alone_ = world.subgroup({world.rank()});
     node_of_rank_ = number(gather_texts(world, node));
@@ -40,7 +44,7 @@ Grid::~Grid() = default;
 Comm& Grid::along(const std::string& axis) const
 {
     if (axis == world_axis)
-        return world_;
+        return delayed_ ? *delayed_ : world_;
     const auto found = along_.find(axis);
     return found == along_.end() ? *alone_ : *found->second;
 }

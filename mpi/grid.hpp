@@ -3,6 +3,7 @@
 // start-up.
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
+#include "mpi/delay_comm.hpp"
 
 #include <map>
 
@@ -16,9 +17,9 @@ class DeviceGrid;
 class Grid {
 public:
     /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis with more than one
-    /// rank, and uses `world` for all axes together. `node` names this rank's node. \pre world.size() ==
-    /// mesh.ranks()
-    Grid(Comm& world, const Mesh& mesh, const std::string& node);
+    /// rank, and uses `world` for all axes together. `node` names this rank's node. With a delay,
+    /// transfers of all of these take as long as over such a link. \pre world.size() == mesh.ranks()
+    Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay = {});
     ~Grid();
 
     const Mesh& mesh() const { return mesh_; }
@@ -46,6 +47,7 @@ private:
     Mesh mesh_;
     Coordinates at_;
     Comm& world_;
+    std::unique_ptr<Comm> delayed_; ///< null without a delay
     std::map<std::string, std::unique_ptr<Comm>> along_;
     std::unique_ptr<Comm> alone_;
     std::vector<int> node_of_rank_;

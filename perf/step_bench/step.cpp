@@ -60,7 +60,8 @@ struct Measured {
     std::vector<Seconds> seconds; ///< sorted
     Parts parts;
     std::map<std::string, Spent> kinds;
-    double loss = 0; ///< of the last step
+    double loss = 0;       ///< of the last step
+    Seconds simulated = 0; ///< exposed communication of the fastest step, from its kernels' durations
     Bytes used = 0;
     DeviceMemory memory;
     Seconds median() const { return seconds[seconds.size() / 2]; }
@@ -99,6 +100,8 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
                 measured.kinds = by_kind(engine.program(train_program), executor.timeline(), options.shapes);
                 measured.parts =
                     parts_of(engine.program(train_program), executor.timeline(), executor.exposed());
+                measured.simulated = simulated_exposed(engine.program(train_program), executor.timeline(),
+                                                       s.machine, s.threads);
             }
         }
         measured.used = engine.used();
@@ -172,6 +175,7 @@ void measure(const Setup& s, const Options& options)
                                           {"attention_seconds", m.parts.attention},
                                           {"other_seconds", m.parts.other},
                                           {"exposed_comm_seconds", m.parts.exposed},
+                                          {"simulated_exposed_comm_seconds", m.simulated},
                                           {"idle_seconds", m.parts.idle},
                                           {"traced_step_seconds", m.parts.total},
                                           {"arena_bytes", compiled.memory.arena},
@@ -208,6 +212,10 @@ void measure(const Setup& s, const Options& options)
                device ? "a measured step" : "the fastest step", 100 * m.parts.products / m.parts.total,
                100 * m.parts.attention / m.parts.total, 100 * m.parts.other / m.parts.total,
                100 * m.parts.exposed / m.parts.total, 100 * m.parts.idle / m.parts.total);
+    if (ranks > 1)
+        fmt::print(
+            "  exposed       {:8.1f} ms measured, {:.1f} ms simulated with the kernels' measured durations\n",
+            1e3 * m.parts.exposed, 1e3 * m.simulated);
     fmt::print("    {:<32} {:>9} {:>7} {:>12}\n", "op", "ms", "%", "GFLOP/s");
     std::vector<std::pair<std::string, Spent>> rows(m.kinds.begin(), m.kinds.end());
     std::sort(rows.begin(), rows.end(),
@@ -260,6 +268,7 @@ int run(int argc, char* argv[], Session& session)
     CLI::App app{"Training steps on random tokens: tokens/s, MFU and time by kind of op."};
     app.add_option("--threads", options.threads, "thread counts to measure (on the host)")->delimiter(',');
     app.add_option("--steps", options.steps, "measured steps")->check(CLI::PositiveNumber);
+    app.add_option("--peak-seconds", options.peak_seconds, "time per product when the peak is measured");
     app.add_flag("--shapes", options.shapes, "a row per product shape");
     app.add_flag("--graphs", options.graphs, "on a device: replay captured steps");
     app.add_flag("--fit-layers", options.fit_layers, "on a device: as many of the model's layers as fit");
@@ -270,9 +279,10 @@ int run(int argc, char* argv[], Session& session)
     keys.insert(keys.end(), options.overrides.begin(), options.overrides.end());
     RunConfig config = read_config("", keys);
     resolve_and_validate(config);
-    Grid grid(session.world(), mesh_of(config.parallel), node_name());
+    const ParallelConfig& p = config.parallel;
+    Grid grid(session.world(), mesh_of(p), node_name(), {p.delay_latency, p.delay_bandwidth});
     const Computing computing(*std::max_element(options.threads.begin(), options.threads.end()), &grid);
-    const Machine machine = machine_of(computing);
+    const Machine machine = with_delay(machine_of(computing), p.delay_latency, p.delay_bandwidth);
     if (options.fit_layers && machine.is_device)
         for (const u64 layers :
              gather_numbers(session.world(),

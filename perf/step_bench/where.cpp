@@ -1,6 +1,7 @@
 #include "where.hpp"
 
 #include "ir/product_form.hpp"
+#include "plan/cost.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -53,6 +54,18 @@ Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed
     parts.total = end - begin;
     parts.idle = std::max(0.0, parts.total - parts.products - parts.attention - parts.other - parts.exposed);
     return parts;
+}
+
+Seconds simulated_exposed(const Program& program, const Timeline& timeline, const Machine& machine,
+                          int threads)
+{
+    const Schedule& schedule = program.schedule;
+    std::vector<Seconds> seconds = step_seconds(program.graph, schedule, machine, threads);
+    for (std::size_t i = 0; i < seconds.size(); ++i)
+        if (schedule.steps[i].kind != StepKind::op || schedule.steps[i].queue == queue_compute)
+            seconds[i] = timeline.spans[i].end - timeline.spans[i].begin;
+    const Timeline simulated = play(schedule, seconds);
+    return simulated.length() - simulated.busy(schedule, queue_compute);
 }
 
 } // namespace trivium

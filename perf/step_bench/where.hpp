@@ -1,6 +1,7 @@
 #pragma once
 // The distribution of a step's time, from an executor's timeline.
 #include "compile/compile.hpp"
+#include "plan/machine.hpp"
 #include "schedule/timeline.hpp"
 
 #include <map>
@@ -26,5 +27,10 @@ struct Parts {
 };
 /// `exposed`: as measured by the executor.
 Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed);
+
+/// The time that the compute queue waits in a simulated step: kernels take as long as in `timeline`,
+/// transfers as long as the planner expects on `machine`.
+Seconds simulated_exposed(const Program& program, const Timeline& timeline, const Machine& machine,
+                          int threads);
 
 } // namespace trivium

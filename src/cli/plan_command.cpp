@@ -27,9 +27,9 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
     nlohmann::ordered_json ranks = nlohmann::json::array(), stages = nlohmann::json::array();
     for (const RankPlan& rank : r.ranks)
         ranks.push_back({{"rank", rank.rank},
-                         {"data", rank.at[0]},
-                         {"pipeline", rank.at[1]},
-                         {"tensor", rank.at[2]},
+                         {"data", rank.data},
+                         {"pipeline", rank.stage},
+                         {"tensor", rank.tensor},
                          {"parameters", rank.parameters},
                          {"arena_bytes", rank.memory.arena},
                          {"kept_bytes", rank.memory.kept},
@@ -95,7 +95,7 @@ void print_rank_table(const PlanReport& r)
     for (std::size_t first = 0; first < r.ranks.size(); ++first) {
         const RankPlan& one = r.ranks[first];
         const auto alike = [&](const RankPlan& other) {
-            return other.at[1] == one.at[1] && other.memory.arena == one.memory.arena &&
+            return other.stage == one.stage && other.memory.arena == one.memory.arena &&
                    other.parameters == one.parameters;
         };
         if (std::find_if(r.ranks.begin(), r.ranks.end(), alike) !=
@@ -106,7 +106,7 @@ void print_rank_table(const PlanReport& r)
             if (alike(other))
                 numbers.push_back(static_cast<int>(other.rank));
         fmt::print("  {:<21} stage {:<3} {:<28} {:>9} parameters  arena {:>12} {:>18} bytes\n",
-                   shortened(print_ranks(numbers)), one.at[1], r.stages[static_cast<std::size_t>(one.at[1])],
+                   shortened(print_ranks(numbers)), one.stage, r.stages[static_cast<std::size_t>(one.stage)],
                    format_si(static_cast<double>(one.parameters)), format_bytes(one.memory.arena),
                    format_count(one.memory.arena));
     }

@@ -69,14 +69,16 @@ i64 largest_part(i64 share, i64 most)
     return part;
 }
 
-/// `config` on another grid, with microbatches of at most `most_micro` sequences if it does not set their
-/// size.
+/// `config` on another grid; ZeRO shards over all data ranks if the config's groups do not divide them; with
+/// microbatches of at most `most_micro` sequences if it does not set their size.
 RunConfig config_on(const RunConfig& config, i64 most_micro, i64 data, i64 pipeline, i64 tensor)
 {
     RunConfig c = config;
     c.parallel.data = data;
     c.parallel.pipeline = pipeline;
     c.parallel.tensor = tensor;
+    if (c.parallel.shard > 0 && data % c.parallel.shard != 0)
+        c.parallel.shard = 0;
     if (c.train.micro_batch == 0)
         c.train.micro_batch = largest_part(c.train.global_batch / data, most_micro);
     return c;
@@ -133,8 +135,8 @@ public:
         const auto tensor = static_cast<double>(p.tensor);
         batches_ = static_cast<double>(microbatch_count(config));
         // Master and two moments, the parameters in the compute type, and the accumulated gradients.
-        const double stages = p.data > 1 ? static_cast<double>(p.zero) : 0;
-        const double shard = 3 * master / static_cast<double>(p.data);
+        const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
+        const double shard = 3 * master / static_cast<double>(shard_ranks(p));
         value_ =
             (stages == 3  ? shard
              : stages > 0 ? shard + compute
@@ -228,13 +230,11 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
             return std::nullopt;
         const std::vector<Bytes> least = LeastBytes(config).of_stages();
         const Bytes bound = *std::max_element(least.begin(), least.end());
-        const auto included = [&](const Mesh& mesh,
-                                  i64 rank) { // the first along data and tensor have the largest shards
-            const Coordinates at = mesh.coordinates(rank);
-            const auto stage = static_cast<std::size_t>(at[1]);
+        const auto included = [&](const Mesh& mesh, i64 rank) {
+            const auto stage = static_cast<std::size_t>(stage_of(mesh, rank));
             const bool may_be_largest =
                 stage < 2 || stage + 1 == least.size() || least[stage] > bound * 4 / 5;
-            return at[0] == 0 && at[2] == 0 && may_be_largest;
+            return may_be_largest && is_first_of_stage(mesh, rank);
         };
         compile_ranks(config, options, included, [&](i64, const Compiled& compiled) {
             largest = std::max(largest, bytes_needed(compiled.memory, machine));

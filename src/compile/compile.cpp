@@ -42,7 +42,9 @@ ModelAxes model_axes(const RunConfig& config)
     require(m.ffn_dim >= p.tensor, "model.ffn_dim", m.ffn_dim, "columns of the feed-forward layer");
     require(m.vocab >= p.tensor, "model.vocab", m.vocab, "tokens of the vocabulary");
     ModelAxes axes;
-    axes.batch = data_axis;
+    axes.batch = {data_axis};
+    if (shard_ranks(p) < p.data)
+        axes.batch = {replica_axis, data_axis};
     axes.tensor = tensor_axis;
     axes.sequence = p.sequence && p.tensor > 1;
     axes.split_queries = m.kv_heads < p.tensor;
@@ -83,7 +85,7 @@ BucketConfig bucket_config(const ParallelConfig& p)
 /// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
 bool gathers_in_microbatches(const ParallelConfig& p)
 {
-    return p.zero == 3 && p.data > 1 && p.gather_every != GatherEvery::step;
+    return p.zero == 3 && shard_ranks(p) > 1 && p.gather_every != GatherEvery::step;
 }
 
 /// The program of all ranks, with every value's sharding.
@@ -94,7 +96,7 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     g.name = "train";
     g.mesh = mesh_of(p);
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
-    optimizer.shard_axis = p.zero > 0 && p.data > 1 ? data_axis : "";
+    optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? data_axis : "";
     optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
     AutodiffConfig gradients;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
@@ -270,7 +272,23 @@ DType master_type(Precision precision) { return precision == Precision::f64 ? DT
 
 Mesh mesh_of(const ParallelConfig& p)
 {
-    return {{{data_axis, p.data}, {pipeline_axis, p.pipeline}, {tensor_axis, p.tensor}}};
+    const i64 shards = shard_ranks(p);
+    Mesh mesh{{{data_axis, shards}, {pipeline_axis, p.pipeline}, {tensor_axis, p.tensor}}};
+    if (shards < p.data)
+        mesh.axes.insert(mesh.axes.begin(), {replica_axis, p.data / shards});
+    return mesh;
+}
+
+i64 stage_of(const Mesh& mesh, i64 rank)
+{
+    return mesh.coordinates(rank)[static_cast<std::size_t>(mesh.find(pipeline_axis))];
+}
+
+bool is_first_of_stage(const Mesh& mesh, i64 rank)
+{
+    Coordinates first(mesh.axes.size(), 0);
+    first[static_cast<std::size_t>(mesh.find(pipeline_axis))] = stage_of(mesh, rank);
+    return mesh.rank(first) == rank;
 }
 
 Compiled compile_training(const RunConfig& given, const CompileConfig& options)

@@ -59,8 +59,13 @@ std::vector<int> stages_of_blocks(const RunConfig& config);
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);
 
-/// The grid of a config: data x pipeline x tensor, the last axis fastest.
+/// The grid of a config: data x pipeline x tensor, the last axis fastest. With hybrid sharding, data is two
+/// axes: replica x data.
 Mesh mesh_of(const ParallelConfig& config);
+/// The pipeline stage of a rank on such a mesh.
+i64 stage_of(const Mesh& mesh, i64 rank);
+/// Whether a rank is the first of its stage along the other axes; it has the largest shards.
+bool is_first_of_stage(const Mesh& mesh, i64 rank);
 
 /// Only the program `eval`, in train's precision, on one rank.
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options);

@@ -16,6 +16,7 @@ std::string describe_grid(const ParallelConfig& p)
 {
     return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor,
                p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "", p.data > 1 ? str(", zero ", p.zero) : "",
+               shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
 
@@ -26,8 +27,8 @@ std::string describe_settled(const ParallelConfig& p)
         if (matters)
             text += (text.empty() ? "" : ", ") + part;
     };
-    add(p.data > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
-    add(p.data > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
+    add(shard_ranks(p) > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
+    add(shard_ranks(p) > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
     add(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
     return text;
 }

@@ -21,8 +21,7 @@ namespace {
 bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
 {
     const i64 ranks = mesh.ranks();
-    const Coordinates at = mesh.coordinates(rank);
-    return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || (at[0] == 0 && at[2] == 0);
+    return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || is_first_of_stage(mesh, rank);
 }
 
 i64 ranks_of_a_node(const Machine& machine, i64 ranks)
@@ -57,15 +56,15 @@ MemoryVerdict verdict_on(const PlanReport& r)
         const Mesh mesh = mesh_of(r.config.parallel);
         std::vector<Bytes> of_stage(r.stages.size(), 0);
         for (const RankPlan& rank : r.ranks)
-            of_stage[static_cast<std::size_t>(rank.at[1])] =
-                std::max(of_stage[static_cast<std::size_t>(rank.at[1])], needs(rank));
+            of_stage[static_cast<std::size_t>(rank.stage)] =
+                std::max(of_stage[static_cast<std::size_t>(rank.stage)], needs(rank));
         Bytes sum = 0;
         for (i64 rank = 0, planned = 0; rank < ranks; ++rank) {
             sum = rank % each == 0 ? 0 : sum;
             const bool own = planned < static_cast<i64>(r.ranks.size()) &&
                              r.ranks[static_cast<std::size_t>(planned)].rank == rank;
             sum += own ? needs(r.ranks[static_cast<std::size_t>(planned++)])
-                       : of_stage[static_cast<std::size_t>(mesh.coordinates(rank)[1])];
+                       : of_stage[static_cast<std::size_t>(stage_of(mesh, rank))];
             v.needed = std::max(v.needed, sum);
         }
         v.sharers = each;
@@ -135,7 +134,8 @@ Bytes PlanReport::checkpoint() const
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
 {
     PlanReport report;
-    report.machine = machine;
+    const ParallelConfig& links = config.parallel;
+    report.machine = with_delay(machine, links.delay_latency, links.delay_bandwidth);
     report.asked = ranks;
     report.config = ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), machine) : config;
     report.threads = thread_count(
@@ -146,20 +146,24 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     const RunConfig settled = settle(report.config, options);
     report.settled = settled.parallel;
     std::vector<Program> stages;
+    const Mesh mesh = mesh_of(settled.parallel);
     const auto keep = [&](i64 rank, Compiled& compiled) {
-        RankPlan plan{rank, compiled.at, 0, compiled.memory};
+        const ParallelConfig& grid = settled.parallel;
+        const i64 stage = stage_of(mesh, rank);
+        RankPlan plan{rank,           rank / (grid.pipeline * grid.tensor), stage, rank % grid.tensor, 0,
+                      compiled.memory};
         const Graph& g = compiled.programs[train_program].graph;
         for (const ValueId id : g.with_role(Role::parameter))
             plan.parameters += g[id].type.elements();
         report.ranks.push_back(std::move(plan));
         report.flops = compiled.flops;
-        if (compiled.at[0] == 0 && compiled.at[2] == 0) { // one of each stage
-            report.stages.push_back(blocks_of_stage(compiled.stage_of_block, compiled.at[1]));
+        if (is_first_of_stage(mesh, rank)) {
+            report.stages.push_back(blocks_of_stage(compiled.stage_of_block, stage));
             stages.push_back(std::move(compiled.programs[train_program]));
         }
     };
     compile_ranks(
-        settled, options, [&](const Mesh& mesh, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
+        settled, options, [&](const Mesh&, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
     std::vector<StageProgram> programs;
     for (const Program& stage : stages)
         programs.push_back({&stage.graph, &stage.schedule});

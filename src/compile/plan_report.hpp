@@ -10,7 +10,7 @@ namespace trivium {
 /// The plan of one rank.
 struct RankPlan {
     i64 rank = 0;
-    Coordinates at;
+    i64 data = 0, stage = 0, tensor = 0; ///< its place on the grid
     i64 parameters = 0;
     MemoryPlan memory;
 };

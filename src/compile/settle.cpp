@@ -18,7 +18,7 @@ std::vector<Enum> values_of(Enum given, Enum automatic, std::vector<Enum> all)
 RunConfig settle(const RunConfig& config, const CompileConfig& options)
 {
     const ParallelConfig& p = config.parallel;
-    const bool shards = p.data > 1;
+    const bool shards = shard_ranks(p) > 1;
     std::vector<GatherEvery> gathers{GatherEvery::pass};
     if (shards && p.zero == 3)
         gathers = values_of(p.gather_every, GatherEvery::automatic,

@@ -75,16 +75,10 @@ bool is_within(const RunConfig& config, const CompileConfig& options, Bytes limi
     quietly.machine = options.machine;
     Activity::of_process().advance(); // takes seconds for a large model
     try {
-        compile_ranks(
-            free, quietly,
-            [](const Mesh& mesh, i64 rank) { // the first along data and tensor have the largest shards
-                const Coordinates at = mesh.coordinates(rank);
-                return at[0] == 0 && at[2] == 0;
-            },
-            [&](i64, const Compiled& compiled) {
-                if (compiled.memory.arena > limit)
-                    throw TooLarge{};
-            });
+        compile_ranks(free, quietly, is_first_of_stage, [&](i64, const Compiled& compiled) {
+            if (compiled.memory.arena > limit)
+                throw TooLarge{};
+        });
         return true;
     } catch (const TooLarge&) {
         return false;

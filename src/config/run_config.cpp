@@ -30,6 +30,13 @@ void unit_interval(const char* key, double value)
     require(value >= 0 && value < 1, key, str("must be in [0, 1), is ", value), "0.9 to 0.999 are usual");
 }
 
+void finite_from(const char* key, double value, double least, bool inclusive)
+{
+    require(std::isfinite(value) && (inclusive ? value >= least : value > least), key,
+            str("must be a finite number ", inclusive ? "of at least " : "above ", least, ", is ", value),
+            "check the value");
+}
+
 void validate_train(const TrainConfig& c)
 {
     at_least(1, "train.steps", c.steps);
@@ -43,11 +50,6 @@ void validate_train(const TrainConfig& c)
     at_least(0, "train.max_skipped", c.max_skipped);
     unit_interval("train.beta1", c.beta1);
     unit_interval("train.beta2", c.beta2);
-    const auto finite_from = [](const char* key, double value, double least, bool inclusive) {
-        require(std::isfinite(value) && (inclusive ? value >= least : value > least), key,
-                str("must be a finite number ", inclusive ? "of at least " : "above ", least, ", is ", value),
-                "check the value");
-    };
     finite_from("train.lr", c.lr, 0, true);
     finite_from("train.min_lr", c.min_lr, 0, true);
     finite_from("train.weight_decay", c.weight_decay, 0, true);
@@ -77,6 +79,12 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     at_least(0, "parallel.memory_limit", c.memory_limit, i64{1} << 60);
     require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero),
             "1 is usual");
+    at_least(0, "parallel.shard", c.shard);
+    require(c.shard == 0 || c.data % c.shard == 0, "parallel.shard",
+            str("groups of ", c.shard, " do not divide ", c.data, " data ranks"),
+            "set a divisor of parallel.data, e.g. the ranks of a node, or 0 for all");
+    finite_from("parallel.delay_latency", c.delay_latency, 0, true);
+    finite_from("parallel.delay_bandwidth", c.delay_bandwidth, 0, true);
     i64 bytes = 0;
     const char* end = c.bucket.data() + c.bucket.size();
     const auto parsed = std::from_chars(c.bucket.data(), end, bytes);

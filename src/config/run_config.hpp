@@ -114,6 +114,7 @@ struct ParallelConfig {
     i64 tensor = 1;
     i64 pipeline = 1;
     i64 zero = 0;
+    i64 shard = 0;
     GatherEvery gather_every = GatherEvery::automatic;
     ReduceEvery reduce_every = ReduceEvery::automatic;
     ScheduleKind schedule = ScheduleKind::one_f_one_b;
@@ -128,6 +129,8 @@ struct ParallelConfig {
     bool deterministic = true;
     ReduceType reduce = ReduceType::f32;
     std::string strategy;
+    double delay_latency = 0;
+    double delay_bandwidth = 0;
 
     template <class Self, class Visit>
     static void keys(Self& self, Visit&& visit)
@@ -136,6 +139,10 @@ struct ParallelConfig {
         visit("tensor", self.tensor, "tensor-parallel ranks");
         visit("pipeline", self.pipeline, "pipeline stages");
         visit("zero", self.zero, "ZeRO stage, 0 to 3");
+        visit("shard", self.shard,
+              "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
+              "their "
+              "gradients once per step (hybrid sharding); 0 = all");
         visit(
             "gather_every", self.gather_every,
             "with zero = 3: when parameters are gathered: in each forward and each backward pass, once per "
@@ -161,6 +168,13 @@ struct ParallelConfig {
         visit("strategy", self.strategy,
               "\"auto\": if the product of the degrees is not the number of ranks that were started, use the "
               "nearest grid; the global batch and the order of samples do not change");
+        visit(
+            "delay_latency", self.delay_latency,
+            "to measure overlap on one machine: seconds that each message between ranks takes at least; 0 = "
+            "no delay");
+        visit(
+            "delay_bandwidth", self.delay_bandwidth,
+            "the same for bandwidth: bytes per second that a rank sends and receives at most; 0 = no limit");
     }
 };
 
@@ -240,6 +254,12 @@ struct RunConfig {
 
 /// Number of ranks in the grid of `config`.
 inline i64 rank_count(const ParallelConfig& config) { return config.data * config.tensor * config.pipeline; }
+
+/// Data-parallel ranks over which ZeRO shards: a divisor of `config.data`; all of them without ZeRO.
+inline i64 shard_ranks(const ParallelConfig& config)
+{
+    return config.zero > 0 && config.shard > 0 ? config.shard : config.data;
+}
 
 /// Sequences of one microbatch. \pre parallel.data divides train.global_batch
 i64 micro_batch(const RunConfig& config);

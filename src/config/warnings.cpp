@@ -44,6 +44,12 @@ std::vector<std::string> warnings_of(const RunConfig& config)
              " steps: the log shows only the last step"),
          "lower log.every");
     const ParallelConfig& p = config.parallel;
+    warn(p.shard > 0 && p.zero == 0, "parallel.shard",
+         "is ignored because parallel.zero is 0: without ZeRO nothing is sharded over data ranks",
+         "set parallel.zero to 1, 2 or 3, or remove the key");
+    warn(p.delay_latency > 0 || p.delay_bandwidth > 0, "parallel.delay_latency",
+         "and parallel.delay_bandwidth slow the ranks' transfers down on purpose",
+         "remove both keys from a run that is not a measurement");
     warn(p.gather_every != GatherEvery::automatic && p.zero < 3, "parallel.gather_every",
          str("is ignored because parallel.zero is ", p.zero, ": only stage 3 shards what microbatches read"),
          "set parallel.zero to 3, or remove the key");

@@ -14,9 +14,11 @@
 
 namespace trivium {
 
-/// The axes of a run's mesh, and the joint axis, along which all ranks form one group.
-inline constexpr const char *data_axis = "data", *pipeline_axis = "pipeline", *tensor_axis = "tensor",
-                            *world_axis = "world";
+/// The axes of a run's mesh, and the joint axis, along which all ranks form one group. With hybrid sharding,
+/// data-parallel ranks form groups: ZeRO shards along `data`, within a group, and `replica` leads from group
+/// to group.
+inline constexpr const char *replica_axis = "replica", *data_axis = "data", *pipeline_axis = "pipeline",
+                            *tensor_axis = "tensor", *world_axis = "world";
 
 struct MeshAxis {
     std::string name;

@@ -38,10 +38,11 @@ Sharding ModelBuilder::sharding_of(const Dims& dims, bool open) const
     Sharding sharding;
     sharding.origin = "the model";
     for (const std::string& dim : dims) {
-        const std::string axis = dim == "b"                                    ? axes.batch
-                                 : wide(dim) || (dim == "s" && along_sequence) ? axes.tensor
-                                                                               : "";
-        sharding.dims.push_back({axis.empty() ? std::vector<std::string>{} : std::vector{axis}, open});
+        sharding.dims.push_back({{}, open});
+        if (dim == "b")
+            sharding.dims.back().axes = axes.batch;
+        else if (!axes.tensor.empty() && (wide(dim) || (dim == "s" && along_sequence)))
+            sharding.dims.back().axes = {axes.tensor};
     }
     return sharding;
 }

@@ -17,8 +17,8 @@ namespace trivium {
 /// The mesh axes that shard the model's dimensions (Megatron-LM, arXiv:1909.08053, and its sequence
 /// parallelism, arXiv:2205.05198); empty: none.
 struct ModelAxes {
-    std::string batch;
-    std::string tensor;    ///< heads, feed-forward width and vocabulary
+    std::vector<std::string> batch; ///< major first
+    std::string tensor;             ///< heads, feed-forward width and vocabulary
     bool sequence = false; ///< tensors between the tensor-parallel products are sharded along the sequence
     bool split_queries = false; ///< shard the query heads of each key-value head, not the key-value heads
 };

@@ -24,6 +24,7 @@ public:
         out_.file = g_.file;
         out_.mesh = g_.mesh;
         out_.at = c_.at;
+        find_sums();
     }
 
     Graph run()
@@ -63,6 +64,20 @@ private:
         ValueId settled; ///< as its sharding requires: combined, and in its shards
         std::map<std::tuple<DimAxes, Region, Phase>, ValueId> copies; ///< in other shardings
     };
+
+    /// Values whose only reader is the one op that adds them into a carried accumulator in every microbatch.
+    void find_sums()
+    {
+        sums_.resize(g_.values.size(), false);
+        std::vector<int> readers(g_.values.size(), 0);
+        for (const Op& op : g_.ops)
+            for (const ValueId v : op.operands)
+                ++readers[v.index()];
+        for (const Op& op : g_.ops)
+            if (op.accumulate && info(op).linear && g_[op.operands.back()].role == Role::carry &&
+                readers[op.operands.back().index()] == 1 && readers[op.operands[0].index()] == 1)
+                sums_[op.operands[0].index()] = true;
+    }
 
     Placed& of(ValueId v) { return values_[v.index()]; }
     DimAxes wanted(ValueId v) const { return dim_axes(g_[v].sharding); }
@@ -114,9 +129,17 @@ private:
         Placed& p = of(to);
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
-        p.native = p.settled =
-            emit_moves(b_, source.native, moves_between(source.layout, wanted(to), g_.mesh), source.layout,
-                       g_[from].type, c_.at);
+        std::vector<Move> moves = moves_between(source.layout, wanted(to), g_.mesh);
+        if (sums_[to.index()]) // what stays partial in a sum is reduced once, with the sum
+            std::erase_if(moves, [&](const Move& move) {
+                const bool later = move.kind == MoveKind::all_reduce && move.combine == Combine::sum;
+                if (later)
+                    p.layout.partial.push_back({move.axis, move.combine});
+                return later;
+            });
+        p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
+        if (p.layout.partial.empty())
+            p.settled = p.native;
         if (p.native != source.native)
             out_[p.native].name = g_[to].name;
     }
@@ -152,12 +175,14 @@ private:
     /// For a linear op whose operands are all partial over the same axes: their layout, in which it may run.
     std::optional<Layout> all_pending(const Op& op)
     {
-        if (!info(op).linear || op.accumulate)
+        if (!info(op).linear || (op.accumulate && !sums_[op.operands[0].index()]))
             return {};
         const Layout& first = of(op.operands[0]).layout;
-        for (const ValueId v : op.operands)
-            if (of(v).layout.partial.empty() || of(v).layout != first || of(v).settled)
+        for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
+            const Placed& p = of(op.operands[i]);
+            if (p.layout.partial.empty() || p.layout != first || p.settled)
                 return {};
+        }
         return first;
     }
 
@@ -405,6 +430,7 @@ private:
     Graph out_;
     Builder b_;
     std::vector<Placed> values_;
+    std::vector<bool> sums_; ///< by value (find_sums)
 };
 
 } // namespace

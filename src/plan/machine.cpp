@@ -57,6 +57,16 @@ std::string name_of(const Machine& machine) { return machine.is_device ? machine
 
 } // namespace
 
+Machine with_delay(Machine machine, Seconds latency, double bytes_per_second)
+{
+    machine.link_latency += latency;
+    machine.node_link_latency += latency;
+    if (bytes_per_second > 0)
+        for (double* rate : {&machine.link_bytes_per_second, &machine.node_link_bytes_per_second})
+            *rate = std::min(*rate, bytes_per_second);
+    return machine;
+}
+
 std::vector<std::string> machine_names()
 {
     std::vector<std::string> names;

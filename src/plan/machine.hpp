@@ -86,6 +86,9 @@ struct Machine {
     }
 };
 
+/// `machine` with slower links: `latency` more per message, and at most `bytes_per_second` (0: no limit).
+Machine with_delay(Machine machine, Seconds latency, double bytes_per_second);
+
 /// "cpu" (Machine{}) and GPUs. All GPUs have the same scratch, so a plan for one is valid for another.
 std::vector<std::string> machine_names();
 /// \throws UserError with the nearest name if `name` is unknown

@@ -43,7 +43,8 @@ std::string describe_stop(u64 requests)
 
 Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const RunLinks& links)
     : config_(std::move(config)), world_(world), signals_(links.signals), first_rank_(world.rank() == 0),
-      grid_(world, mesh_of(config_.parallel), node_name()),
+      grid_(world, mesh_of(config_.parallel), node_name(),
+            {config_.parallel.delay_latency, config_.parallel.delay_bandwidth}),
       threads_(thread_count(config_.parallel, kernels::thread_limit(), ranks_on_same_cores(grid_))),
       computing_(threads_, &grid_), machine_(machine_of(computing_))
 {

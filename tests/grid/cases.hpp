@@ -23,6 +23,7 @@ enum Factor {
     f_bucket,
     f_overlap,
     f_often, ///< how often ZeRO gathers and reduces
+    f_group, ///< whether ZeRO shards over all data ranks, or in groups
     f_recompute,
     f_precision,
     factor_count

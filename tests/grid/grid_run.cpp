@@ -117,6 +117,7 @@ std::string Case::text() const
         model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ",
         model.vocab, ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ",
         p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero,
+        shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),

@@ -1,14 +1,19 @@
 // The back-ends within one process: one rank alone, ranks as threads.
+#include "base/clock.hpp"
 #include "catch.hpp"
 #include "comm_suite.hpp"
 #include "mpi/collective.hpp"
+#include "mpi/delay_comm.hpp"
 #include "mpi/grid.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <limits>
+#include <thread>
 
 using namespace trivium;
 
@@ -30,6 +35,71 @@ TEST_CASE("ranks as threads")
         INFO(ranks << " threads");
         CHECK_NOTHROW(run_on_threads(ranks, run_comm_suite));
     }
+}
+
+TEST_CASE("ranks as threads, with a delay")
+{
+    for (const int ranks : {1, 2, 5})
+        run_on_threads(ranks, [](Comm& comm) {
+            run_comm_suite(*make_delay_comm(comm, std::make_shared<SlowLink>(SlowLink{{1e-5, 1e9}})));
+        });
+}
+
+TEST_CASE("a delayed transfer takes its time, and no core")
+{
+    constexpr Seconds latency = 0.05, late = 0.1;
+    constexpr Bytes bytes = 1000;
+    constexpr double rate = bytes / 0.1; // a piece takes 0.1 s
+    const auto busy = [] { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+    run_on_threads(3, [&](Comm& world) {
+        const std::unique_ptr<Comm> all =
+            make_delay_comm(world, std::make_shared<SlowLink>(SlowLink{{latency, rate}}));
+        const std::unique_ptr<Comm> pair = world.rank() < 2 ? all->subgroup({0, 1}) : all->subgroup({2});
+        std::vector<std::byte> out(bytes), in(3 * bytes);
+        const auto takes = [&](Seconds least, const char* what, const auto& transfer) {
+            agree(world, 0);
+            const double busy_before = busy();
+            const Seconds begin = now();
+            transfer();
+            TRV_CHECK(now() - begin >= least, what, " took ", now() - begin, " s");
+            agree(world, 0);
+            TRV_CHECK(busy() - busy_before < least, what, " kept a core busy");
+        };
+        std::vector<ConstPiece> sends(3, {out.data(), bytes});
+        std::vector<Piece> receives;
+        for (int r = 0; r < 3; ++r)
+            receives.push_back({in.data() + r * bytes, bytes});
+        takes(0.2 + 2 * latency, "an exchange with two peers",
+              [&] { all->exchange(sends, receives)->wait(); });
+        if (world.rank() == 2) // two communicators share the link
+            for (int i = 0; i < 6; ++i)
+                agree(world, 0);
+        else {
+            const int other = 1 - world.rank();
+            takes(0.2 + latency, "a message to a peer, and one back", [&] {
+                const auto first = pair->receive(other, 0, {in.data(), bytes}),
+                           second = all->send(other, 0, {out.data(), bytes}),
+                           third = all->receive(other, 0, {in.data() + bytes, bytes}),
+                           fourth = pair->send(other, 0, {out.data(), bytes});
+                for (const auto* request : {&first, &second, &third, &fourth})
+                    (*request)->wait();
+            });
+            takes(late + 0.1, "a message that is sent late", [&] {
+                if (world.rank() == 0) {
+                    std::this_thread::sleep_for(std::chrono::duration<double>(late));
+                    pair->send(1, 0, {out.data(), bytes})->wait();
+                } else
+                    pair->receive(0, 0, {in.data(), bytes})->wait();
+            });
+            takes(late + 0.1, "an exchange that a peer starts late", [&] {
+                if (world.rank() == 1)
+                    std::this_thread::sleep_for(std::chrono::duration<double>(late));
+                const auto request = pair->exchange({sends.data(), 2}, {receives.data(), 2});
+                while (!request->test()) // a rank that computes polls
+                    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            });
+        }
+    });
 }
 
 TEST_CASE("a thread that fails ends the others")

@@ -234,7 +234,7 @@ Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool
     m.seq = 5;
     m.tied_embeddings = tied;
     resolve(m);
-    Graph g = build_loss_graph(m, {4, DType::f32, DType::f32, {"data", "tensor", true, false}});
+    Graph g = build_loss_graph(m, {4, DType::f32, DType::f32, {{"data"}, "tensor", true, false}});
     g.mesh = mesh;
     OptimizerConfig optimizer{1, 0.1};
     optimizer.shard_axis = zero ? "data" : "";

@@ -35,7 +35,7 @@ Graph sharded_model(bool merged)
     m.vocab = 32;
     m.seq = 8;
     GraphConfig config{4, DType::f32, DType::f32};
-    config.axes.batch = data_axis;
+    config.axes.batch = {data_axis};
     Graph g = build_loss_graph(m, config);
     g.mesh = {{{data_axis, 2}}};
     g = autodiff(gather_in_microbatches(std::move(g)), {.reduce_axis = data_axis});

@@ -47,10 +47,7 @@ std::vector<Bytes> arenas_of_stages(const RunConfig& c)
     options.machine = machine_called("cpu");
     std::vector<Bytes> all;
     compile_ranks(
-        c, options,
-        [](const Mesh& mesh, i64 rank) {
-            return mesh.coordinates(rank)[0] == 0 && mesh.coordinates(rank)[2] == 0;
-        },
+        c, options, [](const Mesh& mesh, i64 rank) { return is_first_of_stage(mesh, rank); },
         [&](i64, const Compiled& compiled) { all.push_back(compiled.memory.arena); });
     return all;
 }
