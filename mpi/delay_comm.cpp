@@ -24,7 +24,7 @@ public:
     {
     }
 
-    /// The members' begins travel beside the data.
+    /// The members' begins travel with the data.
     const Seconds& begun() const { return begun_; }
     Seconds& begun(std::size_t peer) { return others_begun_[peer]; }
     void add(std::unique_ptr<Request> part) { parts_.push_back(std::move(part)); }

@@ -1,7 +1,7 @@
 #pragma once
 // Start and end of MPI in this process.
 #include "mpi/comm.hpp"
-#include "mpi/launch_watch.hpp"
+#include "mpi/launch/launch_watch.hpp"
 
 #include <functional>
 #include <memory>

@@ -7,7 +7,7 @@
 // ones included, have received, and logs them at once.
 #include "lifecycle/hang.hpp"
 #include "lifecycle/signals.hpp"
-#include "mpi/side_channel.hpp"
+#include "mpi/launch/side_channel.hpp"
 
 #include <atomic>
 #include <mutex>

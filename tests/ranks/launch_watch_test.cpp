@@ -1,6 +1,6 @@
 // Ranks that never arrive: their state in /proc, and when the others stop waiting.
 #include "catch.hpp"
-#include "mpi/launch_watch.hpp"
+#include "mpi/launch/launch_watch.hpp"
 
 #include <csignal>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // An attacker who reads datagrams of a run cannot use them.
 #include "catch.hpp"
-#include "mpi/sealed_datagram.hpp"
+#include "mpi/launch/sealed_datagram.hpp"
 
 #include <random>
 #include <set>

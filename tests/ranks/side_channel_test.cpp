@@ -1,6 +1,6 @@
 #include "catch.hpp"
+#include "mpi/launch/side_channel.hpp"
 #include "mpi/patient_wait.hpp"
-#include "mpi/side_channel.hpp"
 
 #include <arpa/inet.h>
 #include <atomic>

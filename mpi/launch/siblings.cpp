@@ -1,4 +1,4 @@
-#include "mpi/siblings.hpp"
+#include "mpi/launch/siblings.hpp"
 
 #include "base/check.hpp"
 #include "mpi/patient_wait.hpp"

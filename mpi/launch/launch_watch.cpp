@@ -1,4 +1,4 @@
-#include "mpi/launch_watch.hpp"
+#include "mpi/launch/launch_watch.hpp"
 
 #include "base/check.hpp"
 #include "base/clock.hpp"

@@ -3,12 +3,12 @@
 //
 // UDP: small datagrams that nobody waits for and that may be lost; late ones of a sender are dropped. A rank
 // is sent to at each address of its machine (the loopback on the same machine), so any working network is
-// enough. Datagrams are authenticated (mpi/sealed_datagram.hpp) with a random key on which the ranks agree
-// over their communicator. A flood of foreign datagrams neither delays a receiver beyond its time limit nor
-// displaces genuine ones: the kernel drops datagrams without the receiver's tag, and the rest is limited per
-// second.
+// enough. Datagrams are authenticated (mpi/launch/sealed_datagram.hpp) with a random key on which the ranks
+// agree over their communicator. A flood of foreign datagrams neither delays a receiver beyond its time limit
+// nor displaces genuine ones: the kernel drops datagrams without the receiver's tag, and the rest is limited
+// per second.
 #include "mpi/comm.hpp"
-#include "mpi/sealed_datagram.hpp"
+#include "mpi/launch/sealed_datagram.hpp"
 
 #include <optional>
 #include <string_view>

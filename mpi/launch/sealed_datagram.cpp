@@ -1,4 +1,4 @@
-#include "mpi/sealed_datagram.hpp"
+#include "mpi/launch/sealed_datagram.hpp"
 
 #include <cstdint>
 #include <cstring>

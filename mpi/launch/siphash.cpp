@@ -1,4 +1,4 @@
-#include "mpi/siphash.hpp"
+#include "mpi/launch/siphash.hpp"
 
 #include <bit>
 

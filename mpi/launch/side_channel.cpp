@@ -1,4 +1,4 @@
-#include "mpi/side_channel.hpp"
+#include "mpi/launch/side_channel.hpp"
 #include "mpi/records.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 // Detects hangs while there is no watchdog: during the start of MPI and of the watchdog, and the end of MPI.
 #include "base/units.hpp"
-#include "mpi/siblings.hpp"
+#include "mpi/launch/siblings.hpp"
 
 #include <condition_variable>
 #include <functional>

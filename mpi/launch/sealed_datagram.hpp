@@ -1,7 +1,7 @@
 #pragma once
 // Authenticated datagrams: each has a keyed hash of its sender, receiver, counter and text. Only the ranks of
 // the run know the key, which is never part of a datagram.
-#include "mpi/siphash.hpp"
+#include "mpi/launch/siphash.hpp"
 
 #include <optional>
 #include <string>
