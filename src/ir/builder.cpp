@@ -10,14 +10,9 @@ namespace trivium {
 
 std::string Builder::unique(const std::string& hint)
 {
-    const auto count_use = [&](const std::string& name) -> int {
-        const auto at =
-            std::lower_bound(used_.begin(), used_.end(), name,
-                             [](const auto& entry, const std::string& key) { return entry.first < key; });
-        if (at != used_.end() && at->first == name)
-            return ++at->second;
-        used_.insert(at, {name, 0});
-        return 0;
+    const auto count_use = [&](const std::string& name) {
+        const auto [at, added] = used_.try_emplace(name, 0);
+        return added ? 0 : ++at->second;
     };
     for (; seen_ < graph_.values.size(); ++seen_) // values that were added elsewhere
         count_use(graph_.values[seen_].name);

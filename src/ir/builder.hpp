@@ -1,7 +1,9 @@
 #pragma once
 // Builds a Graph op by op; types are inferred, names are made unique.
 #include "ir/graph.hpp"
+
 #include "ir/op_table.hpp"
+#include <unordered_map>
 
 namespace trivium {
 
@@ -75,8 +77,8 @@ private:
     std::string unique(const std::string& hint);
 
     Graph& graph_;
-    std::vector<std::pair<std::string, int>> used_; // hint -> number of uses
-    std::size_t seen_ = 0;                          // values already in used_
+    std::unordered_map<std::string, int> used_; // hint -> number of uses
+    std::size_t seen_ = 0;                      // values already in used_
 };
 
 } // namespace trivium

@@ -31,14 +31,22 @@ HappensBefore::HappensBefore(const Schedule& schedule)
             learn(wait);
         last[queue_[i]] = StepId(i);
     }
-    std::vector<std::vector<std::size_t>> of_queue(queues_); // list positions
+    steps_.resize(queues_);
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-        of_queue[queue_[i]].push_back(i);
+        steps_[queue_[i]].push_back(i);
         all_over_[i] = i;
         for (std::size_t q = 0; q < queues_; ++q)
-            if (const std::size_t over = clock_[i * queues_ + q]; over < of_queue[q].size())
-                all_over_[i] = std::min(all_over_[i], of_queue[q][over]);
+            if (const std::size_t over = clock_[i * queues_ + q]; over < steps_[q].size())
+                all_over_[i] = std::min(all_over_[i], steps_[q][over]);
     }
+}
+
+std::size_t HappensBefore::first_after(StepId earlier, std::size_t queue) const
+{
+    const std::vector<std::size_t>& steps = steps_[queue]; // their clocks never fall
+    const auto at = std::partition_point(steps.begin(), steps.end(),
+                                         [&](std::size_t later) { return !before(earlier, StepId(later)); });
+    return static_cast<std::size_t>(at - steps.begin());
 }
 
 } // namespace trivium

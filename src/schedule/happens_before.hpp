@@ -17,15 +17,29 @@ public:
         return position_[earlier.index()] < clock_[later.index() * queues_ + queue_[earlier.index()]];
     }
 
+    /// Queue and position in it of a Step.
+    std::size_t queue(StepId step) const { return queue_[step.index()]; }
+    std::size_t position(StepId step) const { return position_[step.index()]; }
+    std::size_t queues() const { return queues_; }
+    std::size_t size(std::size_t queue) const { return steps_[queue].size(); } ///< number of its Steps
+    /// How many Steps of `queue` have certainly ended when `later` begins.
+    std::size_t ended(StepId later, std::size_t queue) const
+    {
+        return clock_[later.index() * queues_ + queue];
+    }
+    /// The position in `queue` from which on `earlier` has certainly ended when a Step begins.
+    std::size_t first_after(StepId earlier, std::size_t queue) const;
+
     /// A list position: all Steps before it have certainly ended when `later` begins.
     std::size_t all_over(StepId later) const { return all_over_[later.index()]; }
 
 private:
     std::size_t queues_;
-    std::vector<std::size_t> queue_;    ///< of a Step
-    std::vector<std::size_t> position_; ///< of a Step, in its queue
-    std::vector<std::size_t> clock_;    ///< by Step, then queue
-    std::vector<std::size_t> all_over_; ///< of a Step
+    std::vector<std::size_t> queue_;              ///< of a Step
+    std::vector<std::size_t> position_;           ///< of a Step, in its queue
+    std::vector<std::size_t> clock_;              ///< by Step, then queue
+    std::vector<std::size_t> all_over_;           ///< of a Step
+    std::vector<std::vector<std::size_t>> steps_; ///< by queue: list positions
 };
 
 } // namespace trivium

@@ -4,6 +4,8 @@
 #include "schedule/happens_before.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <map>
 #include <numeric>
 
@@ -20,20 +22,14 @@ struct Interval {
 
 struct Placed {
     std::vector<Interval> intervals; ///< in list order; each ends before the next begins
-    std::size_t begin = 0, end = 0;  ///< list positions of the first and last use
 };
 
 /// List positions; they separate most intervals without a comparison of queues.
 struct Window {
-    std::size_t first = 0, last = 0; ///< uses
-    std::size_t all_over = 0;        ///< Steps before it have ended when the first use begins
+    std::uint32_t first = 0, last = 0;     ///< uses
+    std::uint32_t all_over = 0;            ///< Steps before it have ended when the first use begins
+    std::uint32_t queue = 0, position = 0; ///< of the first use
 };
-
-bool over_before(const Interval& a, const Interval& b, const HappensBefore& order)
-{
-    return std::all_of(a.last.begin(), a.last.end(),
-                       [&](StepId last) { return order.before(last, b.first); });
-}
 
 /// When each buffer is needed. Leaves out microbatches from `representative` on, except the last ones,
 /// because these overlap with the Steps after them.
@@ -50,9 +46,6 @@ std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
         const bool fresh =
             use.intervals.empty() || scratch ||
             (buffer.lifetime == Lifetime::microbatch && use.intervals.back().microbatch != microbatch);
-        if (use.intervals.empty())
-            use.begin = step.index();
-        use.end = step.index();
         if (fresh) {
             use.intervals.push_back({step, {step}, microbatch});
             return;
@@ -110,12 +103,9 @@ public:
     {
         for (const Placed& use : uses_) {
             begins_.push_back(windows_.size());
+            times_.emplace_back();
             for (const Interval& interval : use.intervals)
-                windows_.push_back(
-                    {interval.first.index(), end_of(interval) - 1, order_.all_over(interval.first)});
-            whole_.push_back(use.intervals.empty()
-                                 ? Window{}
-                                 : Window{use.begin, use.end, windows_[begins_.back()].all_over});
+                add_window(interval, times_.back());
         }
         begins_.push_back(windows_.size());
     }
@@ -135,7 +125,7 @@ public:
         for (const std::size_t i : order) {
             taken.clear();
             for (const std::size_t other : placed)
-                if (conflict(i, other))
+                if (may_meet(i, other) && conflict(i, other))
                     taken.emplace_back(s_.buffers[other].offset - base, padded_end(s_.buffers[other]) - base);
             s_.buffers[i].offset = base + best_fit(taken, padded(s_.buffers[i].bytes));
             placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
@@ -180,28 +170,66 @@ public:
     }
 
 private:
-    /// Whether interval `i` of buffer `a` ends before interval `j` of buffer `b` begins.
-    bool over(std::size_t a, std::size_t i, std::size_t b, std::size_t j) const
+    static constexpr std::size_t words = 8;
+    using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
+
+    static std::uint32_t as_u32(std::size_t n)
+    {
+        return static_cast<std::uint32_t>(n);
+    } // lists of Steps are shorter (ir/limits.hpp)
+    void add_window(const Interval& interval, Times& times)
+    {
+        const StepId first = interval.first;
+        windows_.push_back({as_u32(first.index()), as_u32(end_of(interval) - 1),
+                            as_u32(order_.all_over(first)), as_u32(order_.queue(first)),
+                            as_u32(order_.position(first))});
+        for (std::size_t queue = 0; queue < order_.queues(); ++queue) {
+            std::size_t after = 0;
+            for (const StepId last : interval.last)
+                after = std::max(after, order_.first_after(last, queue));
+            after_.push_back(as_u32(after));
+        }
+        // In positions of the compute queue: the interval is over before any that begins at `end` or later.
+        const std::size_t ended = order_.ended(first, queue_compute),
+                          begin = order_.queue(first) == queue_compute ? ended
+                                                                       : std::max<std::size_t>(ended, 1) - 1,
+                          end = std::max<std::size_t>(after_[after_.size() - order_.queues() + queue_compute],
+                                                      begin + 1),
+                          all = order_.size(queue_compute) + 1;
+        for (std::size_t bit = begin * words * 64 / all; bit <= (end - 1) * words * 64 / all; ++bit)
+            times[bit / 64] |= std::uint64_t{1} << bit % 64;
+    }
+
+    /// Whether interval `i` ends before interval `j` begins.
+    bool over(std::size_t i, std::size_t j) const
     {
         const Window &x = windows_[i], &y = windows_[j];
         if (x.last < y.all_over)
             return true;
         if (x.last >= y.first) // a later Step of the list never ends before
             return false;
-        return over_before(uses_[a].intervals[i - begins_[a]], uses_[b].intervals[j - begins_[b]], order_);
+        return y.position >= after_[i * order_.queues() + y.queue];
     }
 
-    /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
-    /// microbatches between its uses, so it has a single interval. Both lists are ordered, so one pass over
-    /// them finds any two intervals that may overlap.
+    /// Whether some span of the compute queue is one in which both buffers may be needed; false for most
+    /// pairs.
+    bool may_meet(std::size_t a, std::size_t b) const
+    {
+        std::uint64_t common = 0;
+        for (std::size_t word = 0; word < words; ++word)
+            common |= times_[a][word] & times_[b][word];
+        return common != 0;
+    }
+
+    /// Whether two buffers may be needed at the same time. A step-lifetime
+    /// buffer keeps its content over the microbatches between its uses, so it has a single interval. Both
+    /// lists are ordered, so one pass over them finds any two intervals that may overlap.
     bool conflict(std::size_t a, std::size_t b) const
     {
-        if (whole_[a].last < whole_[b].all_over || whole_[b].last < whole_[a].all_over)
-            return false;
         for (std::size_t i = begins_[a], j = begins_[b]; i < begins_[a + 1] && j < begins_[b + 1];) {
-            if (over(a, i, b, j))
+            if (over(i, j))
                 ++i;
-            else if (over(b, j, a, i))
+            else if (over(j, i))
                 ++j;
             else
                 return true;
@@ -213,9 +241,11 @@ private:
     const MemoryConfig& config_;
     HappensBefore order_;
     std::vector<Placed> uses_;
-    std::vector<Window> windows_;     ///< of all intervals, buffer by buffer
+    std::vector<Window> windows_; ///< of all intervals, buffer by buffer
+    std::vector<std::size_t>
+        after_; ///< by interval, then queue: HappensBefore::first_after() of its last uses
     std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
-    std::vector<Window> whole_;       ///< by buffer, from its first to its last use
+    std::vector<Times> times_;        ///< by buffer: when it may be needed
 };
 
 } // namespace
