@@ -26,8 +26,9 @@ void start()
 
 std::string Layout::text() const
 {
-    return str("data ", data, " x pipeline ", pipeline, " x tensor ", tensor, ", zero ", zero, ", ",
-               name_of(schedule), sequence ? ", sequence" : "", ", microbatches of ", micro_batch);
+    return str("data ", data, " x pipeline ", pipeline, " x tensor ", tensor, ", zero ", zero,
+               shard > 0 ? str(" in groups of ", shard) : "", ", ", name_of(schedule),
+               sequence ? ", sequence" : "", ", microbatches of ", micro_batch);
 }
 
 const std::vector<Layout>& layouts()
@@ -38,8 +39,8 @@ const std::vector<Layout>& layouts()
         {1, 1, 2, 0, alternating, true, 4},  {3, 1, 1, 1, alternating, true, 2},
         {1, 3, 1, 0, alternating, true, 1},  {1, 2, 2, 0, gpipe, false, 6},
         {1, 1, 5, 0, alternating, true, 12}, {1, 5, 1, 0, gpipe, true, 2},
-        {3, 2, 1, 1, gpipe, true, 2},        {2, 1, 3, 1, alternating, true, 6},
-        {2, 2, 2, 1, alternating, true, 2},  {4, 1, 2, 1, gpipe, false, 3}};
+        {3, 2, 1, 2, gpipe, true, 2},        {2, 1, 3, 1, alternating, true, 6},
+        {2, 2, 2, 3, alternating, true, 2},  {4, 1, 2, 3, gpipe, false, 3, 2}};
     return all;
 }
 
@@ -84,6 +85,7 @@ RunConfig Ground::config(const Model& model, Precision precision, const Layout& 
     c.parallel.pipeline = layout.pipeline;
     c.parallel.tensor = layout.tensor;
     c.parallel.zero = layout.zero;
+    c.parallel.shard = layout.shard;
     c.parallel.schedule = layout.schedule;
     c.parallel.sequence = layout.sequence;
     c.parallel.threads = 1;

@@ -17,12 +17,13 @@ struct Layout {
     bool sequence = true;
     i64 micro_batch = 1; ///< of a data rank
 
+    i64 shard = 0;
     i64 ranks() const { return data * pipeline * tensor; }
     std::string text() const;
 };
 
-/// 1 to 8 ranks: every axis alone and with others, both stages of ZeRO, both schedules. Five heads, seven
-/// blocks, 13 feed-forward columns and 261 tokens do not divide evenly over most of them.
+/// 1 to 8 ranks: every axis alone and with others, all stages of ZeRO, also in groups, both schedules. Five
+/// heads, seven blocks, 13 feed-forward columns and 261 tokens do not divide evenly over most of them.
 const std::vector<Layout>& layouts();
 
 /// One of four models: both families, with and without tied embeddings.

@@ -87,6 +87,8 @@ TEST_CASE("misspelt options, keys and values name the right ones")
         {{"plan", "/dev/null", "train.precision=fp8"}, {"train.fp8 = true", "bf16"}},
         {{"plan", "/dev/null", "train.lrr=1"}, {"did you mean 'train.lr'?"}},
         {{"plan", "/dev/null", "train.zreo=1"}, {"did you mean 'parallel.zero'?"}},
+        {{"plan", "/dev/null", "parallel.data=4", "parallel.zero=1", "parallel.shard=3"},
+         {"parallel.shard: groups of 3 do not divide 4 data ranks"}},
         {{"plan", "/dev/null", "model.lr=1"}, {"did you mean 'train.lr'?"}},
         {{"plan", "/dev/null", "lr=1"}, {"train.lr=…"}},
         {{"plan", "/dev/null", "stesp=1"}, {"did you mean 'train.steps'?"}},
