@@ -8,7 +8,7 @@ namespace trivium {
 
 HappensBefore::HappensBefore(const Schedule& schedule)
     : queues_(schedule.queues.size()), queue_(schedule.steps.size()), position_(schedule.steps.size()),
-      clock_(schedule.steps.size() * queues_, 0), all_over_(schedule.steps.size())
+      clock_(schedule.steps.size() * queues_, 0), steps_(queues_)
 {
     std::vector<StepId> last(queues_);
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
@@ -30,14 +30,7 @@ HappensBefore::HappensBefore(const Schedule& schedule)
         for (const StepId wait : step.waits)
             learn(wait);
         last[queue_[i]] = StepId(i);
-    }
-    steps_.resize(queues_);
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
         steps_[queue_[i]].push_back(i);
-        all_over_[i] = i;
-        for (std::size_t q = 0; q < queues_; ++q)
-            if (const std::size_t over = clock_[i * queues_ + q]; over < steps_[q].size())
-                all_over_[i] = std::min(all_over_[i], steps_[q][over]);
     }
 }
 

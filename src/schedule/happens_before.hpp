@@ -30,15 +30,11 @@ public:
     /// The position in `queue` from which on `earlier` has certainly ended when a Step begins.
     std::size_t first_after(StepId earlier, std::size_t queue) const;
 
-    /// A list position: all Steps before it have certainly ended when `later` begins.
-    std::size_t all_over(StepId later) const { return all_over_[later.index()]; }
-
 private:
     std::size_t queues_;
     std::vector<std::size_t> queue_;              ///< of a Step
     std::vector<std::size_t> position_;           ///< of a Step, in its queue
     std::vector<std::size_t> clock_;              ///< by Step, then queue
-    std::vector<std::size_t> all_over_;           ///< of a Step
     std::vector<std::vector<std::size_t>> steps_; ///< by queue: list positions
 };
 

@@ -20,37 +20,28 @@ struct Interval {
     i64 microbatch = -1;
 };
 
-struct Placed {
-    std::vector<Interval> intervals; ///< in list order; each ends before the next begins
-};
-
-/// List positions; they separate most intervals without a comparison of queues.
-struct Window {
-    std::uint32_t first = 0, last = 0;     ///< uses
-    std::uint32_t all_over = 0;            ///< Steps before it have ended when the first use begins
-    std::uint32_t queue = 0, position = 0; ///< of the first use
-};
+/// Those of a buffer, in list order; each ends before the next begins.
+using Intervals = std::vector<Interval>;
 
 /// When each buffer is needed. Leaves out microbatches from `representative` on, except the last ones,
 /// because these overlap with the Steps after them.
-std::vector<Placed> find_intervals(const Schedule& schedule, i64 representative)
+std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative)
 {
-    std::vector<Placed> uses(schedule.buffers.size());
+    std::vector<Intervals> uses(schedule.buffers.size());
     const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
         const Buffer& buffer = schedule[id];
         if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative &&
             microbatch < schedule.microbatches - schedule.slots - 1)
             return;
-        Placed& use = uses[id.index()];
+        Intervals& use = uses[id.index()];
         const bool scratch = buffer.kind == MemoryKind::scratch;
-        const bool fresh =
-            use.intervals.empty() || scratch ||
-            (buffer.lifetime == Lifetime::microbatch && use.intervals.back().microbatch != microbatch);
+        const bool fresh = use.empty() || scratch ||
+                           (buffer.lifetime == Lifetime::microbatch && use.back().microbatch != microbatch);
         if (fresh) {
-            use.intervals.push_back({step, {step}, microbatch});
+            use.push_back({step, {step}, microbatch});
             return;
         }
-        std::vector<StepId>& last = use.intervals.back().last;
+        std::vector<StepId>& last = use.back().last;
         const int queue = schedule.steps[step.index()].queue;
         const auto same = std::find_if(last.begin(), last.end(),
                                        [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
@@ -101,13 +92,13 @@ public:
         : s_(schedule), config_(config), order_(schedule),
           uses_(find_intervals(schedule, schedule.representative))
     {
-        for (const Placed& use : uses_) {
-            begins_.push_back(windows_.size());
+        for (const Intervals& use : uses_) {
+            begins_.push_back(firsts_.size());
             times_.emplace_back();
-            for (const Interval& interval : use.intervals)
-                add_window(interval, times_.back());
+            for (const Interval& interval : use)
+                add_interval(interval, times_.back());
         }
-        begins_.push_back(windows_.size());
+        begins_.push_back(firsts_.size());
     }
 
     /// Places all buffers except run-lifetime ones from `base` on.
@@ -148,7 +139,7 @@ public:
             if (s_.buffers[i].lifetime == Lifetime::run)
                 kept += s_.buffers[i].bytes;
             else
-                for (const Interval& interval : uses_[i].intervals) {
+                for (const Interval& interval : uses_[i]) {
                     change[interval.first.index()] += s_.buffers[i].bytes;
                     change[end_of(interval)] -= s_.buffers[i].bytes;
                 }
@@ -161,7 +152,7 @@ public:
         const auto at = static_cast<std::size_t>(top - change.begin());
         std::fill(std::begin(plan.by_kind), std::end(plan.by_kind), 0);
         for (std::size_t i = 0; i < s_.buffers.size(); ++i)
-            for (const Interval& interval : uses_[i].intervals)
+            for (const Interval& interval : uses_[i])
                 if (s_.buffers[i].lifetime == Lifetime::run ||
                     (interval.first.index() <= at && at < end_of(interval))) {
                     plan.by_kind[static_cast<int>(s_.buffers[i].kind)] += s_.buffers[i].bytes;
@@ -173,21 +164,20 @@ private:
     static constexpr std::size_t words = 8;
     using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
 
-    static std::uint32_t as_u32(std::size_t n)
-    {
-        return static_cast<std::uint32_t>(n);
-    } // lists of Steps are shorter (ir/limits.hpp)
-    void add_window(const Interval& interval, Times& times)
+    /// The first Step of an interval: its queue, and its position in it.
+    struct First {
+        std::size_t queue = 0, position = 0;
+    };
+
+    void add_interval(const Interval& interval, Times& times)
     {
         const StepId first = interval.first;
-        windows_.push_back({as_u32(first.index()), as_u32(end_of(interval) - 1),
-                            as_u32(order_.all_over(first)), as_u32(order_.queue(first)),
-                            as_u32(order_.position(first))});
+        firsts_.push_back({order_.queue(first), order_.position(first)});
         for (std::size_t queue = 0; queue < order_.queues(); ++queue) {
             std::size_t after = 0;
             for (const StepId last : interval.last)
                 after = std::max(after, order_.first_after(last, queue));
-            after_.push_back(as_u32(after));
+            after_.push_back(after);
         }
         // In positions of the compute queue: the interval is over before any that begins at `end` or later.
         const std::size_t ended = order_.ended(first, queue_compute),
@@ -203,12 +193,7 @@ private:
     /// Whether interval `i` ends before interval `j` begins.
     bool over(std::size_t i, std::size_t j) const
     {
-        const Window &x = windows_[i], &y = windows_[j];
-        if (x.last < y.all_over)
-            return true;
-        if (x.last >= y.first) // a later Step of the list never ends before
-            return false;
-        return y.position >= after_[i * order_.queues() + y.queue];
+        return firsts_[j].position >= after_[i * order_.queues() + firsts_[j].queue];
     }
 
     /// Whether some span of the compute queue is one in which both buffers may be needed; false for most
@@ -221,9 +206,9 @@ private:
         return common != 0;
     }
 
-    /// Whether two buffers may be needed at the same time. A step-lifetime
-    /// buffer keeps its content over the microbatches between its uses, so it has a single interval. Both
-    /// lists are ordered, so one pass over them finds any two intervals that may overlap.
+    /// Whether two buffers may be needed at the same time. A step-lifetime buffer keeps its content over the
+    /// microbatches between its uses, so it has a single interval. Both lists are ordered, so one pass over
+    /// them finds any two intervals that may overlap.
     bool conflict(std::size_t a, std::size_t b) const
     {
         for (std::size_t i = begins_[a], j = begins_[b]; i < begins_[a + 1] && j < begins_[b + 1];) {
@@ -240,8 +225,8 @@ private:
     Schedule& s_;
     const MemoryConfig& config_;
     HappensBefore order_;
-    std::vector<Placed> uses_;
-    std::vector<Window> windows_; ///< of all intervals, buffer by buffer
+    std::vector<Intervals> uses_;
+    std::vector<First> firsts_; ///< of all intervals, buffer by buffer
     std::vector<std::size_t>
         after_; ///< by interval, then queue: HappensBefore::first_after() of its last uses
     std::vector<std::size_t> begins_; ///< index of each buffer's intervals in it
@@ -253,10 +238,10 @@ private:
 std::vector<std::vector<BufferId>> dying_buffers(const Schedule& schedule)
 {
     std::vector<std::vector<BufferId>> dying(schedule.steps.size());
-    const std::vector<Placed> uses = find_intervals(schedule, every_microbatch);
+    const std::vector<Intervals> uses = find_intervals(schedule, every_microbatch);
     for (std::size_t i = 0; i < uses.size(); ++i)
         if (schedule.buffers[i].lifetime != Lifetime::run)
-            for (const Interval& interval : uses[i].intervals)
+            for (const Interval& interval : uses[i])
                 dying[end_of(interval) - 1].emplace_back(i);
     return dying;
 }
