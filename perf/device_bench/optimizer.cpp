@@ -51,24 +51,24 @@ void bench_update(Bench& bench, int count, i64 each)
                        }
                        return errors.largest();
                    }});
-    bench.measure({"adamw" + at, 7 * bytes, 0, tolerance_f32,
-                   [&](const Exec& e, int s) {
-                       adamw<float>(e, shards[static_cast<std::size_t>(s)], on_hyper.get(), on_factor.get());
-                   },
-                   [&] {
-                       Errors of_p, of_m, of_v;
-                       for (const i64 i : bench.sample(n, 200)) {
-                           const double grad = factor * g.at(i),
-                                        mean = hyper[1] * m.at(i) + (1 - hyper[1]) * grad;
-                           const double square = hyper[2] * v.at(i) + (1 - hyper[2]) * grad * grad;
-                           const double step = mean / hyper[4] / (std::sqrt(square / hyper[5]) + hyper[3]) +
-                                               (i / each % 2 == 0 ? decay : 0) * p.at(i);
-                           of_p.add(p.read(i, 1)[0], p.at(i) - hyper[0] * step);
-                           of_m.add(m.read(i, 1)[0], mean);
-                           of_v.add(v.read(i, 1)[0], square);
-                       }
-                       return std::max({of_p.largest(), of_m.largest(), of_v.largest()});
-                   }});
+    bench.measure(
+        {"adamw" + at, 7 * bytes, 0, tolerance_f32,
+         [&](const Exec& e, int s) {
+             adamw<float, float>(e, shards[static_cast<std::size_t>(s)], on_hyper.get(), on_factor.get());
+         },
+         [&] {
+             Errors of_p, of_m, of_v;
+             for (const i64 i : bench.sample(n, 200)) {
+                 const double grad = factor * g.at(i), mean = hyper[1] * m.at(i) + (1 - hyper[1]) * grad;
+                 const double square = hyper[2] * v.at(i) + (1 - hyper[2]) * grad * grad;
+                 const double step = mean / hyper[4] / (std::sqrt(square / hyper[5]) + hyper[3]) +
+                                     (i / each % 2 == 0 ? decay : 0) * p.at(i);
+                 of_p.add(p.read(i, 1)[0], p.at(i) - hyper[0] * step);
+                 of_m.add(m.read(i, 1)[0], mean);
+                 of_v.add(v.read(i, 1)[0], square);
+             }
+             return std::max({of_p.largest(), of_m.largest(), of_v.largest()});
+         }});
 }
 
 } // namespace

@@ -252,7 +252,7 @@ void add_optimizer()
         const double factor = 1, hyper[AdamwHyper::count] = {1e-4, 0.9, 0.95, 1e-8, 1, 1};
         measure(state, "GB/s", 7.0 * 4 * static_cast<double>(n), [&](const Exec& e) {
             const AdamwShard<float> shard{p.get(), m.get(), v.get(), g.get(), n};
-            adamw<float>(e, {&shard, 1}, hyper, &factor);
+            adamw<float, float>(e, {&shard, 1}, hyper, &factor);
         });
     });
     add_bench("sum_squares/f32", [=](benchmark::State& state) {

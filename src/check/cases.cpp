@@ -111,8 +111,8 @@ std::vector<Choice> choices()
     Choice& precision = add(enum_choice<Precision>(
         "train.precision", Precision::f32, [](RunConfig& c, Precision type) { c.train.precision = type; }));
     precision.always_all = true;
-    Choice& reduce = add(enum_choice<ReduceType>(
-        "parallel.reduce", usual.reduce, [](RunConfig& c, ReduceType type) { c.parallel.reduce = type; }));
+    Choice& reduce = add(enum_choice<GradientType>(
+        "parallel.reduce", usual.reduce, [](RunConfig& c, GradientType type) { c.parallel.reduce = type; }));
     reduce.matters = has_data_ranks;
     for (Choice& choice : all)
         for (Choice::Level& level : choice.levels)
@@ -270,7 +270,7 @@ std::string CheckCase::text() const
 {
     const ParallelConfig& p = config.parallel;
     return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
-               p.reduce == ReduceType::bf16 ? ", reduced in bf16" : "",
+               p.reduce == GradientType::bf16 ? ", reduced in bf16" : "",
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
                p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)), ", bucket ",
                p.bucket, p.overlap ? "" : ", no overlap", ", ",
@@ -336,7 +336,7 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(rank_count(p) > 1, p.overlap ? "overlap" : "no overlap");
     note(p.data > 1, str("bucket ", p.bucket));
     note(microbatch_count(c) > 1, "several microbatches");
-    note(p.data > 1 && p.reduce == ReduceType::bf16, "gradients reduced in bf16");
+    note(p.data > 1 && p.reduce == GradientType::bf16, "gradients reduced in bf16");
     note(true, str("precision ", name_of(c.train.precision)));
     note(true, str("family ", name_of(c.model.family)));
     return all;

@@ -240,7 +240,7 @@ KernelResult adamw(Bench& bench, std::uint64_t seed)
     kernels::AdamwShard<float> shard{
         bench.put<float>(p), bench.put<float>(m), bench.put<float>(v), bench.put<float>(g), n, 0.1};
     const double *ph = bench.put<double>(hyper), *pf = bench.put<double>(factor);
-    kernels::adamw<float>(bench.exec(), {&shard, 1}, ph, pf);
+    kernels::adamw<float, float>(bench.exec(), {&shard, 1}, ph, pf);
     Numbers expected;
     for (std::size_t i = 0; i < p.size(); ++i) {
         const double grad = factor[0] * g[i], first = hyper[1] * m[i] + (1 - hyper[1]) * grad,

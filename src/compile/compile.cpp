@@ -97,8 +97,9 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     g.mesh = mesh_of(p);
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? data_axis : "";
-    optimizer.reduce_bf16 = p.reduce == ReduceType::bf16 && p.data > 1;
+    optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && p.data > 1;
     AutodiffConfig gradients;
+    gradients.accumulate_bf16 = p.accumulate == GradientType::bf16;
     gradients.reduce_axis = p.zero >= 2 && p.reduce_every != ReduceEvery::step ? optimizer.shard_axis : "";
     if (!gradients.reduce_axis.empty()) // then once, in each microbatch
         std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);

@@ -26,9 +26,10 @@ template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full",
                                                                           "auto"};
 
-enum class ReduceType { f32, bf16 };
+/// Of gradients; f32 stands for the type in which the run's precision sums.
+enum class GradientType { f32, bf16 };
 template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<ReduceType>{"f32", "bf16"};
+inline constexpr std::array<std::string_view, 2> names_of_enum<GradientType>{"f32", "bf16"};
 
 struct DataConfig {
     std::string train;
@@ -127,7 +128,8 @@ struct ParallelConfig {
     i64 memory_limit = 0;
     i64 threads = 0;
     bool deterministic = true;
-    ReduceType reduce = ReduceType::f32;
+    GradientType reduce = GradientType::f32;
+    GradientType accumulate = GradientType::f32;
     std::string strategy;
     double delay_latency = 0;
     double delay_bandwidth = 0;
@@ -165,6 +167,10 @@ struct ParallelConfig {
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");
         visit("reduce", self.reduce, "type in which gradients are communicated");
+        visit(
+            "accumulate", self.accumulate,
+            "type in which gradients are summed over microbatches and kept until the update; bf16 takes half "
+            "the memory and rounds each sum");
         visit("strategy", self.strategy,
               "\"auto\": if the product of the degrees is not the number of ranks that were started, use the "
               "nearest grid; the global batch and the order of samples do not change");

@@ -82,6 +82,8 @@ ValueId Builder::sum_of(ValueId a, ValueId b) { return op1(OpKind::add, {a, b});
 
 ValueId Builder::cast_to(ValueId x, DType dtype, const std::string& name)
 {
+    if (graph_[x].type.dtype == dtype && name.empty())
+        return x;
     return op1(OpKind::cast, {x}, {.dtype = dtype}, name);
 }
 
@@ -95,15 +97,30 @@ ValueId Builder::squares_of(ValueId x)
     return op1(OpKind::sum_squares, {x}, {}, graph_[x].name + ".squares");
 }
 
+namespace {
+
+/// The element type in which `op` would add into `into`.
+DType sum_type(const Graph& graph, Op op, ValueId into)
+{
+    op.operands.push_back(into);
+    op.accumulate = true;
+    return infer(graph, op)[0].dtype;
+}
+
+} // namespace
+
 ValueId Builder::add_into(ValueId into, ValueId x, bool only_reader)
 {
     const OpId producer = graph_[x].producer;
     const bool fuse = only_reader && producer && producer.index() + 1 == graph_.ops.size() &&
                       info(graph_[producer]).accumulates && !graph_[producer].accumulate &&
-                      graph_[producer].results.size() == 1;
+                      graph_[producer].results.size() == 1 &&
+                      sum_type(graph_, graph_[producer], into) == graph_[into].type.dtype;
     if (!fuse) {
-        const ValueId sum = op1(OpKind::accumulate, {x});
-        return add_into(into, sum);
+        Attributes attributes;
+        if (graph_[into].type.dtype != accumulator_of(graph_[x].type.dtype))
+            attributes.dtype = graph_[into].type.dtype;
+        return add_into(into, op1(OpKind::accumulate, {x}, attributes));
     }
     Op& op = graph_.ops[producer.index()];
     op.operands.push_back(into);

@@ -35,12 +35,13 @@ public:
 
     // Structural ops: the only ops that passes create by name.
     ValueId sum_of(ValueId a, ValueId b); ///< a + b, same type
+    /// x itself if it has that type and needs no name.
     ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
     ValueId filled_like(ValueId x, double value); ///< x's shape, filled
     ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
     /// Adds `x` into the accumulator `into` and returns its next content. If the op that computes `x` can
-    /// accumulate and nothing else reads `x` (`only_reader`), that op accumulates and no further op is
-    /// created.
+    /// accumulate in the type of `into` and nothing else reads `x` (`only_reader`), that op accumulates and
+    /// no further op is created.
     ValueId add_into(ValueId into, ValueId x, bool only_reader = true);
     /// Lets the op that computes `x` give it in its accumulator type, if that op was appended last and can
     /// accumulate. \pre nothing reads `x`

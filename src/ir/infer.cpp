@@ -90,10 +90,10 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
     std::vector<TensorType> types;
     for (std::size_t i = 0; i < rule.results.size(); ++i) {
         ResultType type = row.results[std::min(i, row.results.size() - 1)];
-        if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
-            type = ResultType::accumulator();
-        else if (i == 0 && row.accumulates && op.attrs.dtype)
+        if (i == 0 && row.accumulates && op.attrs.dtype)
             type = ResultType::attribute();
+        else if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
+            type = ResultType::accumulator();
         types.push_back({element_type(graph, op, type), rule.shape_of(rule.results[i])});
     }
     return types;

@@ -103,14 +103,14 @@ void cast(const Exec& exec, i64 n, const From* x, To* y)
         exec, "cast", n, KOKKOS_LAMBDA(Acc<From> v) { return static_cast<Acc<To>>(v); }, y, x);
 }
 
-template <class T>
-void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite)
+template <class T, class To>
+void accumulate(const Exec& exec, i64 n, To* acc, const T* x, bool overwrite)
 {
-    using A = Acc<T>;
     if (overwrite)
         return cast(exec, n, x, acc);
     map(
-        exec, "accumulate", n, KOKKOS_LAMBDA(A sum, A v) { return sum + v; }, acc, acc, x);
+        exec, "accumulate", n, KOKKOS_LAMBDA(Acc<To> sum, Acc<T> v) { return sum + static_cast<Acc<To>>(v); },
+        acc, acc, x);
 }
 
 template <class T>
@@ -137,7 +137,8 @@ template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::i
     template void cast(const Exec&, i64, const T*, double*);                                                 \
     template void cast(const Exec&, i64, const T*, float*);                                                  \
     template void cast(const Exec&, i64, const T*, bf16*);                                                   \
-    template void accumulate(const Exec&, i64, Acc<T>*, const T*, bool);
+    template void accumulate(const Exec&, i64, Acc<T>*, const T*, bool);                                     \
+    template void accumulate(const Exec&, i64, bf16*, const T*, bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels

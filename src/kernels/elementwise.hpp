@@ -35,8 +35,8 @@ void cast(const Exec& exec, i64 n, const From* x, To* y);
 /// for int32.
 template <class T>
 void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y);
-/// acc (+)= x.
-template <class T>
-void accumulate(const Exec& exec, i64 n, Acc<T>* acc, const T* x, bool overwrite);
+/// acc (+)= x, added in the accumulator type of `acc`. `To` is T's accumulator type, or bf16.
+template <class T, class To>
+void accumulate(const Exec& exec, i64 n, To* acc, const T* x, bool overwrite);
 
 } // namespace trivium::kernels

@@ -70,17 +70,17 @@ Bytes sum_squares_scratch(i64 n) { return ceil_div(n, block_size) * static_cast<
 
 namespace {
 
-template <class Real>
-using SquaresBlocks = Blocks<SquaresOf<Real>, 64>;
+template <class T>
+using SquaresBlocks = Blocks<SquaresOf<T>, 64>;
 
-template <class Real>
-void sum_squares_part(const Exec& exec, const SquaresBlocks<Real>& part, double* partial)
+template <class T>
+void sum_squares_part(const Exec& exec, const SquaresBlocks<T>& part, double* partial)
 {
-    for_rows<Real>(
+    for_rows<T>(
         exec, "sum_squares", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
             const auto at = part.place(block);
             const double sum = row.sum<double>(
-                at.size, [](Real v) { return static_cast<double>(v) * static_cast<double>(v); },
+                at.size, [](Acc<T> v) { return static_cast<double>(v) * static_cast<double>(v); },
                 part.item[at.array].x + at.begin);
             row.single([=] { partial[block] = sum; });
         });
@@ -95,16 +95,16 @@ void sum_squares_part(const Exec& exec, const SquaresBlocks<Real>& part, double*
 
 } // namespace
 
-template <class Real>
-void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch)
+template <class T>
+void sum_squares(const Exec& exec, std::span<const SquaresOf<T>> arrays, Scratch scratch)
 {
     Bytes needed = 0;
-    for (const SquaresOf<Real>& array : arrays)
+    for (const SquaresOf<T>& array : arrays)
         needed += sum_squares_scratch(array.n);
     TRV_CHECK(scratch.size >= needed, "sum_squares of ", arrays.size(), " arrays got ", scratch.size,
               " B, not ", needed);
     auto* partial = static_cast<double*>(scratch.data);
-    in_parts<SquaresBlocks<Real>>(arrays, [&](const SquaresBlocks<Real>& part) {
+    in_parts<SquaresBlocks<T>>(arrays, [&](const SquaresBlocks<T>& part) {
         sum_squares_part(exec, part, partial);
         partial += part.blocks();
     });
@@ -153,16 +153,17 @@ struct AdamwRule {
     }
 };
 
-template <class Real>
-using AdamwBlocks = Blocks<AdamwShard<Real>, 48>;
+template <class Real, class Gradient>
+using AdamwBlocks = Blocks<AdamwShard<Real, Gradient>, 48>;
 
-template <class Real>
-void adamw_part(const Exec& exec, const AdamwBlocks<Real>& part, const double* hyper, const double* factor)
+template <class Real, class Gradient>
+void adamw_part(const Exec& exec, const AdamwBlocks<Real, Gradient>& part, const double* hyper,
+                const double* factor)
 {
     for_rows<Real>(
         exec, "adamw", part.blocks(), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
             const auto at = part.place(block);
-            const AdamwShard<Real>& shard = part.item[at.array];
+            const AdamwShard<Real, Gradient>& shard = part.item[at.array];
             Real *p = shard.p + at.begin, *m = shard.m + at.begin, *v = shard.v + at.begin;
             row.map(at.size, AdamwRule<Real>(hyper, shard.weight_decay, *factor), Targets<Real, 3>{{p, m, v}},
                     p, m, v, shard.g + at.begin);
@@ -184,12 +185,12 @@ void stack_part(const Exec& exec, i64 n, const StackList& part, bool clear, doub
 
 } // namespace
 
-template <class Real>
-void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper,
+template <class Real, class Gradient>
+void adamw(const Exec& exec, std::span<const AdamwShard<Real, Gradient>> shards, const double* hyper,
            const double* factor)
 {
-    in_parts<AdamwBlocks<Real>>(
-        shards, [&](const AdamwBlocks<Real>& part) { adamw_part(exec, part, hyper, factor); });
+    in_parts<AdamwBlocks<Real, Gradient>>(
+        shards, [&](const AdamwBlocks<Real, Gradient>& part) { adamw_part(exec, part, hyper, factor); });
 }
 
 void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
@@ -205,9 +206,12 @@ void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
     });
 }
 
+#define TRV_INSTANTIATE(T) template void sum_squares(const Exec&, std::span<const SquaresOf<T>>, Scratch);
+TRV_FOR_STORAGE(TRV_INSTANTIATE)
+#undef TRV_INSTANTIATE
 #define TRV_INSTANTIATE(Real)                                                                                \
-    template void sum_squares(const Exec&, std::span<const SquaresOf<Real>>, Scratch);                       \
-    template void adamw(const Exec&, std::span<const AdamwShard<Real>>, const double*, const double*);
+    template void adamw(const Exec&, std::span<const AdamwShard<Real, Real>>, const double*, const double*); \
+    template void adamw(const Exec&, std::span<const AdamwShard<Real, bf16>>, const double*, const double*);
 TRV_FOR_REAL(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels

@@ -1,5 +1,6 @@
 #pragma once
-// Gradient norm and AdamW (Loshchilov & Hutter 2019, decoupled weight decay). Real is float or double.
+// Gradient norm and AdamW (Loshchilov & Hutter 2019, decoupled weight decay). Real is float or double;
+// gradients are of that type or bf16.
 // One call processes many parameters; on a device it is one launch.
 #include "kernels/exec.hpp"
 
@@ -8,9 +9,9 @@
 namespace trivium::kernels {
 
 /// n numbers x, and the destination of the sum of their squares.
-template <class Real>
+template <class T>
 struct SquaresOf {
-    const Real* x = nullptr;
+    const T* x = nullptr;
     i64 n = 0;
     double* out = nullptr;
 };
@@ -20,8 +21,8 @@ Bytes sum_squares_scratch(i64 n);
 
 /// For each array: out[0] = sum of x^2, in double, over fixed blocks of 16384. The order of additions does
 /// not depend on the other arrays of the call.
-template <class Real>
-void sum_squares(const Exec& exec, std::span<const SquaresOf<Real>> arrays, Scratch scratch);
+template <class T>
+void sum_squares(const Exec& exec, std::span<const SquaresOf<T>> arrays, Scratch scratch);
 
 /// From the sums of squares of all parameters, in global parameter order, and the number of tokens (a double
 /// in memory, because gradients are sums over tokens): out[0] = norm of the mean gradient = sqrt(sum) /
@@ -36,18 +37,18 @@ struct AdamwHyper {
 };
 
 /// One parameter shard of n numbers: parameter p, moments m and v are updated, gradient g is read.
-template <class Real>
+template <class Real, class Gradient = Real>
 struct AdamwShard {
     Real *p = nullptr, *m = nullptr, *v = nullptr;
-    const Real* g = nullptr;
+    const Gradient* g = nullptr;
     i64 n = 0;
     double weight_decay = 0;
 };
 
 /// For each shard, with G = factor[0] * g: m = beta1 m + (1-beta1) G, v = beta2 v + (1-beta2) G^2,
 /// p -= lr * (m/correction1 / (sqrt(v/correction2) + eps) + weight_decay * p).
-template <class Real>
-void adamw(const Exec& exec, std::span<const AdamwShard<Real>> shards, const double* hyper,
+template <class Real, class Gradient>
+void adamw(const Exec& exec, std::span<const AdamwShard<Real, Gradient>> shards, const double* hyper,
            const double* factor);
 
 /// A scalar and its place in a vector.

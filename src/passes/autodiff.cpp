@@ -115,9 +115,11 @@ private:
         if (!carry.in) {
             const std::string name =
                 mine.size() == 1 ? grad_name(parameter) : str(grad_name(parameter), ".block", block);
-            carry.in = builder_.value(name + ".before",
-                                      {accumulator_of(graph_[leaf].type.dtype), graph_[parameter].type.shape},
-                                      Role::carry);
+            carry.in = builder_.value(
+                name + ".before",
+                {config_.accumulate_bf16 ? DType::bf16 : accumulator_of(graph_[leaf].type.dtype),
+                 graph_[parameter].type.shape},
+                Role::carry);
             Sharding sharding = graph_[leaf].sharding;
             if (!config_.reduce_axis.empty())
                 sharding =

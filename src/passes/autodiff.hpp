@@ -10,13 +10,14 @@ struct AutodiffConfig {
     /// Mesh axis over which each microbatch's gradients are reduced into shards (ZeRO stage 2,
     /// arXiv:1910.02054, section 5.2); empty: accumulated as they are, and reduced once per step.
     std::string reduce_axis{};
-    bool reduce_bf16 = false; ///< such reductions are of bf16
+    bool reduce_bf16 = false;     ///< such reductions are of bf16
+    bool accumulate_bf16 = false; ///< the accumulators are bf16, otherwise the accumulator type
 };
 
 /// Appends the backward ops. For each parameter P on which the loss depends, each block that reads P carries
-/// its gradient (of the loss summed over tokens and microbatches) in the accumulator type of P's compute
-/// type. `grad.P` is that carry, or the sum of them. Throws UserError if the loss depends on a parameter
-/// through an op without gradient.
+/// its gradient (of the loss summed over tokens and microbatches), in the accumulator type of P's compute
+/// type or in bf16. `grad.P` is that carry, or the sum of them. Throws UserError if the loss depends on a
+/// parameter through an op without gradient.
 Graph autodiff(Graph graph, const AutodiffConfig& config);
 
 } // namespace trivium

@@ -25,11 +25,8 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
         if (const ValueId gradient = graph.find(value_name::gradient + graph[p].name)) {
             b.where.block = graph[graph[gradient].producer].block;
             const std::string name = value_name::reduced_gradient + graph[p].name;
-            if (config.reduce_bf16)
-                trained.emplace_back(p, b.cast_to(b.reshard_to(b.cast_to(gradient, DType::bf16), {}),
-                                                  graph[gradient].type.dtype, name));
-            else
-                trained.emplace_back(p, b.reshard_to(gradient, {}, name));
+            const ValueId sent = config.reduce_bf16 ? b.cast_to(gradient, DType::bf16) : gradient;
+            trained.emplace_back(p, b.reshard_to(sent, {}, name));
         }
     TRV_CHECK(!trained.empty(), "the graph has no gradients");
 

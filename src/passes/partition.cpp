@@ -65,7 +65,13 @@ private:
         std::map<std::tuple<DimAxes, Region, Phase>, ValueId> copies; ///< in other shardings
     };
 
+    static bool is_sum(const Move& move)
+    {
+        return move.kind == MoveKind::all_reduce && move.combine == Combine::sum;
+    }
+
     /// Values whose only reader is the one op that adds them into a carried accumulator in every microbatch.
+    /// They may stay partial: what they lack is summed once, with the accumulator.
     void find_sums()
     {
         sums_.resize(g_.values.size(), false);
@@ -132,10 +138,9 @@ private:
         std::vector<Move> moves = moves_between(source.layout, wanted(to), g_.mesh);
         if (sums_[to.index()]) // what stays partial in a sum is reduced once, with the sum
             std::erase_if(moves, [&](const Move& move) {
-                const bool later = move.kind == MoveKind::all_reduce && move.combine == Combine::sum;
-                if (later)
+                if (is_sum(move))
                     p.layout.partial.push_back({move.axis, move.combine});
-                return later;
+                return is_sum(move);
             });
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
         if (p.layout.partial.empty())
@@ -178,6 +183,8 @@ private:
         if (!info(op).linear || (op.accumulate && !sums_[op.operands[0].index()]))
             return {};
         const Layout& first = of(op.operands[0]).layout;
+        if (op.accumulate && first.axes != of(op.operands.back()).layout.axes)
+            return {};
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
             if (p.layout.partial.empty() || p.layout != first || p.settled)
@@ -316,8 +323,10 @@ private:
                     return {};
                 continue;
             }
-            bytes += elements_moved(moves_between(made, wanted(op.results[r]), g_.mesh), made, v.type.shape,
-                                    g_.mesh) *
+            std::vector<Move> moves = moves_between(made, wanted(op.results[r]), g_.mesh);
+            if (sums_[op.results[r].index()])
+                std::erase_if(moves, is_sum);
+            bytes += elements_moved(moves, made, v.type.shape, g_.mesh) *
                      static_cast<double>(size_of(v.type.dtype));
         }
         return bytes + 1e-3 * touched;

@@ -202,10 +202,14 @@ Call bind_typed(const Binding& b)
             k::column_sum(e, rows, n, x, y, o);
         };
     }
-    case OpKind::accumulate:
-        return [n = a.n(0), x = a.in<T>(0), y = a.out<A>(0), o = a.over()](const k::Exec& e) {
-            k::accumulate<T>(e, n, y, x, o);
+    case OpKind::accumulate: {
+        const auto into = [&](auto to) -> Call {
+            return [n = a.n(0), x = a.in<T>(0), y = a.out<decltype(to)>(0), o = a.over()](const k::Exec& e) {
+                k::accumulate(e, n, y, x, o);
+            };
         };
+        return a.out_type(0).dtype == DType::bf16 ? into(bf16{}) : into(A{});
+    }
     case OpKind::cast:
         return with_type(a.out_type(0).dtype, [&](auto to) -> Call {
             using To = decltype(to);
@@ -237,14 +241,14 @@ Call bind_typed(const Binding& b)
 }
 
 /// Sums of squares of several arrays in one kernel call, with the scratch of the first.
-template <class R>
+template <class T>
 struct SquaresCall {
-    std::vector<k::SquaresOf<R>> arrays;
+    std::vector<k::SquaresOf<T>> arrays;
     k::Scratch scratch;
     Bytes used = 0;
 
     /// Whether the scratch has room for one more and does not overlap its result.
-    bool takes(const k::SquaresOf<R>& array) const
+    bool takes(const k::SquaresOf<T>& array) const
     {
         const auto begin = reinterpret_cast<std::uintptr_t>(scratch.data),
                    out = reinterpret_cast<std::uintptr_t>(array.out);
@@ -254,36 +258,36 @@ struct SquaresCall {
     }
 };
 
-template <class R>
+template <class T>
 Call bind_squares(std::span<const Binding> bindings)
 {
-    std::vector<SquaresCall<R>> calls;
+    std::vector<SquaresCall<T>> calls;
     for (const Binding& b : bindings) {
         const Args a{b};
-        const k::SquaresOf<R> array{a.in<R>(0), a.n(0), a.out<double>(0)};
+        const k::SquaresOf<T> array{a.in<T>(0), a.n(0), a.out<double>(0)};
         if (calls.empty() || !calls.back().takes(array))
             calls.push_back({{}, a.scratch()});
         calls.back().arrays.push_back(array);
         calls.back().used += k::sum_squares_scratch(array.n);
     }
     return [calls](const k::Exec& e) {
-        for (const SquaresCall<R>& call : calls)
-            k::sum_squares<R>(e, call.arrays, call.scratch);
+        for (const SquaresCall<T>& call : calls)
+            k::sum_squares<T>(e, call.arrays, call.scratch);
     };
 }
 
-template <class R>
+template <class R, class G>
 Call bind_adamw(std::span<const Binding> bindings)
 {
-    std::vector<k::AdamwShard<R>> shards;
+    std::vector<k::AdamwShard<R, G>> shards;
     for (const Binding& b : bindings) {
         const Args a{b};
         shards.push_back(
-            {a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<R>(3), a.n(0), *a.attrs().weight_decay});
+            {a.out<R>(0), a.out<R>(1), a.out<R>(2), a.in<G>(3), a.n(0), *a.attrs().weight_decay});
     }
     const Args first{bindings.front()};
     return [shards, factor = first.in<double>(4) + 1, hyper = first.in<double>(5)](const k::Exec& e) {
-        k::adamw<R>(e, shards, hyper, factor);
+        k::adamw<R, G>(e, shards, hyper, factor);
     };
 }
 
@@ -303,8 +307,6 @@ Call bind_real(const Binding& b)
         return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
             k::sum_into(e, n, x, y, o);
         };
-    case OpKind::sum_squares: return bind_squares<R>({&b, 1});
-    case OpKind::adamw: return bind_adamw<R>({&b, 1});
     default: return {};
     }
 }
@@ -360,6 +362,8 @@ Call Dispatch::bind(const Binding& b)
         };
     }
     case OpKind::stack: return bind_stack(b);
+    case OpKind::sum_squares:
+    case OpKind::adamw: return bind_together({&b, 1});
     case OpKind::slice: return bind_slice(a);
     default: break;
     }
@@ -375,10 +379,11 @@ bool can_bind_together(const Binding& first, const Binding& next)
     const Op &a = *first.op, &b = *next.op;
     if (a.kind != b.kind || (a.kind != OpKind::adamw && a.kind != OpKind::sum_squares))
         return false;
-    const bool same_update =
-        a.kind != OpKind::adamw || (a.operands[4] == b.operands[4] && a.operands[5] == b.operands[5]);
-    return same_update &&
-           Args{first}.in_type(0).dtype == Args{next}.in_type(0).dtype; // one clipping factor, one step
+    // One kernel call has one element type of each kind, one clipping factor and one step.
+    if (a.kind == OpKind::adamw && (a.operands[4] != b.operands[4] || a.operands[5] != b.operands[5] ||
+                                    Args{first}.in_type(3).dtype != Args{next}.in_type(3).dtype))
+        return false;
+    return Args{first}.in_type(0).dtype == Args{next}.in_type(0).dtype;
 }
 
 Call Dispatch::bind_together(std::span<const Binding> bindings)
@@ -387,11 +392,15 @@ Call Dispatch::bind_together(std::span<const Binding> bindings)
     for (const Binding& b : bindings.subspan(1))
         TRV_CHECK(can_bind_together(first, b), "ops '", info(*first.op).name, "' and '", info(*b.op).name,
                   "' together");
-    const auto bind_those = [&](auto real) -> Call {
+    if (first.op->kind == OpKind::sum_squares)
+        return with_type(Args{first}.in_type(0).dtype,
+                         [&](auto t) { return bind_squares<decltype(t)>(bindings); });
+    const auto bind_update = [&](auto real) -> Call {
         using R = decltype(real);
-        return first.op->kind == OpKind::adamw ? bind_adamw<R>(bindings) : bind_squares<R>(bindings);
+        return Args{first}.in_type(3).dtype == DType::bf16 ? bind_adamw<R, bf16>(bindings)
+                                                           : bind_adamw<R, R>(bindings);
     };
-    return Args{first}.in_type(0).dtype == DType::f64 ? bind_those(double{}) : bind_those(float{});
+    return Args{first}.in_type(0).dtype == DType::f64 ? bind_update(double{}) : bind_update(float{});
 }
 
 } // namespace trivium

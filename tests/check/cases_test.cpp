@@ -100,7 +100,7 @@ TEST_CASE("any two compatible traits occur in a case whose numbers show small er
         for (const CheckCase& c : cases.cases) {
             const std::vector<std::string> traits = traits_of(c.config);
             if (c.config.train.precision != Precision::bf16 &&
-                (c.config.parallel.data == 1 || c.config.parallel.reduce == ReduceType::f32))
+                (c.config.parallel.data == 1 || c.config.parallel.reduce == GradientType::f32))
                 for (const std::string& a : traits)
                     for (const std::string& b : traits)
                         all.insert({a, b});
@@ -158,7 +158,7 @@ TEST_CASE("correct trainings stay far below the tolerances", "[release]")
     const CheckCases all = check_cases(4, false);
     for (const bool reduced : {false, true})
         for (const CheckCase& c : all.cases) {
-            if ((c.config.parallel.reduce == ReduceType::bf16 && c.config.parallel.data > 1) != reduced)
+            if ((c.config.parallel.reduce == GradientType::bf16 && c.config.parallel.data > 1) != reduced)
                 continue;
             if (contracts_on && c.config.train.precision != Precision::f64)
                 continue;

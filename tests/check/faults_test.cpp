@@ -21,7 +21,7 @@ namespace {
 bool few(const RunConfig& c)
 {
     return c.model.family == Family::llama && c.train.precision == Precision::f32 &&
-           c.parallel.reduce == ReduceType::f32 &&
+           c.parallel.reduce == GradientType::f32 &&
            (!contracts_on || // sanitizers take their time
             (c.parallel.recompute != Recompute::selective && c.parallel.zero != 2));
 }

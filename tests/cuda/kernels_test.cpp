@@ -51,7 +51,7 @@ TEST_CASE("kernels have the same bits from a CUDA graph, repeatedly")
         const StackPart parts[] = {{0, squares.data()}, {2, squares.data() + 1}};
         stack(exec, 3, parts, totals.data());
         const AdamwShard<float> shards[] = {{p.data(), m.data(), v.data(), on_g.data(), n, 0.1}};
-        adamw<float>(exec, shards, hyper.data(), factor.data());
+        adamw<float, float>(exec, shards, hyper.data(), factor.data());
     };
     const DeviceArray<float> p(g), m(n), v(n), p2(g), m2(n), v2(n);
     all(p, m, v);

@@ -25,7 +25,7 @@ std::vector<int> factor_levels(bool f64)
 {
     const int grids = static_cast<int>(all_grids().size());
     return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 4, 2, 3, 2, 3, 1}
-               : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 3};
+               : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 4};
 }
 
 namespace {
@@ -114,8 +114,9 @@ std::vector<Case> covering_cases(bool f64)
     for (const std::vector<int>& row : covering_array(factor_levels(f64))) {
         Case c = case_of(row);
         if (!f64) {
-            c.precision = row[f_precision] == 2 ? Precision::bf16 : Precision::f32;
-            c.parallel.reduce = row[f_precision] == 1 ? ReduceType::bf16 : ReduceType::f32;
+            c.precision = row[f_precision] >= 2 ? Precision::bf16 : Precision::f32;
+            c.parallel.reduce = row[f_precision] == 1 ? GradientType::bf16 : GradientType::f32;
+            c.parallel.accumulate = row[f_precision] == 3 ? GradientType::bf16 : GradientType::f32;
             c.steps = 20;
             c.lr = 1e-3;
             // Larger heads and smaller weights keep bf16's rounding errors below the tolerance.

@@ -28,8 +28,8 @@ enum Factor {
     f_precision,
     factor_count
 };
-/// Levels of each: in f64, or in the three others (f32, f32 reduced in bf16, bf16) with fewer ways to shard
-/// and merge.
+/// Levels of each: in f64, or in the others (f32, f32 reduced in bf16, bf16, bf16 accumulated in bf16) with
+/// fewer ways to shard and merge.
 std::vector<int> factor_levels(bool f64);
 
 /// The case for one level of each factor; any choice is valid. Layers, vocabulary, feed-forward columns,

@@ -20,7 +20,7 @@ std::vector<Case> drawn_cases()
         const bool wanted = ranks == 1 || ranks == 2 || ranks == 4 || ranks == 8;
         const auto kinds = [&](const Case& other) {
             return other.precision == c.precision && other.parallel.reduce == c.parallel.reduce &&
-                   other.ranks() == ranks;
+                   other.parallel.accumulate == c.parallel.accumulate && other.ranks() == ranks;
         };
         if (wanted && drawn[ranks] < 3 && std::none_of(cases.begin(), cases.end(), kinds)) {
             ++drawn[ranks];
@@ -39,7 +39,7 @@ std::vector<Case> drawn_cases()
 
 double drawn_tolerance(const Case& c)
 {
-    return c.precision == Precision::bf16 || c.parallel.reduce == ReduceType::bf16 ? 2e-2 : 1e-4;
+    return c.precision == Precision::bf16 || c.parallel.reduce == GradientType::bf16 ? 2e-2 : 1e-4;
 }
 
 std::string losses_line(const Case& c, const std::vector<double>& losses)

@@ -113,7 +113,8 @@ std::string Case::text() const
     const ParallelConfig& p = parallel;
     return str(
         model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
-        p.reduce == ReduceType::bf16 ? " reduced in bf16" : "", ", ", model.layers, " layers, dim ",
+        p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
+        p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "", ", ", model.layers, " layers, dim ",
         model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ",
         model.vocab, ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ",
         p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero,

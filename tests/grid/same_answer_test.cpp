@@ -64,7 +64,7 @@ TEST_CASE("twenty steps on every grid", "[release]")
         REQUIRE_NOTHROW(got = train_on_threads(c));
         const Differences d = differences(got, want);
         INFO(d.text());
-        const bool bf16 = c.precision == Precision::bf16 || c.parallel.reduce == ReduceType::bf16;
+        const bool bf16 = c.precision == Precision::bf16 || c.parallel.reduce == GradientType::bf16;
         CHECK(std::max(d.losses, d.norms) < (bf16 ? 2e-2 : 1e-4));
     }
 }

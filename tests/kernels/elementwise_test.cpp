@@ -96,17 +96,22 @@ TEMPLATE_TEST_CASE("add, bias_add, scale, fill, accumulate", "", TRV_STORAGE_TYP
     const i64 n = rows * columns;
     const auto x = random<T>(n, "x"), y = random<T>(n, "y"), b = random<T>(columns, "b");
     const auto acc = random<Acc<T>>(n, "acc");
-    const auto [sum, biased, scaled, filled, set, added] = stable([&](const Exec& exec) {
-        std::vector<T> s = x, t = x, u(x.size()), v(x.size());
-        std::vector<Acc<T>> first = acc, second = acc;
-        kernels::add<T>(exec, n, lend(s), lend(y), lend(s));
-        bias_add<T>(exec, rows, columns, lend(t), lend(b), lend(t));
-        scale<T>(exec, n, 0.3, lend(x), lend(u));
-        fill<T>(exec, n, 1.25, lend(v));
-        accumulate<T>(exec, n, lend(first), lend(x), true);
-        accumulate<T>(exec, n, lend(second), lend(x), false);
-        return std::tuple(s, t, u, v, first, second);
-    });
+    const auto short_acc = random<bf16>(n, "bf16 acc");
+    const auto [sum, biased, scaled, filled, set, added, short_set, short_added] =
+        stable([&](const Exec& exec) {
+            std::vector<T> s = x, t = x, u(x.size()), v(x.size());
+            std::vector<Acc<T>> first = acc, second = acc;
+            std::vector<bf16> third = short_acc, fourth = short_acc;
+            kernels::add<T>(exec, n, lend(s), lend(y), lend(s));
+            bias_add<T>(exec, rows, columns, lend(t), lend(b), lend(t));
+            scale<T>(exec, n, 0.3, lend(x), lend(u));
+            fill<T>(exec, n, 1.25, lend(v));
+            accumulate<T, Acc<T>>(exec, n, lend(first), lend(x), true);
+            accumulate<T, Acc<T>>(exec, n, lend(second), lend(x), false);
+            accumulate<T, bf16>(exec, n, lend(third), lend(x), true);
+            accumulate<T, bf16>(exec, n, lend(fourth), lend(x), false);
+            return std::tuple(s, t, u, v, first, second, third, fourth);
+        });
     const Doubles wx = wide(x), wy = wide(y), wb = wide(b), wacc = wide(acc);
     Doubles want_sum, want_biased, want_added;
     for (i64 i = 0; i < n; ++i) {
@@ -120,6 +125,12 @@ TEMPLATE_TEST_CASE("add, bias_add, scale, fill, accumulate", "", TRV_STORAGE_TYP
     require_close(filled, mapped(wx, [](double) { return 1.25; }), 0);
     require_close(set, wx, 0);
     require_close(added, want_added, tolerance<Acc<T>>);
+    require_close(short_set, wx, tolerance<bf16>);
+    const Doubles wshort = wide(short_acc);
+    Doubles want_short;
+    for (std::size_t i = 0; i < wx.size(); ++i)
+        want_short.push_back(wx[i] + wshort[i]);
+    require_close(short_added, want_short, tolerance<bf16>);
 }
 
 TEMPLATE_TEST_CASE("cast", "", TRV_STORAGE_TYPES)

@@ -5,7 +5,7 @@
 using namespace trivium;
 using namespace trivium::kernels;
 
-TEMPLATE_TEST_CASE("sum_squares of several arrays", "", double, float)
+TEMPLATE_TEST_CASE("sum_squares of several arrays", "", TRV_STORAGE_TYPES)
 {
     using T = TestType;
     std::vector<i64> sizes{0, 1, 17, 16384, 50001};
@@ -67,17 +67,19 @@ TEST_CASE("global_norm clips, and propagates non-finite values")
     CHECK(norm(squares, 1, 0)[0] == Approx(std::sqrt(sum)).epsilon(1e-13));
 }
 
-TEMPLATE_TEST_CASE("adamw of several shards", "", double, float)
+TEMPLATE_TEST_CASE("adamw of several shards, and with gradients in bf16", "", double, float, bf16)
 {
-    using T = TestType;
+    using G = TestType;
+    using T = Acc<G>;
     std::vector<i64> sizes{1, 17, 5003, 40000, 0};
     for (int i = 0; i < 50; ++i) // more than fit in one launch
         sizes.push_back(1 + i % 5);
-    std::vector<std::vector<T>> p, m, v, g;
+    std::vector<std::vector<T>> p, m, v;
+    std::vector<std::vector<G>> g;
     for (const i64 n : sizes) {
         const std::string name = std::to_string(p.size());
         p.push_back(random<T>(n, "p" + name));
-        g.push_back(random<T>(n, "g" + name, 10));
+        g.push_back(random<G>(n, "g" + name, 10));
         m.push_back(random<T>(n, "m" + name, 0.1));
         v.push_back(random<T>(n, "v" + name, 0.1));
         for (T& value : v.back())
@@ -92,10 +94,10 @@ TEMPLATE_TEST_CASE("adamw of several shards", "", double, float)
         {
             const auto on_p = lend_all(a), on_m = lend_all(b), on_v = lend_all(c);
             const auto on_g = lend_all(std::as_const(g));
-            std::vector<AdamwShard<T>> shards;
+            std::vector<AdamwShard<T, G>> shards;
             for (std::size_t i = 0; i < sizes.size(); ++i)
                 shards.push_back({on_p[i], on_m[i], on_v[i], on_g[i], sizes[i], decay(i)});
-            adamw<T>(exec, shards, lend(hyper), lend(factor));
+            adamw<T, G>(exec, shards, lend(hyper), lend(factor));
         }
         std::vector<T> flat;
         for (std::size_t i = 0; i < sizes.size(); ++i)

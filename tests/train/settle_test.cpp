@@ -4,6 +4,7 @@
 #include "catch.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
+#include "plan/cost.hpp"
 
 #include <algorithm>
 #include <set>
@@ -79,8 +80,9 @@ TEST_CASE("model state has the bytes of ZeRO's formulas")
     }
 }
 
-TEST_CASE("7.5 G parameters on 64 ranks, as in ZeRO's paper, with accumulation in f32")
+TEST_CASE("7.5 G parameters on 64 ranks, as in ZeRO's paper")
 {
+    const GradientType gradients = GENERATE(GradientType::bf16, GradientType::f32);
     RunConfig c;
     c.model.layers = 36;
     c.model.dim = 4096;
@@ -91,19 +93,47 @@ TEST_CASE("7.5 G parameters on 64 ranks, as in ZeRO's paper, with accumulation i
     c.train.global_batch = 64;
     c.train.precision = Precision::bf16;
     c.parallel.data = 64;
+    c.parallel.reduce = c.parallel.accumulate = gradients;
     resolve_and_validate(c);
-    // arXiv:1910.02054, figure 1: 120, 31.4, 16.6 and 1.9 GB with gradients of 2 bytes; here they have 4.
     const double psi = static_cast<double>(parameter_count(c.model)), rank = psi / 64;
     CHECK(psi / 7.5e9 == Approx(1).epsilon(0.01));
-    const double expected[] = {18 * psi, 6 * psi + 12 * rank, 2 * psi + 16 * rank, 18 * rank};
+    const double g = gradients == GradientType::bf16 ? 2 : 4; // bytes
+    const double expected[] = {(14 + g) * psi, (2 + g) * psi + 12 * rank, 2 * psi + (12 + g) * rank,
+                               (14 + g) * rank};
+    const double published[] = {120e9, 31.4e9, 16.6e9, 1.9e9}; // arXiv:1910.02054, figure 1: g = 2
     for (const i64 zero : {0, 1, 2, 3}) {
         c.parallel.zero = zero;
         const Compiled compiled = compile_training(c, options());
         INFO("zero " << zero);
-        CHECK(static_cast<double>(bytes_of(compiled, {MemoryKind::parameters, MemoryKind::optimizer,
-                                                      MemoryKind::compute_copies, MemoryKind::gradients})) ==
-              Approx(expected[zero]).epsilon(1e-3));
+        const auto bytes =
+            static_cast<double>(bytes_of(compiled, {MemoryKind::parameters, MemoryKind::optimizer,
+                                                    MemoryKind::compute_copies, MemoryKind::gradients}));
+        CHECK(bytes == Approx(expected[zero]).epsilon(1e-3));
+        if (gradients == GradientType::bf16)
+            CHECK(bytes == Approx(published[zero]).epsilon(0.02));
     }
+}
+
+TEST_CASE("gradients travel between ranks in the type of parallel.reduce, and only they")
+{
+    const i64 zero = GENERATE(0, 1, 2, 3);
+    const Precision precision = GENERATE(Precision::f32, Precision::bf16);
+    RunConfig c = config_of(4, zero);
+    c.train.precision = precision;
+    Bytes sent[2];
+    for (const GradientType type : {GradientType::f32, GradientType::bf16}) {
+        c.parallel.reduce = type;
+        const Compiled compiled = compile_training(c, options());
+        const Graph& g = compiled.programs[train_program].graph;
+        Bytes& bytes = sent[static_cast<int>(type)] = 0;
+        for (const Op& op : g.ops)
+            if ((op.kind == OpKind::all_reduce || op.kind == OpKind::reduce_scatter) &&
+                *op.attrs.axis == data_axis)
+                bytes += bytes_sent(g, op);
+    }
+    const i64 psi = parameter_count(c.model), times = zero == 0 ? 2 : 1; // an all-reduce sends twice
+    CHECK(sent[0] == times * 4 * psi * 3 / 4);
+    CHECK(sent[1] == times * 2 * psi * 3 / 4);
 }
 
 TEST_CASE("full recomputation keeps one value of each layer")
