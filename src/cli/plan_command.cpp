@@ -44,6 +44,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
                                       {"threads", r.threads},
                                       {"machine", r.machine.name},
                                       {"estimated_step_seconds", r.step},
+                                      {"estimated_exposed_seconds", r.step - r.stage_busy},
                                       {"estimated_mfu", r.mfu()},
                                       {"steps", r.config.train.steps},
                                       {"estimated_run_seconds", r.duration()},
@@ -162,7 +163,7 @@ void print_report(const PlanReport& r)
                memory_table(r.largest().memory));
     print_verdict(r);
     fmt::print("\nwork       {} model FLOPs per step (forward x 3, causal attention)\n", format_si(r.flops));
-    fmt::print("estimate   {} per step, {} tokens/s, by a roofline model of '{}'{} (not calibrated)\n",
+    fmt::print("estimate   {} per step, {} tokens/s, simulated on '{}'{} (not calibrated)\n",
                format_seconds(r.step), format_si(tokens / r.step), r.machine.name,
                r.machine.is_device ? "" : str(" x ", counted(r.threads, "thread")));
     if (rank_count(r.config.parallel) > 1)

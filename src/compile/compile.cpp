@@ -1,6 +1,7 @@
 #include "compile/compile.hpp"
 
 #include "base/check.hpp"
+#include "compile/choose_buckets.hpp"
 #include "compile/saved_values.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
@@ -68,20 +69,6 @@ void refuse_unbuilt(const RunConfig& config)
                              str("not in this version: ", missing.values), std::string(missing.remedy)});
 }
 
-BucketConfig bucket_config(const ParallelConfig& p)
-{
-    BucketConfig bucket;
-    if (p.bucket == "none")
-        bucket.bytes = 0;
-    else if (p.bucket == "block")
-        bucket.by_block = true;
-    else if (p.bucket != "auto") {
-        bucket.bytes = std::stoll(p.bucket);
-        bucket.microbatches_by_block = false;
-    }
-    return bucket;
-}
-
 /// Whether microbatches gather the parameters that they read (ZeRO stage 3), or the prologue of a step.
 bool gathers_in_microbatches(const ParallelConfig& p)
 {
@@ -109,7 +96,7 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     g = runner.run("autodiff", Level::global, std::move(g),
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
     const RecomputeConfig again{gathers_in_microbatches(p) && p.gather_every != GatherEvery::microbatch,
-                                p.recompute};
+                                p.recompute, p.recompute_layers};
     if (again.gathers || again.activations != Recompute::none)
         g = runner.run("recompute", Level::global, std::move(g),
                        [&](Graph graph) { return recompute(std::move(graph), again); });
@@ -135,27 +122,39 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
     return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
 }
 
-/// One rank's graph from a sharded graph.
-Graph local_graph(const Graph& sharded, const Compiled& compiled, const ParallelConfig& parallel,
-                  PassRunner& runner)
+std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
+
+/// The graph of the rank at `at`, from a sharded graph, without buckets.
+Graph part_of_rank(const Graph& sharded, const Coordinates& at, const std::vector<int>& stage_of_block,
+                   PassRunner& runner)
 {
-    const std::string suffix = sharded.name == "train" ? "" : "-" + sharded.name;
+    const std::string suffix = suffix_of(sharded);
     const int pipeline = sharded.mesh.find(pipeline_axis);
     Graph g = sharded;
     if (pipeline >= 0 && sharded.mesh.size(pipeline_axis) > 1) {
-        const StageConfig stage{compiled.stage_of_block,
-                                static_cast<int>(compiled.at[static_cast<std::size_t>(pipeline)]),
+        const StageConfig stage{stage_of_block, static_cast<int>(at[static_cast<std::size_t>(pipeline)]),
                                 pipeline_axis};
         g = runner.run("stage" + suffix, Level::sharded, std::move(g),
                        [&](Graph graph) { return extract_stage(graph, stage); });
     }
     g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) {
-        return partition(graph, {compiled.at, pipeline_axis});
+        return partition(graph, {at, pipeline_axis});
     });
-    g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
-    g = runner.run("bucket" + suffix, Level::local, std::move(g),
-                   [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
-    return runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
+    return runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
+}
+
+Graph with_buckets(Graph graph, const std::string& suffix, const BucketConfig& buckets, PassRunner& runner)
+{
+    graph = runner.run("bucket" + suffix, Level::local, std::move(graph),
+                       [&](Graph g) { return bucket(std::move(g), buckets); });
+    return runner.run("fuse" + suffix, Level::local, std::move(graph), fuse);
+}
+
+/// A graph for one rank alone.
+Graph lone_graph(const Graph& sharded, PassRunner& runner)
+{
+    return with_buckets(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, runner),
+                        suffix_of(sharded), {}, runner);
 }
 
 /// Makes the Steps of each program, and one arena for all.
@@ -188,12 +187,38 @@ struct Sharded {
     std::vector<int> stage_of_block;
     StagesOf stages_of;
     Flops flops = 0;
+    BucketChooser chooser;
+    std::map<i64, std::string> bucket_mode{}; ///< by stage: the ranks of a stage use the same
+    std::map<std::pair<i64, std::string>, BucketConfig> buckets{}; ///< by stage and program
 };
 
-Sharded shard_training(const RunConfig& config, PassRunner& runner)
+/// The buckets of a program on the ranks of a stage, decided on its first rank: shards differ between ranks,
+/// buckets must not.
+const BucketConfig& buckets_of(Sharded& all, const Graph& sharded, const Coordinates& at, const Graph& own,
+                               i64 microbatches)
+{
+    const i64 stage = at[static_cast<std::size_t>(sharded.mesh.find(pipeline_axis))];
+    const auto [known, unknown] = all.buckets.try_emplace({stage, sharded.name});
+    if (!unknown)
+        return known->second;
+    Coordinates first(at.size(), 0);
+    first[static_cast<std::size_t>(sharded.mesh.find(pipeline_axis))] = stage;
+    PassRunner unseen{RunnerConfig{}};
+    const auto decide = [&](const Graph& graph) {
+        if (const auto mode = all.bucket_mode.find(stage); mode != all.bucket_mode.end())
+            return all.chooser.with_mode(graph, mode->second);
+        const BucketChooser::Choice choice = all.chooser.choose(graph, stage, microbatches);
+        all.bucket_mode[stage] = choice.mode;
+        return choice.config;
+    };
+    known->second = decide(first == at ? own : part_of_rank(sharded, first, all.stage_of_block, unseen));
+    return known->second;
+}
+
+Sharded shard_training(const RunConfig& config, const Machine& machine, PassRunner& runner)
 {
     refuse_unbuilt(config);
-    Sharded all;
+    Sharded all{{}, {}, {}, {}, 0, {config, deciding_machine(config.parallel, machine.is_device)}};
     all.train = training_graph(config, runner);
     all.eval = evaluation_graph(config, runner, &all.train);
     all.stage_of_block = balance_stages(all.train, config.parallel.pipeline);
@@ -203,8 +228,8 @@ Sharded shard_training(const RunConfig& config, PassRunner& runner)
     return all;
 }
 
-Compiled compile_rank(const Sharded& all, const RunConfig& config, const CompileConfig& options,
-                      PassRunner& runner, i64 rank)
+Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig& options, PassRunner& runner,
+                      i64 rank)
 {
     Compiled compiled;
     compiled.stage_of_block = all.stage_of_block;
@@ -212,9 +237,15 @@ Compiled compile_rank(const Sharded& all, const RunConfig& config, const Compile
     compiled.at = all.train.mesh.coordinates(rank);
     compiled.parallel = config.parallel;
     compiled.flops = all.flops;
-    compiled.programs.push_back(
-        {local_graph(all.train, compiled, config.parallel, runner), microbatch_count(config), {}, all.train});
-    compiled.programs.push_back({local_graph(all.eval, compiled, config.parallel, runner), 1, {}, all.eval});
+    const auto add = [&](const Graph& sharded, i64 microbatches) {
+        Graph own = part_of_rank(sharded, compiled.at, all.stage_of_block, runner);
+        const BucketConfig& buckets = buckets_of(all, sharded, compiled.at, own, microbatches);
+        compiled.programs.push_back(
+            {with_buckets(std::move(own), suffix_of(sharded), buckets, runner), microbatches, {}, sharded});
+    };
+    add(all.train, microbatch_count(config));
+    add(all.eval, 1);
+    compiled.parallel.bucket = all.bucket_mode.at(stage_of(all.train.mesh, rank));
     lay_out(compiled, config, options.machine);
     if (saves_from_snapshot(config, options.machine))
         for (const SavedValue& saved :
@@ -296,7 +327,7 @@ Compiled compile_training(const RunConfig& given, const CompileConfig& options)
 {
     const RunConfig config = settle(given, options);
     PassRunner runner(options.runner);
-    const Sharded all = shard_training(config, runner);
+    Sharded all = shard_training(config, options.machine, runner);
     Compiled compiled = compile_rank(all, config, options, runner, options.rank);
     MemoryLimit limit(config, options);
     limit.look_at(options.rank, compiled);
@@ -310,7 +341,7 @@ void compile_ranks(const RunConfig& given, const CompileConfig& options,
 {
     const RunConfig config = settle(given, options);
     PassRunner runner(options.runner);
-    const Sharded all = shard_training(config, runner);
+    Sharded all = shard_training(config, options.machine, runner);
     MemoryLimit limit(config, options);
     for (i64 rank = 0; rank < all.train.mesh.ranks(); ++rank)
         if (included(all.train.mesh, rank)) {
@@ -338,7 +369,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
     Compiled compiled;
     const Graph sharded = evaluation_graph(alone, runner);
     compiled.at = {0, 0, 0};
-    compiled.programs.push_back({local_graph(sharded, compiled, alone.parallel, runner), 1, {}, sharded});
+    compiled.programs.push_back({lone_graph(sharded, runner), 1, {}, sharded});
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);
     require_within(compiled.memory, config.parallel.memory_limit, "one rank");
@@ -362,7 +393,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         g.mesh = mesh_of(alone.parallel);
         g = runner.run(name, Level::global, std::move(g), simplify);
         g = runner.run("propagate-" + name, Level::sharded, std::move(g), propagate);
-        compiled.programs.push_back({local_graph(g, compiled, alone.parallel, runner), 1, {}, g});
+        compiled.programs.push_back({lone_graph(g, runner), 1, {}, g});
     }
     compiled.passes = runner.records();
     lay_out(compiled, alone, options.machine);

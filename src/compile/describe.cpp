@@ -1,6 +1,7 @@
 #include "compile/describe.hpp"
 
 #include "base/check.hpp"
+#include "base/counted.hpp"
 
 namespace trivium {
 
@@ -29,7 +30,11 @@ std::string describe_settled(const ParallelConfig& p)
     };
     add(shard_ranks(p) > 1 && p.zero == 3, str("parameters gathered every ", name_of(p.gather_every)));
     add(shard_ranks(p) > 1 && p.zero >= 2, str("gradients reduced every ", name_of(p.reduce_every)));
-    add(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
+    add(p.data > 1, str("buckets by ", p.bucket == "none" ? "tensor" : p.bucket));
+    const bool some = p.recompute_layers > 0;
+    add(p.recompute != Recompute::none,
+        str("recompute ", name_of(p.recompute), some ? str(" in ", counted(p.recompute_layers, "layer")) : "",
+            some && p.recompute == Recompute::full ? ", selective in the others" : ""));
     return text;
 }
 

@@ -27,27 +27,42 @@ RunConfig settle(const RunConfig& config, const CompileConfig& options)
     if (shards && p.zero >= 2)
         reductions =
             values_of(p.reduce_every, ReduceEvery::automatic, {ReduceEvery::step, ReduceEvery::microbatch});
+    // Each needs more communication or work than the one before, and less memory.
     std::vector<RunConfig> candidates;
-    const auto add = [&](GatherEvery gather, ReduceEvery reduce, Recompute again) {
+    const auto add = [&](GatherEvery gather, ReduceEvery reduce, Recompute again, i64 layers) {
         RunConfig& candidate = candidates.emplace_back(config);
         candidate.parallel.gather_every = gather;
         candidate.parallel.reduce_every = reduce;
         candidate.parallel.recompute = again;
+        candidate.parallel.recompute_layers = layers;
     };
-    const std::vector<Recompute> levels = values_of(p.recompute, Recompute::automatic,
-                                                    {Recompute::none, Recompute::selective, Recompute::full});
-    for (const GatherEvery gather : gathers)
-        for (const ReduceEvery reduce : reductions)
-            add(gather, reduce, levels.front());
-    for (std::size_t i = 1; i < levels.size(); ++i)
-        add(gathers.back(), reductions.back(), levels[i]);
-    if (p.memory_limit == 0)
-        add(gathers.back(), reductions.back(), levels.front());
+    const bool automatic = p.recompute == Recompute::automatic;
+    const Recompute least = automatic ? Recompute::none : p.recompute;
+    const i64 layers = automatic ? 0 : p.recompute_layers;
+    if (p.memory_limit > 0)
+        for (const GatherEvery gather : gathers)
+            for (const ReduceEvery reduce : reductions)
+                add(gather, reduce, least, layers);
     else
-        for (std::size_t i = 0; i + 1 < candidates.size(); ++i)
-            if (is_within(candidates[i], options, p.memory_limit))
-                return candidates[i];
-    return candidates.back();
+        add(gathers.back(), reductions.back(), least, layers);
+    if (automatic && p.memory_limit > 0)
+        for (const Recompute again : {Recompute::selective, Recompute::full})
+            for (i64 some = 1; some <= config.model.layers; ++some)
+                add(gathers.back(), reductions.back(), again, some == config.model.layers ? 0 : some);
+    // The first that fits. All but the last few differ in recomputation alone: a binary search.
+    std::size_t first = 0, last = candidates.size() - 1;
+    const std::size_t ways = p.memory_limit > 0 ? gathers.size() * reductions.size() : 1;
+    for (; first < std::min(ways, last); ++first)
+        if (is_within(candidates[first], options, p.memory_limit))
+            return candidates[first];
+    while (first < last) {
+        const std::size_t middle = first + (last - first) / 2;
+        if (is_within(candidates[middle], options, p.memory_limit))
+            last = middle;
+        else
+            first = middle + 1;
+    }
+    return candidates[last];
 }
 
 } // namespace trivium

@@ -83,15 +83,17 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.shard == 0 || c.data % c.shard == 0, "parallel.shard",
             str("groups of ", c.shard, " do not divide ", c.data, " data ranks"),
             "set a divisor of parallel.data, e.g. the ranks of a node, or 0 for all");
+    at_least(0, "parallel.recompute_layers", c.recompute_layers);
     finite_from("parallel.delay_latency", c.delay_latency, 0, true);
     finite_from("parallel.delay_bandwidth", c.delay_bandwidth, 0, true);
     i64 bytes = 0;
     const char* end = c.bucket.data() + c.bucket.size();
     const auto parsed = std::from_chars(c.bucket.data(), end, bytes);
-    require(c.bucket == "auto" || c.bucket == "block" || c.bucket == "none" ||
+    const std::string_view modes[] = {"auto", "none", "block", "greedy", "global"};
+    require(std::find(std::begin(modes), std::end(modes), c.bucket) != std::end(modes) ||
                 (parsed.ec == std::errc{} && parsed.ptr == end && bytes > 0),
             "parallel.bucket", str("has the unknown value '", c.bucket, "'"),
-            "set \"auto\", \"block\", \"none\" or a number of bytes");
+            "set \"auto\", \"none\", \"block\", \"greedy\", \"global\" or a number of bytes");
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
             str("has the unknown value '", c.strategy, "'"),
             "set \"auto\", or remove the key and set data, tensor and pipeline");

@@ -122,6 +122,7 @@ struct ParallelConfig {
     i64 chunks = 1;
     bool sequence = true;
     Recompute recompute = Recompute::none;
+    i64 recompute_layers = 0;
     bool overlap = true;
     bool graphs = false;
     std::string bucket = "auto";
@@ -131,6 +132,7 @@ struct ParallelConfig {
     GradientType reduce = GradientType::f32;
     GradientType accumulate = GradientType::f32;
     std::string strategy;
+    std::string machine;
     double delay_latency = 0;
     double delay_bandwidth = 0;
 
@@ -158,11 +160,21 @@ struct ParallelConfig {
         visit("recompute", self.recompute,
               "which activations the backward pass recomputes: those of norms, attention and activation "
               "functions (selective), all of a layer (full), or as much as parallel.memory_limit requires");
+        visit("recompute_layers", self.recompute_layers,
+              "in how many layers, evenly spread; the others recompute one level less (full: selective; "
+              "selective: "
+              "none); 0 = in all, or with recompute = auto as many as parallel.memory_limit requires");
         visit("overlap", self.overlap, "overlap communication with computation");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,
-              "how gradients and parameters are grouped into collectives: \"auto\", \"block\", \"none\", or "
-              "a number of bytes");
+              "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "
+              "\"global\", a number of bytes, or \"auto\" (of the first four, the one with the shortest step "
+              "by "
+              "the simulator)");
+        visit("machine", self.machine,
+              "machine whose speeds decide about buckets: \"cpu\", \"a100\", \"h100\", \"h200\" or \"b200\"; "
+              "empty = "
+              "h100 on GPUs, cpu otherwise, wherever the run is");
         visit("memory_limit", self.memory_limit, "maximum arena per rank in bytes; 0 = no limit");
         visit("threads", self.threads, "CPU threads per rank; 0 = all cores that the rank may use");
         visit("deterministic", self.deterministic, "the same bits on every run");

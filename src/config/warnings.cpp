@@ -59,6 +59,9 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(p.recompute == Recompute::automatic && p.memory_limit == 0, "parallel.recompute",
          "recomputes nothing: \"auto\" recomputes what parallel.memory_limit requires, and that is 0",
          "set parallel.memory_limit, or parallel.recompute to \"selective\" or \"full\"");
+    warn(p.recompute_layers > 0 && (p.recompute == Recompute::none || p.recompute == Recompute::automatic),
+         "parallel.recompute_layers", str("is ignored because parallel.recompute is ", name_of(p.recompute)),
+         "set parallel.recompute to \"selective\" or \"full\", or remove the key");
     const ModelConfig& m = config.model;
     warn(m.family == Family::gpt2 && m.rope_theta != ModelConfig{}.rope_theta, "model.rope_theta",
          "is ignored: gpt2 has learned positions, not rotary embeddings", "remove the key");

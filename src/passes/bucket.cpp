@@ -14,20 +14,17 @@ namespace trivium {
 
 namespace {
 
-/// The properties that all members of a bucket share.
-using Class = std::tuple<OpKind, Region, Phase, std::string, std::optional<Combine>, DType>;
-
-Class class_of(const Graph& graph, const Op& op)
+BucketClass class_of(const Graph& graph, const Op& op)
 {
     const Phase phase = op.region == Region::microbatch ? op.phase : Phase::forward;
-    return {op.kind, op.region, phase, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype};
+    return {op.kind, op.region, phase, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype, 0};
 }
 
-/// The classes of the ops that may be merged; of the others, nothing.
-std::vector<std::optional<Class>> classes_of(const Graph& graph)
+/// The classes of the ops that may be merged, without what they wait for; of the others, nothing.
+std::vector<std::optional<BucketClass>> classes_of(const Graph& graph)
 {
     const std::vector<bool> reduces = gradient_reductions(graph);
-    std::vector<std::optional<Class>> classes(graph.ops.size());
+    std::vector<std::optional<BucketClass>> classes(graph.ops.size());
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
         const Op& op = graph.ops[i];
         if (info(op).bucket && op.operands.size() == 1 &&
@@ -37,66 +34,104 @@ std::vector<std::optional<Class>> classes_of(const Graph& graph)
     return classes;
 }
 
+/// By op: BucketMember::due, of a collective. In the prologue and the epilogue what computes is due where its
+/// operands are.
+std::vector<std::size_t> due_of(const Graph& graph)
+{
+    std::vector<std::size_t> first_reader(graph.values.size(), graph.ops.size()), due(graph.ops.size());
+    for (std::size_t i = graph.ops.size(); i-- > 0;)
+        for (const ValueId v : graph.ops[i].operands)
+            first_reader[v.index()] = i;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const Op& op = graph.ops[i];
+        const bool gathers =
+            info(op).communicates && (op.region == Region::prologue || gathers_parameters(graph, op));
+        if (gathers) {
+            due[i] = graph.ops.size();
+            for (const ValueId v : op.results)
+                due[i] = std::min(due[i], first_reader[v.index()]);
+        } else if (op.region == Region::epilogue || info(op).communicates)
+            for (const ValueId v : op.operands) {
+                if (const OpId producer = graph[v].producer)
+                    due[i] = std::max(due[i], due[producer.index()]);
+            }
+        else
+            due[i] = i;
+    }
+    return due;
+}
+
+/// The members of a class, by the number of collectives of their class for which they wait, in the order of
+/// buckets.
+std::map<int, std::vector<BucketMember>> members_of(const Graph& graph, const std::vector<bool>& belongs)
+{
+    std::map<int, std::vector<BucketMember>> members;
+    std::vector<int> waits(graph.ops.size(), 0);
+    const std::vector<std::size_t> due = due_of(graph);
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        for (const ValueId v : graph.ops[i].operands)
+            if (const OpId producer = graph[v].producer)
+                waits[i] = std::max(waits[i], waits[producer.index()] + (belongs[producer.index()] ? 1 : 0));
+        if (belongs[i])
+            members[waits[i]].push_back({OpId(i), due[i]});
+    }
+    for (auto& [depth, list] : members)
+        if (graph[list.front().op].region != Region::microbatch) // there they are in their order
+            std::stable_sort(list.begin(), list.end(),
+                             [](const BucketMember& a, const BucketMember& b) { return a.due < b.due; });
+    return members;
+}
+
+std::vector<bool> belonging_to(const BucketClass& to, const std::vector<std::optional<BucketClass>>& classes)
+{
+    std::vector<bool> belongs(classes.size());
+    for (std::size_t i = 0; i < classes.size(); ++i)
+        belongs[i] = classes[i] == to;
+    return belongs;
+}
+
 /// The buckets of one class.
 class Buckets {
 public:
-    Buckets(Graph& graph, const BucketConfig& config, const Class& of_class)
-        : g_(graph), c_(config), class_(of_class), belongs_(graph.ops.size())
+    Buckets(Graph& graph, const BucketConfig& config, const BucketClass& of_class)
+        : g_(graph), c_(config), class_(of_class)
     {
-        const std::vector<std::optional<Class>> classes = classes_of(g_);
-        for (std::size_t i = 0; i < classes.size(); ++i)
-            belongs_[i] = classes[i] == class_;
-        rank_.assign(g_.ops.size(), 0);
-        for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            rank_[i] = ready(g_.ops[i], i);
     }
 
     void run()
     {
-        std::map<int, std::vector<std::size_t>>
-            members; // by the number of collectives of their class for which they wait
-        std::vector<int> depth(g_.ops.size(), 0);
-        for (std::size_t i = 0; i < g_.ops.size(); ++i) {
-            for (const ValueId v : g_.ops[i].operands)
-                if (const OpId producer = g_[v].producer)
-                    depth[i] =
-                        std::max(depth[i], depth[producer.index()] + (belongs_[producer.index()] ? 1 : 0));
-            if (belongs_[i])
-                members[depth[i]].push_back(i);
+        for (const auto& [waits, list] : members_of(g_, belonging_to(class_, classes_of(g_)))) {
+            BucketClass one = class_;
+            one.waits = waits;
+            if (const auto planned = c_.sizes.find(one); planned != c_.sizes.end())
+                fill_planned(list, planned->second);
+            else
+                fill(list);
         }
-        for (auto& [waits, list] : members)
-            fill(list);
         if (!merged_.empty())
             rebuild();
     }
 
 private:
-    /// The collective's position in the order of its bucket: that of the first op that reads it, or of the
-    /// last op for which it waits.
-    std::size_t ready(const Op& op, std::size_t index)
+    void fill_planned(const std::vector<BucketMember>& list, const std::vector<int>& sizes)
     {
-        if (op.region == Region::microbatch || !info(op).communicates)
-            return index;
-        if (op.region == Region::prologue) {
-            for (std::size_t i = index + 1; i < g_.ops.size(); ++i)
-                for (const ValueId v : g_.ops[i].operands)
-                    if (std::find(op.results.begin(), op.results.end(), v) != op.results.end())
-                        return i;
-            return g_.ops.size();
+        std::size_t next = 0;
+        for (const int size : sizes) {
+            std::vector<std::size_t> bucket;
+            for (int i = 0; i < size && next < list.size(); ++i)
+                bucket.push_back(list[next++].op.index());
+            if (bucket.size() > 1)
+                merged_.push_back(std::move(bucket));
         }
-        std::size_t last = 0;
-        for (const ValueId v : op.operands)
-            if (const OpId producer = g_[v].producer)
-                last = std::max(last, rank_[producer.index()]);
-        return last;
+        TRV_CHECK(next == list.size(), "a plan of buckets for another graph");
     }
 
-    void fill(std::vector<std::size_t>& list)
+    void fill(const std::vector<BucketMember>& list)
     {
-        std::stable_sort(list.begin(), list.end(),
-                         [&](std::size_t a, std::size_t b) { return rank_[a] < rank_[b]; });
+        if (c_.bytes == 0 && !c_.by_block)
+            return;
         const bool by_block =
-            c_.by_block || (c_.microbatches_by_block && std::get<Region>(class_) == Region::microbatch);
+            c_.by_block || (c_.microbatches_by_block && class_.region == Region::microbatch);
         std::vector<std::size_t> open;
         Bytes held = 0;
         const auto close = [&] {
@@ -105,13 +140,12 @@ private:
             open.clear();
             held = 0;
         };
-        for (const std::size_t i : list) {
-            const Bytes bytes =
-                std::max(g_[g_.ops[i].operands[0]].type.bytes(), g_[g_.ops[i].results[0]].type.bytes());
-            if (!open.empty() &&
-                (by_block ? g_.ops[i].block != g_.ops[open.back()].block : held + bytes > c_.bytes))
+        for (const BucketMember& member : list) {
+            const Op& op = g_[member.op];
+            const Bytes bytes = std::max(g_[op.operands[0]].type.bytes(), g_[op.results[0]].type.bytes());
+            if (!open.empty() && (by_block ? op.block != g_.ops[open.back()].block : held + bytes > c_.bytes))
                 close();
-            open.push_back(i);
+            open.push_back(member.op.index());
             held += bytes;
         }
         close();
@@ -184,25 +218,38 @@ private:
 
     Graph& g_;
     const BucketConfig& c_;
-    const Class& class_;
-    std::vector<bool> belongs_; ///< by op: to the class
-    std::vector<std::size_t> rank_;
+    const BucketClass& class_;
     std::vector<std::vector<std::size_t>> merged_;
 };
 
 } // namespace
 
+std::map<BucketClass, std::vector<BucketMember>> bucket_members(const Graph& graph)
+{
+    std::map<BucketClass, std::vector<BucketMember>> all;
+    const std::vector<std::optional<BucketClass>> classes = classes_of(graph);
+    const std::set<std::optional<BucketClass>> distinct(classes.begin(), classes.end());
+    for (const std::optional<BucketClass>& each : distinct)
+        if (each)
+            for (auto& [waits, list] : members_of(graph, belonging_to(*each, classes))) {
+                BucketClass one = *each;
+                one.waits = waits;
+                all.emplace(std::move(one), std::move(list));
+            }
+    return all;
+}
+
 Graph bucket(Graph graph, const BucketConfig& config)
 {
-    if (config.bytes == 0 && !config.by_block)
+    if (config.bytes == 0 && !config.by_block && config.sizes.empty())
         return graph;
-    std::set<Class> classes;
-    for (const std::optional<Class>& each : classes_of(graph))
+    std::set<BucketClass> classes;
+    for (const std::optional<BucketClass>& each : classes_of(graph))
         if (each)
             classes.insert(*each);
     // One class after another, so that each class sees for what the buckets of the previous one wait. If all
     // were merged at once, two buckets could each wait for a member of the other.
-    for (const Class& each : classes)
+    for (const BucketClass& each : classes)
         Buckets(graph, config, each).run();
     return graph;
 }

@@ -2,7 +2,35 @@
 // Merges collectives into buckets. Local graph in and out.
 #include "ir/graph.hpp"
 
+#include <map>
+#include <optional>
+#include <vector>
+
 namespace trivium {
+
+/// Collectives that may be merged, since they have the same kind, axis, combiner and element type, run in the
+/// same part of a step, and wait for equally many others of these.
+struct BucketClass {
+    OpKind kind{};
+    Region region{};
+    Phase phase{}; ///< of a microbatch; otherwise forward
+    std::string axis;
+    std::optional<Combine> combine;
+    DType dtype{};
+    int waits = 0;
+    auto operator<=>(const BucketClass&) const = default;
+};
+
+/// One of them.
+struct BucketMember {
+    OpId op;
+    /// The op at whose place in a microbatch the collective is due: the first that reads what it gathers, or
+    /// the last for which its reduction waits. Equal to the number of ops if there is none.
+    std::size_t due = 0;
+};
+
+/// The members of each class, in the order in which buckets take them.
+std::map<BucketClass, std::vector<BucketMember>> bucket_members(const Graph& graph);
 
 struct BucketConfig {
     Bytes bytes =
@@ -10,6 +38,8 @@ struct BucketConfig {
         << 20; ///< maximum bytes of a bucket's operands (a larger tensor is not merged); 0: no merging
     bool by_block = false;             ///< one bucket per block instead, regardless of its bytes
     bool microbatches_by_block = true; ///< this holds in microbatches, whatever `by_block`
+    /// Instead, for these classes: the number of members of each bucket, in their order.
+    std::map<BucketClass, std::vector<int>> sizes{};
 };
 
 /// Merges collectives that have the same kind, axis, combiner and element type and do not depend on each

@@ -9,6 +9,17 @@ namespace trivium {
 
 namespace {
 
+/// What a block recomputes: 1 to head - 1 are layers; embedding and head keep what they compute.
+Recompute level_of(int block, const RecomputeConfig& config, int head)
+{
+    if (block <= 0 || block >= head)
+        return Recompute::none;
+    const i64 all = head - 1, some = config.layers > 0 ? std::min(config.layers, all) : all;
+    if (block * some / all > (block - 1) * some / all)
+        return config.activations;
+    return config.activations == Recompute::full ? Recompute::selective : Recompute::none;
+}
+
 /// `head`: the last block.
 bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, int head)
 {
@@ -16,10 +27,9 @@ bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, 
         return false;
     if (info(op).placement && graph[op.operands[0]].lifetime != Lifetime::microbatch)
         return config.gathers;
-    const bool in_layer = op.block > 0 && op.block < head; // embedding and head keep what they compute
-    switch (config.activations) {
-    case Recompute::selective: return in_layer && info(op).cheap;
-    case Recompute::full: return in_layer;
+    switch (level_of(op.block, config, head)) {
+    case Recompute::selective: return info(op).cheap;
+    case Recompute::full: return true;
     case Recompute::none:
     case Recompute::automatic: break;
     }

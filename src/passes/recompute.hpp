@@ -13,6 +13,9 @@ struct RecomputeConfig {
     /// from its input (Chen et al., "Training deep nets with sublinear memory cost", arXiv:1604.06174).
     /// \pre not automatic
     Recompute activations = Recompute::none;
+    /// The number of layers in which they are, evenly spread; 0: all. The other layers recompute one level
+    /// less: with full selectively, otherwise nothing.
+    i64 layers = 0;
 };
 
 /// Clones each chosen op of the forward phase before the first op of the same block in the backward phase

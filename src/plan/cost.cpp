@@ -15,58 +15,108 @@ class Placement {
 public:
     Placement(const Mesh& mesh, const Machine& machine) : mesh_(mesh), machine_(machine) {}
 
-    /// Some group along `axis` spans nodes.
-    bool crosses(const std::string& axis)
+    /// Members of a group along `axis` that are on one node, where they are fewest.
+    i64 members_of_node(const std::string& axis)
     {
+        const i64 size = mesh_.ranks_along(axis);
         if (machine_.ranks_per_node == 0 || machine_.node_of(mesh_.ranks() - 1) == 0)
-            return false;
-        const auto [at, unknown] = crosses_.try_emplace(axis, axis == world_axis);
-        if (const int a = mesh_.find(axis); unknown && a >= 0)
-            at->second =
-                some_differ(static_cast<std::size_t>(a), 0, mesh_.axes[static_cast<std::size_t>(a)].size - 1);
+            return size;
+        const auto [at, unknown] = members_.try_emplace(axis, size);
+        if (unknown && axis == world_axis)
+            at->second = machine_.ranks_per_node;
+        else if (unknown)
+            for (const i64 first : first_members(axis))
+                for (i64 i = 0, run = 0; i < size; ++i) {
+                    const auto node = [&](i64 member) {
+                        return machine_.node_of(first + member * stride(axis));
+                    };
+                    run = i > 0 && node(i) == node(i - 1) ? run + 1 : 1;
+                    if (i + 1 == size || node(i + 1) != node(i))
+                        at->second = std::min(at->second, run);
+                }
         return at->second;
     }
     /// Some rank at `from` on `axis` is on another node than the one at `to`.
     bool crosses(const std::string& axis, i64 from, i64 to)
     {
-        const int a = mesh_.find(axis);
-        return crosses(axis) && a >= 0 && some_differ(static_cast<std::size_t>(a), from, to);
+        if (machine_.ranks_per_node == 0 || mesh_.find(axis) < 0)
+            return false;
+        const std::vector<i64> firsts = first_members(axis);
+        return std::any_of(firsts.begin(), firsts.end(), [&](i64 first) {
+            return machine_.node_of(first + from * stride(axis)) !=
+                   machine_.node_of(first + to * stride(axis));
+        });
     }
 
 private:
-    bool some_differ(std::size_t axis, i64 from, i64 to) const
+    /// Between neighbours along the axis.
+    i64 stride(const std::string& axis) const
     {
-        i64 stride = 1; // between neighbours along the axis
-        for (std::size_t a = axis + 1; a < mesh_.axes.size(); ++a)
+        i64 stride = 1;
+        for (std::size_t a = static_cast<std::size_t>(mesh_.find(axis)) + 1; a < mesh_.axes.size(); ++a)
             stride *= mesh_.axes[a].size;
-        const i64 size = mesh_.axes[axis].size;
-        for (i64 first = 0; first < mesh_.ranks(); first += stride * size)
-            for (i64 r = first; r < first + stride; ++r)
-                if (machine_.node_of(r + from * stride) != machine_.node_of(r + to * stride))
-                    return true;
-        return false;
+        return stride;
+    }
+    /// The first rank of each group along the axis.
+    std::vector<i64> first_members(const std::string& axis) const
+    {
+        std::vector<i64> firsts;
+        const i64 step = stride(axis), size = mesh_.size(axis);
+        for (i64 first = 0; first < mesh_.ranks(); first += step * size)
+            for (i64 r = first; r < first + step; ++r)
+                firsts.push_back(r);
+        return firsts;
     }
 
     const Mesh& mesh_;
     const Machine& machine_;
-    std::map<std::string, bool> crosses_;
+    std::map<std::string, i64> members_;
 };
 
-/// Latency: a message per peer and phase. Bandwidth: the bytes that a rank sends.
+/// Of a collective: on devices NCCL's ring, where a group uses the network cards of all its members on a
+/// node; on hosts a message to each peer.
+TransferCost collective_cost(const std::string& axis, const Mesh& mesh, const Machine& machine,
+                             Placement& placement)
+{
+    const i64 ranks = mesh.ranks_along(axis), here = std::max<i64>(1, placement.members_of_node(axis));
+    const i64 nodes = ceil_div(ranks, here);
+    const i64 near = machine.is_device ? ranks - nodes : std::min(here, ranks) - 1;
+    const i64 far = machine.is_device ? nodes - 1 : ranks - 1 - near;
+    const double rate = machine.link_rate(false);
+    return {machine.launch + machine.collective_latency,
+            static_cast<double>(near) * machine.latency(false) +
+                static_cast<double>(far) * machine.latency(true),
+            nodes == 1          ? rate
+            : machine.is_device ? std::min(rate, machine.link_rate(true) * static_cast<double>(here))
+                                : machine.link_rate(true)};
+}
+
 Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
-    double messages = 1;
     const std::string& axis = *op.attrs.axis;
-    bool between = false;
+    const auto bytes = static_cast<double>(bytes_sent(graph, op));
     if (op.attrs.tag) {
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
-        between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
-    } else {
-        messages = static_cast<double>(graph.mesh.ranks_along(axis) - 1) * (op.attrs.combine ? 2 : 1);
-        between = placement.crosses(axis);
+        const bool between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
+        return machine.launch + machine.latency(between) + bytes / machine.link_rate(between);
     }
-    return machine.launch + messages * machine.latency(between) +
-           static_cast<double>(bytes_sent(graph, op)) / machine.link_rate(between);
+    const TransferCost cost = collective_cost(axis, graph.mesh, machine, placement);
+    return cost.start + (op.attrs.combine ? 2 : 1) * cost.messages + bytes / cost.bytes_per_second;
+}
+
+Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& machine, i64 threads)
+{
+    if (op.operands.empty())
+        return machine.launch;
+    const ScratchKind kind = info(op).scratch; // tells products and attention from the others
+    const double efficiency = kind == ScratchKind::product     ? machine.product_efficiency
+                              : kind == ScratchKind::attention ? machine.attention_efficiency
+                                                               : 1;
+    return machine.launch +
+           std::max(flops_of(graph, op) /
+                        (efficiency * machine.peak(graph[op.operands[0]].type.dtype, threads)),
+                    static_cast<double>(bytes_of(graph, op)) /
+                        (machine.memory_efficiency * machine.bytes_per_second));
 }
 
 } // namespace
@@ -88,36 +138,29 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
 
+std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads)
+{
+    Placement placement(graph.mesh, machine);
+    std::vector<Seconds> seconds;
+    for (const Op& op : graph.ops)
+        seconds.push_back(info(op).communicates ? seconds_of_move(graph, op, machine, placement)
+                                                : seconds_of_compute(graph, op, machine, threads));
+    return seconds;
+}
+
+TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine)
+{
+    Placement placement(mesh, machine);
+    return collective_cost(axis, mesh, machine, placement);
+}
+
 std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine,
                                   i64 threads)
 {
-    std::vector<Seconds> by_op(graph.ops.size(), -1);
+    const std::vector<Seconds> by_op = op_seconds(graph, machine, threads);
     std::vector<Seconds> seconds;
-    Placement placement(graph.mesh, machine);
-    for (const Step& step : schedule.steps) {
-        if (step.kind != StepKind::op) {
-            seconds.push_back(machine.launch);
-            continue;
-        }
-        Seconds& known = by_op[step.op.index()];
-        if (known < 0) {
-            const Op& op = graph[step.op];
-            if (info(op).communicates) {
-                known = seconds_of_move(graph, op, machine, placement);
-                seconds.push_back(known);
-                continue;
-            }
-            if (op.operands.empty()) {
-                seconds.push_back(machine.launch);
-                continue;
-            }
-            const DType type = graph[op.operands[0]].type.dtype;
-            known = machine.launch +
-                    std::max(flops_of(graph, op) / machine.peak(type, threads),
-                             static_cast<double>(bytes_of(graph, op)) / machine.bytes_per_second);
-        }
-        seconds.push_back(known);
-    }
+    for (const Step& step : schedule.steps)
+        seconds.push_back(step.kind == StepKind::op ? by_op[step.op.index()] : machine.launch);
     return seconds;
 }
 

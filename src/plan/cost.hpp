@@ -1,5 +1,7 @@
 #pragma once
-// Duration of Steps by a roofline model: the larger of work / peak and bytes / bandwidth, plus a launch.
+// Duration of Steps. Of an op that computes: the larger of work / FLOP/s and bytes / bandwidth, each times
+// the efficiency that the machine's table states for its kind, plus a launch. Of a transfer: a latency, and
+// bytes / bandwidth.
 #include "plan/machine.hpp"
 #include "schedule/timeline.hpp"
 
@@ -7,6 +9,17 @@ namespace trivium {
 
 /// Bytes that a rank sends for one run of a communicating op, averaged over the ranks.
 Bytes bytes_sent(const Graph& graph, const Op& op);
+
+/// What a collective along an axis takes: start + messages (twice for an all-reduce) + bytes sent /
+/// bytes_per_second.
+struct TransferCost {
+    Seconds start = 0, messages = 0;
+    double bytes_per_second = 0;
+};
+TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine);
+
+/// Duration of each op in seconds, on `threads` threads of `machine`.
+std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads);
 
 /// Duration of each Step in seconds, on `threads` threads of `machine`.
 std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine,

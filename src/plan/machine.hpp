@@ -20,10 +20,13 @@ struct Machine {
         150e9; ///< FLOP/s of large products, measured on a CPU thread or from a device's data sheet
     double flops_bf16 = 250e9;
     double flops_f64 = 10e9;
-    double bytes_per_second = 20e9;     ///< memory bandwidth of a rank
+    double bytes_per_second = 20e9; ///< memory bandwidth of a rank
+    /// Fractions of these that ops reach: products and attention of the FLOP/s, all others of the bandwidth.
+    double product_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;
     Seconds launch = 1e-6;              ///< overhead of a Step
     double link_bytes_per_second = 5e9; ///< of a rank, to peers on the same node
     Seconds link_latency = 5e-6;        ///< per message
+    Seconds collective_latency = 0;     ///< of a collective, in addition to its messages
     /// The same for peers on other nodes; a bandwidth of 0 means as on the same node.
     double node_link_bytes_per_second = 0;
     Seconds node_link_latency = 0;
@@ -71,7 +74,13 @@ struct Machine {
         visit("flops_bf16", self.flops_bf16, "FLOP/s of products in bf16");
         visit("flops_f64", self.flops_f64, "FLOP/s of products in f64");
         visit("bytes_per_second", self.bytes_per_second, "memory bandwidth of a rank, bytes per second");
+        visit("product_efficiency", self.product_efficiency, "part of the FLOP/s that products reach");
+        visit("attention_efficiency", self.attention_efficiency, "part of the FLOP/s that attention reaches");
+        visit("memory_efficiency", self.memory_efficiency,
+              "part of bytes_per_second that ops other than products reach");
         visit("launch", self.launch, "overhead of a Step, seconds");
+        visit("collective_latency", self.collective_latency,
+              "duration of a collective without its messages, seconds");
         visit("link_bytes_per_second", self.link_bytes_per_second,
               "bandwidth of a rank to peers on the same node, bytes per second");
         visit("link_latency", self.link_latency, "latency of a message on the same node, seconds");

@@ -24,7 +24,7 @@ const std::vector<Shape3>& all_grids()
 std::vector<int> factor_levels(bool f64)
 {
     const int grids = static_cast<int>(all_grids().size());
-    return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 4, 2, 3, 2, 3, 1}
+    return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 6, 2, 3, 2, 3, 1}
                : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 4};
 }
 
@@ -79,7 +79,7 @@ Case case_of(const std::vector<int>& levels)
     p.schedule = levels[f_schedule] == 0 ? ScheduleKind::one_f_one_b : ScheduleKind::gpipe;
     p.zero = levels[f_zero];
     p.sequence = levels[f_sequence] == 0;
-    const char* const buckets[] = {"auto", "none", "block", "700"};
+    const char* const buckets[] = {"auto", "none", "block", "700", "greedy", "global"};
     p.bucket = buckets[levels[f_bucket]];
     p.overlap = levels[f_overlap] == 0;
     if (p.zero == 3)
@@ -102,7 +102,7 @@ std::vector<Case> product_cases()
     for (std::vector<int> row :
          full_product(std::vector<int>(levels.begin(), levels.begin() + f_microbatches))) {
         const auto n = static_cast<int>(all.size());
-        row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, n / 7 % 3, n / 13 % 2, n / 11 % 3, 0});
+        row.insert(row.end(), {n % 3, n / 3 % 6, n / 5 % 2, n / 7 % 3, n / 13 % 2, n / 11 % 3, 0});
         all.push_back(case_of(row));
     }
     return all;

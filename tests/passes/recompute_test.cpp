@@ -61,6 +61,26 @@ TEST_CASE("with full recomputation a layer keeps what the next block reads, and 
     CHECK(few[4] == all[4]);
 }
 
+TEST_CASE("some layers, evenly spread, may recompute more than the others")
+{
+    const Graph before = differentiated(Family::llama);
+    const auto with = [&](Recompute level, i64 layers) {
+        return kept(recompute(before, {.activations = level, .layers = layers}));
+    };
+    const auto none = kept(before), selective = with(Recompute::selective, 0),
+               full = with(Recompute::full, 0);
+    CHECK(with(Recompute::full, 3) == full);
+    const std::vector<std::vector<std::size_t>> chosen{{3}, {2, 3}}; // of three layers: one, two
+    for (const i64 layers : {1, 2})
+        for (std::size_t layer = 1; layer <= 3; ++layer) {
+            const auto& some = chosen[static_cast<std::size_t>(layers - 1)];
+            const bool is_chosen = std::find(some.begin(), some.end(), layer) != some.end();
+            INFO(layers << " layers, layer " << layer);
+            CHECK(with(Recompute::full, layers)[layer] == (is_chosen ? full : selective)[layer]);
+            CHECK(with(Recompute::selective, layers)[layer] == (is_chosen ? selective : none)[layer]);
+        }
+}
+
 TEST_CASE("with selective recomputation the backward phase computes cheap ops again, and no product")
 {
     const Family family = GENERATE(Family::llama, Family::gpt2);

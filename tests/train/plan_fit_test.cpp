@@ -315,7 +315,7 @@ TEST_CASE("a transfer uses the links between nodes if its axis leaves a node, ot
     const Program& program = compiled.programs[train_program];
     const auto slow_axes = [&](i64 ranks_per_node) {
         Machine machine = machine_called("h100");
-        machine.launch = 0;
+        machine.launch = machine.collective_latency = 0;
         machine.ranks_per_node = ranks_per_node;
         machine.node_link_bytes_per_second = machine.link_bytes_per_second / 1000;
         machine.node_link_latency = 1000 * machine.link_latency;
@@ -326,8 +326,11 @@ TEST_CASE("a transfer uses the links between nodes if its axis leaves a node, ot
         std::set<std::string> slow;
         for (std::size_t i = 0; i < by_one.size(); ++i)
             if (by_nodes[i] != by_one[i]) {
-                CHECK(by_nodes[i] == Approx(1000 * by_one[i]));
-                slow.insert(*program.graph[program.schedule.steps[i].op].attrs.axis);
+                const std::string& axis = *program.graph[program.schedule.steps[i].op].attrs.axis;
+                CHECK(by_nodes[i] > 10 * by_one[i]);
+                if (axis != world_axis) // which has some peers on the same node
+                    CHECK(by_nodes[i] == Approx(1000 * by_one[i]));
+                slow.insert(axis);
             }
         return slow;
     };

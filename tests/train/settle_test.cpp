@@ -161,6 +161,7 @@ TEST_CASE("full recomputation keeps one value of each layer")
 TEST_CASE("auto becomes the first setting that fits the limit")
 {
     RunConfig c = config_of(4, 3);
+    c.parallel.bucket = "block"; // so that each setting needs less than the one before
     const auto with = [&](GatherEvery gather, ReduceEvery reduce, Recompute recompute) {
         RunConfig fixed = c;
         fixed.parallel.gather_every = gather;
@@ -189,6 +190,19 @@ TEST_CASE("auto becomes the first setting that fits the limit")
     CHECK(settle(c, options()).parallel.recompute == Recompute::none);
     c.parallel.memory_limit = selective;
     CHECK(settle(c, options()).parallel.recompute == Recompute::selective);
+    for (const i64 layers : {3, 5}) // of six; one recomputes too little to pay for its own buffers
+        for (const Recompute level : {Recompute::selective, Recompute::full}) {
+            RunConfig some = config_of(4, 3);
+            some.parallel.recompute = level;
+            some.parallel.recompute_layers = layers;
+            some.parallel.bucket = c.parallel.bucket;
+            c.parallel.memory_limit = arena_of(some);
+            const ParallelConfig p = settle(c, options()).parallel;
+            INFO(name_of(level) << " in " << layers << " layers");
+            CHECK(p.recompute == level);
+            CHECK(p.recompute_layers == layers);
+            CHECK(arena_of(c) == c.parallel.memory_limit);
+        }
     c.parallel.memory_limit = full - 1;
     CHECK_THROWS_AS(compile_training(c, options()), UserError);
 }

@@ -1,0 +1,59 @@
+#pragma once
+// parallel.bucket: which collectives travel together.
+#include "config/run_config.hpp"
+#include "passes/bucket.hpp"
+#include "plan/bucket_plan.hpp"
+#include "plan/machine.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trivium {
+
+/// The machine for which "auto", "greedy" and "global" are decided: parallel.machine, by default an H100 or a
+/// CPU core, with the config's delays. It does not depend on where the run is, so that all ranks and `plan`
+/// decide alike. \throws UserError if the name is unknown
+Machine deciding_machine(const ParallelConfig& config, bool is_device);
+
+/// The profile of a local graph that has no buckets yet, and the classes whose members it has.
+struct GraphProfile {
+    BucketProfile profile;
+    std::vector<BucketClass> gathers, reductions; ///< in the profile's order
+    /// The config with these buckets; the classes that are not in the profile as with `auto`.
+    BucketConfig config_of(const BucketPlan& plan) const;
+};
+/// Of the collectives along `axis`: the gathers of each phase and the reductions, of each the class with most
+/// bytes. `threads` compute.
+GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads);
+
+/// Decides for the graphs of several stages, of which equal ones are decided once.
+class BucketChooser {
+public:
+    BucketChooser(const RunConfig& config, Machine machine) : config_(config), machine_(std::move(machine)) {}
+
+    struct Choice {
+        std::string mode; ///< "none", "block", "greedy", "global", or a number of bytes
+        BucketConfig config;
+    };
+    /// For the first rank of a stage; the other ranks of the stage use the same. `stage` and `microbatches`
+    /// as in ScheduleConfig. "auto" becomes the mode with the shortest step by the simulator.
+    Choice choose(const Graph& graph, i64 stage, i64 microbatches);
+    /// The same with a mode that is not "auto". If parallel.bucket is, the mode holds for what the profile
+    /// has, and other collectives are merged up to BucketConfig::bytes.
+    BucketConfig with_mode(const Graph& graph, const std::string& mode) const;
+
+private:
+    struct Known {
+        BucketProfile profile;
+        i64 microbatches;
+        std::string mode;
+    };
+    std::string best_mode(const Graph& graph, i64 stage, i64 microbatches);
+
+    const RunConfig& config_;
+    Machine machine_;
+    std::vector<Known> known_;
+};
+
+} // namespace trivium
