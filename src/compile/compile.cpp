@@ -8,6 +8,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -155,10 +156,21 @@ Graph local_graph(const Graph& sharded, const Compiled& compiled, const Parallel
     g = runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
     g = runner.run("bucket" + suffix, Level::local, std::move(g),
                    [&](Graph graph) { return bucket(std::move(graph), bucket_config(parallel)); });
-    return runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
+    g = runner.run("fuse" + suffix, Level::local, std::move(g), fuse);
+    if (parallel.offload == Offload::optimizer)
+        g = runner.run("offload" + suffix, Level::local, std::move(g), offload_optimizer);
+    return g;
 }
 
-/// Makes the Steps of each program, and one arena for all.
+/// The config of a model that runs on one rank and is not trained.
+RunConfig for_one_rank(RunConfig config)
+{
+    config.parallel.data = config.parallel.tensor = config.parallel.pipeline = 1;
+    config.parallel.offload = Offload::none;
+    return config;
+}
+
+/// Makes the Steps of each program, and for all of them one arena per space.
 void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
 {
     std::vector<Schedule*> schedules;
@@ -180,6 +192,9 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     memory.red_zone = contracts_on ? 256 : 0;
     compiled.memory = plan_memory(schedules, memory);
     compiled.memory.process = machine.process;
+    memory.space = Space::host;
+    compiled.host = plan_memory(schedules, memory);
+    compiled.memory.host_arena = compiled.host.arena;
 }
 
 /// The programs of all ranks; a rank's programs follow from its coordinates.
@@ -332,8 +347,7 @@ std::vector<int> stages_of_blocks(const RunConfig& config)
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
 {
-    RunConfig alone = config;
-    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
+    const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
     const Graph sharded = evaluation_graph(alone, runner);
@@ -348,8 +362,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
 Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
                             const CompileConfig& options)
 {
-    RunConfig alone = config;
-    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
+    const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
     GraphConfig graph = graph_config(alone);

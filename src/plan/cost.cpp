@@ -111,10 +111,16 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
                 seconds.push_back(machine.launch);
                 continue;
             }
-            const DType type = graph[op.operands[0]].type.dtype;
-            known = machine.launch +
-                    std::max(flops_of(graph, op) / machine.peak(type, threads),
-                             static_cast<double>(bytes_of(graph, op)) / machine.bytes_per_second);
+            const auto bytes = static_cast<double>(bytes_of(graph, op));
+            if (op.attrs.space) // the bytes leave one memory and reach the other
+                known = machine.launch + bytes / 2 / machine.host_link_rate();
+            else if (result_space(graph, op) == Space::host)
+                known = machine.launch + bytes / machine.host_rate();
+            else
+                known = machine.launch +
+                        std::max(flops_of(graph, op) /
+                                     machine.peak(graph[op.operands[0]].type.dtype, threads),
+                                 bytes / machine.bytes_per_second);
         }
         seconds.push_back(known);
     }

@@ -21,6 +21,9 @@ struct Machine {
     double flops_bf16 = 250e9;
     double flops_f64 = 10e9;
     double bytes_per_second = 20e9;     ///< memory bandwidth of a rank
+    /// For values in host memory (parallel.offload), of a rank: the link between the two memories, one way,
+    /// and the host's memory. 0: as bytes_per_second.
+    double host_link_bytes_per_second = 0, host_bytes_per_second = 0;
     Seconds launch = 1e-6;              ///< overhead of a Step
     double link_bytes_per_second = 5e9; ///< of a rank, to peers on the same node
     Seconds link_latency = 5e-6;        ///< per message
@@ -42,6 +45,11 @@ struct Machine {
                                       : flops_f32) *
                static_cast<double>(workers(threads));
     }
+    double host_link_rate() const
+    {
+        return host_link_bytes_per_second > 0 ? host_link_bytes_per_second : bytes_per_second;
+    }
+    double host_rate() const { return host_bytes_per_second > 0 ? host_bytes_per_second : bytes_per_second; }
     /// Bandwidth of a rank's messages; `between_nodes`: some peers are on other nodes.
     double link_rate(bool between_nodes) const
     {
@@ -71,6 +79,11 @@ struct Machine {
         visit("flops_bf16", self.flops_bf16, "FLOP/s of products in bf16");
         visit("flops_f64", self.flops_f64, "FLOP/s of products in f64");
         visit("bytes_per_second", self.bytes_per_second, "memory bandwidth of a rank, bytes per second");
+        visit("host_link_bytes_per_second", self.host_link_bytes_per_second,
+              "bandwidth between a rank's device and host memory, one way, bytes per second; 0 = "
+              "bytes_per_second");
+        visit("host_bytes_per_second", self.host_bytes_per_second,
+              "bandwidth of host memory for a rank, bytes per second; 0 = bytes_per_second");
         visit("launch", self.launch, "overhead of a Step, seconds");
         visit("link_bytes_per_second", self.link_bytes_per_second,
               "bandwidth of a rank to peers on the same node, bytes per second");

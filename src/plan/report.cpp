@@ -191,6 +191,8 @@ std::string memory_table(const MemoryPlan& plan)
     row("arena", plan.arena,
         str("(", plan.lower_bound / unit * 100 / std::max<Bytes>(plan.arena / unit, 1),
             " % filled at the peak)"));
+    if (plan.host_arena > 0)
+        row("host arena", plan.host_arena, "(in host memory: parallel.offload)");
     if (plan.snapshot > 0)
         row("snapshot", plan.snapshot, "(in host memory, for checkpoints)");
     row("process", plan.process, "(constant of the machine file)");

@@ -214,7 +214,7 @@ TEST_CASE("a step consists of launches, copies of feeds and fetches, and one wai
     runs::Run run(config_of(c));
     ExecutorConfig execution;
     execution.graphs = true;
-    Executor executor(run.program().graph, run.program().schedule, run.engine->arena(), execution, nullptr,
+    Executor executor(run.program().graph, run.program().schedule, run.engine->arenas(), execution, nullptr,
                       runs::deferred_streams(3));
     const Schedule& schedule = run.program().schedule;
     const auto of = [&](StepKind kind) {
@@ -252,7 +252,7 @@ TEST_CASE("while the host waits for a device, a watchdog can name the Step that 
         };
         return runs::deferred_streams(3)(watched);
     };
-    Executor executor(run.program().graph, run.program().schedule, run.engine->arena(), {}, nullptr, make);
+    Executor executor(run.program().graph, run.program().schedule, run.engine->arenas(), {}, nullptr, make);
     executor.run_until_decision([](const Value& value, i64, void* to) {
         std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
     });
@@ -268,7 +268,7 @@ TEST_CASE("the spans of a device's Steps are those of their launches")
     runs::Run run(config_of(c));
     ExecutorConfig execution;
     execution.trace = true;
-    Executor executor(run.program().graph, run.program().schedule, run.engine->arena(), execution, nullptr,
+    Executor executor(run.program().graph, run.program().schedule, run.engine->arenas(), execution, nullptr,
                       runs::deferred_streams(3));
     executor.run_until_decision([](const Value& value, i64, void* to) {
         std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
