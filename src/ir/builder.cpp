@@ -153,7 +153,7 @@ ValueId Builder::reshard_to(ValueId x, Sharding sharding, const std::string& nam
 
 ValueId Builder::copy_to(ValueId x, Space space)
 {
-    return op1(OpKind::copy, {x}, {.space = space}, str(graph_[x].name, ".", name_of(space)));
+    return op1(OpKind::transfer, {x}, {.space = space}, str(graph_[x].name, ".", name_of(space)));
 }
 
 ValueId Builder::stack_of(const std::vector<ValueId>& scalars, const std::string& name)

@@ -38,10 +38,11 @@ private:
     Bytes mapped_ = 0;
 };
 
-/// The arenas of a run, one per space. Builds for devices have none for the host.
+/// The arenas of a run, one per space. In builds for devices both are on the device: `train` refuses offload
+/// there, and only tests use it.
 class Arenas {
 public:
-    /// Throws IoError if the system refuses. \pre `host` is 0 in builds for devices
+    /// `host` 0: no such arena. Throws IoError if the system refuses.
     explicit Arenas(Bytes device, Bytes host = 0) : device_(device)
     {
         if (host > 0)

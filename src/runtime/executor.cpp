@@ -81,8 +81,8 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
     auto bound = std::make_unique<BoundSchedule>(graph, schedule, arenas, config);
     const auto address = [&](BufferId id) -> void* {
         const Buffer& b = schedule[id];
-        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arenas.of(b.space).size(), "buffer ",
-                  b.name, " lies outside the arena");
+        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arenas.of(b.space).size(), "buffer ", b.name,
+                  " lies outside the arena");
         return bound->at(id);
     };
     bound->grid = grid && grid->world().size() > 1 ? grid : nullptr;
@@ -123,8 +123,8 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
 
 } // namespace
 
-Executor::Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas, const ExecutorConfig& config,
-                   const Grid* grid, const StreamsMaker& streams)
+Executor::Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas,
+                   const ExecutorConfig& config, const Grid* grid, const StreamsMaker& streams)
     : bound_(bind(graph, schedule, arenas, config, grid))
 {
     if (streams || computes_on_device())

@@ -1,5 +1,6 @@
 #pragma once
-// Runs a Schedule's Steps in its arenas. It decides nothing: the Schedule determines order, memory and fetches.
+// Runs a Schedule's Steps in its arenas. It decides nothing: the Schedule determines order, memory and
+// fetches.
 #include "runtime/arena.hpp"
 #include "runtime/communication.hpp"
 #include "schedule/timeline.hpp"
@@ -28,9 +29,9 @@ using StreamsMaker = std::function<std::unique_ptr<Streams>(const StreamsConfig&
 
 class Executor {
 public:
-    /// Binds every Step. Graph, schedule, arenas and grid must outlive it. `grid`: the ranks that communicate,
-    /// null if none do; all of them make their Executors in the same order. Runs on the device of this build,
-    /// on the host if it has none, or on `streams` if given.
+    /// Binds every Step. Graph, schedule, arenas and grid must outlive it. `grid`: the ranks that
+    /// communicate, null if none do; all of them make their Executors in the same order. Runs on the device
+    /// of this build, on the host if it has none, or on `streams` if given.
     Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas, const ExecutorConfig& config,
              const Grid* grid = nullptr, const StreamsMaker& streams = {});
     Executor(const Executor&) = delete;

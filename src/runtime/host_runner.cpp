@@ -102,7 +102,8 @@ private:
 
     bool has_zone(const Buffer& b) const
     {
-        return b.lifetime != Lifetime::run && b.offset + b.bytes + config_.red_zone <= bound_.arenas.of(b.space).size();
+        return b.lifetime != Lifetime::run &&
+               b.offset + b.bytes + config_.red_zone <= bound_.arenas.of(b.space).size();
     }
 
     void guard_zones(const Step& step)
@@ -110,8 +111,7 @@ private:
         const auto guard = [&](BufferId id) {
             const Buffer& b = schedule_[id];
             if (has_zone(b) && !guard_->live[id.index()])
-                std::memset(bound_.at(id) + b.bytes, Guard::zone,
-                            static_cast<std::size_t>(config_.red_zone));
+                std::memset(bound_.at(id) + b.bytes, Guard::zone, static_cast<std::size_t>(config_.red_zone));
             guard_->live[id.index()] = true;
         };
         std::for_each(step.operands.begin(), step.operands.end(), guard);

@@ -19,7 +19,7 @@ struct BoundSchedule {
     std::vector<std::vector<std::byte>> fetched;       ///< by position in the graph's outputs
     const Grid* grid = nullptr;                        ///< the ranks that communicate; null: one rank
     Timeline timeline;                                 ///< with config.trace
-    std::array<Bytes, 2> used{}; ///< by space
+    std::array<Bytes, 2> used{};                       ///< by space
     Seconds exposed = -1;
 
     BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c)

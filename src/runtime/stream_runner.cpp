@@ -213,11 +213,9 @@ private:
         if (bound_.config.trace)
             streams_->stamp(command.queue, begin_stamp(i));
         if (command.kind == CommandKind::copy_in)
-            streams_->copy(command.queue, bound_.at(step.results[0]), staged_.at(i),
-                           bytes_of(step));
+            streams_->copy(command.queue, bound_.at(step.results[0]), staged_.at(i), bytes_of(step));
         else if (command.kind == CommandKind::copy_out)
-            streams_->copy(command.queue, staged_.at(i), bound_.at(step.operands[0]),
-                           bytes_of(step));
+            streams_->copy(command.queue, staged_.at(i), bound_.at(step.operands[0]), bytes_of(step));
         else if (bound_.moves[i])
             streams_->launch(command.queue, *bound_.moves[i]);
         else
@@ -234,8 +232,7 @@ private:
     {
         std::vector<Span> compute, moves;
         for (std::size_t i = 0; i < end; ++i)
-            if (const int queue = schedule_.steps[i].queue;
-                queue == queue_compute || bound_.moves[i])
+            if (const int queue = schedule_.steps[i].queue; queue == queue_compute || bound_.moves[i])
                 (queue == queue_compute ? compute : moves).push_back(bound_.timeline.spans[i]);
         std::erase_if(moves, [](const Span& span) { return span.end <= span.begin; });
         std::sort(moves.begin(), moves.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });

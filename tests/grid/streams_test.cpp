@@ -100,10 +100,19 @@ Case small(i64 data, i64 pipeline, i64 tensor, bool llama = true)
     return c;
 }
 
+Case offloaded(i64 data)
+{
+    Case c = small(data, 1, 1);
+    c.precision = Precision::bf16;
+    c.parallel.bucket = "none";
+    c.parallel.offload = Offload::optimizer;
+    return c;
+}
+
 std::vector<Case> cases()
 {
-    return {small(1, 1, 1), small(1, 1, 1, false), small(2, 1, 1),
-            small(1, 2, 1), small(1, 1, 3),        small(2, 2, 1, false)};
+    return {small(1, 1, 1), small(1, 1, 1, false), small(2, 1, 1), small(1, 2, 1),
+            small(1, 1, 3), small(2, 2, 1, false), offloaded(1),   offloaded(2)};
 }
 
 bool may_join(const Schedule& schedule, const Graph& graph, StepId a, StepId b)
