@@ -47,8 +47,8 @@ struct Side {
     std::vector<SavedTensor> tensors;
 
     Side(const RunConfig& config, i64 rank)
-        : compiled(compile_training(config, {{}, {}, rank})), arenas(compiled.memory.arena, compiled.host.arena),
-          tensors(saved_tensors(compiled, arenas))
+        : compiled(compile_training(config, {{}, {}, rank})),
+          arenas(compiled.memory.arena, compiled.host.arena), tensors(saved_tensors(compiled, arenas))
     {
         for (SavedTensor& tensor : tensors) {
             auto* values = reinterpret_cast<float*>(tensor.window.data());

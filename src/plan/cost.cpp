@@ -117,10 +117,9 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
             else if (result_space(graph, op) == Space::host)
                 known = machine.launch + bytes / machine.host_rate();
             else
-                known = machine.launch +
-                        std::max(flops_of(graph, op) /
-                                     machine.peak(graph[op.operands[0]].type.dtype, threads),
-                                 bytes / machine.bytes_per_second);
+                known = machine.launch + std::max(flops_of(graph, op) /
+                                                      machine.peak(graph[op.operands[0]].type.dtype, threads),
+                                                  bytes / machine.bytes_per_second);
         }
         seconds.push_back(known);
     }

@@ -20,7 +20,7 @@ struct Machine {
         150e9; ///< FLOP/s of large products, measured on a CPU thread or from a device's data sheet
     double flops_bf16 = 250e9;
     double flops_f64 = 10e9;
-    double bytes_per_second = 20e9;     ///< memory bandwidth of a rank
+    double bytes_per_second = 20e9; ///< memory bandwidth of a rank
     /// For values in host memory (parallel.offload), of a rank: the link between the two memories, one way,
     /// and the host's memory. 0: as bytes_per_second.
     double host_link_bytes_per_second = 0, host_bytes_per_second = 0;
