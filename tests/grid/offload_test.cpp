@@ -58,8 +58,10 @@ TEST_CASE("offload changes no bit")
     cases.push_back(with(Precision::f32, 4, 1, 1, 2));
     cases.back().parallel.shard = 2; // hybrid sharding
     cases.push_back(with(Precision::f32, 2, 2, 1, 1));
-    cases.back().parallel.reduce = ReduceType::bf16;
+    cases.back().parallel.reduce = GradientType::bf16;
     cases.back().parallel.bucket = "none";
+    cases.push_back(with(Precision::bf16, 2, 1, 1, 2));
+    cases.back().parallel.accumulate = GradientType::bf16;
     std::size_t n = 0;
     for (const Case& c : cases) {
         if (contracts_on && n++ % 3 != 0) // sanitizers take their time
