@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/collectives.hpp"
+#include "passes/moves.hpp"
 
 #include <algorithm>
 #include <map>
@@ -35,6 +36,23 @@ std::vector<std::optional<Class>> classes_of(const Graph& graph)
             classes[i] = class_of(graph, op);
     }
     return classes;
+}
+
+/// Bytes of a collective's larger side on the first rank, which has the largest shards. All ranks must make
+/// the same buckets: ranks with different shards along one axis meet in the collectives of another.
+Bytes bytes_on_first_rank(const Graph& graph, const Op& op)
+{
+    const Shape& whole = graph[op.results[0]].whole;
+    const auto bytes = [&](ValueId v) {
+        const TensorType& type = graph[v].type;
+        const DimAxes axes = dim_axes(graph[v].sharding);
+        if (whole.size() != type.shape.size() ||
+            axes.size() != whole.size()) // a graph that was not partitioned
+            return type.bytes();
+        const Coordinates first(graph.mesh.axes.size(), 0);
+        return local_type({type.dtype, whole}, axes, graph.mesh, first).bytes();
+    };
+    return std::max(bytes(op.operands[0]), bytes(op.results[0]));
 }
 
 /// The buckets of one class.
@@ -106,8 +124,7 @@ private:
             held = 0;
         };
         for (const std::size_t i : list) {
-            const Bytes bytes =
-                std::max(g_[g_.ops[i].operands[0]].type.bytes(), g_[g_.ops[i].results[0]].type.bytes());
+            const Bytes bytes = bytes_on_first_rank(g_, g_.ops[i]);
             if (!open.empty() &&
                 (by_block ? g_.ops[i].block != g_.ops[open.back()].block : held + bytes > c_.bytes))
                 close();
