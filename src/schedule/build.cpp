@@ -366,7 +366,7 @@ private:
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
     static constexpr Bytes max_buffers = Bytes{1} << 60;
-    Bytes bytes_ = 0; ///< of the buffers so far, without scratch
+    Bytes bytes_ = 0;        ///< of the buffers so far, without scratch
     BufferId scratch_[2][4]; ///< by space and kind
     Bytes scratch_bytes_[4] = {};
     std::vector<BufferId> exchange_; ///< by queue

@@ -33,8 +33,8 @@ enum class MemoryKind {
 inline constexpr int memory_kind_count = 11;
 std::string_view name_of(MemoryKind kind);
 
-/// A range of the arena of its space. A microbatch value has one buffer per slot, which the microbatches of that slot
-/// share.
+/// A range of the arena of its space. A microbatch value has one buffer per slot, which the microbatches of
+/// that slot share.
 struct Buffer {
     std::string name;
     Bytes bytes = 0;

@@ -77,8 +77,8 @@ void Engine::initialise(std::uint64_t seed, std::optional<Role> role)
         trivium::initialise(first.graph, first.schedule, *arenas_, seed, threads_);
 }
 
-void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed, const std::string& label,
-                     double spread)
+void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,
+                     const std::string& label, double spread)
 {
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];

@@ -47,8 +47,8 @@ ExecutorConfig executor_config(const RunConfig& config, int threads);
 
 /// Random parameters for tests, larger than the initial ones of a run: normal numbers times `spread`; weights
 /// of norms are around 1. They depend on (seed, label, name, global index), so they are the same on any grid.
-void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed, const std::string& label,
-                     double spread);
+void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,
+                     const std::string& label, double spread);
 
 class Engine {
 public:

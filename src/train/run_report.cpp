@@ -54,10 +54,10 @@ void RunReport::announce(const Batches& data, i64 first_step)
                                                        : str("; ", format_bytes(compiled.memory.snapshot),
                                                              " more for the snapshot of a save")));
     if (const MemoryPlan& host = compiled.host; host.arena > 0)
-        log_info(fmt::format(
-            "         arena of the host {} ({} bytes){}: {} kept over the run, {} within a step",
-            format_bytes(host.arena), host.arena, ranks > 1 ? " of rank 0" : "", format_bytes(host.kept),
-            format_bytes(host.transient)));
+        log_info(
+            fmt::format("         arena of the host {} ({} bytes){}: {} kept over the run, {} within a step",
+                        format_bytes(host.arena), host.arena, ranks > 1 ? " of rank 0" : "",
+                        format_bytes(host.kept), format_bytes(host.transient)));
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
     log_info(fmt::format(

@@ -105,9 +105,8 @@ Compiled Trainer::compile_for_this_rank()
         compiled = compile_training(config_, options);
     });
     require_free_memory(grid_, computing_.address(),
-                        compiled.memory.arena + (machine_.is_device ? 0
-                                                                    : compiled.memory.snapshot +
-                                                                          compiled.memory.host_arena));
+                        compiled.memory.arena +
+                            (machine_.is_device ? 0 : compiled.memory.snapshot + compiled.memory.host_arena));
     Activity::of_process().enter("the allocation");
     return compiled;
 }

@@ -185,8 +185,8 @@ reference::Tensors collect_gradients(Comm& world, const Program& program, const 
     for (const ValueId id : g.with_role(Role::parameter)) {
         const Shape& whole = whole_shape(g[id]);
         const auto [gradient, buffer] = gradient_of(program, g[id].name);
-        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type, arenas,
-                *buffer);
+        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type,
+                arenas, *buffer);
     }
     return all.collect();
 }

@@ -29,7 +29,8 @@ TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t s
 
 /// Content of a buffer of the arena as doubles. \pre `name` is a value of the program with its own buffer
 reference::Vector read(const Program& program, const Arenas& arenas, std::string_view name);
-void write(const Program& program, const Arenas& arenas, std::string_view name, const reference::Vector& values);
+void write(const Program& program, const Arenas& arenas, std::string_view name,
+           const reference::Vector& values);
 /// The gradient that the update of `parameter` will read. \pre the Steps before the decision have run
 reference::Vector read_gradient(const Program& program, const Arenas& arenas, const std::string& parameter);
 /// All parameters of a program.
