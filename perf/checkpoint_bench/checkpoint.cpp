@@ -43,12 +43,12 @@ RunConfig config_of(i64 layers, i64 data, i64 tensor)
 /// One rank's shard of the state on a grid, in memory that has been written.
 struct Side {
     Compiled compiled;
-    Arena arena;
+    Arenas arenas;
     std::vector<SavedTensor> tensors;
 
     Side(const RunConfig& config, i64 rank)
-        : compiled(compile_training(config, {{}, {}, rank})), arena(compiled.memory.arena),
-          tensors(saved_tensors(compiled, arena))
+        : compiled(compile_training(config, {{}, {}, rank})),
+          arenas(compiled.memory.arena, compiled.host.arena), tensors(saved_tensors(compiled, arenas))
     {
         for (SavedTensor& tensor : tensors) {
             auto* values = reinterpret_cast<float*>(tensor.window.data());

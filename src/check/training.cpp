@@ -16,9 +16,9 @@ namespace trivium {
 namespace {
 
 /// The content of a run-lifetime value as doubles.
-std::vector<double> read(const Program& program, const Arena& arena, const Value& value)
+std::vector<double> read(const Program& program, const Arenas& arenas, const Value& value)
 {
-    HostWindow window(arena, kept_buffer(program.schedule, value.name).offset, value.type.bytes());
+    HostWindow window = kept_window(program.schedule, value.name, arenas);
     window.pull();
     return with_type(value.type.dtype, [&](auto t) {
         const auto* from = reinterpret_cast<const decltype(t)*>(window.data());
@@ -72,13 +72,13 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
     const Program& program = engine.program(train_program);
     const auto seed = static_cast<std::uint64_t>(config.train.seed);
     engine.initialise(seed);
-    draw_parameters(program, engine.arena(), seed, "check", 0.1);
+    draw_parameters(program, engine.arenas(), seed, "check", 0.1);
 
     TinyOutcome outcome;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
         outcome.parameters.push_back(
-            {v.name, whole_shape(v), box_of(program.graph, id), read(program, engine.arena(), v), {}});
+            {v.name, whole_shape(v), box_of(program.graph, id), read(program, engine.arenas(), v), {}});
     }
     for (int step = 1; step <= tiny_steps; ++step) {
         const StepResult result =
@@ -87,7 +87,7 @@ TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& con
         outcome.norms.push_back(result.norm);
     }
     for (HeldPart& part : outcome.parameters)
-        part.last = read(program, engine.arena(), program.graph[program.graph.find(part.name)]);
+        part.last = read(program, engine.arenas(), program.graph[program.graph.find(part.name)]);
     return outcome;
 }
 

@@ -48,7 +48,7 @@ int run_eval(const EvalArguments& a)
     const Computing computing(threads);
     Engine engine(compile_evaluation(config, {machine_of(computing), {}, 0}), {.threads = threads});
     engine.initialise(0, Role::constant);
-    restore_parameters(checkpoint, engine.program(only_program), engine.arena());
+    restore_parameters(checkpoint, engine.program(only_program), engine.arenas());
     const Batches data(std::move(store), config.model.seq);
     const Evaluation e = evaluate(engine, data, a.batches * config.train.global_batch, {}, only_program);
     if (a.config.json)

@@ -74,7 +74,7 @@ int generate(const GenerateArguments& a)
     Engine engine(compile_generation(config, shape, {machine_of(computing), {}, 0}), {.threads = threads});
     engine.initialise(0, Role::constant);
     engine.initialise(0, Role::state);
-    restore_parameters(checkpoint, engine.program(prefill_program), engine.arena());
+    restore_parameters(checkpoint, engine.program(prefill_program), engine.arenas());
 
     Generator generator(engine);
     Sampler sampler(a.sampler);

@@ -15,8 +15,9 @@ void require_sound(const std::string& path, const std::vector<KeyPlace>& keys)
 {
     for (const KeyPlace& key : keys) {
         const bool time = key.name == "launch" || key.name.ends_with("latency");
-        const bool zero_is_fine =
-            time || key.name.starts_with("node_link") || key.name == "ranks_per_node" || key.name == "memory";
+        const bool zero_is_fine = time || key.name.starts_with("node_link") ||
+                                  key.name.starts_with("host_") || key.name == "ranks_per_node" ||
+                                  key.name == "memory";
         // Larger values are typing errors, and their sums would overflow.
         const bool part = key.name.ends_with("efficiency");
         const auto check = [&](double value, double least, double most) {

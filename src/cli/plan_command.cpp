@@ -34,7 +34,8 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
                          {"arena_bytes", rank.memory.arena},
                          {"kept_bytes", rank.memory.kept},
                          {"transient_bytes", rank.memory.transient},
-                         {"snapshot_bytes", rank.memory.snapshot}});
+                         {"snapshot_bytes", rank.memory.snapshot},
+                         {"host_arena_bytes", rank.memory.host_arena}});
     for (const std::string& blocks : r.stages)
         stages.push_back(blocks);
     out.update(nlohmann::ordered_json{{"per_rank", ranks},
@@ -133,6 +134,8 @@ void print_verdict(const PlanReport& r)
                r.machine.is_device    ? str(" of '", r.machine.name, "'")
                : r.machine.memory > 0 ? ""
                                       : " available here");
+    if (r.machine.is_device && r.config.parallel.offload != Offload::none)
+        fmt::print("  but `train` of this version refuses parallel.offload on GPUs\n");
     if (!m.fits && r.asked > 0)
         fmt::print("  no grid of {} fits\n", counted(r.asked, "rank"));
     if (!m.fits)

@@ -136,12 +136,15 @@ public:
         batches_ = static_cast<double>(microbatch_count(config));
         // Master and two moments, the parameters in the compute type, and the accumulated gradients.
         const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
-        const double shard = 3 * master / static_cast<double>(shard_ranks(p));
-        value_ =
-            (stages == 3  ? shard
-             : stages > 0 ? shard + compute
-                          : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) /
-            tensor;
+        // With offload, only copies of the parameters and the gradients are in the device arena.
+        const bool offload = p.offload == Offload::optimizer;
+        const double shard = (offload ? stages == 3 ? compute : 0 : 3 * master) /
+                             static_cast<double>(shard_ranks(p)),
+                     copy = offload || compute < master ? compute : 0;
+        value_ = (stages == 3  ? shard
+                  : stages > 0 ? shard + compute
+                               : (offload ? 0 : 3 * master) + copy + (batches_ > 1 ? master : 0)) /
+                 tensor;
         ModelConfig none = m;
         none.layers = 0;
         layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) /
@@ -251,7 +254,7 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
 
 Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
 {
-    return plan.arena + (machine.is_device ? plan.process : plan.snapshot);
+    return plan.arena + (machine.is_device ? plan.process : plan.snapshot + plan.host_arena);
 }
 
 namespace {

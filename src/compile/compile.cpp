@@ -9,6 +9,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -143,21 +144,34 @@ Graph part_of_rank(const Graph& sharded, const Coordinates& at, const std::vecto
     return runner.run("simplify-local" + suffix, Level::local, std::move(g), simplify);
 }
 
-Graph with_buckets(Graph graph, const std::string& suffix, const BucketConfig& buckets, PassRunner& runner)
+/// The passes on a rank's graph after its buckets are decided.
+Graph finished(Graph graph, const std::string& suffix, const BucketConfig& buckets, Offload offload,
+               PassRunner& runner)
 {
     graph = runner.run("bucket" + suffix, Level::local, std::move(graph),
                        [&](Graph g) { return bucket(std::move(g), buckets); });
-    return runner.run("fuse" + suffix, Level::local, std::move(graph), fuse);
+    graph = runner.run("fuse" + suffix, Level::local, std::move(graph), fuse);
+    if (offload == Offload::optimizer)
+        graph = runner.run("offload" + suffix, Level::local, std::move(graph), offload_optimizer);
+    return graph;
 }
 
 /// A graph for one rank alone.
 Graph lone_graph(const Graph& sharded, PassRunner& runner)
 {
-    return with_buckets(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, runner),
-                        suffix_of(sharded), {}, runner);
+    return finished(part_of_rank(sharded, Coordinates(sharded.mesh.axes.size(), 0), {}, runner),
+                    suffix_of(sharded), {}, Offload::none, runner);
 }
 
-/// Makes the Steps of each program, and one arena for all.
+/// The config of a model that runs on one rank and is not trained.
+RunConfig for_one_rank(RunConfig config)
+{
+    config.parallel.data = config.parallel.tensor = config.parallel.pipeline = 1;
+    config.parallel.offload = Offload::none;
+    return config;
+}
+
+/// Makes the Steps of each program, and for all of them one arena per space.
 void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine)
 {
     std::vector<Schedule*> schedules;
@@ -179,6 +193,9 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     memory.red_zone = contracts_on ? 256 : 0;
     compiled.memory = plan_memory(schedules, memory);
     compiled.memory.process = machine.process;
+    memory.space = Space::host;
+    compiled.host = plan_memory(schedules, memory);
+    compiled.memory.host_arena = compiled.host.arena;
 }
 
 /// The programs of all ranks; a rank's programs follow from its coordinates.
@@ -241,7 +258,10 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
         Graph own = part_of_rank(sharded, compiled.at, all.stage_of_block, runner);
         const BucketConfig& buckets = buckets_of(all, sharded, compiled.at, own, microbatches);
         compiled.programs.push_back(
-            {with_buckets(std::move(own), suffix_of(sharded), buckets, runner), microbatches, {}, sharded});
+            {finished(std::move(own), suffix_of(sharded), buckets, config.parallel.offload, runner),
+             microbatches,
+             {},
+             sharded});
     };
     add(all.train, microbatch_count(config));
     add(all.eval, 1);
@@ -363,8 +383,7 @@ std::vector<int> stages_of_blocks(const RunConfig& config)
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)
 {
-    RunConfig alone = config;
-    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
+    const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
     const Graph sharded = evaluation_graph(alone, runner);
@@ -379,8 +398,7 @@ Compiled compile_evaluation(const RunConfig& config, const CompileConfig& option
 Compiled compile_generation(const RunConfig& config, const GenerationShape& shape,
                             const CompileConfig& options)
 {
-    RunConfig alone = config;
-    alone.parallel.data = alone.parallel.tensor = alone.parallel.pipeline = 1;
+    const RunConfig alone = for_one_rank(config);
     PassRunner runner(options.runner);
     Compiled compiled;
     GraphConfig graph = graph_config(alone);

@@ -21,10 +21,11 @@ struct Program {
 /// The pipeline stages that hold a parameter or an optimizer state, by its name.
 using StagesOf = std::map<std::string, std::vector<int>>;
 
-/// The programs of one rank. They share an arena and the values of lifetime run.
+/// The programs of one rank. They share the arenas and the values of lifetime run.
 struct Compiled {
     std::vector<Program> programs;
-    MemoryPlan memory;
+    MemoryPlan memory; ///< of the device arena
+    MemoryPlan host;   ///< of the host arena (parallel.offload); without one, 0 bytes
     std::vector<PassRecord> passes;
     std::vector<int> stage_of_block; ///< 0: the embedding, then the layers, then the head
     StagesOf stages_of;              ///< if there is more than one stage

@@ -78,7 +78,7 @@ std::string remedy_for(const PlanReport& r, const RunConfig& given, i64 ranks)
 {
     const Machine& machine = r.machine;
     std::string tried;
-    for (const SmallerSetting& change : smaller_settings(r.config)) {
+    for (const SmallerSetting& change : smaller_settings(r.config, machine)) {
         tried += (tried.empty() ? "" : ", ") + change.overrides;
         if (bytes_of_largest(change.config, machine, share_of(machine, r.rank_total())))
             return change.overrides + " fits";

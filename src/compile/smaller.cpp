@@ -5,7 +5,7 @@
 
 namespace trivium {
 
-std::vector<SmallerSetting> smaller_settings(const RunConfig& config)
+std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Machine& machine)
 {
     std::vector<SmallerSetting> all;
     RunConfig last = config;
@@ -40,6 +40,10 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config)
             changed.train.micro_batch = part;
             add(str("train.micro_batch=", part), changed);
         }
+    changed = config;
+    changed.parallel.offload = Offload::optimizer;
+    if (config.parallel.offload != Offload::optimizer && !machine.is_device)
+        add("parallel.offload=optimizer", changed);
     const std::string without_micro = together;
     const RunConfig less = last;
     if (micro > 1) {
@@ -60,7 +64,7 @@ std::vector<std::string> settings_within(const RunConfig& config, const CompileC
                                          std::size_t count)
 {
     std::vector<std::string> found;
-    for (const SmallerSetting& each : smaller_settings(config))
+    for (const SmallerSetting& each : smaller_settings(config, options.machine))
         if (found.size() < count && is_within(each.config, options, limit))
             found.push_back(each.overrides);
     return found;

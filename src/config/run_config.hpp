@@ -26,6 +26,10 @@ template <>
 inline constexpr std::array<std::string_view, 4> names_of_enum<Recompute>{"none", "selective", "full",
                                                                           "auto"};
 
+enum class Offload { none, optimizer };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
+
 /// Of gradients; f32 stands for the type in which the run's precision sums.
 enum class GradientType { f32, bf16 };
 template <>
@@ -123,6 +127,7 @@ struct ParallelConfig {
     bool sequence = true;
     Recompute recompute = Recompute::none;
     i64 recompute_layers = 0;
+    Offload offload = Offload::none;
     bool overlap = true;
     bool graphs = false;
     std::string bucket = "auto";
@@ -164,6 +169,9 @@ struct ParallelConfig {
               "in how many layers, evenly spread; the others recompute one level less (full: selective; "
               "selective: "
               "none); 0 = in all, or with recompute = auto as many as parallel.memory_limit requires");
+        visit("offload", self.offload,
+              "what is in host memory instead of the device's: the optimizer's states, the parameters in "
+              "their stored type and the update; only in CPU builds, where both are arenas of the host");
         visit("overlap", self.overlap, "overlap communication with computation");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,

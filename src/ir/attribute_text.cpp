@@ -19,6 +19,7 @@ std::string print(double value) { return print_real(value); }
 std::string print(const std::string& value) { return value; }
 std::string print(DType value) { return name_of(value); }
 std::string print(Combine value) { return std::string(name_of(value)); }
+std::string print(Space value) { return std::string(name_of(value)); }
 std::string print(const Rule& value) { return to_text(value); }
 std::string print(const Fp8Formats& value)
 {
@@ -51,6 +52,13 @@ std::optional<double> read(const AttrText& field, double)
 std::optional<std::string> read(const AttrText& field, const std::string&) { return field.text; }
 std::optional<DType> read(const AttrText& field, DType) { return tensor_type_named(field.text); }
 std::optional<Combine> read(const AttrText& field, Combine) { return combine_named(field.text); }
+std::optional<Space> read(const AttrText& field, Space)
+{
+    for (const Space space : {Space::device, Space::host})
+        if (field.text == name_of(space))
+            return space;
+    return {};
+}
 std::optional<Fp8Formats> read(const AttrText& field, Fp8Formats)
 {
     for (const Fp8 a : {Fp8::e4m3, Fp8::e5m2})
@@ -83,6 +91,7 @@ Form expected(double) { return {"a real number", "write it with a point, like 1.
 Form expected(const std::string&) { return {"a string", "put it in quotes"}; }
 Form expected(DType) { return {"an element type", R"(write "f64", "f32", "bf16" or "i32")"}; }
 Form expected(Combine) { return {R"(one of "sum", "lse")", "write one of these"}; }
+Form expected(Space) { return {R"(one of "device", "host")", "write one of these"}; }
 Form expected(Fp8Formats)
 {
     return {R"(one of "e4m3 e4m3", "e4m3 e5m2", "e5m2 e4m3", "e5m2 e5m2")", "write one of these"};

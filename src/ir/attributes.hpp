@@ -3,6 +3,7 @@
 // checking and merging.
 #include "base/dtype.hpp"
 #include "ir/factors.hpp"
+#include "ir/type.hpp"
 
 #include <array>
 #include <initializer_list>
@@ -26,6 +27,7 @@ struct Attributes {
     std::optional<i64> from{}, to{};       ///< coordinate on that axis, of a message's sender or receiver
     std::optional<i64> tag{};              ///< of a message: messages with the same tag stay in order
     std::optional<DType> dtype{};          ///< of the result
+    std::optional<Space> space{};          ///< of the result, if not that of the operands
     std::optional<Combine> combine{};      ///< of a reduction
     std::optional<i64> offset{};           ///< of a slice: its first index
     std::optional<double> clip{};          ///< maximum norm; 0: no clipping
@@ -64,7 +66,8 @@ enum class Attr : std::uint8_t {
     eps,
     scale,
     value,
-    weight_decay
+    weight_decay,
+    space
 };
 
 /// Calls visit(Attr, name, member) for each member of Attributes, in the order in which they print. A size is
@@ -90,6 +93,7 @@ void each_attribute(Visit&& visit)
     visit(Attr::scale, "scale", &Attributes::scale);
     visit(Attr::value, "value", &Attributes::value);
     visit(Attr::weight_decay, "weight_decay", &Attributes::weight_decay);
+    visit(Attr::space, "space", &Attributes::space);
 }
 
 /// A set of members.

@@ -63,6 +63,7 @@ std::vector<ValueId> Builder::op(OpKind kind, std::vector<ValueId> operands, Att
         v.name = unique(i < names.size() && !names[i].empty() ? names[i] : prefix + info(kind).name);
         v.type = types[i];
         v.lifetime = result_lifetime(graph_, made, i);
+        v.space = result_space(graph_, made);
         v.producer = OpId(graph_.ops.size());
         graph_.values.push_back(std::move(v));
         made.results.emplace_back(graph_.values.size() - 1);
@@ -148,6 +149,11 @@ ValueId Builder::reshard_to(ValueId x, Sharding sharding, const std::string& nam
     const ValueId y = op1(OpKind::reshard, {x}, {}, name);
     graph_[y].sharding = std::move(sharding);
     return y;
+}
+
+ValueId Builder::copy_to(ValueId x, Space space)
+{
+    return op1(OpKind::transfer, {x}, {.space = space}, str(graph_[x].name, ".", name_of(space)));
 }
 
 ValueId Builder::stack_of(const std::vector<ValueId>& scalars, const std::string& name)

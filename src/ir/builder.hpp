@@ -48,6 +48,7 @@ public:
     void widen(ValueId x);
     /// x with the given sharding. The pass `partition` replaces it by the required communication.
     ValueId reshard_to(ValueId x, Sharding sharding, const std::string& name = "");
+    ValueId copy_to(ValueId x, Space space); ///< "NAME.host", or "NAME.device"
     /// f64[n] of scalars.
     ValueId stack_of(const std::vector<ValueId>& scalars, const std::string& name);
     /// f64[2]: norm of the mean gradient, and the factor that clips and averages. `totals` f64[2 + n]: sum of

@@ -47,10 +47,11 @@ struct Value {
     OpId producer;      ///< valid if role is computed
     Init init;          ///< for parameter, state and constant
     bool decay = false; ///< a parameter to which weight decay applies
+    Space space = Space::device;
     Sharding sharding;
     int line = 0; ///< in the graph's file; 0: made by the program
-    Shape whole;  ///< in a local graph, of a value that no op computes: the shape over all ranks; empty: as
-                  ///< `type`
+    Shape whole;  ///< in a local graph, of a value that no op computes or that a collective moves: the shape
+                  ///< over all ranks; empty: as `type`
 };
 
 /// What an op computes; the op table (op_table.hpp) has one row per kind.

@@ -128,6 +128,13 @@ Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result)
     return op.region == Region::microbatch ? Lifetime::microbatch : Lifetime::step;
 }
 
+Space result_space(const Graph& graph, const Op& op)
+{
+    if (op.attrs.space)
+        return *op.attrs.space;
+    return op.operands.empty() ? Space::device : graph[op.operands[0]].space;
+}
+
 Flops flops_of(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);

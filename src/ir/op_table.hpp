@@ -95,6 +95,8 @@ std::vector<Alias> aliases_of(const Op& op);
 ValueId aliased_operand(const Op& op, std::size_t result);
 /// Lifetime of that result: that of the operand that it aliases, otherwise that of its region.
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
+/// Where an op's results are: where its attribute says (a copy), otherwise where its operands are.
+Space result_space(const Graph& graph, const Op& op);
 /// Model FLOPs of one execution.
 Flops flops_of(const Graph& graph, const Op& op);
 /// Minimum scratch of one execution; 0 if the op states none.

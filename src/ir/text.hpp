@@ -17,10 +17,10 @@
 //     output %grad'
 //
 // With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` after
-// a type states the shape over all ranks. A sharding may follow a type: <data,tensor+data?,-|tensor:sum>
-// lists the axes of each dimension, major first, `-` for none, `?` if propagation may add axes, and after the
-// bar the axes over which the value is still partial. Attributes (attributes.hpp) follow an op; numbers are
-// bare, all other values are quoted.
+// a type states the shape over all ranks. `on host` after it: the value is in host memory. A sharding may
+// follow a type: <data,tensor+data?,-|tensor:sum> lists the axes of each dimension, major first, `-` for
+// none, `?` if propagation may add axes, and after the bar the axes over which the value is still partial.
+// Attributes (attributes.hpp) follow an op; numbers are bare, all other values are quoted.
 #include "ir/graph.hpp"
 
 namespace trivium {

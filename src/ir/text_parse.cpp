@@ -382,6 +382,10 @@ private:
                                "use the same element type for both");
                     v.whole = whole.shape;
                 }
+                if (c.take("on")) {
+                    c.want(name_of(Space::host));
+                    v.space = Space::host;
+                }
                 if (c.take("init")) {
                     const std::string kind = c.word(), here = c.place();
                     v.init = parse_init(kind, here, c.fields("(", ")"));
@@ -464,6 +468,7 @@ private:
             v.sharding = c.sharding();
             v.producer = OpId(graph_.ops.size());
             v.lifetime = result_lifetime(graph_, made, i);
+            v.space = result_space(graph_, made);
             made.results.push_back(define(c, std::move(v)));
         }
         graph_.ops.push_back(std::move(made));

@@ -12,6 +12,8 @@ std::string print_given(const Value& v)
     std::string line = str(name_of(v.role), " %", v.name, " : ", v.type, to_text(v.sharding));
     if (!v.whole.empty() && v.whole != v.type.shape)
         line += str(" of ", TensorType{v.type.dtype, v.whole});
+    if (v.space != Space::device)
+        line += str(" on ", name_of(v.space));
     if (const std::string init = to_text(v.init); !init.empty())
         line += " init " + init;
     return line + (v.decay ? " decay" : "") + "\n";

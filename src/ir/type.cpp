@@ -12,6 +12,8 @@ i64 element_count(const Shape& shape)
     return count;
 }
 
+std::string_view name_of(Space space) { return space == Space::device ? "device" : "host"; }
+
 std::string to_string(const TensorType& type)
 {
     std::string text = std::string(name_of(type.dtype)) + "[";

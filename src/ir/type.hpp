@@ -4,6 +4,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trivium {
@@ -21,6 +22,11 @@ struct TensorType {
     Bytes bytes() const { return elements() * size_of(dtype); }
     bool operator==(const TensorType&) const = default;
 };
+
+/// Where a value's bytes are: in the memory of the device that computes, or of its host. On a CPU both are
+/// host memory, but two arenas.
+enum class Space { device, host };
+std::string_view name_of(Space space);
 
 /// "f32[4,128]"; a scalar is "f32[]".
 std::string to_string(const TensorType& type);

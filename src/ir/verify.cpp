@@ -206,6 +206,26 @@ private:
             }
         }
         check_attributes(g_, op, rule_of(g_, op));
+        check_spaces(op, place);
+    }
+
+    /// An op computes in one space; only a copy has its result in the other. What communicates is on the
+    /// device.
+    template <class Where>
+    void check_spaces(const Op& op, const Where& place) const
+    {
+        for (const ValueId v : op.operands)
+            TRV_RULE(g_[v].space == g_[op.operands[0]].space, place,
+                     str(name(v), " is in the memory of the ", name_of(g_[v].space), ", ",
+                         name(op.operands[0]), " in that of the ", name_of(g_[op.operands[0]].space)),
+                     "copy one of the two");
+        for (const ValueId v : op.results)
+            TRV_RULE(g_[v].space == result_space(g_, op), place,
+                     name(v) + " is not in the memory where the op computes", "copy the result");
+        TRV_RULE(!op.attrs.space || g_[op.operands[0]].space != *op.attrs.space, place,
+                 "copies a value to where it is", "read the value itself");
+        TRV_RULE(!info(op).communicates || result_space(g_, op) == Space::device, place,
+                 "communicates from the memory of the host", "copy its operand to the device");
     }
 
     template <class Where>

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/builder.hpp"
 #include "ir/collectives.hpp"
+#include "passes/moves.hpp"
 
 #include <algorithm>
 #include <map>
@@ -90,6 +91,23 @@ std::vector<bool> belonging_to(const BucketClass& to, const std::vector<std::opt
     return belongs;
 }
 
+/// Bytes of a collective's larger side on the first rank, which has the largest shards. All ranks must make
+/// the same buckets: ranks with different shards along one axis meet in the collectives of another.
+Bytes bytes_on_first_rank(const Graph& graph, const Op& op)
+{
+    const Shape& whole = graph[op.results[0]].whole;
+    const auto bytes = [&](ValueId v) {
+        const TensorType& type = graph[v].type;
+        const DimAxes axes = dim_axes(graph[v].sharding);
+        if (whole.size() != type.shape.size() ||
+            axes.size() != whole.size()) // a graph that was not partitioned
+            return type.bytes();
+        const Coordinates first(graph.mesh.axes.size(), 0);
+        return local_type({type.dtype, whole}, axes, graph.mesh, first).bytes();
+    };
+    return std::max(bytes(op.operands[0]), bytes(op.results[0]));
+}
+
 /// The buckets of one class.
 class Buckets {
 public:
@@ -142,7 +160,7 @@ private:
         };
         for (const BucketMember& member : list) {
             const Op& op = g_[member.op];
-            const Bytes bytes = std::max(g_[op.operands[0]].type.bytes(), g_[op.results[0]].type.bytes());
+            const Bytes bytes = bytes_on_first_rank(g_, op);
             if (!open.empty() && (by_block ? op.block != g_.ops[open.back()].block : held + bytes > c_.bytes))
                 close();
             open.push_back(member.op.index());

@@ -127,6 +127,7 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
             break;
         }
         b.graph()[x].sharding = sharding_of(now);
+        b.graph()[x].whole = whole.shape;
     }
     return x;
 }

@@ -108,6 +108,11 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
 {
     if (op.operands.empty())
         return machine.launch;
+    const auto bytes = static_cast<double>(bytes_of(graph, op));
+    if (op.attrs.space) // the bytes leave one memory and reach the other
+        return machine.launch + bytes / 2 / machine.host_link_rate();
+    if (result_space(graph, op) == Space::host)
+        return machine.launch + bytes / machine.host_rate();
     const ScratchKind kind = info(op).scratch; // tells products and attention from the others
     const double efficiency = kind == ScratchKind::product     ? machine.product_efficiency
                               : kind == ScratchKind::attention ? machine.attention_efficiency
@@ -115,8 +120,7 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
     return machine.launch +
            std::max(flops_of(graph, op) /
                         (efficiency * machine.peak(graph[op.operands[0]].type.dtype, threads)),
-                    static_cast<double>(bytes_of(graph, op)) /
-                        (machine.memory_efficiency * machine.bytes_per_second));
+                    bytes / (machine.memory_efficiency * machine.bytes_per_second));
 }
 
 } // namespace

@@ -53,6 +53,9 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
     program.graph = std::move(graph);
     program.schedule = build_schedule(program.graph, schedule);
     program.memory = plan_memory({&program.schedule}, {});
+    MemoryConfig host;
+    host.space = Space::host;
+    program.memory.host_arena = plan_memory({&program.schedule}, host).arena;
     return program;
 }
 

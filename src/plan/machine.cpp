@@ -15,7 +15,9 @@ constexpr Bytes mebibyte = Bytes{1} << 20;
 
 /// From NVIDIA's data sheets of the SXM parts and of the DGX systems of 8 of them: dense products (f32
 /// outside the tensor cores, f64 on them), memory, NVLink one way, and between nodes one network card per
-/// GPU: 200 Gb/s for an A100, 400 Gb/s for the others. `memory` is the size that a driver reports as usable,
+/// GPU: 200 Gb/s for an A100, 400 Gb/s for the others. The link to the host is PCIe with 16 lanes, of
+/// generation 4 for an A100 and 5 for the others, at 87 % of its rate; host memory is that of a DGX, shared
+/// by 8. `memory` is the size that a driver reports as usable,
 /// not that of the data sheet: about 79 GiB of "80 GB", 140 of "141 GB".
 Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflops_f64,
             double terabytes_per_second, double link_gigabytes, double node_link_gigabytes, Bytes memory)
@@ -42,6 +44,9 @@ Machine gpu(const char* name, double tflops_bf16, double tflops_f32, double tflo
     m.collective_latency = 6.6e-6;
     m.link_latency = 0.6e-6;
     m.node_link_latency = 2.7e-6;
+    const bool new_link = node_link_gigabytes > 25;
+    m.host_link_bytes_per_second = new_link ? 55e9 : 27e9;
+    m.host_bytes_per_second = new_link ? 75e9 : 50e9;
     m.ranks_per_node = 8;
     m.memory = memory;
     return m;

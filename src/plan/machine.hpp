@@ -23,6 +23,9 @@ struct Machine {
     double bytes_per_second = 20e9; ///< memory bandwidth of a rank
     /// Fractions of these that ops reach: products and attention of the FLOP/s, all others of the bandwidth.
     double product_efficiency = 1, attention_efficiency = 1, memory_efficiency = 1;
+    /// For values in host memory (parallel.offload), of a rank: the link between the two memories, one way,
+    /// and the host's memory. 0: as bytes_per_second.
+    double host_link_bytes_per_second = 0, host_bytes_per_second = 0;
     Seconds launch = 1e-6;              ///< overhead of a Step
     double link_bytes_per_second = 5e9; ///< of a rank, to peers on the same node
     Seconds link_latency = 5e-6;        ///< per message
@@ -45,6 +48,11 @@ struct Machine {
                                       : flops_f32) *
                static_cast<double>(workers(threads));
     }
+    double host_link_rate() const
+    {
+        return host_link_bytes_per_second > 0 ? host_link_bytes_per_second : bytes_per_second;
+    }
+    double host_rate() const { return host_bytes_per_second > 0 ? host_bytes_per_second : bytes_per_second; }
     /// Bandwidth of a rank's messages; `between_nodes`: some peers are on other nodes.
     double link_rate(bool between_nodes) const
     {
@@ -78,6 +86,11 @@ struct Machine {
         visit("attention_efficiency", self.attention_efficiency, "part of the FLOP/s that attention reaches");
         visit("memory_efficiency", self.memory_efficiency,
               "part of bytes_per_second that ops other than products reach");
+        visit("host_link_bytes_per_second", self.host_link_bytes_per_second,
+              "bandwidth between a rank's device and host memory, one way, bytes per second; 0 = "
+              "bytes_per_second");
+        visit("host_bytes_per_second", self.host_bytes_per_second,
+              "bandwidth of host memory for a rank, bytes per second; 0 = bytes_per_second");
         visit("launch", self.launch, "overhead of a Step, seconds");
         visit("collective_latency", self.collective_latency,
               "duration of a collective without its messages, seconds");

@@ -168,8 +168,9 @@ const char* const rule_legend = "# letters in rules: b sequences, s tokens (t of
                                 "heads, r query heads each, e head size, f feed-forward, v vocabulary;\n"
                                 "#   x0, x1, … the dimensions of a communicated tensor, y the one that "
                                 "changes; * any dimensions, . a scalar.\n";
-const char* const steps_legend = "# line: number, queue, microbatch (mb0) or step, op (buffers read "
-                                 "@offset in bytes) -> (buffers written), Steps that it waits for.\n";
+const char* const steps_legend =
+    "# line: number, queue, microbatch (mb0) or step, op (buffers read "
+    "@offset in bytes, after host: of its arena) -> (buffers written), Steps that it waits for.\n";
 
 std::string memory_table(const MemoryPlan& plan)
 {
@@ -191,6 +192,8 @@ std::string memory_table(const MemoryPlan& plan)
     row("arena", plan.arena,
         str("(", plan.lower_bound / unit * 100 / std::max<Bytes>(plan.arena / unit, 1),
             " % filled at the peak)"));
+    if (plan.host_arena > 0)
+        row("host arena", plan.host_arena, "(in host memory: parallel.offload)");
     if (plan.snapshot > 0)
         row("snapshot", plan.snapshot, "(in host memory, for checkpoints)");
     row("process", plan.process, "(constant of the machine file)");

@@ -33,7 +33,7 @@ extern const char* const sharding_legend; ///< <data,-|tensor:sum>
 extern const char* const rule_legend;     ///< "b s d, d f -> b s f"
 extern const char* const steps_legend;
 
-/// One row per kind of buffer that is live at the peak, then the arena, the snapshot and the process.
+/// One row per kind of buffer that is live at the peak, then the arenas, the snapshot and the process.
 std::string memory_table(const MemoryPlan& plan);
 
 } // namespace trivium

@@ -1,8 +1,9 @@
 #pragma once
-// The arena: a single allocation for all tensors of a run.
-#include "base/units.hpp"
+// The arenas: a single allocation per space for all tensors of a run.
+#include "ir/type.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace trivium {
@@ -35,6 +36,25 @@ private:
     std::byte* data_ = nullptr;
     Bytes size_ = 0;
     Bytes mapped_ = 0;
+};
+
+/// The arenas of a run, one per space. In builds for devices both are on the device: `train` refuses offload
+/// there, and only tests use it.
+class Arenas {
+public:
+    /// `host` 0: no such arena. Throws IoError if the system refuses.
+    explicit Arenas(Bytes device, Bytes host = 0) : device_(device)
+    {
+        if (host > 0)
+            host_.emplace(host);
+    }
+
+    /// \pre the arena of that space has bytes
+    const Arena& of(Space space) const { return space == Space::device ? device_ : host_.value(); }
+
+private:
+    Arena device_;
+    std::optional<Arena> host_;
 };
 
 /// A range of an arena for the host: the arena's own bytes on the host, a copy on a device.

@@ -215,7 +215,8 @@ Call bind_typed(const Binding& b)
             using To = decltype(to);
             return [n = a.n(0), x = a.in<T>(0), y = a.out<To>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
         });
-    case OpKind::reshard: // only in a graph that was never partitioned
+    case OpKind::transfer: // both arenas are memory of what computes
+    case OpKind::reshard:  // only in a graph that was never partitioned
         return [n = a.n(0), x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
             if (x != y)
                 k::cast(e, n, x, y);

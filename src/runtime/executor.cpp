@@ -62,26 +62,28 @@ std::vector<std::byte>& BoundSchedule::fetched_by(const Step& step)
 
 void BoundSchedule::use(const Step& step)
 {
-    const auto end_of = [&](BufferId id) { return schedule[id].offset + schedule[id].bytes; };
-    for (const BufferId id : step.operands)
-        used = std::max(used, end_of(id));
-    for (const BufferId id : step.results)
-        used = std::max(used, end_of(id));
+    const auto note = [&](BufferId id) {
+        const Buffer& b = schedule[id];
+        Bytes& end = used[static_cast<std::size_t>(b.space)];
+        end = std::max(end, b.offset + b.bytes);
+    };
+    std::for_each(step.operands.begin(), step.operands.end(), note);
+    std::for_each(step.results.begin(), step.results.end(), note);
     if (step.scratch)
-        used = std::max(used, end_of(step.scratch));
+        note(step.scratch);
 }
 
 namespace {
 
-std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule, Arena& arena,
+std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule, const Arenas& arenas,
                                     const ExecutorConfig& config, const Grid* grid)
 {
-    auto bound = std::make_unique<BoundSchedule>(graph, schedule, arena, config);
+    auto bound = std::make_unique<BoundSchedule>(graph, schedule, arenas, config);
     const auto address = [&](BufferId id) -> void* {
         const Buffer& b = schedule[id];
-        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arena.size(), "buffer ", b.name,
+        TRV_CHECK(b.offset >= 0 && b.offset + b.bytes <= arenas.of(b.space).size(), "buffer ", b.name,
                   " lies outside the arena");
-        return arena.at(b.offset);
+        return bound->at(id);
     };
     bound->grid = grid && grid->world().size() > 1 ? grid : nullptr;
     if (bound->grid)
@@ -121,9 +123,9 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
 
 } // namespace
 
-Executor::Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config,
-                   const Grid* grid, const StreamsMaker& streams)
-    : bound_(bind(graph, schedule, arena, config, grid))
+Executor::Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas,
+                   const ExecutorConfig& config, const Grid* grid, const StreamsMaker& streams)
+    : bound_(bind(graph, schedule, arenas, config, grid))
 {
     if (streams || computes_on_device())
         runner_ = make_stream_runner(*bound_, streams ? streams : make_device_streams);
@@ -155,7 +157,7 @@ const std::byte* Executor::fetched_data(std::string_view name) const
     return bound_->fetched[output_index(bound_->graph, name)].data();
 }
 
-Bytes Executor::used() const { return bound_->used; }
+Bytes Executor::used(Space space) const { return bound_->used[static_cast<std::size_t>(space)]; }
 
 Seconds Executor::exposed() const
 {

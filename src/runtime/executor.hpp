@@ -1,5 +1,6 @@
 #pragma once
-// Runs a Schedule's Steps in an arena. It decides nothing: the Schedule determines order, memory and fetches.
+// Runs a Schedule's Steps in its arenas. It decides nothing: the Schedule determines order, memory and
+// fetches.
 #include "runtime/arena.hpp"
 #include "runtime/communication.hpp"
 #include "schedule/timeline.hpp"
@@ -28,10 +29,10 @@ using StreamsMaker = std::function<std::unique_ptr<Streams>(const StreamsConfig&
 
 class Executor {
 public:
-    /// Binds every Step. Graph, schedule, arena and grid must outlive it. `grid`: the ranks that communicate,
-    /// null if none do; all of them make their Executors in the same order. Runs on the device of this build,
-    /// on the host if it has none, or on `streams` if given.
-    Executor(const Graph& graph, const Schedule& schedule, Arena& arena, const ExecutorConfig& config,
+    /// Binds every Step. Graph, schedule, arenas and grid must outlive it. `grid`: the ranks that
+    /// communicate, null if none do; all of them make their Executors in the same order. Runs on the device
+    /// of this build, on the host if it has none, or on `streams` if given.
+    Executor(const Graph& graph, const Schedule& schedule, const Arenas& arenas, const ExecutorConfig& config,
              const Grid* grid = nullptr, const StreamsMaker& streams = {});
     Executor(const Executor&) = delete;
     Executor& operator=(const Executor&) = delete;
@@ -40,7 +41,7 @@ public:
     /// Runs the Steps before the decision. Afterwards fetched() returns their values.
     void run_until_decision(const Feed& feed);
     /// Runs the Steps that change run-lifetime values. On a device they may still run when this returns;
-    /// later work, and reads of the arena by the host, are ordered after them.
+    /// later work, and reads of the arenas by the host, are ordered after them.
     void run_after_decision();
 
     /// A fetched scalar or vector element of the output called `name`.
@@ -48,8 +49,8 @@ public:
     /// The raw content of the output called `name`.
     const std::byte* fetched_data(std::string_view name) const;
 
-    /// End of the highest byte of the arena that any Step has used so far.
-    Bytes used() const;
+    /// End of the highest byte of the arena of that space that any Step has used so far.
+    Bytes used(Space space = Space::device) const;
     /// Exposed communication since the last call of run_until_decision(): seconds in which computation waited
     /// for transfers; negative if not measured (a device without trace).
     Seconds exposed() const;

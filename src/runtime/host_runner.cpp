@@ -34,7 +34,7 @@ struct Guard {
 class HostRunner : public Runner {
 public:
     explicit HostRunner(BoundSchedule& bound)
-        : bound_(bound), schedule_(bound.schedule), arena_(bound.arena), config_(bound.config)
+        : bound_(bound), schedule_(bound.schedule), config_(bound.config)
     {
         exec_.threads = config_.threads;
         started_.resize(schedule_.steps.size(), false);
@@ -85,11 +85,11 @@ private:
         switch (step.kind) {
         case StepKind::op: bound_.moves[i] ? begin_move(i) : bound_.calls[i](exec_); break;
         case StepKind::feed:
-            (*feed)(bound_.graph[step.value], step.microbatch, arena_.at(schedule_[step.results[0]].offset));
+            (*feed)(bound_.graph[step.value], step.microbatch, bound_.at(step.results[0]));
             break;
         case StepKind::fetch: {
             std::vector<std::byte>& to = bound_.fetched_by(step);
-            std::memcpy(to.data(), arena_.at(schedule_[step.operands[0]].offset), to.size());
+            std::memcpy(to.data(), bound_.at(step.operands[0]), to.size());
             break;
         }
         }
@@ -102,7 +102,8 @@ private:
 
     bool has_zone(const Buffer& b) const
     {
-        return b.lifetime != Lifetime::run && b.offset + b.bytes + config_.red_zone <= arena_.size();
+        return b.lifetime != Lifetime::run &&
+               b.offset + b.bytes + config_.red_zone <= bound_.arenas.of(b.space).size();
     }
 
     void guard_zones(const Step& step)
@@ -110,8 +111,7 @@ private:
         const auto guard = [&](BufferId id) {
             const Buffer& b = schedule_[id];
             if (has_zone(b) && !guard_->live[id.index()])
-                std::memset(arena_.at(b.offset + b.bytes), Guard::zone,
-                            static_cast<std::size_t>(config_.red_zone));
+                std::memset(bound_.at(id) + b.bytes, Guard::zone, static_cast<std::size_t>(config_.red_zone));
             guard_->live[id.index()] = true;
         };
         std::for_each(step.operands.begin(), step.operands.end(), guard);
@@ -127,7 +127,7 @@ private:
             const Buffer& b = schedule_.buffers[n];
             if (!guard_->live[n] || !has_zone(b))
                 continue;
-            const std::byte* zone = arena_.at(b.offset + b.bytes);
+            const std::byte* zone = bound_.at(BufferId(n)) + b.bytes;
             TRV_CHECK(std::all_of(zone, zone + config_.red_zone,
                                   [](std::byte x) { return x == std::byte{Guard::zone}; }),
                       "step ", i, " (", step.kind == StepKind::op ? info(bound_.graph[step.op]).name : "copy",
@@ -153,7 +153,7 @@ private:
             const Buffer& b = schedule_[id];
             const bool head_only = b.kind == MemoryKind::scratch && guard_->filled[id.index()];
             std::memset(
-                arena_.at(b.offset), Guard::dead,
+                bound_.at(id), Guard::dead,
                 static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
             guard_->filled[id.index()] = true;
             guard_->live[id.index()] = false;
@@ -239,7 +239,6 @@ private:
 
     BoundSchedule& bound_;
     const Schedule& schedule_;
-    Arena& arena_;
     const ExecutorConfig& config_;
     kernels::Exec exec_;
     std::vector<std::size_t> under_way_; ///< Steps with transfers that are not over, oldest first

@@ -100,24 +100,31 @@ const Buffer& kept_buffer(const Schedule& schedule, std::string_view name)
     throw InternalError(__FILE__, __LINE__, str("no buffer is called '", name, "'"));
 }
 
-void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std::uint64_t seed, int threads,
-                Role role)
+HostWindow kept_window(const Schedule& schedule, std::string_view name, const Arenas& arenas)
+{
+    const Buffer& buffer = kept_buffer(schedule, name);
+    return {arenas.of(buffer.space), buffer.offset, buffer.bytes};
+}
+
+void initialise(const Graph& graph, const Schedule& schedule, const Arenas& arenas, std::uint64_t seed,
+                int threads, Role role)
 {
     for (const ValueId id : graph.with_role(role)) {
         const Value& value = graph[id];
-        const Bytes offset = kept_buffer(schedule, value.name).offset;
+        const Buffer& buffer = kept_buffer(schedule, value.name);
         const Box box = box_of(graph, id);
-        const Target target{value, box, arena, offset, seed, threads};
+        const Target target{value, box, arenas.of(buffer.space), buffer.offset, seed, threads};
         with_type(value.type.dtype, [&](auto t) {
             std::visit([&](const auto& init) { fill<decltype(t)>(target, init); }, value.init);
         });
     }
 }
 
-void initialise(const Graph& graph, const Schedule& schedule, Arena& arena, std::uint64_t seed, int threads)
+void initialise(const Graph& graph, const Schedule& schedule, const Arenas& arenas, std::uint64_t seed,
+                int threads)
 {
     for (const Role role : {Role::parameter, Role::state, Role::constant})
-        initialise(graph, schedule, arena, seed, threads, role);
+        initialise(graph, schedule, arenas, seed, threads, role);
 }
 
 } // namespace trivium

@@ -2,13 +2,15 @@
 // Internal: a Schedule whose Steps are bound to kernels and memory, and its two runners.
 #include "runtime/executor.hpp"
 
+#include <array>
+
 namespace trivium {
 
 /// Shared by both runners; the Executor owns it.
 struct BoundSchedule {
     const Graph& graph;
     const Schedule& schedule;
-    Arena& arena;
+    const Arenas& arenas;
     ExecutorConfig config;
     Dispatch dispatch;
     std::vector<Binding> bindings; ///< by Step; empty for feed and fetch
@@ -17,13 +19,15 @@ struct BoundSchedule {
     std::vector<std::vector<std::byte>> fetched;       ///< by position in the graph's outputs
     const Grid* grid = nullptr;                        ///< the ranks that communicate; null: one rank
     Timeline timeline;                                 ///< with config.trace
-    Bytes used = 0;
+    std::array<Bytes, 2> used{};                       ///< by space
     Seconds exposed = -1;
 
-    BoundSchedule(const Graph& g, const Schedule& s, Arena& a, const ExecutorConfig& c)
-        : graph(g), schedule(s), arena(a), config(c), dispatch(c.threads)
+    BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c)
+        : graph(g), schedule(s), arenas(a), config(c), dispatch(c.threads)
     {
     }
+    /// The memory of a buffer.
+    std::byte* at(BufferId id) const { return arenas.of(schedule[id].space).at(schedule[id].offset); }
     /// The destination of a fetch.
     std::vector<std::byte>& fetched_by(const Step& step);
     /// Adds the Step's buffers to `used`.

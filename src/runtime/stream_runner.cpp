@@ -89,7 +89,7 @@ private:
             return false;
         const auto overlap = [&](BufferId a, BufferId b) {
             const Buffer &x = schedule_[a], &y = schedule_[b];
-            return x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+            return x.space == y.space && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
         };
         const auto clash = [&](const std::vector<BufferId>& written, const std::vector<BufferId>& used) {
             return std::any_of(written.begin(), written.end(), [&](BufferId w) {
@@ -213,11 +213,9 @@ private:
         if (bound_.config.trace)
             streams_->stamp(command.queue, begin_stamp(i));
         if (command.kind == CommandKind::copy_in)
-            streams_->copy(command.queue, bound_.arena.at(schedule_[step.results[0]].offset), staged_.at(i),
-                           bytes_of(step));
+            streams_->copy(command.queue, bound_.at(step.results[0]), staged_.at(i), bytes_of(step));
         else if (command.kind == CommandKind::copy_out)
-            streams_->copy(command.queue, staged_.at(i), bound_.arena.at(schedule_[step.operands[0]].offset),
-                           bytes_of(step));
+            streams_->copy(command.queue, staged_.at(i), bound_.at(step.operands[0]), bytes_of(step));
         else if (bound_.moves[i])
             streams_->launch(command.queue, *bound_.moves[i]);
         else
@@ -234,8 +232,7 @@ private:
     {
         std::vector<Span> compute, moves;
         for (std::size_t i = 0; i < end; ++i)
-            if (const int queue = schedule_.steps[i].queue;
-                queue == queue_compute || queue > queue_device_to_host)
+            if (const int queue = schedule_.steps[i].queue; queue == queue_compute || bound_.moves[i])
                 (queue == queue_compute ? compute : moves).push_back(bound_.timeline.spans[i]);
         std::erase_if(moves, [](const Span& span) { return span.end <= span.begin; });
         std::sort(moves.begin(), moves.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });

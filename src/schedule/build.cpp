@@ -82,6 +82,15 @@ MemoryKind kind_of(const Graph& graph, ValueId id)
     return op.phase == Phase::forward ? MemoryKind::activations : MemoryKind::backward;
 }
 
+/// A value that is copied to the other space in the epilogue (a gradient), otherwise the value itself.
+ValueId copied_by(const Graph& graph, ValueId id)
+{
+    const OpId producer = graph[id].producer;
+    return producer && graph[producer].attrs.space && graph[producer].region == Region::epilogue
+               ? graph[producer].operands[0]
+               : id;
+}
+
 class ScheduleBuilder {
 public:
     ScheduleBuilder(const Graph& graph, const ScheduleConfig& config)
@@ -89,7 +98,7 @@ public:
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
         for (const Op& op : graph.ops)
-            if (info(op).communicates && queue_of(op) == static_cast<int>(schedule_.queues.size()))
+            if (queue_of(op) == static_cast<int>(schedule_.queues.size()))
                 schedule_.queues.push_back(queue_name(op));
         check_size();
         last_on_queue_.resize(schedule_.queues.size());
@@ -161,9 +170,16 @@ private:
 
     /// Collectives of one axis run one after another, and so do the messages of each tag to or from a peer.
     /// Otherwise two ranks could wait for each other.
-    static std::string queue_name(const Op& op)
+    std::string queue_name(const Op& op) const
     {
         const Attributes& a = op.attrs;
+        const auto of_host = [](HostQueue queue) { return std::string(name_of(queue)); };
+        if (a.space)
+            return of_host(*a.space == Space::host ? HostQueue::to_host : HostQueue::to_device);
+        if (result_space(graph_, op) == Space::host)
+            return of_host(HostQueue::host);
+        if (!info(op).communicates)
+            return schedule_.queues[queue_compute];
         if (!a.tag)
             return *a.axis;
         return str(*a.axis, a.to ? " to " : " from ", a.to ? *a.to : *a.from, " #", *a.tag);
@@ -171,8 +187,6 @@ private:
 
     int queue_of(const Op& op) const
     {
-        if (!info(op).communicates)
-            return queue_compute;
         return static_cast<int>(std::find(schedule_.queues.begin(), schedule_.queues.end(), queue_name(op)) -
                                 schedule_.queues.begin());
     }
@@ -211,25 +225,28 @@ private:
                                  "use a smaller model or batch, or shard it over more ranks"});
             bytes_ += made.bytes;
             made.lifetime = value.lifetime;
-            made.kind = kind_of(graph_, root);
+            made.kind = kind_of(graph_, slots_.root[copied_by(graph_, root).index()]);
+            made.space = value.space;
             slots[slot] = BufferId(schedule_.buffers.size());
             schedule_.buffers.push_back(std::move(made));
         }
         return slots[slot];
     }
 
-    /// All Steps of a kind share one buffer, which each uses only while it runs.
-    BufferId scratch(ScratchKind kind)
+    /// All Steps of a kind and space share one buffer, which each uses only while it runs.
+    BufferId scratch(ScratchKind kind, Space space)
     {
         static constexpr const char* names[] = {"", "scratch.product", "scratch.attention",
                                                 "scratch.reduction"};
         const auto index = static_cast<std::size_t>(kind);
         const Bytes bytes = scratch_bytes_[index];
-        if (bytes > 0 && !scratch_[index]) {
-            scratch_[index] = BufferId(schedule_.buffers.size());
-            schedule_.buffers.push_back({names[index], bytes, -1, Lifetime::microbatch, MemoryKind::scratch});
+        BufferId& id = scratch_[static_cast<std::size_t>(space)][index];
+        if (bytes > 0 && !id) {
+            id = BufferId(schedule_.buffers.size());
+            schedule_.buffers.push_back(
+                {names[index], bytes, -1, Lifetime::microbatch, MemoryKind::scratch, space});
         }
-        return scratch_[index];
+        return id;
     }
 
     /// The last accesses of a buffer: a Step that reads it waits for the writer; a Step that writes it waits
@@ -320,7 +337,7 @@ private:
         if (info(op).scratch == ScratchKind::exchange)
             step.scratch = exchange(step.queue);
         else
-            step.scratch = scratch(info(op).scratch);
+            step.scratch = scratch(info(op).scratch, result_space(graph_, op));
         const StepId made = push(std::move(step));
         for (const ValueId v : op.operands)
             has_read(v, microbatch, made);
@@ -349,8 +366,8 @@ private:
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
     static constexpr Bytes max_buffers = Bytes{1} << 60;
-    Bytes bytes_ = 0; ///< of the buffers so far, without scratch
-    BufferId scratch_[4];
+    Bytes bytes_ = 0;        ///< of the buffers so far, without scratch
+    BufferId scratch_[2][4]; ///< by space and kind
     Bytes scratch_bytes_[4] = {};
     std::vector<BufferId> exchange_; ///< by queue
     std::vector<Bytes> exchange_bytes_;

@@ -106,7 +106,7 @@ public:
     {
         std::vector<std::size_t> order;
         for (std::size_t i = 0; i < s_.buffers.size(); ++i)
-            if (s_.buffers[i].lifetime != Lifetime::run)
+            if (s_.buffers[i].lifetime != Lifetime::run && is_here(i))
                 order.push_back(i);
         std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
             return s_.buffers[a].bytes > s_.buffers[b].bytes;
@@ -136,6 +136,8 @@ public:
         std::vector<Bytes> change(s_.steps.size() + 1, 0);
         Bytes kept = 0;
         for (std::size_t i = 0; i < s_.buffers.size(); ++i) {
+            if (!is_here(i))
+                continue;
             if (s_.buffers[i].lifetime == Lifetime::run)
                 kept += s_.buffers[i].bytes;
             else
@@ -153,8 +155,8 @@ public:
         std::fill(std::begin(plan.by_kind), std::end(plan.by_kind), 0);
         for (std::size_t i = 0; i < s_.buffers.size(); ++i)
             for (const Interval& interval : uses_[i])
-                if (s_.buffers[i].lifetime == Lifetime::run ||
-                    (interval.first.index() <= at && at < end_of(interval))) {
+                if (is_here(i) && (s_.buffers[i].lifetime == Lifetime::run ||
+                                   (interval.first.index() <= at && at < end_of(interval)))) {
                     plan.by_kind[static_cast<int>(s_.buffers[i].kind)] += s_.buffers[i].bytes;
                     break;
                 }
@@ -163,6 +165,9 @@ public:
 private:
     static constexpr std::size_t words = 8;
     using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
+
+    /// Whether buffer `i` is in the arena that is planned.
+    bool is_here(std::size_t i) const { return s_.buffers[i].space == config_.space; }
 
     /// The first Step of an interval: its queue, and its position in it.
     struct First {
@@ -251,14 +256,19 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
     MemoryPlan plan;
     plan.red_zone = config.red_zone;
     Bytes end = 0, highest = 0;
-    std::map<std::string, std::pair<Bytes, Bytes>> kept; // by name: offset, bytes
+    std::map<std::string, Buffer> kept; // by name
     for (Schedule* schedule : schedules)
         for (Buffer& buffer : schedule->buffers) {
             if (buffer.lifetime != Lifetime::run)
                 continue;
-            const auto [at, added] = kept.try_emplace(buffer.name, end, buffer.bytes);
-            TRV_CHECK(at->second.second == buffer.bytes, "'", buffer.name, "' has two sizes");
-            buffer.offset = at->second.first;
+            const auto [at, added] = kept.try_emplace(buffer.name, buffer);
+            TRV_CHECK(at->second.bytes == buffer.bytes, "'", buffer.name, "' has two sizes");
+            TRV_CHECK(at->second.space == buffer.space, "'", buffer.name, "' is in two spaces");
+            if (buffer.space != config.space)
+                continue;
+            if (added)
+                at->second.offset = end;
+            buffer.offset = at->second.offset;
             if (added) {
                 highest = end + buffer.bytes;
                 end += round_up(buffer.bytes + config.red_zone, config.alignment);
@@ -267,11 +277,15 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
     plan.kept = highest;
     plan.arena = highest;
     for (Schedule* schedule : schedules) {
+        const auto here = [&](const Buffer& buffer) { return buffer.space == config.space; };
+        if (std::none_of(schedule->buffers.begin(), schedule->buffers.end(), here))
+            continue;
         Planner planner(*schedule, config);
         planner.place(end);
         planner.peak(plan);
         for (const Buffer& buffer : schedule->buffers)
-            plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
+            if (here(buffer))
+                plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
     }
     plan.transient = plan.arena - plan.kept;
     require_within(plan, config.limit, "a rank");

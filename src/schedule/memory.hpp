@@ -1,5 +1,5 @@
 #pragma once
-// Offsets for every buffer of one or more Schedules in one arena.
+// Offsets for every buffer of one or more Schedules, in an arena for each space.
 #include "schedule/schedule.hpp"
 
 namespace trivium {
@@ -9,10 +9,11 @@ struct MemoryConfig {
     Bytes red_zone =
         0;           ///< bytes after each buffer that must not be written (builds with contracts check them)
     Bytes limit = 0; ///< maximum bytes of the arena; 0: no limit
+    Space space = Space::device; ///< whose arena is planned
 };
 
-/// The content of an arena. Run-lifetime buffers with the same name are a single buffer, also in different
-/// Schedules.
+/// The content of the arena of one space. Run-lifetime buffers with the same name are a single buffer, also
+/// in different Schedules.
 struct MemoryPlan {
     Bytes red_zone = 0;    ///< after every buffer, as in the config of the plan
     Bytes arena = 0;       ///< bytes of the whole arena: the end of the highest buffer
@@ -22,12 +23,13 @@ struct MemoryPlan {
     Bytes by_kind[memory_kind_count] = {}; ///< bytes live at that moment, by kind
     Bytes process = 0;                     ///< outside the arena, as the machine file states
     Bytes snapshot = 0;                    ///< outside the arena, in host memory: the snapshot of a save
+    Bytes host_arena = 0;                  ///< of a device arena: the bytes of the arena of its host
 };
 
-/// Sets the offset of every buffer. Buffers whose lifetimes may overlap (over happens-before, not list order)
-/// get disjoint ranges; the transient parts of different Schedules, which never run at the same time, share
-/// memory. Greedy by size, best fit (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net
-/// inference"). Throws UserError if the arena exceeds the limit.
+/// Sets the offset of every buffer of that space. Buffers whose lifetimes may overlap (over happens-before,
+/// not list order) get disjoint ranges; the transient parts of different Schedules, which never run at the
+/// same time, share memory. Greedy by size, best fit (Pisarchyk and Lee 2020, "Efficient memory management
+/// for deep neural net inference"). Throws UserError if the arena exceeds the limit.
 MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config);
 
 /// Throws UserError if the arena exceeds `limit` (0: none); `whose` names the rank in the message, `remedy`

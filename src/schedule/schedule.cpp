@@ -31,7 +31,8 @@ std::string buffers_text(const Schedule& s, const std::vector<BufferId>& ids)
 {
     std::string text;
     for (const BufferId id : ids)
-        text += str(text.empty() ? "" : " ", s[id].name, "@", s[id].offset);
+        text += str(text.empty() ? "" : " ", s[id].name, "@", s[id].space == Space::host ? "host:" : "",
+                    s[id].offset);
     return text;
 }
 

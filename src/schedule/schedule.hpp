@@ -7,6 +7,7 @@
 #include "config/run_config.hpp"
 #include "ir/op_table.hpp"
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -32,14 +33,15 @@ enum class MemoryKind {
 inline constexpr int memory_kind_count = 11;
 std::string_view name_of(MemoryKind kind);
 
-/// A range of the arena. A microbatch value has one buffer per slot, which the microbatches of that slot
-/// share.
+/// A range of the arena of its space. A microbatch value has one buffer per slot, which the microbatches of
+/// that slot share.
 struct Buffer {
     std::string name;
     Bytes bytes = 0;
     Bytes offset = -1; ///< from the arena's start; -1 until memory is planned
     Lifetime lifetime = Lifetime::microbatch;
     MemoryKind kind = MemoryKind::activations;
+    Space space = Space::device; ///< of its arena
 };
 
 enum class StepKind {
@@ -63,8 +65,9 @@ struct Step {
 inline constexpr i64 every_microbatch = i64{1} << 62;
 
 struct Schedule {
-    std::vector<std::string> queues; ///< "compute", "host_to_device", "device_to_host", then one per axis,
-                                     ///< and per peer, direction and tag of messages
+    std::vector<std::string> queues; ///< "compute", "host_to_device", "device_to_host", then one per axis
+                                     ///< and per peer, direction and tag of messages, and the HostQueues, if
+                                     ///< some op uses them
     std::vector<Step> steps;
     std::vector<Buffer> buffers;
     /// Steps from here on change run-lifetime values. Before the first of them, all ranks decide together
@@ -77,6 +80,12 @@ struct Schedule {
 
     const Buffer& operator[](BufferId id) const { return buffers[id.index()]; }
 };
+
+/// The queues of ops on the host, and of copies of values to the host and to the device. Feeds and fetches
+/// have other queues, so that none waits behind a large copy.
+enum class HostQueue { host, to_host, to_device };
+template <>
+inline constexpr std::array<std::string_view, 3> names_of_enum<HostQueue>{"host", "to_host", "to_device"};
 
 enum Queue { queue_compute = 0, queue_host_to_device = 1, queue_device_to_host = 2 };
 

@@ -42,8 +42,8 @@ public:
     }
 
 private:
-    /// Collectives of the epilogue that wait only for the backward pass begin as soon as the last microbatch
-    /// has computed their operands, concurrently with the rest of that pass.
+    /// Collectives and copies of the epilogue that wait only for the backward pass begin as soon as the last
+    /// microbatch has computed their operands, concurrently with the rest of that pass.
     void find_early()
     {
         early_.resize(graph_.ops.size());
@@ -51,7 +51,7 @@ private:
         std::vector<std::size_t> trigger(graph_.ops.size(), 0);
         for (std::size_t i = region_begin(Region::epilogue); i < graph_.ops.size(); ++i) {
             const Op& op = graph_.ops[i];
-            bool early = info(op).communicates && !op.operands.empty();
+            bool early = (info(op).communicates || op.attrs.space) && !op.operands.empty();
             for (const ValueId v : op.operands) {
                 const OpId producer = graph_[v].producer;
                 early =
@@ -117,7 +117,7 @@ private:
     i64 last_; ///< microbatch
     Unrolled made_;
     std::vector<std::vector<OpId>>
-        early_;              ///< by op of the backward pass: collectives that may begin after it
+        early_;              ///< by op of the backward pass: collectives and copies that may begin after it
     std::vector<bool> done_; ///< ops of the epilogue that already have an item
 };
 

@@ -54,7 +54,7 @@ ExecutorConfig executor_config(const RunConfig& config, int threads)
 Engine::Engine(Compiled compiled, ExecutorConfig config, const Grid* grid, const StreamsMaker& streams)
     : compiled_(std::move(compiled)), threads_(config.threads)
 {
-    const auto allocate = [&] { arena_.emplace(compiled_.memory.arena); };
+    const auto allocate = [&] { arenas_.emplace(compiled_.memory.arena, compiled_.host.arena); };
     if (grid != nullptr)
         succeed_together(grid->world(), allocate);
     else
@@ -63,7 +63,7 @@ Engine::Engine(Compiled compiled, ExecutorConfig config, const Grid* grid, const
     // Not in succeed_together(): on devices all ranks make an executor at the same time, and a failing rank
     // must not wait for the others.
     for (const Program& program : compiled_.programs) {
-        executors_.emplace_back(program.graph, program.schedule, *arena_, config, grid, streams);
+        executors_.emplace_back(program.graph, program.schedule, *arenas_, config, grid, streams);
         inputs_.push_back(input_boxes(program.graph));
     }
 }
@@ -72,19 +72,19 @@ void Engine::initialise(std::uint64_t seed, std::optional<Role> role)
 {
     const Program& first = compiled_.programs.front();
     if (role)
-        trivium::initialise(first.graph, first.schedule, *arena_, seed, threads_, *role);
+        trivium::initialise(first.graph, first.schedule, *arenas_, seed, threads_, *role);
     else
-        trivium::initialise(first.graph, first.schedule, *arena_, seed, threads_);
+        trivium::initialise(first.graph, first.schedule, *arenas_, seed, threads_);
 }
 
-void draw_parameters(const Program& program, Arena& arena, std::uint64_t seed, const std::string& label,
-                     double spread)
+void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,
+                     const std::string& label, double spread)
 {
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& v = program.graph[id];
         const double centre = v.name.find("norm.weight") != std::string::npos ? 1 : 0;
         const RandomStream stream(seed, label + " " + v.name);
-        HostWindow window(arena, kept_buffer(program.schedule, v.name).offset, v.type.bytes());
+        HostWindow window = kept_window(program.schedule, v.name, arenas);
         with_type(v.type.dtype, [&](auto t) {
             using T = decltype(t);
             auto* to = reinterpret_cast<T*>(window.data());
@@ -138,13 +138,15 @@ LossSum Engine::evaluate(const Batch& batch, std::size_t program)
     return totals_of(executors_[program]);
 }
 
-Bytes Engine::used() const
+Bytes Engine::used(Space space) const
 {
+    if (planned(space) == 0)
+        return 0;
     if constexpr (contracts_on) // the bytes that were really written
-        return arena_->high_water();
+        return arenas_->of(space).high_water();
     Bytes used = 0;
     for (const Executor& executor : executors_)
-        used = std::max(used, executor.used());
+        used = std::max(used, executor.used(space));
     return used;
 }
 

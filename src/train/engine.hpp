@@ -1,5 +1,5 @@
 #pragma once
-// One rank of a compiled model, ready to run: the arena, and an executor per program. Training, evaluation,
+// One rank of a compiled model, ready to run: the arenas, and an executor per program. Training, evaluation,
 // generation, `trivium check` and the benchmarks run models through it.
 #include "compile/compile.hpp"
 #include "passes/optimizer.hpp"
@@ -47,12 +47,12 @@ ExecutorConfig executor_config(const RunConfig& config, int threads);
 
 /// Random parameters for tests, larger than the initial ones of a run: normal numbers times `spread`; weights
 /// of norms are around 1. They depend on (seed, label, name, global index), so they are the same on any grid.
-void draw_parameters(const Program& program, Arena& arena, std::uint64_t seed, const std::string& label,
-                     double spread);
+void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t seed,
+                     const std::string& label, double spread);
 
 class Engine {
 public:
-    /// Allocates the arena and binds all programs. `grid`: the ranks that run the model together; all make
+    /// Allocates the arenas and binds all programs. `grid`: the ranks that run the model together; all make
     /// their Engines at the same time; it must outlive the Engine. Null: this rank runs alone. Throws
     /// IoError, on all ranks, if one has too little memory. Ignores `config.red_zone` and uses that of the
     /// plan.
@@ -77,20 +77,22 @@ public:
     const Program& program(std::size_t index) const { return compiled_.programs[index]; }
     Executor& executor(std::size_t program) { return executors_[program]; }
     const Executor& executor(std::size_t program) const { return executors_[program]; }
-    Arena& arena() { return *arena_; }
-    const Arena& arena() const { return *arena_; }
+    const Arenas& arenas() const { return *arenas_; }
 
-    Bytes planned() const { return compiled_.memory.arena; }
-    /// Bytes of the arena that were used so far: with contracts the end of the bytes that were written,
+    Bytes planned(Space space = Space::device) const
+    {
+        return (space == Space::device ? compiled_.memory : compiled_.host).arena;
+    }
+    /// Bytes of an arena that were used so far: with contracts the end of the bytes that were written,
     /// otherwise the end of the buffers of the Steps that ran.
-    Bytes used() const;
+    Bytes used(Space space = Space::device) const;
 
 private:
     Feed feed(std::size_t program, const Batch& batch, const Hyper* hyper) const;
 
     Compiled compiled_;
     int threads_;
-    std::optional<Arena> arena_;
+    std::optional<Arenas> arenas_;
     std::deque<Executor> executors_; ///< one per program
     std::vector<std::map<std::string, Box>>
         inputs_; ///< by program: the box of each input that the host feeds to this rank

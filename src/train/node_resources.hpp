@@ -8,7 +8,7 @@
 namespace trivium {
 
 /// Throws, on all ranks, if the arenas of ranks that share a memory exceed its free bytes. Ranks of a node
-/// share the node's memory, or that of the same `device`. `arena`: bytes of this rank's arena.
+/// share the node's memory, or that of the same `device`. `arena`: bytes of this rank's arenas.
 void require_free_memory(const Grid& grid, const std::string& device, Bytes arena);
 
 /// Throws, on all ranks, if the memory of all nodes together is too small for the parameters, moments and

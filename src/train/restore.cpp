@@ -54,7 +54,7 @@ Restored restore_or_initialise(Comm& world, const RunConfig& config, const Train
     if (!config.train.init_from.empty())
         log_info("weights from " +
                  restore_from(world, config.train.init_from, [&](const CheckpointReader& checkpoint) {
-                     restore_parameters(checkpoint, engine.program(train_program), engine.arena());
+                     restore_parameters(checkpoint, engine.program(train_program), engine.arenas());
                      state.imported = checkpoint.state().imported;
                      state.imported_tokenizer = checkpoint.state().imported_tokenizer;
                  }));

@@ -53,6 +53,11 @@ void RunReport::announce(const Batches& data, i64 first_step)
                          compiled.memory.snapshot == 0 ? ""
                                                        : str("; ", format_bytes(compiled.memory.snapshot),
                                                              " more for the snapshot of a save")));
+    if (const MemoryPlan& host = compiled.host; host.arena > 0)
+        log_info(
+            fmt::format("         arena of the host {} ({} bytes){}: {} kept over the run, {} within a step",
+                        format_bytes(host.arena), host.arena, ranks > 1 ? " of rank 0" : "",
+                        format_bytes(host.kept), format_bytes(host.transient)));
     const std::string each =
         place_.machine.is_device ? place_.computing.device() : counted(place_.threads, "thread");
     log_info(fmt::format(
@@ -80,6 +85,10 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     record.set("mfu", mfu);
     record.set("memory_bytes", static_cast<double>(largest_used_));
     record.set("planned_bytes", static_cast<double>(largest_planned_));
+    if (host_planned_ > 0) {
+        record.set("host_memory_bytes", static_cast<double>(host_used_));
+        record.set("host_planned_bytes", static_cast<double>(host_planned_));
+    }
     record.set("ranks", place_.grid.world().size());
     record.set("time", unix_now());
     if (const Seconds exposed = engine_.executor(train_program).exposed();
@@ -128,10 +137,14 @@ void RunReport::evaluation(i64 step, const Evaluation& e, MetricsRecord& record)
 
 void RunReport::note_memory()
 {
-    for (const u64 used : gather_numbers(place_.grid.world(), static_cast<u64>(engine_.used())))
-        largest_used_ = std::max(largest_used_, static_cast<Bytes>(used));
-    for (const u64 planned : gather_numbers(place_.grid.world(), static_cast<u64>(engine_.planned())))
-        largest_planned_ = std::max(largest_planned_, static_cast<Bytes>(planned));
+    const auto note = [&](Bytes& largest, Bytes mine) {
+        for (const u64 bytes : gather_numbers(place_.grid.world(), static_cast<u64>(mine)))
+            largest = std::max(largest, static_cast<Bytes>(bytes));
+    };
+    note(largest_used_, engine_.used());
+    note(largest_planned_, engine_.planned());
+    note(host_used_, engine_.used(Space::host));
+    note(host_planned_, engine_.planned(Space::host));
 }
 
 void RunReport::write_trace() const
@@ -160,13 +173,16 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
     if (steps > 0 && !config_.log.trace.empty())
         write_trace();
     std::string unlike; // ranks that used another amount than planned
-    const std::vector<std::string> memory = gather_to_first(
-        world, str(engine_.planned(), " bytes, ",
-                   engine_.used() == engine_.planned() ? "" : str("used ", engine_.used(), " bytes")));
+    std::string own;
+    for (const Space space : {Space::device, Space::host})
+        if (const Bytes planned = engine_.planned(space), used = engine_.used(space); used != planned)
+            own += str(own.empty() ? "" : ", ", "planned ", planned, " bytes, used ", used,
+                       space == Space::host ? " of the host" : "");
+    const std::vector<std::string> memory = gather_to_first(world, own);
     if (!first_rank_)
         return;
     for (std::size_t rank = 1; rank < memory.size(); ++rank)
-        if (!memory[rank].ends_with(", "))
+        if (!memory[rank].empty())
             unlike += str("; rank ", rank, ": ", memory[rank]);
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
@@ -189,6 +205,10 @@ void RunReport::summarise(const RunState& state, const std::string& metrics_path
                          : unlike.empty()                ? str("; all other ranks used what was planned")
                                                          : unlike,
                          format_bytes(Bytes{usage.ru_maxrss} * 1024)));
+    if (const Bytes planned = engine_.planned(Space::host); planned > 0)
+        log_info(fmt::format("         arena of the host planned {} bytes, {}", planned,
+                             steps > 0 ? fmt::format("used {} bytes", engine_.used(Space::host))
+                                       : "no step was run"));
     if (const DeviceMemory device = place_.computing.memory(); device.total > 0)
         log_info(fmt::format("device   {} bytes of its memory are in use: the arena, and {} of driver, "
                              "libraries and other processes; the plan states {}",

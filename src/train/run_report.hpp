@@ -47,6 +47,7 @@ private:
     bool first_rank_;
     i64 first_step_ = 0;                           ///< of this launch
     Bytes largest_used_ = 0, largest_planned_ = 0; ///< of any rank, as last collected
+    Bytes host_used_ = 0, host_planned_ = 0;       ///< the same of the arenas of the host
     Seconds step_seconds_ = 0;                     ///< smoothed
     Seconds train_seconds_ = 0;
     double last_loss_ = 0, last_valid_loss_ = -1;

@@ -40,9 +40,9 @@ TensorPiece piece_of(const Value& value, const std::string& name, Box box)
             {}};
 }
 
-HostWindow window_of(const Program& program, const Value& value, const Arena& arena)
+HostWindow window_of(const Program& program, const Value& value, const Arenas& arenas)
 {
-    return {arena, kept_buffer(program.schedule, value.name).offset, value.type.bytes()};
+    return kept_window(program.schedule, value.name, arenas);
 }
 
 void read(const CheckpointReader& checkpoint, SavedTensor& tensor)
@@ -78,14 +78,14 @@ void SavedTensor::copy_written(std::byte* to)
     window.release();
 }
 
-std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& arena)
+std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& arenas)
 {
     const Program& train = compiled.programs[train_program];
     std::vector<SavedTensor> tensors;
     for (const SavedValue& saved : saved_values(train, compiled.at, compiled.stages_of)) {
         const Value& value = train.graph[saved.value];
-        tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arena), saved.rows,
-                           saved.row_bytes});
+        tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arenas),
+                           saved.rows, saved.row_bytes});
     }
     return tensors;
 }
@@ -103,14 +103,14 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
         read(checkpoint, tensor);
 }
 
-void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena)
+void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas)
 {
     refuse_strangers(checkpoint, checkpoint.tensors(), program);
     std::vector<float> rows;
     for (const ValueId id : program.graph.with_role(Role::parameter)) {
         const Value& value = program.graph[id];
         SavedTensor tensor{piece_of(value, "param/" + value.name, box_of(program.graph, id)),
-                           window_of(program, value, arena),
+                           window_of(program, value, arenas),
                            {},
                            0};
         if (value.type.dtype != DType::bf16) {

@@ -22,12 +22,12 @@ struct SavedTensor {
 
 /// This rank's shards of the parameters (`param/NAME`) and optimizer states (`adam_m/NAME`, `adam_v/NAME`),
 /// as in saved_values().
-std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arena& arena);
+std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& arenas);
 
 /// Fills the arena's `tensors` from the checkpoint. Throws UserError if it belongs to another model.
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
 
 /// Fills the parameters of an inference program, in their type in the program.
-void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arena& arena);
+void restore_parameters(const CheckpointReader& checkpoint, const Program& program, const Arenas& arenas);
 
 } // namespace trivium

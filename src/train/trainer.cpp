@@ -10,6 +10,7 @@
 #include "io/files/hash.hpp"
 #include "kernels/runtime.hpp"
 #include "plan/cost.hpp"
+#include "runtime/device.hpp"
 #include "train/consistency.hpp"
 #include "train/learning_rate.hpp"
 #include "train/loss_spikes.hpp"
@@ -61,7 +62,7 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
     require_shared_folder(world_, config_.checkpoint.dir);
     engine_.emplace(compile_for_this_rank(), executor_config(config_, threads_), &grid_);
     report_.emplace(config_, *engine_, RunPlace{grid_, computing_, machine_, threads_});
-    saved_ = saved_tensors(engine_->compiled(), engine_->arena());
+    saved_ = saved_tensors(engine_->compiled(), engine_->arenas());
     Restored restored = restore_or_initialise(world_, config_, *data_, *engine_, saved_);
     state_ = std::move(restored.state);
     saved_step_ = restored.checkpoint.empty() ? -1 : state_.step;
@@ -90,6 +91,10 @@ Trainer::Trainer(RunConfig config, const std::string& build, Comm& world, const 
 
 Compiled Trainer::compile_for_this_rank()
 {
+    if (config_.parallel.offload != Offload::none && computes_on_device())
+        throw UserError({"parallel.offload",
+                         str("\"", name_of(config_.parallel.offload), "\" is not implemented on GPUs"),
+                         "this version offloads only in builds for CPUs", "set it to \"none\""});
     require_least_memory(grid_, computing_.address(), config_);
     Activity::of_process().enter("the compilation");
     Compiled compiled;
@@ -100,7 +105,8 @@ Compiled Trainer::compile_for_this_rank()
         compiled = compile_training(config_, options);
     });
     require_free_memory(grid_, computing_.address(),
-                        compiled.memory.arena + (machine_.is_device ? 0 : compiled.memory.snapshot));
+                        compiled.memory.arena +
+                            (machine_.is_device ? 0 : compiled.memory.snapshot + compiled.memory.host_arena));
     Activity::of_process().enter("the allocation");
     return compiled;
 }

@@ -42,7 +42,9 @@ void report(const GraphProgram& program)
     totals_table(communication_totals(graph, 3));
     for (const Buffer& buffer : program.schedule.buffers)
         require(buffer.bytes >= 0 && buffer.offset >= 0 &&
-                    buffer.offset <= program.memory.arena - buffer.bytes,
+                    buffer.offset <=
+                        (buffer.space == Space::device ? program.memory.arena : program.memory.host_arena) -
+                            buffer.bytes,
                 "a buffer lies outside of the arena");
     require(program.memory.lower_bound >= 0 && program.memory.lower_bound <= program.memory.arena,
             "the arena is smaller than what lives in it");

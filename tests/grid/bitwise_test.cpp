@@ -102,6 +102,23 @@ TEST_CASE("buckets and overlap change no bit", "[release]")
         }
 }
 
+TEST_CASE("ranks with different shards make the same buckets")
+{
+    Case c; // heads, columns and tokens divide unevenly over the tensor ranks
+    c.model = {false, 3, 6, 3, 3, 11, 13, 5, true};
+    c.rows = 24;
+    c.micro_batch = 12;
+    c.steps = 1;
+    c.parallel.data = c.parallel.tensor = 2;
+    c.parallel.zero = 2;
+    c.parallel.bucket = "none";
+    const Outcome want = train_on_threads(c);
+    for (const char* bucket : {"100", "300", "700"}) {
+        c.parallel.bucket = bucket;
+        CHECK(apart(train_on_threads(c), want) == "");
+    }
+}
+
 TEST_CASE("recomputation changes no bit, nor does a second gather")
 {
     for (const Precision precision : {Precision::f32, Precision::bf16})

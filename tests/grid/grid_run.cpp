@@ -21,9 +21,9 @@ public:
     explicit Collector(Comm& world) : world_(world) {}
 
     void add(const std::string& name, const Shape& whole, const Box& box, const TensorType& in_arena,
-             const Arena& arena, Bytes offset)
+             const Arenas& arenas, const Buffer& buffer)
     {
-        HostWindow window(arena, offset, in_arena.bytes());
+        HostWindow window(arenas.of(buffer.space), buffer.offset, in_arena.bytes());
         window.pull();
         std::string& part = parts_;
         const auto number = [&](i64 value) {
@@ -96,13 +96,13 @@ private:
 };
 
 /// The gradient that the update of `parameter` will read, and its place.
-std::pair<ValueId, Bytes> gradient_of(const Program& program, const std::string& parameter)
+std::pair<ValueId, const Buffer*> gradient_of(const Program& program, const std::string& parameter)
 {
     const Graph& g = program.graph;
     const OpId update = g[g.find(parameter + "'")].producer;
     for (const Step& step : program.schedule.steps)
         if (step.kind == StepKind::op && step.op == update)
-            return {g[update].operands[3], program.schedule[step.operands[3]].offset};
+            return {g[update].operands[3], &program.schedule[step.operands[3]]};
     throw InternalError(__FILE__, __LINE__, "no step updates " + parameter);
 }
 
@@ -123,7 +123,8 @@ std::string Case::text() const
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
         p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ",
-        p.bucket, p.overlap ? "" : ", no overlap");
+        p.bucket, p.overlap ? "" : ", no overlap",
+        p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)));
 }
 
 Case alone(const Case& c)
@@ -158,31 +159,34 @@ void lay_out_again(const RunConfig& config, Compiled& compiled)
                                   program.microbatches, runs::small_machine().machine.scratch};
     program.schedule = build_schedule(program.graph, schedule);
     compiled.programs.resize(1); // the memory plan of `eval` was made with the old graph
-    compiled.memory = plan_memory({&program.schedule}, {256, contracts_on ? 256 : 0, 0});
+    MemoryConfig memory{256, contracts_on ? 256 : 0, 0};
+    compiled.memory = plan_memory({&program.schedule}, memory);
+    memory.space = Space::host;
+    compiled.host = plan_memory({&program.schedule}, memory);
 }
 
 namespace {
 
-reference::Tensors collect(Comm& world, const Program& program, const Arena& arena, Role role)
+reference::Tensors collect(Comm& world, const Program& program, const Arenas& arenas, Role role)
 {
     Collector all(world);
     for (const ValueId id : program.graph.with_role(role)) {
         const Value& v = program.graph[id];
-        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type, arena,
-                kept_buffer(program.schedule, v.name).offset);
+        all.add(v.name, whole_shape(v), box_of(program.graph, id), v.type, arenas,
+                kept_buffer(program.schedule, v.name));
     }
     return all.collect();
 }
 
-reference::Tensors collect_gradients(Comm& world, const Program& program, const Arena& arena)
+reference::Tensors collect_gradients(Comm& world, const Program& program, const Arenas& arenas)
 {
     const Graph& g = program.graph;
     Collector all(world);
     for (const ValueId id : g.with_role(Role::parameter)) {
         const Shape& whole = whole_shape(g[id]);
-        const auto [gradient, offset] = gradient_of(program, g[id].name);
-        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type, arena,
-                offset);
+        const auto [gradient, buffer] = gradient_of(program, g[id].name);
+        all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type,
+                arenas, *buffer);
     }
     return all.collect();
 }
@@ -206,18 +210,18 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
                   meddle.streams);
     const Program& train = engine.program(train_program);
     engine.initialise(1);
-    draw_parameters(train, engine.arena(), 7, "test", c.spread);
+    draw_parameters(train, engine.arenas(), 7, "test", c.spread);
 
     runs::TokenBatch data;
     Outcome outcome;
-    outcome.initial = collect(ranks, train, engine.arena(), Role::parameter);
+    outcome.initial = collect(ranks, train, engine.arenas(), Role::parameter);
     for (int step = 0; step < c.steps; ++step) {
         data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
         const double t = step + 1;
         const Hyper hyper = {c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
         const StepResult result = engine.step(runs::rows_of(data), hyper, [&](const StepResult&) {
             if (step == 0)
-                outcome.gradients = collect_gradients(ranks, train, engine.arena());
+                outcome.gradients = collect_gradients(ranks, train, engine.arenas());
             return true;
         });
         outcome.losses.push_back(result.loss.mean());
@@ -225,8 +229,8 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     }
     if (meddle.settle)
         meddle.settle();
-    outcome.parameters = collect(ranks, train, engine.arena(), Role::parameter);
-    outcome.moments = collect(ranks, train, engine.arena(), Role::state);
+    outcome.parameters = collect(ranks, train, engine.arenas(), Role::parameter);
+    outcome.moments = collect(ranks, train, engine.arenas(), Role::state);
     if (meddle)
         return outcome;
 
@@ -237,12 +241,16 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
         loss.tokens += batch.tokens;
     }
     outcome.evaluation = loss.mean();
-    const Bytes used = std::max(engine.executor(train_program).used(), engine.executor(eval_program).used());
-    TRV_CHECK(used == engine.planned(), "rank ", world.rank(), " used ", used, " bytes, planned are ",
-              engine.planned());
-    if constexpr (contracts_on)
-        TRV_CHECK(engine.used() == engine.planned(), "rank ", world.rank(), " touched ", engine.used(),
-                  " bytes, planned are ", engine.planned());
+    for (const Space space : {Space::device, Space::host}) {
+        const Bytes used =
+            std::max(engine.executor(train_program).used(space), engine.executor(eval_program).used(space));
+        TRV_CHECK(used == engine.planned(space), "rank ", world.rank(), " used ", used, " bytes of the ",
+                  name_of(space), ", planned are ", engine.planned(space));
+        if constexpr (contracts_on)
+            TRV_CHECK(engine.used(space) == engine.planned(space), "rank ", world.rank(), " touched ",
+                      engine.used(space), " bytes of the ", name_of(space), ", planned are ",
+                      engine.planned(space));
+    }
     return outcome;
 }
 

@@ -100,10 +100,19 @@ Case small(i64 data, i64 pipeline, i64 tensor, bool llama = true)
     return c;
 }
 
+Case offloaded(i64 data)
+{
+    Case c = small(data, 1, 1);
+    c.precision = Precision::bf16;
+    c.parallel.bucket = "none";
+    c.parallel.offload = Offload::optimizer;
+    return c;
+}
+
 std::vector<Case> cases()
 {
-    return {small(1, 1, 1), small(1, 1, 1, false), small(2, 1, 1),
-            small(1, 2, 1), small(1, 1, 3),        small(2, 2, 1, false)};
+    return {small(1, 1, 1), small(1, 1, 1, false), small(2, 1, 1), small(1, 2, 1),
+            small(1, 1, 3), small(2, 2, 1, false), offloaded(1),   offloaded(2)};
 }
 
 bool may_join(const Schedule& schedule, const Graph& graph, StepId a, StepId b)
@@ -214,7 +223,7 @@ TEST_CASE("a step consists of launches, copies of feeds and fetches, and one wai
     runs::Run run(config_of(c));
     ExecutorConfig execution;
     execution.graphs = true;
-    Executor executor(run.program().graph, run.program().schedule, run.engine->arena(), execution, nullptr,
+    Executor executor(run.program().graph, run.program().schedule, run.engine->arenas(), execution, nullptr,
                       runs::deferred_streams(3));
     const Schedule& schedule = run.program().schedule;
     const auto of = [&](StepKind kind) {
@@ -252,7 +261,7 @@ TEST_CASE("while the host waits for a device, a watchdog can name the Step that 
         };
         return runs::deferred_streams(3)(watched);
     };
-    Executor executor(run.program().graph, run.program().schedule, run.engine->arena(), {}, nullptr, make);
+    Executor executor(run.program().graph, run.program().schedule, run.engine->arenas(), {}, nullptr, make);
     executor.run_until_decision([](const Value& value, i64, void* to) {
         std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));
     });
@@ -268,7 +277,7 @@ TEST_CASE("the spans of a device's Steps are those of their launches")
     runs::Run run(config_of(c));
     ExecutorConfig execution;
     execution.trace = true;
-    Executor executor(run.program().graph, run.program().schedule, run.engine->arena(), execution, nullptr,
+    Executor executor(run.program().graph, run.program().schedule, run.engine->arenas(), execution, nullptr,
                       runs::deferred_streams(3));
     executor.run_until_decision([](const Value& value, i64, void* to) {
         std::memset(to, 0, static_cast<std::size_t>(value.type.bytes()));

@@ -6,6 +6,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
@@ -44,6 +45,11 @@ TEST_CASE("autodiff, as text")
 TEST_CASE("optimizer, as text")
 {
     check("optimizer", [](Graph g) { return add_optimizer(std::move(g), {0.5, 0.1}); });
+}
+
+TEST_CASE("offload, as text: the update and a cast on the host, copies at the boundary")
+{
+    check("offload", offload_optimizer);
 }
 
 TEST_CASE("simplify, as text, and once is enough")

@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
+#include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/simplify.hpp"
 #include "plan/cost.hpp"
@@ -83,6 +84,37 @@ TEST_CASE("the duration of a Step is the larger of its work and its traffic, plu
     const Timeline timeline = simulate(graph, schedule, machine, 2);
     CHECK(timeline.length() >= timeline.busy(schedule, queue_compute));
     CHECK(timeline.busy(schedule, queue_compute) > 0);
+}
+
+TEST_CASE("a transfer takes its bytes over the host's link, an update on the host over the host's memory")
+{
+    ModelConfig m = preset("gpt2-124m");
+    m.layers = 1;
+    m.seq = 64;
+    const Graph graph = offload_optimizer(training_graph(m, 1));
+    const Schedule schedule = build_schedule(graph, {ScheduleKind::one_f_one_b, 0, 1, 1, {}});
+    Machine machine;
+    machine.host_link_bytes_per_second = 3e9;
+    machine.host_bytes_per_second = 7e9;
+    const std::vector<Seconds> seconds = step_seconds(graph, schedule, machine, 1);
+    int tables = 0; // f32[50257,768]: copied in, its gradient copied out, updated from 4 tensors to 3
+    const double bytes = 4.0 * 50257 * 768;
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        if (step.kind != StepKind::op ||
+            static_cast<double>(graph[graph[step.op].operands[0]].type.bytes()) != bytes)
+            continue;
+        const std::string& queue = schedule.queues[static_cast<std::size_t>(step.queue)];
+        if (queue == "to_host" || queue == "to_device")
+            CHECK(seconds[i] == Approx(machine.launch + bytes / 3e9));
+        else if (queue == "host")
+            CHECK(seconds[i] == Approx(machine.launch + (7 * bytes + 8 * 8) / 7e9));
+        tables += queue == "to_host" || queue == "to_device" || queue == "host";
+    }
+    CHECK(tables == 3);
+    machine.host_link_bytes_per_second = machine.host_bytes_per_second = 0; // as the device's memory
+    CHECK(machine.host_link_rate() == machine.bytes_per_second);
+    CHECK(machine.host_rate() == machine.bytes_per_second);
 }
 
 TEST_CASE("the clock: a Step begins when its queue is free and its waits have ended")

@@ -45,7 +45,7 @@ struct Setup {
             config.model.seq = 5; // rotary positions may exceed the training length
         engine = std::make_unique<Engine>(compile_generation(config, {1, chunk, capacity}, small_machine()));
         engine->initialise(1);
-        draw_parameters(engine->program(prefill_program), engine->arena(), 17, "test", 0.4);
+        draw_parameters(engine->program(prefill_program), engine->arenas(), 17, "test", 0.4);
         batch = random_batch(model, 1, 3);
     }
 
@@ -54,7 +54,7 @@ struct Setup {
     {
         const reference::Ids none(batch.tokens.size(), -1);
         const Vector logits =
-            reference::run(model, read_parameters(engine->program(prefill_program), engine->arena()),
+            reference::run(model, read_parameters(engine->program(prefill_program), engine->arenas()),
                            batch.tokens, none)
                 .logits;
         return Vector(logits.begin() + (count - 1) * model.vocab, logits.begin() + count * model.vocab);

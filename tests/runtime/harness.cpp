@@ -96,9 +96,9 @@ constexpr T narrow(double value)
     return T(static_cast<kernels::Acc<T>>(value));
 }
 
-Vector read_at(const Arena& arena, Bytes offset, const TensorType& type)
+Vector read_at(const Arenas& arenas, const Buffer& buffer, const TensorType& type)
 {
-    HostWindow window(arena, offset, type.bytes());
+    HostWindow window(arenas.of(buffer.space), buffer.offset, type.bytes());
     window.pull();
     return with_type(type.dtype, [&](auto t) {
         using T = decltype(t);
@@ -112,16 +112,17 @@ Vector read_at(const Arena& arena, Bytes offset, const TensorType& type)
 
 } // namespace
 
-Vector read(const Program& program, const Arena& arena, std::string_view name)
+Vector read(const Program& program, const Arenas& arenas, std::string_view name)
 {
-    return read_at(arena, buffer_of(program, name).offset, program.graph[program.graph.find(name)].type);
+    return read_at(arenas, buffer_of(program, name), program.graph[program.graph.find(name)].type);
 }
 
-void write(const Program& program, Arena& arena, std::string_view name, const Vector& values)
+void write(const Program& program, const Arenas& arenas, std::string_view name, const Vector& values)
 {
     const TensorType& type = program.graph[program.graph.find(name)].type;
     REQUIRE(type.elements() == static_cast<i64>(values.size()));
-    HostWindow window(arena, buffer_of(program, name).offset, type.bytes());
+    const Buffer& buffer = buffer_of(program, name);
+    HostWindow window(arenas.of(buffer.space), buffer.offset, type.bytes());
     with_type(type.dtype, [&](auto t) {
         using T = decltype(t);
         std::transform(values.begin(), values.end(), reinterpret_cast<T*>(window.data()), narrow<T>);
@@ -129,7 +130,7 @@ void write(const Program& program, Arena& arena, std::string_view name, const Ve
     window.push();
 }
 
-Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter)
+Vector read_gradient(const Program& program, const Arenas& arenas, const std::string& parameter)
 {
     // It is the operand of the parameter's update after the parameter and its two moments.
     const Graph& g = program.graph;
@@ -138,16 +139,16 @@ Vector read_gradient(const Program& program, const Arena& arena, const std::stri
     const TensorType& type = g[g[g[updated].producer].operands[3]].type;
     for (const Step& step : program.schedule.steps)
         if (step.kind == StepKind::op && step.op == g[updated].producer)
-            return read_at(arena, program.schedule[step.operands[3]].offset, type);
+            return read_at(arenas, program.schedule[step.operands[3]], type);
     FAIL("no step updates " << parameter);
     throw 0;
 }
 
-reference::Tensors read_parameters(const Program& program, const Arena& arena)
+reference::Tensors read_parameters(const Program& program, const Arenas& arenas)
 {
     reference::Tensors all;
     for (const ValueId id : program.graph.with_role(Role::parameter))
-        all[program.graph[id].name] = read(program, arena, program.graph[id].name);
+        all[program.graph[id].name] = read(program, arenas, program.graph[id].name);
     return all;
 }
 
@@ -172,7 +173,7 @@ reference::Tensors Run::gradients() const
     reference::Tensors all;
     for (const ValueId id : program().graph.with_role(Role::parameter)) {
         const std::string& name = program().graph[id].name;
-        all[name] = read_gradient(program(), engine->arena(), name);
+        all[name] = read_gradient(program(), engine->arenas(), name);
     }
     return all;
 }
@@ -182,7 +183,7 @@ std::vector<std::byte> Run::kept_bytes() const
     std::vector<std::byte> bytes;
     for (const Buffer& b : program().schedule.buffers)
         if (b.lifetime == Lifetime::run) {
-            HostWindow window(engine->arena(), b.offset, b.bytes);
+            HostWindow window(engine->arenas().of(b.space), b.offset, b.bytes);
             window.pull();
             bytes.insert(bytes.end(), window.data(), window.data() + b.bytes);
         }
@@ -196,11 +197,11 @@ void Run::require_planned_is_used(const TokenBatch& batch)
     engine->evaluate(rows_of(batch));
     REQUIRE(std::max(engine->executor(train_program).used(), engine->executor(eval_program).used()) ==
             engine->planned());
-    REQUIRE(engine->arena().size() == engine->planned());
+    REQUIRE(engine->arenas().of(Space::device).size() == engine->planned());
     // A dead buffer is poisoned as a whole, scratch included, so the pattern of an untouched arena ends where
     // the plan does.
     if constexpr (contracts_on)
-        REQUIRE(engine->arena().high_water() == engine->planned());
+        REQUIRE(engine->arenas().of(Space::device).high_water() == engine->planned());
 }
 
 double magnitude(const Vector& values)

@@ -28,12 +28,13 @@ Batch rows_of(const TokenBatch& batch, i64 first = 0);
 TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t seed);
 
 /// Content of a buffer of the arena as doubles. \pre `name` is a value of the program with its own buffer
-reference::Vector read(const Program& program, const Arena& arena, std::string_view name);
-void write(const Program& program, Arena& arena, std::string_view name, const reference::Vector& values);
+reference::Vector read(const Program& program, const Arenas& arenas, std::string_view name);
+void write(const Program& program, const Arenas& arenas, std::string_view name,
+           const reference::Vector& values);
 /// The gradient that the update of `parameter` will read. \pre the Steps before the decision have run
-reference::Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter);
+reference::Vector read_gradient(const Program& program, const Arenas& arenas, const std::string& parameter);
 /// All parameters of a program.
-reference::Tensors read_parameters(const Program& program, const Arena& arena);
+reference::Tensors read_parameters(const Program& program, const Arenas& arenas);
 /// The training and evaluation programs of a config in one arena.
 class Run {
 public:
@@ -44,7 +45,7 @@ public:
     const Program& program() const { return engine->program(train_program); }
     void randomise(std::uint64_t seed, double spread = 0.4)
     {
-        draw_parameters(program(), engine->arena(), seed, "test", spread);
+        draw_parameters(program(), engine->arenas(), seed, "test", spread);
     }
     /// Runs the Steps before the decision.
     void differentiate(const TokenBatch& batch, const Hyper& hyper = {0, 0.9, 0.95, 1e-8, 0.1, 0.05});
@@ -57,14 +58,14 @@ public:
     double tokens() const { return fetched(value_name::totals, total_tokens); }
     /// Of the sum of losses, by parameter name; valid until update(). \pre differentiate()
     reference::Tensors gradients() const;
-    reference::Tensors parameters() const { return read_parameters(program(), engine->arena()); }
+    reference::Tensors parameters() const { return read_parameters(program(), engine->arenas()); }
     reference::Vector read(std::string_view name) const
     {
-        return runs::read(program(), engine->arena(), name);
+        return runs::read(program(), engine->arenas(), name);
     }
     void write(std::string_view name, const reference::Vector& values)
     {
-        runs::write(program(), engine->arena(), name, values);
+        runs::write(program(), engine->arenas(), name, values);
     }
     /// All bytes of the run-lifetime buffers, concatenated.
     std::vector<std::byte> kept_bytes() const;

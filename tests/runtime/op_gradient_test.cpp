@@ -119,7 +119,7 @@ std::vector<Case> cases()
          }},
         {"cast",
          [](Builder& b) -> V {
-             return {b.cast_to(parameter(b, "x", {3, 5}), DType::f64)};
+             return {b.op1(OpKind::cast, {parameter(b, "x", {3, 5})}, {.dtype = DType::f64})};
          }},
         {"reshard",
          [](Builder& b) -> V {

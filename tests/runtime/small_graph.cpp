@@ -20,12 +20,12 @@ SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
     plan = plan_memory({&program.schedule}, memory);
-    arena = std::make_unique<Arena>(plan.arena);
-    initialise(program.graph, program.schedule, *arena, 1, 1);
-    draw_parameters(program, *arena, 3, "test", 0.4);
+    arenas = std::make_unique<Arenas>(plan.arena);
+    initialise(program.graph, program.schedule, *arenas, 1, 1);
+    draw_parameters(program, *arenas, 3, "test", 0.4);
     ExecutorConfig config;
     config.red_zone = memory.red_zone;
-    executor = std::make_unique<Executor>(program.graph, program.schedule, *arena, config);
+    executor = std::make_unique<Executor>(program.graph, program.schedule, *arenas, config);
 }
 
 void SmallGraph::run(const std::vector<double>& hyper)
@@ -53,7 +53,7 @@ void SmallGraph::require_planned_is_used() const
 {
     REQUIRE(executor->used() == plan.arena);
     if constexpr (contracts_on)
-        REQUIRE(arena->high_water() == plan.arena);
+        REQUIRE(arenas->of(Space::device).high_water() == plan.arena);
 }
 
 void make_loss_sum(Builder& b, ValueId x)

@@ -18,18 +18,18 @@ public:
 
     void run(const std::vector<double>& hyper = {});
     void update() { executor->run_after_decision(); }
-    reference::Vector read(std::string_view name) const { return runs::read(program, *arena, name); }
+    reference::Vector read(std::string_view name) const { return runs::read(program, *arenas, name); }
     /// All elements of the output called `name`.
     reference::Vector fetched(const std::string& name) const;
     void write(std::string_view name, const reference::Vector& values)
     {
-        runs::write(program, *arena, name, values);
+        runs::write(program, *arenas, name, values);
     }
     void require_planned_is_used() const;
 
     Program program;
     MemoryPlan plan;
-    std::unique_ptr<Arena> arena;
+    std::unique_ptr<Arenas> arenas;
     std::unique_ptr<Executor> executor;
 
 private:

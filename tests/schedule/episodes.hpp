@@ -47,8 +47,8 @@ inline void check_disjoint(const Schedule& s, const std::vector<Episode>& episod
         for (std::size_t j = 0; j < i; ++j) {
             const Episode &x = episodes[i], &y = episodes[j];
             const Buffer &a = s.buffers[x.buffer], &b = s.buffers[y.buffer];
-            const bool share =
-                a.offset < b.offset + b.bytes + red_zone && b.offset < a.offset + a.bytes + red_zone;
+            const bool share = a.space == b.space && a.offset < b.offset + b.bytes + red_zone &&
+                               b.offset < a.offset + a.bytes + red_zone;
             if (x.buffer == y.buffer || !share)
                 continue;
             INFO(a.name << " at " << a.offset << " and " << b.name << " at " << b.offset);

@@ -187,3 +187,28 @@ TEST_CASE("any layout resumes from the checkpoint of any other")
     }
     std::printf("%zu of %zu pairs of layouts\n", tried, all_pairs().size());
 }
+
+TEST_CASE("offload may change between launches, without a different bit")
+{
+    if (computes_on_device())
+        return;
+    const TemporaryFolder folder;
+    const Ground ground(folder.path());
+    const auto run = [&](Offload offload, const std::string& name, const std::string& from) {
+        RunConfig config = ground.config(model_of(2), Precision::bf16, layouts()[3], name); // ZeRO 1
+        config.checkpoint.every = saved_step;
+        config.parallel.offload = offload;
+        config.checkpoint.resume = from.empty() ? "auto" : from;
+        train(config);
+        return config.checkpoint.dir;
+    };
+    const auto at = [](const std::string& dir, i64 step) { return str(dir, "/", checkpoint_name(step)); };
+    const std::string off = run(Offload::none, "off", ""), on = run(Offload::optimizer, "on", "");
+    const i64 last = 8;
+    const Content want = content(at(off, last));
+    CHECK(difference(content(at(on, saved_step)), content(at(off, saved_step))) == "");
+    CHECK(difference(content(at(on, last)), want) == "");
+    CHECK(difference(content(at(run(Offload::optimizer, "off-on", at(off, saved_step)), last)), want) == "");
+    CHECK(difference(content(at(run(Offload::none, "on-off", at(on, saved_step)), last)), want) == "");
+    CHECK(difference(content(at(off, saved_step)), want) != "");
+}

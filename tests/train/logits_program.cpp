@@ -29,7 +29,7 @@ void write_logits(const std::string& config_file, const std::string& path, const
     Engine engine(compile_generation(config, shape, {machine_called("cpu"), {}, 0}));
     for (const Role role : {Role::constant, Role::state})
         engine.initialise(0, role);
-    restore_parameters(checkpoint, engine.program(prefill_program), engine.arena());
+    restore_parameters(checkpoint, engine.program(prefill_program), engine.arenas());
     Generator generator(engine);
     FileWriter file(output);
     for (const std::int32_t& id : ids) {

@@ -196,10 +196,15 @@ TEST_CASE("the lower bound is below every stage's arena, and close to it for man
                          str("train.micro_batch=", micro)});
                     INFO(preset << " " << precision << " zero " << zero << " " << pipeline << "x" << tensor
                                 << " micro " << micro);
-                    const std::vector<Bytes> least = least_bytes_of_stages(c), real = arenas_of_stages(c);
-                    REQUIRE(least.size() == real.size());
-                    for (std::size_t s = 0; s < real.size(); ++s)
-                        CHECK(least[s] <= real[s]);
+                    RunConfig offload = c;
+                    offload.parallel.offload = Offload::optimizer;
+                    for (const RunConfig& each : {c, offload}) {
+                        const std::vector<Bytes> least = least_bytes_of_stages(each),
+                                                 real = arenas_of_stages(each);
+                        REQUIRE(least.size() == real.size());
+                        for (std::size_t s = 0; s < real.size(); ++s)
+                            CHECK(least[s] <= real[s]);
+                    }
                 }
     const RunConfig large =
         config_of({"model.preset=llama3-8b", "model.layers=3", "model.vocab=1000", "train.global_batch=1"});

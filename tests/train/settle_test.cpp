@@ -229,7 +229,7 @@ TEST_CASE("a limit that cannot be met names settings that meet it, and by how mu
     CHECK(found[0] == "parallel.zero=1");
     for (const std::string& overrides : found) {
         CHECK(said.find(overrides) != std::string::npos);
-        for (SmallerSetting& setting : smaller_settings(c))
+        for (SmallerSetting& setting : smaller_settings(c, options().machine))
             if (setting.overrides == overrides) // throws if it exceeds the limit
                 CHECK_NOTHROW(compile_training(setting.config, options()));
     }

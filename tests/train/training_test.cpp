@@ -121,6 +121,27 @@ TEST_CASE("the arena that plan prints is the arena that the run uses")
     }
 }
 
+TEST_CASE("with offload, plan, log and metrics have the arenas of device and host, and the losses stay")
+{
+    const Run run;
+    const std::string key = "parallel.offload=optimizer";
+    const Outcome plan = run.trivium_in({"plan", "run.toml", key, "--json"});
+    REQUIRE(plan.status == 0);
+    const nlohmann::json planned = nlohmann::json::parse(plan.out);
+    const Outcome on = run.train({key}), off = run.train({"checkpoint.dir=off", "log.dir=off-log"});
+    REQUIRE(on.status == 0);
+    REQUIRE(off.status == 0);
+    const auto records = read_metrics(run.folder / "log/metrics.jsonl");
+    CHECK(losses(run.folder / "log") == losses(run.folder / "off-log"));
+    CHECK(records.back().value("memory_bytes") == planned["arena_bytes"].get<double>());
+    CHECK(records.back().value("host_memory_bytes") == planned["host_arena_bytes"].get<double>());
+    CHECK(on.out.find(str("(", planned["host_arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
+    CHECK(on.out.find(str("arena of the host planned ", planned["host_arena_bytes"].get<i64>(),
+                          " bytes, used ", planned["host_arena_bytes"].get<i64>(), " bytes")) !=
+          std::string::npos);
+    CHECK(off.out.find("arena of the host") == std::string::npos);
+}
+
 TEST_CASE("accumulating over microbatches changes rounding only")
 {
     const Run run;
