@@ -26,6 +26,7 @@ enum Factor {
     f_group, ///< whether ZeRO shards over all data ranks, or in groups
     f_recompute,
     f_precision,
+    f_optimizer,
     factor_count
 };
 /// Levels of each: in f64, or in the others (f32, f32 reduced in bf16, bf16, bf16 accumulated in bf16) with

@@ -30,6 +30,12 @@ TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t s
 /// Content of a buffer of the arena as doubles. \pre `name` is a value of the program with its own buffer
 reference::Vector read(const Program& program, const Arena& arena, std::string_view name);
 void write(const Program& program, Arena& arena, std::string_view name, const reference::Vector& values);
+/// The value that the update of `parameter` reads as its gradient, and its place in the arena.
+struct GradientPlace {
+    ValueId value;
+    Bytes offset = 0;
+};
+GradientPlace gradient_place(const Program& program, const std::string& parameter);
 /// The gradient that the update of `parameter` will read. \pre the Steps before the decision have run
 reference::Vector read_gradient(const Program& program, const Arena& arena, const std::string& parameter);
 /// All parameters of a program.
