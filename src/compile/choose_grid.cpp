@@ -134,14 +134,15 @@ public:
                    compute = static_cast<double>(size_of(compute_type(config.train.precision)));
         const auto tensor = static_cast<double>(p.tensor);
         batches_ = static_cast<double>(microbatch_count(config));
-        // Master and two moments, the parameters in the compute type, and the accumulated gradients.
+        // Master and two moments (Muon's matrices have one state), the parameters in the compute type, and
+        // the accumulated gradients.
         const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
-        const double shard = 3 * master / static_cast<double>(shard_ranks(p));
-        value_ =
-            (stages == 3  ? shard
-             : stages > 0 ? shard + compute
-                          : 3 * master + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) /
-            tensor;
+        const double kept = (config.train.optimizer == OptimizerKind::muon ? 2 : 3) * master;
+        const double shard = kept / static_cast<double>(shard_ranks(p));
+        value_ = (stages == 3  ? shard
+                  : stages > 0 ? shard + compute
+                               : kept + (compute < master ? compute : 0) + (batches_ > 1 ? master : 0)) /
+                 tensor;
         ModelConfig none = m;
         none.layers = 0;
         layer_ = value_ * static_cast<double>(parameter_count(m) - parameter_count(none)) /
