@@ -118,8 +118,6 @@ std::vector<Choice> choices()
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
 
-    add(enum_choice<OptimizerKind>("train.optimizer", TrainConfig{}.optimizer,
-                                   [](RunConfig& c, OptimizerKind kind) { c.train.optimizer = kind; }));
     Choice& zero = add(list_choice<i64>("parallel.zero", {0, 1, 2, 3},
                                         [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
     zero.matters = has_data_ranks;

@@ -37,43 +37,23 @@ std::vector<std::optional<Class>> classes_of(const Graph& graph)
     return classes;
 }
 
-/// The buckets of one class.
-class Buckets {
+/// For each value, the position of the collective that computes it in the order of its bucket: that of the
+/// first op that reads it, or of the last op for which it waits.
+class Positions {
 public:
-    Buckets(Graph& graph, const BucketConfig& config, const Class& of_class)
-        : g_(graph), c_(config), class_(of_class), belongs_(graph.ops.size())
+    explicit Positions(const Graph& graph)
+        : g_(graph), of_op_(graph.ops.size(), 0), of_(graph.values.size(), 0)
     {
-        const std::vector<std::optional<Class>> classes = classes_of(g_);
-        for (std::size_t i = 0; i < classes.size(); ++i)
-            belongs_[i] = classes[i] == class_;
-        rank_.assign(g_.ops.size(), 0);
-        for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            rank_[i] = ready(g_.ops[i], i);
-    }
-
-    void run()
-    {
-        std::map<int, std::vector<std::size_t>>
-            members; // by the number of collectives of their class for which they wait
-        std::vector<int> depth(g_.ops.size(), 0);
         for (std::size_t i = 0; i < g_.ops.size(); ++i) {
-            for (const ValueId v : g_.ops[i].operands)
-                if (const OpId producer = g_[v].producer)
-                    depth[i] =
-                        std::max(depth[i], depth[producer.index()] + (belongs_[producer.index()] ? 1 : 0));
-            if (belongs_[i])
-                members[depth[i]].push_back(i);
+            of_op_[i] = ready(g_.ops[i], i);
+            for (const ValueId v : g_.ops[i].results)
+                of_[v.index()] = of_op_[i];
         }
-        for (auto& [waits, list] : members)
-            fill(list);
-        if (!merged_.empty())
-            rebuild();
     }
+    std::vector<std::size_t> result() { return std::move(of_); }
 
 private:
-    /// The collective's position in the order of its bucket: that of the first op that reads it, or of the
-    /// last op for which it waits.
-    std::size_t ready(const Op& op, std::size_t index)
+    std::size_t ready(const Op& op, std::size_t index) const
     {
         if (op.region == Region::microbatch || !info(op).communicates)
             return index;
@@ -87,14 +67,56 @@ private:
         std::size_t last = 0;
         for (const ValueId v : op.operands)
             if (const OpId producer = g_[v].producer)
-                last = std::max(last, rank_[producer.index()]);
+                last = std::max(last, of_op_[producer.index()]);
         return last;
     }
 
+    const Graph& g_;
+    std::vector<std::size_t> of_op_, of_;
+};
+
+/// The buckets of one class.
+class Buckets {
+public:
+    Buckets(Graph& graph, const BucketConfig& config, const Class& of_class,
+            const std::vector<std::size_t>& positions)
+        : g_(graph), c_(config), class_(of_class), positions_(positions), belongs_(graph.ops.size())
+    {
+        const std::vector<std::optional<Class>> classes = classes_of(g_);
+        for (std::size_t i = 0; i < classes.size(); ++i)
+            belongs_[i] = classes[i] == class_;
+    }
+
+    void run()
+    {
+        std::map<int, std::vector<std::size_t>>
+            members; // by the number of collectives of their class for which they wait
+        std::vector<int> depth(g_.ops.size(), 0);
+        int deepest = 0;
+        for (std::size_t i = 0; i < g_.ops.size(); ++i) {
+            // What some rank contributes may wait for any op before; all ranks must form the same buckets.
+            if (info(g_.ops[i]).contributes)
+                depth[i] = deepest;
+            for (const ValueId v : g_.ops[i].operands)
+                if (const OpId producer = g_[v].producer)
+                    depth[i] =
+                        std::max(depth[i], depth[producer.index()] + (belongs_[producer.index()] ? 1 : 0));
+            if (belongs_[i])
+                members[depth[i]].push_back(i);
+            deepest = std::max(deepest, depth[i] + (belongs_[i] ? 1 : 0));
+        }
+        for (auto& [waits, list] : members)
+            fill(list);
+        if (!merged_.empty())
+            rebuild();
+    }
+
+private:
     void fill(std::vector<std::size_t>& list)
     {
+        const auto position = [&](std::size_t i) { return positions_[g_.ops[i].results[0].index()]; };
         std::stable_sort(list.begin(), list.end(),
-                         [&](std::size_t a, std::size_t b) { return rank_[a] < rank_[b]; });
+                         [&](std::size_t a, std::size_t b) { return position(a) < position(b); });
         const bool by_block =
             c_.by_block || (c_.microbatches_by_block && std::get<Region>(class_) == Region::microbatch);
         std::vector<std::size_t> open;
@@ -185,8 +207,8 @@ private:
     Graph& g_;
     const BucketConfig& c_;
     const Class& class_;
-    std::vector<bool> belongs_; ///< by op: to the class
-    std::vector<std::size_t> rank_;
+    const std::vector<std::size_t>& positions_; ///< by value
+    std::vector<bool> belongs_;                 ///< by op: to the class
     std::vector<std::vector<std::size_t>> merged_;
 };
 
@@ -201,9 +223,11 @@ Graph bucket(Graph graph, const BucketConfig& config)
         if (each)
             classes.insert(*each);
     // One class after another, so that each class sees for what the buckets of the previous one wait. If all
-    // were merged at once, two buckets could each wait for a member of the other.
+    // were merged at once, two buckets could each wait for a member of the other. Positions are those before,
+    // because shards and so buckets of one axis differ between the ranks of another.
+    const std::vector<std::size_t> positions = Positions(graph).result();
     for (const Class& each : classes)
-        Buckets(graph, config, each).run();
+        Buckets(graph, config, each, positions).run();
     return graph;
 }
 
