@@ -134,16 +134,18 @@ public:
                    compute = static_cast<double>(size_of(compute_type(config.train.precision)));
         const auto tensor = static_cast<double>(p.tensor);
         batches_ = static_cast<double>(microbatch_count(config));
-        // Master and two moments, the parameters in the compute type, and the accumulated gradients.
+        // Master and two moments (Muon's matrices have one state), the parameters in the compute type, and
+        // the accumulated gradients.
         const double stages = shard_ranks(p) > 1 ? static_cast<double>(p.zero) : 0;
+        const double kept = (config.train.optimizer == OptimizerKind::muon ? 2 : 3) * master;
         // With offload, only copies of the parameters and the gradients are in the device arena.
         const bool offload = p.offload == Offload::optimizer;
-        const double shard = (offload ? stages == 3 ? compute : 0 : 3 * master) /
-                             static_cast<double>(shard_ranks(p)),
+        const double shard =
+                         (offload ? stages == 3 ? compute : 0 : kept) / static_cast<double>(shard_ranks(p)),
                      copy = offload || compute < master ? compute : 0;
         value_ = (stages == 3  ? shard
                   : stages > 0 ? shard + compute
-                               : (offload ? 0 : 3 * master) + copy + (batches_ > 1 ? master : 0)) /
+                               : (offload ? 0 : kept) + copy + (batches_ > 1 ? master : 0)) /
                  tensor;
         ModelConfig none = m;
         none.layers = 0;

@@ -84,6 +84,8 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     g.name = "train";
     g.mesh = mesh_of(p);
     OptimizerConfig optimizer{config.train.grad_clip, config.train.weight_decay};
+    optimizer.kind = config.train.optimizer;
+    optimizer.momentum = config.train.momentum;
     optimizer.shard_axis = p.zero > 0 && shard_ranks(p) > 1 ? data_axis : "";
     optimizer.reduce_bf16 = p.reduce == GradientType::bf16 && p.data > 1;
     AutodiffConfig gradients;

@@ -6,7 +6,7 @@ namespace trivium {
 
 struct SavedValue {
     ValueId value;    ///< of the rank's graph
-    std::string name; ///< "param/NAME", "adam_m/NAME", "adam_v/NAME"
+    std::string name; ///< "param/NAME", "adam_m/NAME", "adam_v/NAME", "muon_m/NAME"
     Shape whole;
     Box box;      ///< the shard that the rank holds
     Stretch rows; ///< range of the box's first dimension that it writes (a single value is one row)

@@ -48,6 +48,7 @@ void validate_train(const TrainConfig& c)
     at_least(0, "train.stop_after", c.stop_after);
     at_least(8, "train.spike_window", c.spike_window, 1 << 16);
     at_least(0, "train.max_skipped", c.max_skipped);
+    unit_interval("train.momentum", c.momentum);
     unit_interval("train.beta1", c.beta1);
     unit_interval("train.beta2", c.beta2);
     finite_from("train.lr", c.lr, 0, true);

@@ -30,6 +30,10 @@ enum class Offload { none, optimizer };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
 
+enum class OptimizerKind { adamw, muon };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<OptimizerKind>{"adamw", "muon"};
+
 /// Of gradients; f32 stands for the type in which the run's precision sums.
 enum class GradientType { f32, bf16 };
 template <>
@@ -59,6 +63,8 @@ struct TrainConfig {
     double min_lr = 0;
     i64 warmup = 0;
     double weight_decay = 0.1;
+    OptimizerKind optimizer = OptimizerKind::adamw;
+    double momentum = 0.95;
     double beta1 = 0.9;
     double beta2 = 0.95;
     double eps = 1e-8;
@@ -86,6 +92,9 @@ struct TrainConfig {
         visit("warmup", self.warmup, "steps of linear warm-up");
         visit("weight_decay", self.weight_decay,
               "decoupled weight decay of matrices (not of norms and biases)");
+        visit("optimizer", self.optimizer,
+              "adamw, or muon: the weight matrices of layers by Muon, everything else by AdamW");
+        visit("momentum", self.momentum, "decay of Muon's momentum");
         visit("beta1", self.beta1, "decay of AdamW's first moment");
         visit("beta2", self.beta2, "decay of AdamW's second moment");
         visit("eps", self.eps, "constant in AdamW's denominator");

@@ -38,9 +38,11 @@ struct Attributes {
     FactorSizes offsets{};                 ///< of indexed factors: the first index on this rank
     std::optional<std::vector<i64>> at{};  ///< per operand: its position in the result
     std::optional<double> eps{};           ///< of a norm, under the root
-    std::optional<double> scale{};         ///< of attention scores
+    std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
     std::optional<double> weight_decay{};
+    std::optional<double> momentum{};      ///< the part of the last momentum that remains
+    std::optional<double> alpha{}, beta{}; ///< coefficients of a weighted sum
 
     /// The first index of `factor` on this rank; 0 if it is not sharded.
     i64 offset_of(std::string_view factor) const;
@@ -67,6 +69,9 @@ enum class Attr : std::uint8_t {
     scale,
     value,
     weight_decay,
+    momentum,
+    alpha,
+    beta,
     space
 };
 
@@ -94,6 +99,9 @@ void each_attribute(Visit&& visit)
     visit(Attr::value, "value", &Attributes::value);
     visit(Attr::weight_decay, "weight_decay", &Attributes::weight_decay);
     visit(Attr::space, "space", &Attributes::space);
+    visit(Attr::momentum, "momentum", &Attributes::momentum);
+    visit(Attr::alpha, "alpha", &Attributes::alpha);
+    visit(Attr::beta, "beta", &Attributes::beta);
 }
 
 /// A set of members.

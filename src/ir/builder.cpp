@@ -281,4 +281,34 @@ std::vector<ValueId> Builder::update(const std::vector<ValueId>& states, ValueId
     return results;
 }
 
+ValueId Builder::momentum_of(ValueId state, ValueId gradient, ValueId factor, double momentum)
+{
+    const std::vector<ValueId> results =
+        op(OpKind::nesterov, {state, gradient, factor}, {.momentum = momentum},
+           {graph_[state].name + "'", graph_[state].name + ".direction"});
+    graph_.carries.push_back({state, results[0]});
+    return results[1];
+}
+
+ValueId Builder::normalised(ValueId x, ValueId squares) { return op1(OpKind::unit_norm, {x, squares}); }
+
+ValueId Builder::product_of(ValueId a, ValueId b, const Rule& rule)
+{
+    return op1(OpKind::matmul, {a, b}, {.rule = rule});
+}
+
+ValueId Builder::weighted(double alpha, ValueId a, double beta, ValueId b)
+{
+    return op1(OpKind::weighted_sum, {a, b}, {.alpha = alpha, .beta = beta});
+}
+
+ValueId Builder::descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay,
+                         double scale)
+{
+    const ValueId next = op1(OpKind::descent, {parameter, direction, hyper},
+                             {.scale = scale, .weight_decay = weight_decay}, graph_[parameter].name + "'");
+    graph_.carries.push_back({parameter, next});
+    return next;
+}
+
 } // namespace trivium

@@ -58,6 +58,15 @@ public:
     std::vector<ValueId> update(const std::vector<ValueId>& states, ValueId gradient, ValueId factor,
                                 ValueId hyper, double weight_decay);
 
+    // Muon's parts.
+    /// Updates the momentum `state` in place; returns the Nesterov direction.
+    ValueId momentum_of(ValueId state, ValueId gradient, ValueId factor, double momentum);
+    ValueId normalised(ValueId x, ValueId squares); ///< x / sqrt(squares)
+    ValueId product_of(ValueId a, ValueId b, const Rule& rule);
+    ValueId weighted(double alpha, ValueId a, double beta, ValueId b); ///< alpha a + beta b
+    /// Moves a parameter in place against `direction`, times `scale`, and decays it.
+    ValueId descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay, double scale);
+
     // Communication. `axis` is a mesh axis, or world_axis.
     /// The value that stage `from` sends with this tag.
     ValueId receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name);

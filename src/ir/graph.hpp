@@ -48,6 +48,8 @@ struct Value {
     Init init;          ///< for parameter, state and constant
     bool decay = false; ///< a parameter to which weight decay applies
     Space space = Space::device;
+    int rows = 0; ///< of a layer's weight matrix: its leading dimensions that are rows, the others are
+                  ///< columns; 0: any other value
     Sharding sharding;
     int line = 0; ///< in the graph's file; 0: made by the program
     Shape whole;  ///< in a local graph, of a value that no op computes or that a collective moves: the shape

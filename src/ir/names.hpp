@@ -19,8 +19,10 @@ inline constexpr const char *loss_sum = "loss_sum", *token_count = "token_count"
 /// factor.
 inline constexpr const char *totals = "totals", *norm = "global_norm";
 
-/// Prefixes of a parameter's name: its gradient, the gradient reduced over ranks, and the moments.
+/// Prefixes of a parameter's name: its gradient, the gradient reduced over ranks, AdamW's moments, and Muon's
+/// momentum.
 inline constexpr const char *gradient = "grad.", *reduced_gradient = "grad_sum.";
 inline constexpr std::array<const char*, 2> moments{"adam_m.", "adam_v."};
+inline constexpr const char* momentum = "muon_m.";
 
 } // namespace trivium::value_name

@@ -391,6 +391,8 @@ private:
                     v.init = parse_init(kind, here, c.fields("(", ")"));
                 }
                 v.decay = c.take("decay");
+                if (c.take("rows"))
+                    v.rows = static_cast<int>(c.whole(1, static_cast<i64>(v.type.shape.size()) - 1));
                 define(c, std::move(v));
                 return;
             }

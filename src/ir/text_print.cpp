@@ -16,7 +16,7 @@ std::string print_given(const Value& v)
         line += str(" on ", name_of(v.space));
     if (const std::string init = to_text(v.init); !init.empty())
         line += " init " + init;
-    return line + (v.decay ? " decay" : "") + "\n";
+    return line + (v.decay ? " decay" : "") + (v.rows > 0 ? str(" rows ", v.rows) : "") + "\n";
 }
 
 } // namespace

@@ -170,6 +170,17 @@ void adamw_part(const Exec& exec, const AdamwBlocks<Real, Gradient>& part, const
         });
 }
 
+/// rule(first, size, row) for blocks of n numbers.
+template <class Real, class F>
+void for_blocks(const Exec& exec, const char* name, i64 n, F f)
+{
+    for_rows<Real>(
+        exec, name, blocks_of(n), block_size, KOKKOS_LAMBDA(const Row& row, i64 block) {
+            const i64 begin = block * block_size, rest = n - begin;
+            f(row, begin, rest < block_size ? rest : block_size);
+        });
+}
+
 using StackList = Listed<StackPart, 128>;
 
 void stack_part(const Exec& exec, i64 n, const StackList& part, bool clear, double* y)
@@ -193,6 +204,58 @@ void adamw(const Exec& exec, std::span<const AdamwShard<Real, Gradient>> shards,
         shards, [&](const AdamwBlocks<Real, Gradient>& part) { adamw_part(exec, part, hyper, factor); });
 }
 
+template <class Real, class Gradient>
+void nesterov(const Exec& exec, i64 n, double momentum, const double* factor, const Gradient* g, Real* m,
+              Real* u)
+{
+    const auto keep = static_cast<Real>(momentum);
+    for_blocks<Real>(
+        exec, "nesterov", n, KOKKOS_LAMBDA(const Row& row, i64 at, i64 size) {
+            const auto mean = static_cast<Real>(*factor);
+            row.map(
+                size,
+                [=](Real last, Loaded<Gradient> gradient) {
+                    const Real mine = mean * static_cast<Real>(gradient), now = keep * last + mine;
+                    return Values<Real, 2>{{now, mine + keep * now}};
+                },
+                Targets<Real, 2>{{m + at, u + at}}, m + at, g + at);
+        });
+}
+
+template <class Real>
+void unit_norm(const Exec& exec, i64 n, const double* squares, const Real* x, Real* y)
+{
+    for_blocks<Real>(
+        exec, "unit_norm", n, KOKKOS_LAMBDA(const Row& row, i64 at, i64 size) {
+            const double norm = square_root(*squares);
+            const auto inverse = static_cast<Real>(norm == 0 ? 0 : 1 / norm);
+            row.map(
+                size, [=](Real v) { return inverse * v; }, y + at, x + at);
+        });
+}
+
+template <class Real>
+void weighted_sum(const Exec& exec, i64 n, double alpha, const Real* x, double beta, const Real* y, Real* z)
+{
+    const auto a = static_cast<Real>(alpha), b = static_cast<Real>(beta);
+    map(
+        exec, "weighted_sum", n, KOKKOS_LAMBDA(Real v, Real w) { return a * v + b * w; }, z, x, y);
+}
+
+template <class Real>
+void descent(const Exec& exec, i64 n, const double* hyper, double weight_decay, double scale, const Real* x,
+             Real* p)
+{
+    for_blocks<Real>(
+        exec, "descent", n, KOKKOS_LAMBDA(const Row& row, i64 at, i64 size) {
+            const double lr = hyper[AdamwHyper::lr];
+            const auto keep = static_cast<Real>(1 - lr * weight_decay), rate = static_cast<Real>(lr * scale);
+            row.map(
+                size, [=](Real v, Real direction) { return keep * v - rate * direction; }, p + at, p + at,
+                x + at);
+        });
+}
+
 void stack(const Exec& exec, i64 n, std::span<const StackPart> parts, double* y)
 {
     for ([[maybe_unused]] const StackPart& part : parts)
@@ -211,7 +274,12 @@ TRV_FOR_STORAGE(TRV_INSTANTIATE)
 #undef TRV_INSTANTIATE
 #define TRV_INSTANTIATE(Real)                                                                                \
     template void adamw(const Exec&, std::span<const AdamwShard<Real, Real>>, const double*, const double*); \
-    template void adamw(const Exec&, std::span<const AdamwShard<Real, bf16>>, const double*, const double*);
+    template void adamw(const Exec&, std::span<const AdamwShard<Real, bf16>>, const double*, const double*); \
+    template void nesterov(const Exec&, i64, double, const double*, const Real*, Real*, Real*);              \
+    template void nesterov(const Exec&, i64, double, const double*, const bf16*, Real*, Real*);              \
+    template void unit_norm(const Exec&, i64, const double*, const Real*, Real*);                            \
+    template void weighted_sum(const Exec&, i64, double, const Real*, double, const Real*, Real*);           \
+    template void descent(const Exec&, i64, const double*, double, double, const Real*, Real*);
 TRV_FOR_REAL(TRV_INSTANTIATE)
 
 } // namespace trivium::kernels

@@ -1,7 +1,7 @@
 #pragma once
-// Gradient norm and AdamW (Loshchilov & Hutter 2019, decoupled weight decay). Real is float or double;
-// gradients are of that type or bf16.
-// One call processes many parameters; on a device it is one launch.
+// Gradient norm, AdamW (Loshchilov & Hutter 2019, decoupled weight decay) and the element-wise parts of Muon.
+// Real is float or double; gradients are of that type or bf16. One call of sum_squares or adamw processes
+// many parameters; on a device it is one launch.
 #include "kernels/exec.hpp"
 
 #include <span>
@@ -50,6 +50,27 @@ struct AdamwShard {
 template <class Real, class Gradient>
 void adamw(const Exec& exec, std::span<const AdamwShard<Real, Gradient>> shards, const double* hyper,
            const double* factor);
+
+// Muon (K. Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks"). Outputs may be
+// inputs.
+
+/// With G = factor[0] * g: m = momentum m + G, u = G + momentum m. u may be g.
+template <class Real, class Gradient>
+void nesterov(const Exec& exec, i64 n, double momentum, const double* factor, const Gradient* g, Real* m,
+              Real* u);
+
+/// y = x / sqrt(squares[0]); zeros if that is 0.
+template <class Real>
+void unit_norm(const Exec& exec, i64 n, const double* squares, const Real* x, Real* y);
+
+/// z = alpha x + beta y.
+template <class Real>
+void weighted_sum(const Exec& exec, i64 n, double alpha, const Real* x, double beta, const Real* y, Real* z);
+
+/// p -= lr * (weight_decay * p + scale * x), with lr from `hyper` (AdamwHyper).
+template <class Real>
+void descent(const Exec& exec, i64 n, const double* hyper, double weight_decay, double scale, const Real* x,
+             Real* p);
 
 /// A scalar and its place in a vector.
 struct StackPart {

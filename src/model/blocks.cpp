@@ -65,11 +65,12 @@ ValueId ModelBuilder::compute_copy(ValueId parameter, const Dims& dims)
     return here;
 }
 
-ValueId ModelBuilder::weight(const std::string& name, const Dims& dims, Shape shape, double std, bool decay)
+ValueId ModelBuilder::weight(const std::string& name, const Dims& dims, Shape shape, double std, int rows)
 {
     const ValueId id = b_.value(b_.where.scope.empty() ? name : b_.where.scope + "." + name,
                                 {c_.master, std::move(shape)}, Role::parameter, NormalInit{std});
-    b_.graph()[id].decay = decay;
+    b_.graph()[id].decay = true;
+    b_.graph()[id].rows = rows;
     return compute_copy(id, dims);
 }
 
@@ -98,11 +99,11 @@ ValueId ModelBuilder::target_input(i64 batch, i64 seq)
 ValueId ModelBuilder::embed()
 {
     enter(0, "embed");
-    embed_ = weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std, true);
+    embed_ = weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std);
     ValueId x = annotate(b_.op1(OpKind::embedding, {embed_, tokens_}, {}, "embed.out"), {"b", "s", "d"});
     if (m_.family == Family::gpt2) {
         enter(0, "positions");
-        const ValueId table = weight("weight", {"p", "d"}, {m_.seq, m_.dim}, init_std, true);
+        const ValueId table = weight("weight", {"p", "d"}, {m_.seq, m_.dim}, init_std);
         x = annotate(b_.sum_of(x, b_.op1(OpKind::embedding, {table, positions_})), {"b", "s", "d"});
     }
     return x;
@@ -132,8 +133,13 @@ ValueId ModelBuilder::linear(const std::string& name, ValueId x, const Rule& rul
     Attributes attrs{.rule = rule};
     if (c_.fp8)
         attrs.fp8 = {Fp8::e4m3, Fp8::e4m3};
-    ValueId y = b_.op1(OpKind::matmul, {x, weight("weight", weight_dims, std::move(shape), std, true)}, attrs,
-                       b_.where.scope + ".out");
+    const auto rows = std::count_if(weight_dims.begin(), weight_dims.end(), [&](const std::string& dim) {
+        const Dims& in = rule->operands[0].dims;
+        return std::find(in.begin(), in.end(), dim) != in.end();
+    });
+    ValueId y = b_.op1(OpKind::matmul,
+                       {x, weight("weight", weight_dims, std::move(shape), std, static_cast<int>(rows))},
+                       attrs, b_.where.scope + ".out");
     annotate(y, out);
     if (m_.family == Family::gpt2) {
         const Shape& y_shape = b_.graph()[y].type.shape;
@@ -229,7 +235,7 @@ ValueId ModelBuilder::head(ValueId x, const Rule& rule)
 {
     enter(static_cast<int>(m_.layers) + 1, "head");
     const ValueId table =
-        m_.tied_embeddings ? embed_ : weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std, true);
+        m_.tied_embeddings ? embed_ : weight("weight", {"v", "d"}, {m_.vocab, m_.dim}, init_std);
     return annotate(b_.op1(OpKind::matmul, {x, table}, {.rule = rule}, value_name::logits),
                     rule->results[0].dims);
 }

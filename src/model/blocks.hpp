@@ -27,8 +27,9 @@ private:
     using Dims = std::vector<std::string>;
 
     void enter(int block, const std::string& scope);
-    /// The parameter `scope.name`, in the compute type.
-    ValueId weight(const std::string& name, const Dims& dims, Shape shape, double std, bool decay);
+    /// The parameter `scope.name`, in the compute type. The first `rows` dimensions are a matrix's rows; 0:
+    /// a table.
+    ValueId weight(const std::string& name, const Dims& dims, Shape shape, double std, int rows = 0);
     ValueId vector(const std::string& name, const Dims& dims, Shape shape, double fill);
     /// The parameter as the microbatches read it: in the compute type, sharded over the tensor axis only.
     ValueId compute_copy(ValueId parameter, const Dims& dims);

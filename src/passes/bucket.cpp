@@ -69,12 +69,17 @@ std::map<int, std::vector<BucketMember>> members_of(const Graph& graph, const st
     std::map<int, std::vector<BucketMember>> members;
     std::vector<int> waits(graph.ops.size(), 0);
     const std::vector<std::size_t> due = due_of(graph);
+    int deepest = 0;
     for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        // What some rank contributes may wait for any op before; all ranks must form the same buckets.
+        if (info(graph.ops[i]).contributes)
+            waits[i] = deepest;
         for (const ValueId v : graph.ops[i].operands)
             if (const OpId producer = graph[v].producer)
                 waits[i] = std::max(waits[i], waits[producer.index()] + (belongs[producer.index()] ? 1 : 0));
         if (belongs[i])
             members[waits[i]].push_back({OpId(i), due[i]});
+        deepest = std::max(deepest, waits[i] + (belongs[i] ? 1 : 0));
     }
     for (auto& [depth, list] : members)
         if (graph[list.front().op].region != Region::microbatch) // there they are in their order

@@ -5,7 +5,104 @@
 #include "ir/names.hpp"
 #include "passes/zero.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace trivium {
+
+namespace {
+
+/// How the state of a parameter is sharded.
+Sharding state_sharding(const Graph& graph, ValueId parameter, const OptimizerConfig& config)
+{
+    const Value& p = graph[parameter];
+    return config.shard_axis.empty() ? Sharding{}
+                                     : shard_further(p.sharding, p.type.shape, graph.mesh, config.shard_axis);
+}
+
+/// The products of Newton-Schulz iterations on X[rows, columns], where each may be several dimensions. The
+/// Gram matrix is that of the smaller side: A = X X' and then A X, or A = X' X and then X A.
+struct Products {
+    bool by_rows = true;
+    Rule gram, square, step;
+    i64 larger = 0; ///< side of X
+
+    static Products of(const Value& matrix)
+    {
+        const Shape& shape = matrix.type.shape;
+        const auto rows = static_cast<std::size_t>(matrix.rows);
+        using Dims = std::vector<std::string>;
+        const auto named = [](const char* name, std::size_t count) {
+            Dims dims;
+            for (std::size_t d = 0; d < count; ++d)
+                dims.push_back(str(name, d));
+            return dims;
+        };
+        const auto joined = [](Dims a, const Dims& b) {
+            a.insert(a.end(), b.begin(), b.end());
+            return Rule::Tensor{a};
+        };
+        const auto product = [](const Rule::Tensor& a, const Rule::Tensor& b, const Rule::Tensor& c) {
+            return Rule({{a, b}, {c}});
+        };
+        i64 extent[2] = {1, 1};
+        for (std::size_t d = 0; d < shape.size(); ++d)
+            extent[d < rows ? 0 : 1] *= shape[d];
+        const bool by_rows = extent[0] <= extent[1];
+        const std::size_t small = by_rows ? rows : shape.size() - rows;
+        const Dims x = named("x", small), y = named("y", small), z = named("z", small),
+                   far = named("k", shape.size() - small);
+        const auto matrix_of = [&](const Dims& near) {
+            return by_rows ? joined(near, far) : joined(far, near);
+        };
+        const Rule::Tensor gram = joined(x, y);
+        return {by_rows, product(matrix_of(x), matrix_of(y), gram), product(gram, joined(y, z), joined(x, z)),
+                by_rows ? product(gram, matrix_of(y), matrix_of(x))
+                        : product(matrix_of(x), gram, matrix_of(y)),
+                std::max(extent[0], extent[1])};
+    }
+};
+
+/// Adds Muon's update of one matrix.
+void update_matrix(Builder& b, ValueId parameter, ValueId gradient, ValueId norm, ValueId hyper,
+                   const OptimizerConfig& config)
+{
+    Graph& graph = b.graph();
+    const std::string name = graph[parameter].name;
+    b.where.scope = name;
+    const ValueId state =
+        b.value(value_name::momentum + name, graph[parameter].type, Role::state, FillInit{0.0});
+    Sharding whole = graph[parameter].sharding; // over shard_axis
+    whole.dims.resize(graph[parameter].type.shape.size());
+    whole.origin = "the optimizer";
+    for (DimSharding& dim : whole.dims)
+        dim.open = false;
+    if (!config.shard_axis.empty()) // the parameter too, because no op has it and its state as operands
+        graph[parameter].sharding = graph[state].sharding = state_sharding(graph, parameter, config);
+    const ValueId direction = b.momentum_of(state, gradient, norm, config.momentum);
+    // The squares of the shards, so that one reduction precedes the gathers of all matrices.
+    const ValueId squares = b.squares_of(direction);
+    const auto kept = [&](ValueId x) {
+        graph[x].sharding = whole;
+        return x;
+    };
+    ValueId x = kept(b.normalised(b.reshard_to(direction, whole, name + ".direction"), squares));
+    const Products products = Products::of(graph[parameter]);
+    constexpr int iterations = 5;
+    constexpr double ca = 3.4445, cb = -4.7750, cc = 2.0315; // K. Jordan et al. 2024
+    for (int i = 0; i < iterations; ++i) {
+        const ValueId gram = b.product_of(x, x, products.gram);
+        const ValueId sum = b.weighted(cb, gram, cc, b.product_of(gram, gram, products.square));
+        const ValueId moved =
+            products.by_rows ? b.product_of(sum, x, products.step) : b.product_of(x, sum, products.step);
+        x = kept(b.weighted(ca, x, 1, moved));
+    }
+    b.descend(parameter, x, hyper, graph[parameter].decay ? config.weight_decay : 0.0,
+              0.2 * std::sqrt(static_cast<double>(products.larger)));
+    b.where.scope = "";
+}
+
+} // namespace
 
 Graph stack_outputs(Graph graph)
 {
@@ -41,12 +138,14 @@ Graph add_optimizer(Graph graph, const OptimizerConfig& config)
     for (const auto& [parameter, gradient] : trained) {
         const std::string name = graph[parameter].name;
         b.where.block = graph[graph[gradient].producer].block;
+        if (config.kind == OptimizerKind::muon && graph[parameter].rows > 0) {
+            update_matrix(b, parameter, gradient, norm, hyper, config);
+            continue;
+        }
         std::vector<ValueId> states{parameter};
         for (const char* moment : value_name::moments) {
             const ValueId state = b.value(moment + name, graph[parameter].type, Role::state, FillInit{0.0});
-            if (!config.shard_axis.empty())
-                graph[state].sharding = shard_further(graph[parameter].sharding, graph[parameter].type.shape,
-                                                      graph.mesh, config.shard_axis);
+            graph[state].sharding = state_sharding(graph, parameter, config);
             states.push_back(state);
         }
         b.update(states, gradient, norm, hyper, graph[parameter].decay ? config.weight_decay : 0.0);

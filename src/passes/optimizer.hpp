@@ -1,6 +1,7 @@
 #pragma once
 // Adds the optimizer to a differentiated graph: global norm, clipping and the update. Global graph in and
 // out.
+#include "config/run_config.hpp"
 #include "ir/graph.hpp"
 
 namespace trivium {
@@ -12,6 +13,8 @@ struct OptimizerConfig {
     /// sharded. Parameters and reduced gradients follow by propagation.
     std::string shard_axis{};
     bool reduce_bf16 = false; ///< gradients are reduced as bf16
+    OptimizerKind kind{};
+    double momentum = 0.95; ///< of Muon
 };
 
 /// The host feeds `hyper` (f64[6]) at each step: learning rate, beta1, beta2, eps and the two bias
@@ -26,8 +29,16 @@ inline constexpr i64 total_loss = 0, total_tokens = 1, total_squares = 2;
 /// squares of each gradient become one output `totals`, so that a single reduction suffices. The output
 /// `global_norm` is computed from it (f64[2]: the norm of the mean gradient over tokens, and the factor that
 /// averages and clips). The norm sums per-parameter f64 partial sums in the order of parameters.
-/// \pre the outputs are the sum of losses and the count of tokens
-/// AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization", algorithm 2.
+///
+/// With Muon, weight matrices of layers (Value::rows) have the state `muon_m.P` instead, and this update:
+/// the momentum and its Nesterov direction u; X = u / |u| (Frobenius); five Newton-Schulz iterations
+/// X = a X + (b A + c A A) X, A = X X', which bring the singular values near 1 (K. Jordan et al. 2024, "Muon:
+/// an optimizer for hidden layers in neural networks"); p -= lr (weight_decay p + 0.2 sqrt(max(rows,
+/// columns)) X), a step as large as AdamW's, so that both share learning rate and decay (J. Liu et al. 2025,
+/// "Muon is scalable for LLM training", arXiv:2502.16982, section 2.2). A rank gathers u over `shard_axis`;
+/// the other axes shard the iterations as they shard the parameter. \pre the outputs are the sum of losses
+/// and the count of tokens AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization",
+/// algorithm 2.
 Graph add_optimizer(Graph graph, const OptimizerConfig& config);
 
 /// Without an optimizer: replaces the scalar outputs by one output `totals`, in their order.

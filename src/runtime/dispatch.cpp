@@ -308,6 +308,25 @@ Call bind_real(const Binding& b)
         return [n = a.n(0), x = a.in<R>(0), y = a.out<double>(0), o = a.over()](const k::Exec& e) {
             k::sum_into(e, n, x, y, o);
         };
+    case OpKind::nesterov: {
+        const auto from = [&](auto gradient) -> Call {
+            return [n = a.n(0), mu = *a.attrs().momentum, g = a.in<decltype(gradient)>(1),
+                    factor = a.in<double>(2) + 1, m = a.out<R>(0),
+                    u = a.out<R>(1)](const k::Exec& e) { k::nesterov(e, n, mu, factor, g, m, u); };
+        };
+        return a.in_type(1).dtype == DType::bf16 ? from(bf16{}) : from(R{});
+    }
+    case OpKind::unit_norm:
+        return [n = a.n(0), x = a.in<R>(0), squares = a.in<double>(1), y = a.out<R>(0)](const k::Exec& e) {
+            k::unit_norm(e, n, squares, x, y);
+        };
+    case OpKind::weighted_sum:
+        return [n = a.n(0), alpha = *a.attrs().alpha, x = a.in<R>(0), beta = *a.attrs().beta, y = a.in<R>(1),
+                z = a.out<R>(0)](const k::Exec& e) { k::weighted_sum(e, n, alpha, x, beta, y, z); };
+    case OpKind::descent:
+        return [n = a.n(0), decay = *a.attrs().weight_decay, scale = *a.attrs().scale, x = a.in<R>(1),
+                hyper = a.in<double>(2),
+                p = a.out<R>(0)](const k::Exec& e) { k::descent(e, n, hyper, decay, scale, x, p); };
     default: return {};
     }
 }

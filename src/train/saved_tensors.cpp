@@ -28,6 +28,23 @@ void refuse_strangers(const CheckpointReader& checkpoint, const std::vector<Chec
                              "another checkpoint"});
 }
 
+/// Each optimizer keeps other states, so a checkpoint of another one lacks some.
+void require_states(const CheckpointReader& checkpoint, const std::vector<CheckpointReader::Entry>& entries,
+                    const std::vector<SavedTensor>& tensors)
+{
+    std::set<std::string> saved;
+    for (const CheckpointReader::Entry& entry : entries)
+        saved.insert(entry.name);
+    for (const SavedTensor& tensor : tensors)
+        if (const std::string& name = tensor.piece.name; !name.starts_with("param/") && !saved.count(name))
+            throw UserError(
+                {checkpoint.path(), str("does not contain '", name, "', a state of this run's optimizer"),
+                 "it was saved with another train.optimizer",
+                 "set train.optimizer to that of the checkpoint's config, or start a run from its "
+                 "weights: train.init_from=" +
+                     checkpoint.path() + ", with another checkpoint.dir"});
+}
+
 /// The whole shard of a value on this rank.
 TensorPiece piece_of(const Value& value, const std::string& name, Box box)
 {
@@ -99,6 +116,7 @@ void restore(const CheckpointReader& checkpoint, const Program& program, std::ve
         throw UserError(
             {checkpoint.path(), "contains only weights, so no run can resume from it", "it was imported",
              "start a run from it: train.init_from=" + checkpoint.path() + ", with another checkpoint.dir"});
+    require_states(checkpoint, entries, tensors);
     for (SavedTensor& tensor : tensors)
         read(checkpoint, tensor);
 }

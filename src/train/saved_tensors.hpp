@@ -20,11 +20,13 @@ struct SavedTensor {
     void copy_written(std::byte* to);
 };
 
-/// This rank's shards of the parameters (`param/NAME`) and optimizer states (`adam_m/NAME`, `adam_v/NAME`),
+/// This rank's shards of the parameters (`param/NAME`) and optimizer states (`adam_m/NAME`, `adam_v/NAME`,
+/// `muon_m/NAME`),
 /// as in saved_values().
 std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& arenas);
 
-/// Fills the arena's `tensors` from the checkpoint. Throws UserError if it belongs to another model.
+/// Fills the arena's `tensors` from the checkpoint. Throws UserError if it belongs to another model or
+/// has the states of another optimizer.
 void restore(const CheckpointReader& checkpoint, const Program& program, std::vector<SavedTensor>& tensors);
 
 /// Fills the parameters of an inference program, in their type in the program.

@@ -27,6 +27,7 @@ enum Factor {
     f_recompute,
     f_offload,
     f_precision,
+    f_optimizer,
     factor_count
 };
 /// Levels of each: in f64, or in the others (f32, f32 reduced in bf16, bf16, bf16 accumulated in bf16) with

@@ -95,17 +95,6 @@ private:
     std::string parts_;
 };
 
-/// The gradient that the update of `parameter` will read, and its place.
-std::pair<ValueId, const Buffer*> gradient_of(const Program& program, const std::string& parameter)
-{
-    const Graph& g = program.graph;
-    const OpId update = g[g.find(parameter + "'")].producer;
-    for (const Step& step : program.schedule.steps)
-        if (step.kind == StepKind::op && step.op == update)
-            return {g[update].operands[3], &program.schedule[step.operands[3]]};
-    throw InternalError(__FILE__, __LINE__, "no step updates " + parameter);
-}
-
 } // namespace
 
 std::string Case::text() const
@@ -114,10 +103,11 @@ std::string Case::text() const
     return str(
         model.llama ? "llama" : "gpt2", model.tied ? " tied" : "", ", ", name_of(precision),
         p.reduce == GradientType::bf16 ? " reduced in bf16" : "",
-        p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "", ", ", model.layers, " layers, dim ",
-        model.dim, ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ",
-        model.vocab, ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ",
-        p.tensor, ", ", name_of(p.schedule), ", zero ", p.zero,
+        p.accumulate == GradientType::bf16 ? " accumulated in bf16" : "",
+        optimizer == OptimizerKind::muon ? ", muon" : "", ", ", model.layers, " layers, dim ", model.dim,
+        ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ", model.vocab,
+        ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, ", ",
+        name_of(p.schedule), ", zero ", p.zero,
         shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
@@ -141,6 +131,7 @@ RunConfig config_of(const Case& c)
     config.parallel = c.parallel;
     config.parallel.threads = 1;
     config.train.micro_batch = c.micro_batch;
+    config.train.optimizer = c.optimizer;
     resolve_and_validate(config);
     return config;
 }
@@ -184,7 +175,7 @@ reference::Tensors collect_gradients(Comm& world, const Program& program, const 
     Collector all(world);
     for (const ValueId id : g.with_role(Role::parameter)) {
         const Shape& whole = whole_shape(g[id]);
-        const auto [gradient, buffer] = gradient_of(program, g[id].name);
+        const auto [gradient, buffer] = runs::gradient_place(program, g[id].name);
         all.add(g[id].name, whole, box_of(whole, g[gradient].sharding, g.mesh, g.at), g[gradient].type,
                 arenas, *buffer);
     }

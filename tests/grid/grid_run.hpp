@@ -10,6 +10,7 @@ namespace trivium::grids {
 struct Case {
     reference::Model model;
     Precision precision = Precision::f64;
+    OptimizerKind optimizer = OptimizerKind::adamw;
     i64 rows = 8;        ///< sequences of a step
     i64 micro_batch = 1; ///< of a data rank
     ParallelConfig parallel;
@@ -32,7 +33,7 @@ struct Outcome {
     double evaluation = 0;        ///< loss of the last step's sequences after the step, by the program `eval`
     reference::Tensors initial;   ///< parameters before the first step
     reference::Tensors gradients; ///< summed over all tokens, before the first update
-    reference::Tensors parameters, moments; ///< after the last step; moments as "adam_m.NAME"
+    reference::Tensors parameters, moments; ///< after the last step; moments as "adam_m.NAME", "muon_m.NAME"
 };
 
 /// The programs of one rank.

@@ -50,6 +50,25 @@ TEST_CASE("the same result on every grid")
     }
 }
 
+// Of the grids above: three steps there, twenty here, so that differences would have time to grow.
+TEST_CASE("twenty steps of Muon leave the same parameters as on one rank", "[release]")
+{
+    std::size_t n = 0;
+    for (Case c : covering_cases(true)) {
+        if (c.optimizer != OptimizerKind::muon || n++ % 9 != 0)
+            continue;
+        c.steps = 20;
+        INFO(c.text());
+        const Outcome& want = alone_outcome(c);
+        Outcome got;
+        REQUIRE_NOTHROW(got = train_on_threads(c));
+        const Differences d = differences(got, want);
+        INFO(d.text());
+        CHECK(d.most() < 1e-9);
+    }
+    CHECK(n > 40);
+}
+
 TEST_CASE("twenty steps on every grid", "[release]")
 {
     std::size_t n = 0;

@@ -127,6 +127,56 @@ TEMPLATE_TEST_CASE("adamw of several shards, and with gradients in bf16", "", do
     }
 }
 
+TEMPLATE_TEST_CASE("the element-wise parts of Muon", "", double, float)
+{
+    using T = TestType;
+    for (const i64 n : {0, 1, 17, 40000}) {
+        const auto p = random<T>(n, "p"), g = random<T>(n, "g", 10), m = random<T>(n, "m");
+        const double momentum = 0.9, lr = 0.01, decay = 0.3, scale = 1.7;
+        const Doubles factor{0.07}, hyper{lr, 0, 0, 0, 0, 0}, squares{dot(wide(g), wide(g))}, none{0};
+        const auto all = stable([&](const Exec& exec) {
+            auto next_p = p, next_m = m, u = g, unit = g, sum = p;
+            std::vector<T> zeros = g;
+            {
+                const Lent<T> on_m = lend(next_m), on_u = lend(u), on_unit = lend(unit), on_p = lend(next_p),
+                              on_sum = lend(sum), on_zeros = lend(zeros);
+                const auto on_g = lend(g);
+                nesterov<T>(exec, n, momentum, lend(factor), on_u, on_m, on_u); // u in place of g
+                unit_norm<T>(exec, n, lend(squares), on_unit, on_unit);
+                unit_norm<T>(exec, n, lend(none), on_zeros, on_zeros);
+                weighted_sum<T>(exec, n, -2.5, on_sum, 0.5, on_g, on_sum);
+                descent<T>(exec, n, lend(hyper), decay, scale, on_g, on_p);
+            }
+            return std::tuple(next_m, u, unit, zeros, sum, next_p);
+        });
+        const Doubles wp = wide(p), wg = wide(g), wm = wide(m);
+        Doubles want_m, want_u, want_unit, want_sum, want_p;
+        for (std::size_t i = 0; i < wp.size(); ++i) {
+            want_m.push_back(momentum * wm[i] + factor[0] * wg[i]);
+            want_u.push_back(factor[0] * wg[i] + momentum * want_m[i]);
+            want_unit.push_back(wg[i] / std::sqrt(squares[0]));
+            want_sum.push_back(0.5 * wg[i] - 2.5 * wp[i]);
+            want_p.push_back(wp[i] - lr * (decay * wp[i] + scale * wg[i]));
+        }
+        require_close(std::get<0>(all), want_m, tolerance<T>, "m");
+        require_close(std::get<1>(all), want_u, tolerance<T>, "u");
+        require_close(std::get<2>(all), want_unit, tolerance<T>, "unit");
+        require_close(std::get<3>(all), Doubles(wp.size()), tolerance<T>, "zeros");
+        require_close(std::get<4>(all), want_sum, tolerance<T>, "sum");
+        require_close(std::get<5>(all), want_p, tolerance<T>, "p");
+    }
+    const auto of_nan = stable([](const Exec& exec) {
+        std::vector<T> x{1, 2};
+        const Doubles squares{NAN};
+        {
+            const Lent<T> on_x = lend(x);
+            unit_norm<T>(exec, 2, lend(squares), on_x, on_x);
+        }
+        return std::tuple(x);
+    });
+    CHECK((std::isnan(std::get<0>(of_nan)[0]) && std::isnan(std::get<0>(of_nan)[1])));
+}
+
 TEST_CASE("stack writes scalars to their positions and 0 elsewhere")
 {
     for (const i64 count : {0, 1, 5, 128, 300}) {

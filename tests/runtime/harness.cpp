@@ -130,18 +130,25 @@ void write(const Program& program, const Arenas& arenas, std::string_view name, 
     window.push();
 }
 
+GradientPlace gradient_place(const Program& program, const std::string& parameter)
+{
+    // It is the operand after the states of the op that updates the first of them.
+    const Graph& g = program.graph;
+    const ValueId momentum = g.find(value_name::momentum + parameter + "'"),
+                  updated = momentum ? momentum : g.find(parameter + "'");
+    TRV_CHECK(updated.valid(), "nothing updates ", parameter);
+    const OpId update = g[updated].producer;
+    const std::size_t operand = momentum ? 1 : 1 + value_name::moments.size();
+    for (const Step& step : program.schedule.steps)
+        if (step.kind == StepKind::op && step.op == update)
+            return {g[update].operands[operand], &program.schedule[step.operands[operand]]};
+    throw InternalError(__FILE__, __LINE__, "no step updates " + parameter);
+}
+
 Vector read_gradient(const Program& program, const Arenas& arenas, const std::string& parameter)
 {
-    // It is the operand of the parameter's update after the parameter and its two moments.
-    const Graph& g = program.graph;
-    const ValueId updated = g.find(parameter + "'");
-    REQUIRE(updated.valid());
-    const TensorType& type = g[g[g[updated].producer].operands[3]].type;
-    for (const Step& step : program.schedule.steps)
-        if (step.kind == StepKind::op && step.op == g[updated].producer)
-            return read_at(arenas, program.schedule[step.operands[3]], type);
-    FAIL("no step updates " << parameter);
-    throw 0;
+    const GradientPlace place = gradient_place(program, parameter);
+    return read_at(arenas, *place.buffer, program.graph[place.value].type);
 }
 
 reference::Tensors read_parameters(const Program& program, const Arenas& arenas)

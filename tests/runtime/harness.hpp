@@ -31,6 +31,12 @@ TokenBatch random_batch(const reference::Model& model, i64 rows, std::uint64_t s
 reference::Vector read(const Program& program, const Arenas& arenas, std::string_view name);
 void write(const Program& program, const Arenas& arenas, std::string_view name,
            const reference::Vector& values);
+/// The value that the update of `parameter` reads as its gradient, and its buffer.
+struct GradientPlace {
+    ValueId value;
+    const Buffer* buffer = nullptr;
+};
+GradientPlace gradient_place(const Program& program, const std::string& parameter);
 /// The gradient that the update of `parameter` will read. \pre the Steps before the decision have run
 reference::Vector read_gradient(const Program& program, const Arenas& arenas, const std::string& parameter);
 /// All parameters of a program.

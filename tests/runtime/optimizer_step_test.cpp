@@ -1,4 +1,4 @@
-// One and two whole updates against AdamW and clipping written as plain loops, in f64.
+// One and two whole updates against AdamW, Muon and clipping written as plain loops, in f64.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "harness.hpp"
@@ -88,7 +88,148 @@ void compare(bool llama, double clip, double decay)
     CHECK((clip == 0.01) == (clip > 0 && plain.norm > clip)); // the small clip was active, the large one not
 }
 
+/// A matrix as rows of columns.
+struct Matrix {
+    std::size_t rows = 0, columns = 0;
+    Vector x;
+
+    double at(std::size_t r, std::size_t c) const { return x[r * columns + c]; }
+};
+
+Matrix product(const Matrix& a, const Matrix& b)
+{
+    Matrix c{a.rows, b.columns, Vector(a.rows * b.columns)};
+    for (std::size_t i = 0; i < a.rows; ++i)
+        for (std::size_t j = 0; j < b.columns; ++j)
+            for (std::size_t k = 0; k < a.columns; ++k)
+                c.x[i * c.columns + j] += a.at(i, k) * b.at(k, j);
+    return c;
+}
+
+Matrix transposed(const Matrix& a)
+{
+    Matrix t{a.columns, a.rows, Vector(a.x.size())};
+    for (std::size_t r = 0; r < a.rows; ++r)
+        for (std::size_t c = 0; c < a.columns; ++c)
+            t.x[c * t.columns + r] = a.at(r, c);
+    return t;
+}
+
+/// Muon for the matrices of layers (K. Jordan et al. 2024; scale and decay: arXiv:2502.16982, section 2.2),
+/// AdamW for everything else. Always with the Gram matrix of the columns.
+struct PlainMuon : PlainAdamw {
+    double momentum = 0.7;
+    Tensors buffers;
+
+    /// Rows of a layer's weight matrix; 0: AdamW updates the tensor.
+    static std::size_t rows_of(const reference::Model& m, const std::string& name)
+    {
+        if (name.find("layers.") == std::string::npos || !decays(name))
+            return 0;
+        const bool has_many_inputs = name.find(".o.") != std::string::npos;
+        const int inputs = has_many_inputs                          ? m.heads * (m.dim / m.heads)
+                           : name.find("down") != std::string::npos ? m.ffn
+                                                                    : m.dim;
+        return static_cast<std::size_t>(inputs);
+    }
+
+    void update(const reference::Model& model, Tensors& parameters, const Tensors& gradients, double tokens)
+    {
+        Tensors before = parameters;
+        PlainAdamw::update(parameters, gradients, tokens);
+        const double factor = (clip > 0 && norm > clip ? clip / norm : 1) / tokens;
+        for (auto& [name, p] : parameters) {
+            const std::size_t rows = rows_of(model, name);
+            if (rows == 0)
+                continue;
+            m.erase(name);
+            v.erase(name);
+            p = before.at(name);
+            Vector& buffer = buffers[name];
+            buffer.resize(p.size());
+            Matrix x{rows, p.size() / rows, Vector(p.size())};
+            double squares = 0;
+            for (std::size_t i = 0; i < p.size(); ++i) {
+                const double g = factor * gradients.at(name)[i];
+                buffer[i] = momentum * buffer[i] + g;
+                x.x[i] = g + momentum * buffer[i];
+                squares += x.x[i] * x.x[i];
+            }
+            for (double& value : x.x)
+                value /= std::sqrt(squares);
+            for (int i = 0; i < 5; ++i) {
+                const Matrix first = product(x, product(transposed(x), x)),
+                             second = product(first, product(transposed(x), x));
+                for (std::size_t k = 0; k < x.x.size(); ++k)
+                    x.x[k] = 3.4445 * x.x[k] - 4.7750 * first.x[k] + 2.0315 * second.x[k];
+            }
+            const double scale = 0.2 * std::sqrt(static_cast<double>(std::max(x.rows, x.columns)));
+            for (std::size_t i = 0; i < p.size(); ++i)
+                p[i] -= lr * (scale * x.x[i] + decay * p[i]);
+        }
+    }
+};
+
+void compare_muon(bool llama, double clip, double decay)
+{
+    INFO((llama ? "llama" : "gpt2") << ", clip " << clip << ", decay " << decay);
+    reference::Model model;
+    model.llama = llama;
+    model.layers = 2;
+    model.tied = !llama;
+    RunConfig config = config_of(model, Precision::f64, 4, 2);
+    config.train.grad_clip = clip;
+    config.train.weight_decay = decay;
+    config.train.optimizer = OptimizerKind::muon;
+    PlainMuon plain;
+    plain.clip = clip;
+    plain.decay = decay;
+    config.train.momentum = plain.momentum;
+    Run run(config);
+    Tensors parameters = run.parameters();
+    for (int step = 0; step < 3; ++step) {
+        const TokenBatch batch = random_batch(model, 4, static_cast<std::uint64_t>(step));
+        run.differentiate(batch, plain.next_hyper());
+        plain.update(model, parameters, run.gradients(), run.tokens());
+        run.update();
+        for (const auto& [name, values] : parameters) {
+            INFO("step " << step << ", " << name);
+            CHECK(scaled_difference(run.read(name), values) <= 1e-11);
+            const bool by_muon = PlainMuon::rows_of(model, name) > 0;
+            CHECK(run.program().graph.find("adam_v." + name).valid() != by_muon);
+            if (by_muon)
+                CHECK(scaled_difference(run.read("muon_m." + name), plain.buffers.at(name)) <= 1e-12);
+            run.write(name, values); // rounding errors do not accumulate over the steps
+        }
+    }
+}
+
 } // namespace
+
+TEST_CASE("updates agree with plain Muon in f64: tall and wide matrices, heads, clipped and not")
+{
+    for (const bool llama : {true, false}) {
+        compare_muon(llama, 0, 0.3);
+        compare_muon(llama, 0.01, 0);
+    }
+}
+
+TEST_CASE("a matrix whose gradient is zero only decays")
+{
+    reference::Model model;
+    RunConfig config = config_of(model, Precision::f32, 4, 1);
+    config.train.optimizer = OptimizerKind::muon;
+    Run run(config);
+    const TokenBatch batch = random_batch(model, 4, 1);
+    const Vector before = run.read("layers.0.attn.q.weight");
+    // With outputs of 0, nothing before the attention's output product has a gradient.
+    run.write("layers.0.attn.o.weight", Vector(run.read("layers.0.attn.o.weight").size()));
+    run.differentiate(batch, {0.1, 0.9, 0.95, 1e-8, 0.1, 0.05});
+    run.update();
+    const Vector after = run.read("layers.0.attn.q.weight");
+    for (std::size_t i = 0; i < before.size(); ++i)
+        CHECK(after[i] == Approx(before[i] * (1 - 0.1 * config.train.weight_decay)).epsilon(1e-6));
+}
 
 TEST_CASE("updates agree with plain AdamW in f64, clipped and not, decaying and not")
 {
