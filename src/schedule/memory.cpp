@@ -35,7 +35,7 @@ public:
     }
 
     /// Places all buffers except run-lifetime ones from `base` on; stops the search for better places when
-    /// they end at or below `goal`.
+    /// they end at or below `goal`, apart from alignment and red zones.
     void place(Bytes base, Bytes goal)
     {
         std::vector<std::size_t> buffers;
@@ -44,6 +44,7 @@ public:
             if (s_.buffers[i].lifetime != Lifetime::run) {
                 buffers.push_back(i);
                 bytes.push_back(round_up(s_.buffers[i].bytes + config_.red_zone, config_.alignment));
+                goal += bytes.back() - s_.buffers[i].bytes;
             }
         Conflicts conflicts(buffers.size());
         for (std::size_t i = 0; i < buffers.size(); ++i)

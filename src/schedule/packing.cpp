@@ -111,7 +111,7 @@ private:
             return static_cast<std::size_t>(random.bits_at(draws++) % n);
         };
         std::vector<std::size_t> high;
-        while (work_ < most_work && best.packing.end > goal) {
+        for (int move = 0; move < most_moves && work_ < most_work && best.packing.end > goal; ++move) {
             const Bytes limit = best.packing.end - (best.packing.end - goal) / 4;
             high.clear();
             for (std::size_t k = 1; k < best.order.size(); ++k)
@@ -130,7 +130,8 @@ private:
         }
     }
 
-    static constexpr double most_work = 2e8; ///< pairs looked at: a tenth of a second
+    static constexpr double most_work = 1e8; ///< pairs looked at: a tenth of a second
+    static constexpr int most_moves = 500;
 
     const std::vector<Bytes>& bytes_;
     const Conflicts& conflicts_;
