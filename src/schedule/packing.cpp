@@ -111,22 +111,25 @@ private:
             return static_cast<std::size_t>(random.bits_at(draws++) % n);
         };
         std::vector<std::size_t> high;
+        Attempt now = best;
         for (int move = 0; move < most_moves && work_ < most_work && best.packing.end > goal; ++move) {
-            const Bytes limit = best.packing.end - (best.packing.end - goal) / 4;
+            const Bytes limit = now.packing.end - (now.packing.end - goal) / 4;
             high.clear();
-            for (std::size_t k = 1; k < best.order.size(); ++k)
-                if (best.packing.offsets[best.order[k]] + bytes_[best.order[k]] >= limit)
+            for (std::size_t k = 1; k < now.order.size(); ++k)
+                if (now.packing.offsets[now.order[k]] + bytes_[now.order[k]] >= limit)
                     high.push_back(k);
             if (high.empty())
                 return;
             const std::size_t from = high[below(high.size())], to = below(from);
-            Attempt moved = best;
+            Attempt moved = now;
             const auto begin = moved.order.begin();
             std::rotate(begin + static_cast<std::ptrdiff_t>(to), begin + static_cast<std::ptrdiff_t>(from),
                         begin + static_cast<std::ptrdiff_t>(from + 1));
             place(moved, to);
-            if (moved.packing.end <= best.packing.end)
-                std::swap(best, moved);
+            if (moved.packing.end <= now.packing.end)
+                std::swap(now, moved);
+            if (now.packing.end < best.packing.end)
+                best = now;
         }
     }
 
