@@ -150,6 +150,20 @@ std::string config_page()
     return page;
 }
 
+nlohmann::ordered_json explained_memory_json(const Compiled& compiled, const Program& program)
+{
+    nlohmann::ordered_json all = memory_json(compiled.memory), rows = nlohmann::json::array();
+    for (const PeakRow& row : peak_rows(memory_history(program.schedule, program.graph), program.schedule))
+        rows.push_back({{"buffer", row.name},
+                        {"kind", name_of(row.kind)},
+                        {"buffers", row.buffers},
+                        {"bytes", row.bytes},
+                        {"first_step", row.first ? nlohmann::json(row.first.index()) : nlohmann::json()},
+                        {"last_step", row.last ? nlohmann::json(row.last.index()) : nlohmann::json()}});
+    all["buffers_at_peak"] = rows;
+    return all;
+}
+
 void print_memory(const Compiled& compiled, const Program& program)
 {
     fmt::print("# memory\n{}", memory_table(compiled.memory));
@@ -221,7 +235,7 @@ int explain(const ExplainArguments& a)
         if (selected("steps"))
             out["steps"] = to_text(program->schedule, program->graph);
         if (selected("memory"))
-            out["memory"] = memory_json(compiled.memory);
+            out["memory"] = explained_memory_json(compiled, *program);
         fmt::print("{}\n", out.dump(2));
         return 0;
     }

@@ -158,6 +158,16 @@ TEST_CASE("explain draws the arena: rectangles within it that do not overlap")
     REQUIRE(outcome.status == 0);
     CHECK(has(outcome.out, "# largest buffers at the peak of program train"));
     CHECK(has(outcome.out, "A activations"));
+    const nlohmann::json memory = nlohmann::json::parse(
+        run_program({"explain", "/dev/null", "model.preset=llama-1m", "model.vocab=1000",
+                     "train.global_batch=4", "train.micro_batch=2", "--only", "memory", "--json"},
+                    folder.path())
+            .out)["memory"];
+    Bytes bytes = 0;
+    for (const nlohmann::json& row : memory["buffers_at_peak"])
+        bytes += row["bytes"].get<Bytes>();
+    CHECK(bytes == memory["lower_bound_bytes"]);
+    CHECK(has(outcome.out, format_count(bytes) + " bytes, as Step"));
     const std::string text = read_text(svg);
     const std::vector<Rectangle> drawn = buffers_of_svg(text);
     REQUIRE(drawn.size() > 100);
