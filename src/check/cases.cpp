@@ -141,6 +141,21 @@ std::vector<Choice> choices()
         return level.name == name_of(Recompute::automatic);
     }); // implied by the others
     recompute.may_be_refused = true;
+    const auto without_automatic = [](Choice choice) {
+        std::erase_if(choice.levels, [](const Choice::Level& level) { return level.name == "auto"; });
+        return choice;
+    };
+    add(without_automatic(enum_choice<GatherEvery>(
+            "parallel.gather_every", GatherEvery::pass,
+            [](RunConfig& c, GatherEvery every) { c.parallel.gather_every = every; })))
+        .matters = has_data_ranks;
+    add(without_automatic(enum_choice<ReduceEvery>(
+            "parallel.reduce_every", ReduceEvery::microbatch,
+            [](RunConfig& c, ReduceEvery every) { c.parallel.reduce_every = every; })))
+        .matters = has_data_ranks;
+    add(list_choice<i64>("parallel.shard", {0, 2}, [](RunConfig& c, const i64& group) {
+        c.parallel.shard = c.parallel.data % 2 == 0 ? group : 0;
+    })).matters = [](const Shape3& g) { return g.data > 2 && g.data % 2 == 0; };
     add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
         c.parallel.sequence = on;
     })).matters = [](const Shape3& g) { return g.tensor > 1; };
@@ -272,9 +287,8 @@ std::string CheckCase::text() const
     return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
                p.reduce == GradientType::bf16 ? ", reduced in bf16" : "",
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
-               p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)), ", bucket ",
-               p.bucket, p.overlap ? "" : ", no overlap", ", ",
-               counted(microbatch_count(config), "microbatch", "microbatches"));
+               describe_settled(p).empty() ? "" : ", " + describe_settled(p), p.overlap ? "" : ", no overlap",
+               ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
 }
 
 CheckCases check_cases(int ranks, bool longer)

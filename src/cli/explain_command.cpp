@@ -1,10 +1,12 @@
 // `trivium explain`: graph, Steps and memory of a run, or of a graph in a file.
 #include "base/check.hpp"
+#include "base/log.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/config_json.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
+#include "cli/memory_picture.hpp"
 #include "compile/compile.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/config_value.hpp"
@@ -14,6 +16,7 @@
 #include "ir/text.hpp"
 #include "plan/cost.hpp"
 #include "plan/graph_file.hpp"
+#include "plan/memory_history.hpp"
 #include "plan/report.hpp"
 #include "schedule/commands.hpp"
 
@@ -31,6 +34,7 @@ struct ExplainArguments {
     std::string dump;
     std::vector<std::string> skip;
     std::string reference;
+    std::string svg;
     std::string machine = default_machine();
     i64 rank = 0;
 };
@@ -146,6 +150,29 @@ std::string config_page()
     return page;
 }
 
+nlohmann::ordered_json explained_memory_json(const Compiled& compiled, const Program& program)
+{
+    nlohmann::ordered_json all = memory_json(compiled.memory), rows = nlohmann::json::array();
+    for (const PeakRow& row : peak_rows(memory_history(program.schedule, program.graph), program.schedule))
+        rows.push_back({{"buffer", row.name},
+                        {"kind", name_of(row.kind)},
+                        {"buffers", row.buffers},
+                        {"bytes", row.bytes},
+                        {"first_step", row.first ? nlohmann::json(row.first.index()) : nlohmann::json()},
+                        {"last_step", row.last ? nlohmann::json(row.last.index()) : nlohmann::json()}});
+    all["buffers_at_peak"] = rows;
+    return all;
+}
+
+void print_memory(const Compiled& compiled, const Program& program)
+{
+    fmt::print("# memory\n{}", memory_table(compiled.memory));
+    const MemoryHistory history = memory_history(program.schedule, program.graph);
+    fmt::print("# largest buffers at the peak of program {}\n{}# bytes alive over an optimizer step\n{}",
+               program.graph.name, peak_table(history, program.schedule, program.graph),
+               memory_chart(history, program.schedule));
+}
+
 int explain(const ExplainArguments& a)
 {
     if (a.reference == "keys")
@@ -186,6 +213,10 @@ int explain(const ExplainArguments& a)
                                      [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line accepts no other name
     }
+    if (!a.svg.empty()) {
+        write_file(a.svg, arena_svg(memory_picture(program->schedule, program->graph, compiled.memory)));
+        log_info("wrote " + a.svg);
+    }
     if (a.config.json) {
         nlohmann::ordered_json passes = nlohmann::json::array();
         for (const PassRecord& r : compiled.passes)
@@ -204,7 +235,7 @@ int explain(const ExplainArguments& a)
         if (selected("steps"))
             out["steps"] = to_text(program->schedule, program->graph);
         if (selected("memory"))
-            out["memory"] = memory_json(compiled.memory);
+            out["memory"] = explained_memory_json(compiled, *program);
         fmt::print("{}\n", out.dump(2));
         return 0;
     }
@@ -235,7 +266,7 @@ int explain(const ExplainArguments& a)
         fmt::print("# commands to a device, with one launch per Step\n{}",
                    to_text(lower(program->schedule), program->schedule, program->graph));
     if (selected("memory"))
-        fmt::print("# memory\n{}", memory_table(compiled.memory));
+        print_memory(compiled, *program);
     return 0;
 }
 
@@ -259,6 +290,8 @@ void add_explain_command(Command& program)
                 {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "program to print: train or eval",
                 {.words = {"train", "eval"}})
+        .option("--svg", arguments->svg,
+                "file for a picture of the arena over an optimizer step: a rectangle for each buffer")
         .option("--dump", arguments->dump, "folder for the graph after each pass")
         .option("--skip", arguments->skip, "passes to skip, by name", {.list = true})
         .option("--reference", arguments->reference, "print the reference page of config keys or of ops",

@@ -140,6 +140,7 @@ template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::i
     template void accumulate(const Exec&, i64, Acc<T>*, const T*, bool);                                     \
     template void accumulate(const Exec&, i64, bf16*, const T*, bool);
 TRV_FOR_STORAGE(TRV_INSTANTIATE)
+template void accumulate(const Exec&, i64, double*, const bf16*, bool);
 
 } // namespace trivium::kernels
 #undef TRV_INSTANTIATE

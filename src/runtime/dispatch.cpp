@@ -9,6 +9,8 @@
 #include "kernels/optimizer.hpp"
 #include "kernels/rope.hpp"
 
+#include <type_traits>
+
 namespace trivium {
 
 namespace k = kernels;
@@ -208,6 +210,9 @@ Call bind_typed(const Binding& b)
                 k::accumulate(e, n, y, x, o);
             };
         };
+        if constexpr (std::is_same_v<T, bf16>)
+            if (a.out_type(0).dtype == DType::f64)
+                return into(double{});
         return a.out_type(0).dtype == DType::bf16 ? into(bf16{}) : into(A{});
     }
     case OpKind::cast:

@@ -1,7 +1,8 @@
 #include "schedule/memory.hpp"
 
 #include "base/check.hpp"
-#include "schedule/happens_before.hpp"
+#include "schedule/liveness.hpp"
+#include "schedule/packing.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,78 +14,10 @@ namespace trivium {
 
 namespace {
 
-/// An interval in which a buffer's content is needed: from its first Step to the last Step on each queue.
-struct Interval {
-    StepId first;
-    std::vector<StepId> last; ///< per queue that uses it
-    i64 microbatch = -1;
+struct Peak {
+    Bytes bytes = 0;
+    Bytes by_kind[memory_kind_count] = {};
 };
-
-/// Those of a buffer, in list order; each ends before the next begins.
-using Intervals = std::vector<Interval>;
-
-/// When each buffer is needed. Leaves out microbatches from `representative` on, except the last ones,
-/// because these overlap with the Steps after them.
-std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative)
-{
-    std::vector<Intervals> uses(schedule.buffers.size());
-    const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
-        const Buffer& buffer = schedule[id];
-        if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative &&
-            microbatch < schedule.microbatches - schedule.slots - 1)
-            return;
-        Intervals& use = uses[id.index()];
-        const bool scratch = buffer.kind == MemoryKind::scratch;
-        const bool fresh = use.empty() || scratch ||
-                           (buffer.lifetime == Lifetime::microbatch && use.back().microbatch != microbatch);
-        if (fresh) {
-            use.push_back({step, {step}, microbatch});
-            return;
-        }
-        std::vector<StepId>& last = use.back().last;
-        const int queue = schedule.steps[step.index()].queue;
-        const auto same = std::find_if(last.begin(), last.end(),
-                                       [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
-        if (same != last.end())
-            *same = step;
-        else
-            last.push_back(step);
-    };
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-        const Step& step = schedule.steps[i];
-        for (const BufferId id : step.operands)
-            touch(id, StepId(i), step.microbatch);
-        for (const BufferId id : step.results)
-            touch(id, StepId(i), step.microbatch);
-        if (step.scratch)
-            touch(step.scratch, StepId(i), step.microbatch);
-    }
-    return uses;
-}
-
-/// The list position after the last Step of an interval.
-std::size_t end_of(const Interval& interval)
-{
-    std::size_t end = 0;
-    for (const StepId last : interval.last)
-        end = std::max(end, last.index() + 1);
-    return end;
-}
-
-/// The smallest sufficient gap between the ranges `taken` (sorted by offset), otherwise their end.
-Bytes best_fit(const std::vector<std::pair<Bytes, Bytes>>& taken, Bytes bytes)
-{
-    Bytes best = -1, best_gap = 0, at = 0;
-    for (const auto& [begin, end] : taken) {
-        const Bytes gap = begin - at;
-        if (gap >= bytes && (best < 0 || gap < best_gap)) {
-            best = at;
-            best_gap = gap;
-        }
-        at = std::max(at, end);
-    }
-    return best < 0 ? at : best;
-}
 
 class Planner {
 public:
@@ -101,65 +34,44 @@ public:
         begins_.push_back(firsts_.size());
     }
 
-    /// Places all buffers except run-lifetime ones from `base` on.
-    void place(Bytes base)
+    /// Places all buffers except run-lifetime ones from `base` on; stops the search for better places when
+    /// they end at or below `goal`, apart from alignment and red zones.
+    void place(Bytes base, Bytes goal)
     {
-        std::vector<std::size_t> order;
+        std::vector<std::size_t> buffers;
+        std::vector<Bytes> bytes;
         for (std::size_t i = 0; i < s_.buffers.size(); ++i)
-            if (s_.buffers[i].lifetime != Lifetime::run && is_here(i))
-                order.push_back(i);
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-            return s_.buffers[a].bytes > s_.buffers[b].bytes;
-        });
-        std::vector<std::size_t> placed; // by offset
-        std::vector<std::pair<Bytes, Bytes>> taken;
-        for (const std::size_t i : order) {
-            taken.clear();
-            for (const std::size_t other : placed)
-                if (may_meet(i, other) && conflict(i, other))
-                    taken.emplace_back(s_.buffers[other].offset - base, padded_end(s_.buffers[other]) - base);
-            s_.buffers[i].offset = base + best_fit(taken, padded(s_.buffers[i].bytes));
-            placed.insert(std::upper_bound(placed.begin(), placed.end(), i,
-                                           [&](std::size_t a, std::size_t b) {
-                                               return s_.buffers[a].offset < s_.buffers[b].offset;
-                                           }),
-                          i);
-        }
+            if (s_.buffers[i].lifetime != Lifetime::run && is_here(s_.buffers[i])) {
+                buffers.push_back(i);
+                bytes.push_back(round_up(s_.buffers[i].bytes + config_.red_zone, config_.alignment));
+                goal += bytes.back() - s_.buffers[i].bytes;
+            }
+        Conflicts conflicts(buffers.size());
+        for (std::size_t i = 0; i < buffers.size(); ++i)
+            for (std::size_t j = 0; j < i; ++j)
+                if (may_meet(buffers[i], buffers[j]) && conflict(buffers[i], buffers[j]))
+                    conflicts.add(i, j);
+        const Packing packing = pack(bytes, conflicts, goal - base);
+        for (std::size_t i = 0; i < buffers.size(); ++i)
+            s_.buffers[buffers[i]].offset = base + packing.offsets[i];
     }
 
-    Bytes padded(Bytes bytes) const { return round_up(bytes + config_.red_zone, config_.alignment); }
-    Bytes padded_end(const Buffer& b) const { return b.offset + padded(b.bytes); }
-
-    /// The list position at which most bytes are live, and these bytes by kind.
-    void peak(MemoryPlan& plan) const
+    /// What is alive at the peak, run-lifetime buffers included.
+    Peak peak() const
     {
-        std::vector<Bytes> change(s_.steps.size() + 1, 0);
-        Bytes kept = 0;
-        for (std::size_t i = 0; i < s_.buffers.size(); ++i) {
-            if (!is_here(i))
-                continue;
-            if (s_.buffers[i].lifetime == Lifetime::run)
-                kept += s_.buffers[i].bytes;
-            else
-                for (const Interval& interval : uses_[i]) {
-                    change[interval.first.index()] += s_.buffers[i].bytes;
-                    change[end_of(interval)] -= s_.buffers[i].bytes;
-                }
-        }
-        std::partial_sum(change.begin(), change.end(), change.begin());
-        const auto top = std::max_element(change.begin(), change.end());
-        if (kept + *top <= plan.lower_bound)
-            return;
-        plan.lower_bound = kept + *top;
-        const auto at = static_cast<std::size_t>(top - change.begin());
-        std::fill(std::begin(plan.by_kind), std::end(plan.by_kind), 0);
-        for (std::size_t i = 0; i < s_.buffers.size(); ++i)
-            for (const Interval& interval : uses_[i])
-                if (is_here(i) && (s_.buffers[i].lifetime == Lifetime::run ||
-                                   (interval.first.index() <= at && at < end_of(interval)))) {
-                    plan.by_kind[static_cast<int>(s_.buffers[i].kind)] += s_.buffers[i].bytes;
-                    break;
-                }
+        const Occupancy occupancy = worst_occupancy(s_, order_, config_.space);
+        Peak peak;
+        const auto add = [&](const Buffer& buffer) {
+            peak.bytes += buffer.bytes;
+            peak.by_kind[static_cast<int>(buffer.kind)] += buffer.bytes;
+        };
+        for (const Buffer& buffer : s_.buffers)
+            if (buffer.lifetime == Lifetime::run && is_here(buffer))
+                add(buffer);
+        for (const Alive& alive : occupancy.alive)
+            if (alive.begin <= occupancy.peak && occupancy.peak < alive.end)
+                add(s_[alive.buffer]);
+        return peak;
     }
 
 private:
@@ -167,7 +79,7 @@ private:
     using Times = std::array<std::uint64_t, words>; ///< a bit for each of equal spans of the compute queue
 
     /// Whether buffer `i` is in the arena that is planned.
-    bool is_here(std::size_t i) const { return s_.buffers[i].space == config_.space; }
+    bool is_here(const Buffer& buffer) const { return buffer.space == config_.space; }
 
     /// The first Step of an interval: its queue, and its position in it.
     struct First {
@@ -276,15 +188,24 @@ MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConf
         }
     plan.kept = highest;
     plan.arena = highest;
+    std::vector<Schedule*> planned; // those that use this space
+    std::vector<Planner> planners;
     for (Schedule* schedule : schedules) {
-        const auto here = [&](const Buffer& buffer) { return buffer.space == config.space; };
-        if (std::none_of(schedule->buffers.begin(), schedule->buffers.end(), here))
+        const auto is_here = [&](const Buffer& buffer) { return buffer.space == config.space; };
+        if (std::none_of(schedule->buffers.begin(), schedule->buffers.end(), is_here))
             continue;
-        Planner planner(*schedule, config);
-        planner.place(end);
-        planner.peak(plan);
-        for (const Buffer& buffer : schedule->buffers)
-            if (here(buffer))
+        planned.push_back(schedule);
+        planners.emplace_back(*schedule, config);
+        const Peak peak = planners.back().peak();
+        if (peak.bytes > plan.lower_bound) {
+            plan.lower_bound = peak.bytes;
+            std::copy(std::begin(peak.by_kind), std::end(peak.by_kind), std::begin(plan.by_kind));
+        }
+    }
+    for (std::size_t i = 0; i < planned.size(); ++i) {
+        planners[i].place(end, plan.lower_bound + plan.lower_bound / 100);
+        for (const Buffer& buffer : planned[i]->buffers)
+            if (buffer.space == config.space)
                 plan.arena = std::max(plan.arena, buffer.offset + buffer.bytes);
     }
     plan.transient = plan.arena - plan.kept;

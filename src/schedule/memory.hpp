@@ -19,8 +19,8 @@ struct MemoryPlan {
     Bytes arena = 0;       ///< bytes of the whole arena: the end of the highest buffer
     Bytes kept = 0;        ///< of these, run-lifetime buffers (the start of the arena)
     Bytes transient = 0;   ///< arena - kept
-    Bytes lower_bound = 0; ///< maximum bytes that are live at the same time, over all Schedules
-    Bytes by_kind[memory_kind_count] = {}; ///< bytes live at that moment, by kind
+    Bytes lower_bound = 0; ///< bytes alive at the peak of some execution (liveness.hpp), over all Schedules
+    Bytes by_kind[memory_kind_count] = {}; ///< bytes alive at that moment, by kind
     Bytes process = 0;                     ///< outside the arena, as the machine file states
     Bytes snapshot = 0;                    ///< outside the arena, in host memory: the snapshot of a save
     Bytes host_arena = 0;                  ///< of a device arena: the bytes of the arena of its host
@@ -28,8 +28,8 @@ struct MemoryPlan {
 
 /// Sets the offset of every buffer of that space. Buffers whose lifetimes may overlap (over happens-before,
 /// not list order) get disjoint ranges; the transient parts of different Schedules, which never run at the
-/// same time, share memory. Greedy by size, best fit (Pisarchyk and Lee 2020, "Efficient memory management
-/// for deep neural net inference"). Throws UserError if the arena exceeds the limit.
+/// same time, share memory (packing.hpp), within 1 % of lower_bound where a limited search finds that. Throws
+/// UserError if the arena exceeds the limit.
 MemoryPlan plan_memory(const std::vector<Schedule*>& schedules, const MemoryConfig& config);
 
 /// Throws UserError if the arena exceeds `limit` (0: none); `whose` names the rank in the message, `remedy`

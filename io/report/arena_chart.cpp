@@ -1,0 +1,242 @@
+#include "io/report/arena_chart.hpp"
+
+#include "base/check.hpp"
+#include "base/units.hpp"
+#include "io/report/axis.hpp"
+#include "io/report/chart.hpp"
+#include "io/report/markup.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <tuple>
+
+namespace trivium {
+
+namespace {
+
+using Rectangle = ArenaChart::Rectangle;
+
+/// Parameters and states blue, gradients and what computes them warm, activations green. They contrast with
+/// both grounds.
+constexpr const char* kind_colours[arena_colours] = {"#1f6fb4", "#5aa9e0", "#7d8794", "#14808f",
+                                                     "#8a6fc9", "#d9622b", "#4a5563", "#2f9e6e",
+                                                     "#d77fae", "#e0a526", "#a0a8b2"};
+
+std::string fixed(double value, int digits = 1)
+{
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*f", digits, value);
+    return text;
+}
+
+std::string picture_style(const ChartPalette& p)
+{
+    return str(".ground{fill:", p.ground, "}.grid{stroke:", p.grid, "}.axis{stroke:", p.axis,
+               "}.tick{fill:", p.faint, "}.label{fill:", p.faint, "}.title{fill:", p.text,
+               "}.edge{stroke:", p.ground, "}.peak{stroke:", p.warning, "}.peaktext{fill:", p.warning,
+               "}.part{fill:", p.axis, "}.limit{stroke:", p.text, "}");
+}
+
+std::string style()
+{
+    std::string css =
+        ".picture{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
+        ".tick{font-size:12px}.label{font-size:13px}.title{font-size:15px;font-weight:600}"
+        ".peaktext{font-size:12px;font-weight:600}.edge{stroke-width:.6}.buffer{shape-rendering:crispEdges}"
+        ".peak{stroke-width:1.4;stroke-dasharray:5 3}.limit{stroke-width:1.2}"
+        ".odd{opacity:.16}.even{opacity:.32}rect:hover{opacity:.75}";
+    for (int i = 0; i < arena_colours; ++i)
+        css += str(".k", i, "{fill:", kind_colours[i], "}");
+    return css + picture_style(light_palette()) + "@media(prefers-color-scheme:dark){" +
+           picture_style(dark_palette()) + "}";
+}
+
+/// Touching rectangles of one kind and time become one.
+std::vector<Rectangle> merged(std::vector<Rectangle> all, std::int64_t near)
+{
+    std::sort(all.begin(), all.end(), [](const Rectangle& a, const Rectangle& b) {
+        return std::tie(a.kind, a.begin, a.end, a.offset) < std::tie(b.kind, b.begin, b.end, b.offset);
+    });
+    std::vector<Rectangle> made;
+    std::size_t count = 1;
+    const auto close = [&] {
+        if (count > 1)
+            made.back().hint += str(" and ", count - 1, " more: ", format_bytes(made.back().bytes));
+        count = 1;
+    };
+    for (Rectangle& next : all) {
+        if (!made.empty()) {
+            Rectangle& last = made.back();
+            const std::int64_t gap = next.offset - last.offset - last.bytes;
+            if (last.kind == next.kind && last.begin == next.begin && last.end == next.end && gap >= 0 &&
+                gap < near) {
+                last.bytes = next.offset + next.bytes - last.offset;
+                ++count;
+                continue;
+            }
+            close();
+        }
+        made.push_back(std::move(next));
+    }
+    if (!made.empty())
+        close();
+    return made;
+}
+
+class Picture {
+public:
+    explicit Picture(const ArenaChart& chart) : chart_(chart)
+    {
+        unit_ = chart.arena >= (std::int64_t{1} << 30)   ? 30
+                : chart.arena >= (std::int64_t{1} << 20) ? 20
+                                                         : 10;
+        right_ = chart.width - 170;
+        bottom_ = chart.height - 78;
+    }
+
+    std::string svg()
+    {
+        axes();
+        rectangles();
+        parts();
+        peak();
+        legend();
+        return str("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" role=\"img\" aria-label=\"",
+                   markup_text(chart_.title), "\" width=\"", chart_.width, "\" height=\"", chart_.height,
+                   "\" viewBox=\"0 0 ", chart_.width, " ", chart_.height, "\">\n<style>", style(),
+                   "</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", body_, "</svg>\n");
+    }
+
+private:
+    double x(double time) const { return left_ + time / chart_.length * (right_ - left_); }
+    double y(double bytes) const
+    {
+        return bottom_ - bytes / static_cast<double>(chart_.arena) * (bottom_ - top_);
+    }
+
+    void add(const std::string& element) { body_ += element + "\n"; }
+    void line(const char* classes, double x1, double y1, double x2, double y2)
+    {
+        add(str("<line class=\"", classes, "\" x1=\"", fixed(x1), "\" y1=\"", fixed(y1), "\" x2=\"",
+                fixed(x2), "\" y2=\"", fixed(y2), "\"/>"));
+    }
+    void text(const char* classes, double at_x, double at_y, const std::string& content,
+              const char* anchor = "start", const std::string& attributes = "")
+    {
+        add(str("<text class=\"", classes, "\" x=\"", fixed(at_x), "\" y=\"", fixed(at_y),
+                "\" text-anchor=\"", anchor, "\"", attributes, ">", markup_text(content), "</text>"));
+    }
+
+    void axes()
+    {
+        text("title", left_, 24, chart_.title);
+        const double unit = std::ldexp(1.0, unit_), high = static_cast<double>(chart_.arena) / unit;
+        const Axis axis = nice_axis(0, high, 8);
+        for (double at = 0; at <= high * (1 + 1e-9); at += axis.tick) {
+            line("grid", left_, y(at * unit), right_, y(at * unit));
+            text("tick", left_ - 8, y(at * unit), tick_label(at, axis.tick), "end", " dy=\"0.35em\"");
+        }
+        const std::string middle = fixed((top_ + bottom_) / 2);
+        text("label", 18, (top_ + bottom_) / 2,
+             str("offset in the arena, ", unit_ == 30   ? "GiB"
+                                          : unit_ == 20 ? "MiB"
+                                                        : "KiB"),
+             "middle", str(" transform=\"rotate(-90 18 ", middle, ")\""));
+        const Axis time = nice_axis(0, chart_.length, 10);
+        for (double at = 0; at <= chart_.length; at += time.tick) {
+            line("axis", x(at), bottom_ + 20, x(at), bottom_ + 25);
+            text("tick", x(at), bottom_ + 39, tick_label(at, time.tick), "middle");
+        }
+        text("label", (left_ + right_) / 2, chart_.height - 14, chart_.x_label, "middle");
+    }
+
+    void rectangles()
+    {
+        const double bytes_per_pixel = static_cast<double>(chart_.arena) / (bottom_ - top_);
+        std::vector<Rectangle> all = merged(
+            chart_.rectangles, std::max<std::int64_t>(4096, static_cast<std::int64_t>(bytes_per_pixel / 8)));
+        const auto area = [](const Rectangle& r) { return static_cast<double>(r.bytes) * (r.end - r.begin); };
+        std::stable_sort(all.begin(), all.end(),
+                         [&](const Rectangle& a, const Rectangle& b) { return area(a) > area(b); });
+        drawn_.assign(chart_.kinds.size(), false);
+        std::size_t drawn = 0, left_out = 0;
+        for (const Rectangle& r : all) {
+            const double height = static_cast<double>(r.bytes) / bytes_per_pixel,
+                         width = x(r.end) - x(r.begin);
+            if (drawn >= chart_.most || height < 1.0 / 3) {
+                ++left_out;
+                continue;
+            }
+            ++drawn;
+            drawn_[static_cast<std::size_t>(r.kind)] = true;
+            add(str("<rect class=\"buffer k", r.kind, height > 6 && width > 6 ? " edge" : "", "\" x=\"",
+                    fixed(x(r.begin), 2), "\" y=\"", fixed(y(static_cast<double>(r.offset + r.bytes)), 2),
+                    "\" width=\"", fixed(width, 2), "\" height=\"", fixed(height, 2), "\"><title>",
+                    markup_text(r.hint), "</title></rect>"));
+        }
+        if (left_out > 0)
+            text("tick", right_, chart_.height - 14, str(left_out, " smaller rectangles are not drawn"),
+                 "end");
+        line("limit", left_, top_, right_, top_);
+        text("tick", right_ + 6, top_, str("arena ", format_bytes(chart_.arena)), "start", " dy=\"0.35em\"");
+    }
+
+    /// A strip below the arena.
+    void parts()
+    {
+        for (std::size_t i = 0; i < chart_.parts.size(); ++i) {
+            const ArenaChart::Part& part = chart_.parts[i];
+            const double width = x(part.end) - x(part.begin);
+            add(str("<rect class=\"part ", part.letter == 'b' || part.letter == 'e' ? "even" : "odd",
+                    "\" x=\"", fixed(x(part.begin), 2), "\" y=\"", fixed(bottom_ + 3), "\" width=\"",
+                    fixed(width, 2), "\" height=\"15\"><title>", markup_text(part.name), "</title></rect>"));
+            const double middle = x(part.begin) + width / 2;
+            if (width > 7.0 * static_cast<double>(part.name.size()) + 4)
+                text("tick", middle, bottom_ + 14.5, part.name, "middle");
+            else if (width > 10)
+                text("tick", middle, bottom_ + 14.5, std::string(1, part.letter), "middle");
+        }
+    }
+
+    void peak()
+    {
+        const double at = x(chart_.peak + 0.5);
+        line("peak", at, top_ - 12, at, bottom_ + 2);
+        text("peaktext", at, top_ - 16, chart_.peak_label,
+             at > (left_ + right_) / 2 ? "end"
+             : at < left_ + 150        ? "start"
+                                       : "middle");
+    }
+
+    void legend()
+    {
+        double at = top_ + 26;
+        for (std::size_t i = chart_.kinds.size(); i-- > 0;) {
+            if (!drawn_[i])
+                continue;
+            add(str("<rect class=\"k", i, "\" x=\"", fixed(right_ + 14), "\" y=\"", fixed(at - 10),
+                    "\" width=\"14\" height=\"14\" rx=\"2\"/>"));
+            text("tick", right_ + 36, at + 1, chart_.kinds[i]);
+            at += 22;
+        }
+        text("tick", right_ + 14, at + 8, "blank: free");
+    }
+
+    const ArenaChart& chart_;
+    int unit_ = 30;                                        ///< of the vertical axis: 2^unit_ bytes
+    double left_ = 74, right_ = 0, top_ = 68, bottom_ = 0; ///< frame, in pixels
+    std::vector<bool> drawn_;                              ///< by kind
+    std::string body_;
+};
+
+} // namespace
+
+std::string arena_svg(const ArenaChart& chart)
+{
+    TRV_CHECK(chart.length > 0 && chart.arena > 0, "an empty arena");
+    TRV_CHECK(chart.kinds.size() <= arena_colours, "a colour for each kind");
+    return Picture(chart).svg();
+}
+
+} // namespace trivium

@@ -1,0 +1,161 @@
+#include "schedule/liveness.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace trivium {
+
+std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative)
+{
+    std::vector<Intervals> uses(schedule.buffers.size());
+    const auto touch = [&](BufferId id, StepId step, i64 microbatch) {
+        const Buffer& buffer = schedule[id];
+        if (buffer.lifetime == Lifetime::microbatch && microbatch >= representative &&
+            microbatch < schedule.microbatches - schedule.slots - 1)
+            return;
+        Intervals& use = uses[id.index()];
+        const bool scratch = buffer.kind == MemoryKind::scratch;
+        const bool fresh = use.empty() || scratch ||
+                           (buffer.lifetime == Lifetime::microbatch && use.back().microbatch != microbatch);
+        if (fresh) {
+            use.push_back({step, {step}, microbatch});
+            return;
+        }
+        std::vector<StepId>& last = use.back().last;
+        const int queue = schedule.steps[step.index()].queue;
+        const auto same = std::find_if(last.begin(), last.end(),
+                                       [&](StepId s) { return schedule.steps[s.index()].queue == queue; });
+        if (same != last.end())
+            *same = step;
+        else
+            last.push_back(step);
+    };
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        for (const BufferId id : step.operands)
+            touch(id, StepId(i), step.microbatch);
+        for (const BufferId id : step.results)
+            touch(id, StepId(i), step.microbatch);
+        if (step.scratch)
+            touch(step.scratch, StepId(i), step.microbatch);
+    }
+    return uses;
+}
+
+std::size_t end_of(const Interval& interval)
+{
+    std::size_t end = 0;
+    for (const StepId last : interval.last)
+        end = std::max(end, last.index() + 1);
+    return end;
+}
+
+Execution one_by_one(const Schedule& schedule)
+{
+    Execution made;
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+        made.steps.push_back({i, i + 1});
+    return made;
+}
+
+Execution long_transfers(const Schedule& schedule, const HappensBefore& order)
+{
+    // A Step of the compute queue at position p begins at moment (p, 3) and ends before moment (p + 1, 0).
+    // Between them: (p, 0) begin the Steps that waited for the compute queue alone; at (p, 1), in list
+    // order, end the Steps that must have ended, and begin those that waited for these.
+    struct Event {
+        std::size_t position;
+        int phase;
+        std::size_t step;
+        bool ends;
+    };
+    const std::size_t count = schedule.steps.size();
+    std::vector<Event> events;
+    std::vector<std::size_t> end(count, 0); // of transfers: positions of the compute queue
+    std::vector<std::size_t> previous(schedule.queues.size(), count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const StepId id(i);
+        const Step& step = schedule.steps[i];
+        if (order.queue(id) == queue_compute) {
+            events.push_back({order.position(id), 3, i, false});
+            continue;
+        }
+        end[i] = order.first_after(id, queue_compute);
+        const std::size_t computed = order.ended(id, queue_compute);
+        std::size_t begin = computed;
+        int phase = 0;
+        const auto after = [&](std::size_t other) {
+            if (other < count && order.queue(StepId(other)) != queue_compute && end[other] >= begin) {
+                begin = end[other];
+                phase = 1;
+            }
+        };
+        after(previous[order.queue(id)]);
+        for (const StepId wait : step.waits)
+            after(wait.index());
+        previous[order.queue(id)] = i;
+        events.push_back({begin, phase, i, false});
+        events.push_back({end[i], 1, i, true});
+    }
+    std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+        return std::array{a.position, static_cast<std::size_t>(a.phase), a.step,
+                          static_cast<std::size_t>(a.ends)} <
+               std::array{b.position, static_cast<std::size_t>(b.phase), b.step,
+                          static_cast<std::size_t>(b.ends)};
+    });
+    Execution made;
+    made.steps.resize(count);
+    std::size_t begun = 0;
+    for (const Event& event : events)
+        if (event.ends)
+            made.steps[event.step].end = begun;
+        else {
+            made.steps[event.step] = {begun, begun + 1};
+            ++begun;
+        }
+    return made;
+}
+
+namespace {
+
+Occupancy occupancy(const Schedule& schedule, const std::vector<Intervals>& uses, Execution execution,
+                    Space space)
+{
+    Occupancy made;
+    std::vector<Bytes> change(schedule.steps.size() + 1, 0);
+    for (std::size_t b = 0; b < uses.size(); ++b) {
+        if (schedule.buffers[b].lifetime == Lifetime::run || schedule.buffers[b].space != space)
+            continue;
+        for (const Interval& interval : uses[b]) {
+            const std::vector<Execution::Span>& steps = execution.steps;
+            const StepId last =
+                *std::max_element(interval.last.begin(), interval.last.end(), [&](StepId x, StepId y) {
+                    return steps[x.index()].end < steps[y.index()].end;
+                });
+            const Alive alive{BufferId(b), steps[interval.first.index()].begin, steps[last.index()].end,
+                              interval.first, last};
+            change[alive.begin] += schedule.buffers[b].bytes;
+            change[alive.end] -= schedule.buffers[b].bytes;
+            made.alive.push_back(alive);
+        }
+    }
+    std::partial_sum(change.begin(), change.end(), change.begin());
+    const auto top = std::max_element(change.begin(), change.end());
+    made.execution = std::move(execution);
+    made.peak = static_cast<std::size_t>(top - change.begin());
+    made.bytes = *top;
+    return made;
+}
+
+} // namespace
+
+Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order, Space space)
+{
+    const std::vector<Intervals> uses = find_intervals(schedule);
+    Occupancy fast = occupancy(schedule, uses, one_by_one(schedule), space),
+              slow = occupancy(schedule, uses, long_transfers(schedule, order), space);
+    return slow.bytes >= fast.bytes ? slow : fast;
+}
+
+} // namespace trivium

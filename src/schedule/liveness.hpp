@@ -1,0 +1,59 @@
+#pragma once
+// When the content of each buffer is needed, and how much memory that takes in an execution of the Steps.
+#include "schedule/happens_before.hpp"
+
+namespace trivium {
+
+/// An interval in which a buffer's content is needed: from its first Step to the last Step on each queue.
+struct Interval {
+    StepId first;
+    std::vector<StepId> last; ///< per queue that uses it
+    i64 microbatch = -1;
+};
+
+/// Those of a buffer, in list order; each ends before the next begins.
+using Intervals = std::vector<Interval>;
+
+/// The intervals of each buffer. Leaves out microbatches from `representative` on, except the last ones,
+/// because these overlap with the Steps after them.
+std::vector<Intervals> find_intervals(const Schedule& schedule, i64 representative = every_microbatch);
+
+/// The list position after the last Step of an interval.
+std::size_t end_of(const Interval& interval);
+
+/// An execution of a Schedule that its waits allow. Time counts the Steps that have begun: a Step begins at
+/// `begin`, and has ended before the Step that begins at `end`.
+struct Execution {
+    struct Span {
+        std::size_t begin = 0, end = 0;
+    };
+    std::vector<Span> steps; ///< by Step; one Step begins at each time
+};
+
+/// Steps run one after another in list order.
+Execution one_by_one(const Schedule& schedule);
+
+/// Every Step of a queue other than compute begins as early as possible, and lasts until a Step of the
+/// compute queue must wait for it.
+Execution long_transfers(const Schedule& schedule, const HappensBefore& order);
+
+/// An interval of a buffer in an execution, [begin, end).
+struct Alive {
+    BufferId buffer;
+    std::size_t begin = 0, end = 0;
+    StepId first, last; ///< the Steps at which it begins and ends
+};
+
+/// What is in the memory of one space during an execution, except buffers of lifetime run.
+struct Occupancy {
+    Execution execution;
+    std::vector<Alive> alive; ///< by buffer, then by time
+    std::size_t peak = 0;     ///< the first time at which most bytes are alive
+    Bytes bytes = 0;          ///< at the peak
+};
+
+/// Of the two executions above, the one with the higher peak. Any legal plan needs these bytes. They are
+/// close to the maximum over all executions, the heaviest antichain of the intervals.
+Occupancy worst_occupancy(const Schedule& schedule, const HappensBefore& order, Space space = Space::device);
+
+} // namespace trivium

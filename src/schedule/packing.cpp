@@ -1,0 +1,153 @@
+#include "schedule/packing.hpp"
+
+#include "base/check.hpp"
+#include "base/rng.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace trivium {
+
+namespace {
+
+enum class Fit { best, first };
+
+/// An order of placement and what came of it.
+struct Attempt {
+    std::vector<std::size_t> order;
+    Fit fit = Fit::best;
+    Packing packing;
+};
+
+class Packer {
+public:
+    Packer(const std::vector<Bytes>& bytes, const Conflicts& conflicts) : bytes_(bytes), conflicts_(conflicts)
+    {
+    }
+
+    Packing run(Bytes goal)
+    {
+        Attempt best{by(bytes_), Fit::best, {}};
+        place(best, 0);
+        if (best.packing.end <= goal)
+            return best.packing;
+        Attempt other{by(contention()), Fit::first, {}};
+        place(other, 0);
+        if (other.packing.end < best.packing.end)
+            std::swap(best, other);
+        improve(best, goal);
+        return best.packing;
+    }
+
+private:
+    /// Descending; equal ones in the order of their numbers.
+    template <class Key>
+    std::vector<std::size_t> by(const std::vector<Key>& keys) const
+    {
+        std::vector<std::size_t> order(keys.size());
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return keys[a] > keys[b]; });
+        return order;
+    }
+
+    std::vector<double> contention() const
+    {
+        std::vector<double> sums(bytes_.size(), 0);
+        for (std::size_t a = 0; a < bytes_.size(); ++a)
+            for (std::size_t b = 0; b < a; ++b)
+                if (conflicts_.of(a, b)) {
+                    sums[a] += static_cast<double>(bytes_[b]);
+                    sums[b] += static_cast<double>(bytes_[a]);
+                }
+        for (std::size_t a = 0; a < bytes_.size(); ++a)
+            sums[a] *= static_cast<double>(bytes_[a]);
+        return sums;
+    }
+
+    /// Places what stands from position `from` on in the order; what stands before has its offsets.
+    void place(Attempt& attempt, std::size_t from)
+    {
+        std::vector<Bytes>& at = attempt.packing.offsets;
+        at.resize(bytes_.size(), 0);
+        const auto lower = [&](std::size_t a, std::size_t b) { return at[a] < at[b]; };
+        placed_.assign(attempt.order.begin(), attempt.order.begin() + static_cast<std::ptrdiff_t>(from));
+        std::stable_sort(placed_.begin(), placed_.end(), lower);
+        for (std::size_t k = from; k < attempt.order.size(); ++k) {
+            const std::size_t i = attempt.order[k];
+            at[i] = free_place(i, at, attempt.fit);
+            placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), i, lower), i);
+        }
+        work_ += static_cast<double>(attempt.order.size() - from) * static_cast<double>(attempt.order.size());
+        attempt.packing.end = 0;
+        for (std::size_t i = 0; i < at.size(); ++i)
+            attempt.packing.end = std::max(attempt.packing.end, at[i] + bytes_[i]);
+    }
+
+    /// The smallest gap that suffices, or the lowest, between what is in conflict; otherwise their end.
+    Bytes free_place(std::size_t i, const std::vector<Bytes>& at, Fit fit) const
+    {
+        Bytes best = -1, best_gap = 0, end = 0;
+        for (const std::size_t other : placed_) {
+            if (!conflicts_.of(i, other))
+                continue;
+            const Bytes gap = at[other] - end;
+            if (gap >= bytes_[i] && (best < 0 || gap < best_gap)) {
+                best = end;
+                best_gap = gap;
+                if (fit == Fit::first)
+                    return best;
+            }
+            end = std::max(end, at[other] + bytes_[other]);
+        }
+        return best < 0 ? end : best;
+    }
+
+    void improve(Attempt& best, Bytes goal)
+    {
+        const RandomStream random(0, "packing");
+        std::uint64_t draws = 0;
+        const auto below = [&](std::size_t n) {
+            return static_cast<std::size_t>(random.bits_at(draws++) % n);
+        };
+        std::vector<std::size_t> high;
+        Attempt now = best;
+        for (int move = 0; move < most_moves && work_ < most_work && best.packing.end > goal; ++move) {
+            const Bytes limit = now.packing.end - (now.packing.end - goal) / 4;
+            high.clear();
+            for (std::size_t k = 1; k < now.order.size(); ++k)
+                if (now.packing.offsets[now.order[k]] + bytes_[now.order[k]] >= limit)
+                    high.push_back(k);
+            if (high.empty())
+                return;
+            const std::size_t from = high[below(high.size())], to = below(from);
+            Attempt moved = now;
+            const auto begin = moved.order.begin();
+            std::rotate(begin + static_cast<std::ptrdiff_t>(to), begin + static_cast<std::ptrdiff_t>(from),
+                        begin + static_cast<std::ptrdiff_t>(from + 1));
+            place(moved, to);
+            if (moved.packing.end <= now.packing.end)
+                std::swap(now, moved);
+            if (now.packing.end < best.packing.end)
+                best = now;
+        }
+    }
+
+    static constexpr double most_work = 1e8; ///< pairs looked at: a tenth of a second
+    static constexpr int most_moves = 500;
+
+    const std::vector<Bytes>& bytes_;
+    const Conflicts& conflicts_;
+    std::vector<std::size_t> placed_; ///< by offset
+    double work_ = 0;
+};
+
+} // namespace
+
+Packing pack(const std::vector<Bytes>& bytes, const Conflicts& conflicts, Bytes goal)
+{
+    TRV_CHECK(bytes.size() == conflicts.size(), "a size for each row of conflicts");
+    return Packer(bytes, conflicts).run(goal);
+}
+
+} // namespace trivium
