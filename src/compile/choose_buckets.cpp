@@ -6,6 +6,7 @@
 #include "plan/cost.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace trivium {
 
@@ -81,6 +82,11 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
     const std::size_t last = p.segments.empty() ? 0 : p.segments.size() - 1;
     segment_of.back() = last;
 
+    int first_block = std::numeric_limits<int>::max(); // stages of equal layers have equal profiles
+    for (const auto& [part, best] : chosen)
+        for (const BucketMember& member : members.at(best.second))
+            first_block = std::min(first_block, graph[member.op].block);
+
     const TransferCost cost = transfer_cost(axis, graph.mesh, machine);
     p.bytes_per_second = cost.bytes_per_second;
     for (const auto& [part, best] : chosen) {
@@ -91,7 +97,7 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
         for (const BucketMember& member : members.at(c)) {
             const Op& op = graph[member.op];
             ProfiledTransfer t{std::min(segment_of[member.due], last), bytes_sent(graph, op),
-                               whole_bytes(graph, op), op.block};
+                               whole_bytes(graph, op), op.block - first_block};
             if (part == Part::forward_gathers) // whatever reads it, it is needed in the forward pass
                 t.segment = std::min(t.segment, p.backward > 0 ? p.backward - 1 : 0);
             (reduces ? p.reductions : p.gathers).push_back(t);
@@ -133,17 +139,26 @@ BucketConfig GraphProfile::config_of(const BucketPlan& plan) const
     return config;
 }
 
-BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mode) const
+BucketChooser::Known& BucketChooser::known(const BucketProfile& profile)
+{
+    const auto at = std::find_if(known_.begin(), known_.end(),
+                                 [&](const Known& each) { return each.profile == profile; });
+    return at != known_.end() ? *at : known_.emplace_back(Known{profile});
+}
+
+BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mode)
 {
     BucketConfig config;
     if (config_.parallel.bucket == "auto" || mode == "greedy" || mode == "global") {
-        const GraphProfile known =
-            profile_of(graph, data_axis, machine_, std::max<i64>(1, config_.parallel.threads));
-        const BucketProfile& p = known.profile;
-        return known.config_of(mode == "none"     ? no_buckets(p)
-                               : mode == "block"  ? block_buckets(p)
-                               : mode == "greedy" ? greedy_buckets(p)
-                                                  : global_buckets(p));
+        const GraphProfile found = profile_of(graph, data_axis, machine_, threads());
+        const BucketProfile& p = found.profile;
+        const auto [plan, unknown] = known(p).plans.try_emplace(mode);
+        if (unknown)
+            plan->second = mode == "none"     ? no_buckets(p)
+                           : mode == "block"  ? block_buckets(p)
+                           : mode == "greedy" ? greedy_buckets(p)
+                                              : global_buckets(p);
+        return found.config_of(plan->second);
     }
     if (mode == "none")
         config.bytes = 0;
@@ -156,39 +171,35 @@ BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mod
     return config;
 }
 
-std::string BucketChooser::best_mode(const Graph& graph, i64 stage, i64 microbatches)
+std::string BucketChooser::best_mode(const Graph& graph, i64 microbatches)
 {
-    const i64 threads = std::max<i64>(1, config_.parallel.threads);
-    const GraphProfile found = profile_of(graph, data_axis, machine_, threads);
+    const GraphProfile found = profile_of(graph, data_axis, machine_, threads());
     if (found.profile.gathers.empty() && found.profile.reductions.empty())
         return "block";
-    for (const Known& known : known_)
-        if (known.profile == found.profile && known.microbatches == microbatches)
-            return known.mode;
+    if (const std::string& best = known(found.profile).best; !best.empty())
+        return best;
     ScheduleConfig schedule;
-    schedule.kind = config_.parallel.schedule;
-    schedule.stage = stage;
-    schedule.stages = config_.parallel.pipeline;
-    schedule.microbatches = std::min<i64>(microbatches, config_.parallel.pipeline + 1);
+    schedule.microbatches = std::min<i64>(microbatches, 2);
     schedule.place = config_.parallel.overlap;
     std::string best;
     Seconds least = 0;
     for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
         const Graph merged = fuse(bucket(graph, with_mode(graph, mode)));
-        const Seconds length = simulate(merged, build_schedule(merged, schedule), machine_, threads).length();
+        const Seconds length =
+            simulate(merged, build_schedule(merged, schedule), machine_, threads()).length();
         if (best.empty() || length < least * (1 - 1e-9)) {
             best = mode;
             least = length;
         }
     }
-    known_.push_back({found.profile, microbatches, best});
+    known(found.profile).best = best;
     return best;
 }
 
-BucketChooser::Choice BucketChooser::choose(const Graph& graph, i64 stage, i64 microbatches)
+BucketChooser::Choice BucketChooser::choose(const Graph& graph, i64 microbatches)
 {
     const std::string& asked = config_.parallel.bucket;
-    const std::string mode = asked == "auto" ? best_mode(graph, stage, microbatches) : asked;
+    const std::string mode = asked == "auto" ? best_mode(graph, microbatches) : asked;
     return {mode, with_mode(graph, mode)};
 }
 

@@ -5,6 +5,8 @@
 #include "plan/bucket_plan.hpp"
 #include "plan/machine.hpp"
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,20 +38,22 @@ public:
         std::string mode; ///< "none", "block", "greedy", "global", or a number of bytes
         BucketConfig config;
     };
-    /// For the first rank of a stage; the other ranks of the stage use the same. `stage` and `microbatches`
-    /// as in ScheduleConfig. "auto" becomes the mode with the shortest step by the simulator.
-    Choice choose(const Graph& graph, i64 stage, i64 microbatches);
+    /// For the first rank of a stage; the other ranks of the stage use the same. "auto" becomes the mode with
+    /// the shortest step by the simulator, with this many microbatches, or two.
+    Choice choose(const Graph& graph, i64 microbatches);
     /// The same with a mode that is not "auto". If parallel.bucket is, the mode holds for what the profile
     /// has, and other collectives are merged up to BucketConfig::bytes.
-    BucketConfig with_mode(const Graph& graph, const std::string& mode) const;
+    BucketConfig with_mode(const Graph& graph, const std::string& mode);
 
 private:
     struct Known {
         BucketProfile profile;
-        i64 microbatches;
-        std::string mode;
+        std::map<std::string, BucketPlan> plans{}; ///< by mode
+        std::string best{};                        ///< empty: not known yet
     };
-    std::string best_mode(const Graph& graph, i64 stage, i64 microbatches);
+    Known& known(const BucketProfile& profile);
+    std::string best_mode(const Graph& graph, i64 microbatches);
+    i64 threads() const { return std::max<i64>(1, config_.parallel.threads); }
 
     const RunConfig& config_;
     Machine machine_;

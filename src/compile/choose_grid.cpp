@@ -229,6 +229,7 @@ std::optional<Bytes> bytes_of_largest(const RunConfig& config, const Machine& ma
     const Bytes limit = config.parallel.memory_limit;
     CompileConfig options;
     options.machine = machine;
+    options.runner.verify = false;
     Bytes largest = 0;
     try {
         if (!may_fit(config, machine, most))

@@ -226,7 +226,7 @@ const BucketConfig& buckets_of(Sharded& all, const Graph& sharded, const Coordin
     const auto decide = [&](const Graph& graph) {
         if (const auto mode = all.bucket_mode.find(stage); mode != all.bucket_mode.end())
             return all.chooser.with_mode(graph, mode->second);
-        const BucketChooser::Choice choice = all.chooser.choose(graph, stage, microbatches);
+        const BucketChooser::Choice choice = all.chooser.choose(graph, microbatches);
         all.bucket_mode[stage] = choice.mode;
         return choice.config;
     };

@@ -77,6 +77,7 @@ bool is_within(const RunConfig& config, const CompileConfig& options, Bytes limi
     free.parallel.memory_limit = 0;
     CompileConfig quietly;
     quietly.machine = options.machine;
+    quietly.runner.verify = false;
     Activity::of_process().advance(); // takes seconds for a large model
     try {
         compile_ranks(free, quietly, is_first_of_stage, [&](i64, const Compiled& compiled) {

@@ -26,7 +26,7 @@ std::string Builder::unique(const std::string& hint)
 
 ValueId Builder::value(const std::string& name, TensorType type, Role role, Init init)
 {
-    TRV_CHECK(!graph_.find(name), "two values are called '", name, "'");
+    TRV_EXPECT(!graph_.find(name), "two values are called '", name, "'");
     Value v;
     v.name = unique(name);
     v.type = std::move(type);

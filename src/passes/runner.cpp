@@ -35,7 +35,8 @@ Graph PassRunner::run(const std::string& name, Level level, Graph graph,
         graph = pass(std::move(graph));
         record.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         try {
-            verify(graph, level);
+            if (config_.verify)
+                verify(graph, level);
         } catch (const UserError& error) {
             for (const PassRecord& before : records_)
                 if (before.skipped)

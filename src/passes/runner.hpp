@@ -12,7 +12,8 @@ namespace trivium {
 struct RunnerConfig {
     std::vector<std::string> skip; ///< passes not to run, by name
     std::string
-        dump_dir; ///< folder for NN-pass.graph files, one per pass that changed the graph; empty: none
+        dump_dir;       ///< folder for NN-pass.graph files, one per pass that changed the graph; empty: none
+    bool verify = true; ///< false: for one of many plans of which only the bytes matter
 };
 
 struct PassRecord {
