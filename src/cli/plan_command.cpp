@@ -50,7 +50,7 @@ nlohmann::ordered_json plan_json(const PlanReport& r)
                                       {"steps", r.config.train.steps},
                                       {"estimated_run_seconds", r.duration()},
                                       {"estimated_device_hours", r.device_hours()},
-                                      {"checkpoint_bytes", r.checkpoint()}});
+                                      {"checkpoint_bytes", r.checkpoint}});
     const MemoryVerdict& m = r.memory;
     out["grid"] = {{"data", r.config.parallel.data},
                    {"pipeline", r.config.parallel.pipeline},
@@ -177,7 +177,7 @@ void print_report(const PlanReport& r)
     fmt::print("run        {} in {}, {:.1f} {}, {} tokens; size of a checkpoint {}\n",
                counted(r.config.train.steps, "step"), format_seconds(r.duration()), r.device_hours(),
                r.machine.is_device ? "device-hours" : "rank-hours",
-               format_si(tokens * static_cast<double>(r.config.train.steps)), format_bytes(r.checkpoint()));
+               format_si(tokens * static_cast<double>(r.config.train.steps)), format_bytes(r.checkpoint));
 }
 
 } // namespace

@@ -183,6 +183,7 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
         schedule.kind = config.parallel.schedule;
         schedule.microbatches = program.microbatches;
         schedule.place = config.parallel.overlap;
+        schedule.receive_early = !machine.is_device;
         schedule.scratch = machine.scratch;
         if (pipeline >= 0) {
             schedule.stage = compiled.at[static_cast<std::size_t>(pipeline)];

@@ -126,11 +126,6 @@ double PlanReport::mfu() const
                     static_cast<double>(rank_total()));
 }
 
-Bytes PlanReport::checkpoint() const
-{
-    return 3 * size_of(master_type(config.train.precision)) * parameter_count(config.model);
-}
-
 PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks, int thread_limit)
 {
     PlanReport report;
@@ -156,6 +151,10 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         for (const ValueId id : g.with_role(Role::parameter))
             plan.parameters += g[id].type.elements();
         report.ranks.push_back(std::move(plan));
+        if (report.checkpoint == 0)
+            for (const Value& v : compiled.programs[train_program].sharded.values)
+                if (v.role == Role::parameter || v.role == Role::state)
+                    report.checkpoint += v.type.bytes();
         report.flops = compiled.flops;
         report.settled.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {

@@ -44,8 +44,7 @@ struct PlanReport {
     double device_hours() const { return duration() * static_cast<double>(rank_total()) / 3600; }
     /// Model FLOPs utilisation.
     double mfu() const;
-    /// Bytes of a checkpoint: parameters and moments, without headers.
-    Bytes checkpoint() const;
+    Bytes checkpoint = 0; ///< bytes of a checkpoint: parameters and optimizer states, without headers
 };
 
 /// Plans `config` on `machine`; with ranks > 0, on the grid that choose_grid() chooses for the machine's

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace trivium {
@@ -88,20 +89,33 @@ TransferCost collective_cost(const std::string& axis, const Mesh& mesh, const Ma
                 static_cast<double>(far) * machine.latency(true),
             nodes == 1          ? rate
             : machine.is_device ? std::min(rate, machine.link_rate(true) * static_cast<double>(here))
-                                : machine.link_rate(true)};
+                                : machine.link_rate(true),
+            nodes > 1};
 }
 
-Seconds seconds_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
+/// The links of a rank that collectives share.
+enum class Link { none, within_node, between_nodes };
+
+/// The duration of an op: `alone`, of which it occupies `link` for `moving`.
+struct OpCost {
+    Seconds alone = 0, moving = 0;
+    Link link = Link::none;
+};
+
+OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
     const std::string& axis = *op.attrs.axis;
     const auto bytes = static_cast<double>(bytes_sent(graph, op));
     if (op.attrs.tag) {
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
         const bool between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
-        return machine.launch + machine.latency(between) + bytes / machine.link_rate(between);
+        return {machine.launch + machine.latency(between) + bytes / machine.link_rate(between), 0,
+                Link::none};
     }
     const TransferCost cost = collective_cost(axis, graph.mesh, machine, placement);
-    return cost.start + (op.attrs.combine ? 2 : 1) * cost.messages + bytes / cost.bytes_per_second;
+    const Seconds moving = bytes / cost.bytes_per_second;
+    return {cost.start + (op.attrs.combine ? 2 : 1) * cost.messages + moving, moving,
+            cost.between_nodes ? Link::between_nodes : Link::within_node};
 }
 
 Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& machine, i64 threads)
@@ -142,13 +156,26 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
 
-std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads)
+namespace {
+
+std::vector<OpCost> op_costs(const Graph& graph, const Machine& machine, i64 threads)
 {
     Placement placement(graph.mesh, machine);
-    std::vector<Seconds> seconds;
+    std::vector<OpCost> costs;
     for (const Op& op : graph.ops)
-        seconds.push_back(info(op).communicates ? seconds_of_move(graph, op, machine, placement)
-                                                : seconds_of_compute(graph, op, machine, threads));
+        costs.push_back(info(op).communicates
+                            ? cost_of_move(graph, op, machine, placement)
+                            : OpCost{seconds_of_compute(graph, op, machine, threads), 0, Link::none});
+    return costs;
+}
+
+} // namespace
+
+std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads)
+{
+    std::vector<Seconds> seconds;
+    for (const OpCost& cost : op_costs(graph, machine, threads))
+        seconds.push_back(cost.alone);
     return seconds;
 }
 
@@ -168,53 +195,164 @@ std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, 
     return seconds;
 }
 
+namespace {
+
+/// A stage on the clock of simulate().
+class StageClock {
+public:
+    /// By from, to, tag and microbatch: when it is sent.
+    using Sent = std::map<std::tuple<std::size_t, std::size_t, i64, i64>, Seconds>;
+
+    StageClock(const StageProgram& program, std::size_t stage, const Machine& machine, i64 threads)
+        : program_(program), stage_(stage), launch_(machine.launch),
+          costs_(op_costs(*program.graph, machine, threads)), known_(program.schedule->steps.size(), false),
+          queues_(program.schedule->queues.size()), next_(queues_.size(), 0), free_at_(queues_.size(), 0)
+    {
+        timeline_.spans.resize(known_.size());
+        for (std::size_t i = 0; i < known_.size(); ++i)
+            queues_[queue_of(i)].push_back(i);
+    }
+
+    /// Runs Steps in the order of time as far as waits and messages allow. Without `sent`, a message arrives
+    /// when it is asked for. Returns whether a Step has run.
+    bool advance(Sent* sent)
+    {
+        bool moved = false;
+        for (;;) {
+            std::size_t first = known_.size();
+            Seconds first_begin = 0;
+            for (std::size_t q = 0; q < queues_.size(); ++q) {
+                if (next_[q] == queues_[q].size())
+                    continue;
+                const std::size_t i = queues_[q][next_[q]];
+                const std::optional<Seconds> begin = begin_of(i, sent);
+                if (begin && (first == known_.size() || *begin < first_begin ||
+                              (*begin == first_begin && i < first))) {
+                    first = i;
+                    first_begin = *begin;
+                }
+            }
+            if (first == known_.size())
+                return moved;
+            run(first, first_begin, sent);
+            moved = true;
+        }
+    }
+    /// The first Step that waits forever; the number of Steps if all have run.
+    std::size_t stuck() const
+    {
+        return static_cast<std::size_t>(std::find(known_.begin(), known_.end(), false) - known_.begin());
+    }
+    Timeline take() { return std::move(timeline_); }
+
+private:
+    /// A transfer that occupies a link.
+    struct Moving {
+        std::size_t step = 0;
+        Link link = Link::none;
+    };
+
+    std::size_t queue_of(std::size_t i) const
+    {
+        return static_cast<std::size_t>(program_.schedule->steps[i].queue);
+    }
+    const Op* op_of(std::size_t i) const
+    {
+        const Step& step = program_.schedule->steps[i];
+        return step.kind == StepKind::op ? &(*program_.graph)[step.op] : nullptr;
+    }
+    Sent::key_type message(std::size_t i) const
+    {
+        const Attributes& attrs = op_of(i)->attrs;
+        const i64 microbatch = program_.schedule->steps[i].microbatch;
+        return attrs.to ? Sent::key_type(stage_, *attrs.to, *attrs.tag, microbatch)
+                        : Sent::key_type(*attrs.from, stage_, *attrs.tag, microbatch);
+    }
+
+    /// Nothing if a Step for which it waits has not run, or its message is not sent.
+    std::optional<Seconds> begin_of(std::size_t i, const Sent* sent) const
+    {
+        Seconds begin = free_at_[queue_of(i)];
+        for (const StepId wait : program_.schedule->steps[i].waits) {
+            if (!known_[wait.index()])
+                return {};
+            begin = std::max(begin, timeline_.spans[wait.index()].end);
+        }
+        if (const Op* op = op_of(i); sent && op && op->attrs.from && !sent->contains(message(i)))
+            return {};
+        return begin;
+    }
+
+    void run(std::size_t i, Seconds begin, Sent* sent)
+    {
+        const Op* op = op_of(i);
+        const OpCost cost =
+            op ? costs_[program_.schedule->steps[i].op.index()] : OpCost{launch_, 0, Link::none};
+        Seconds end = begin + cost.alone;
+        if (sent && op && op->attrs.from)
+            end = std::max(begin, sent->at(message(i)));
+        // Transfers that share a link have it in turns: each takes longer by what the other moves meanwhile.
+        std::erase_if(moving_, [&](const Moving& m) { return timeline_.spans[m.step].end <= begin; });
+        if (cost.moving > 0) {
+            for (const Moving& other : moving_)
+                if (other.link == cost.link) {
+                    Seconds& other_end = timeline_.spans[other.step].end;
+                    const Seconds both = std::min(cost.moving, other_end - begin);
+                    other_end += both;
+                    free_at_[queue_of(other.step)] = other_end;
+                    end += both;
+                }
+            moving_.push_back({i, cost.link});
+        }
+        timeline_.spans[i] = {begin, end};
+        known_[i] = true;
+        ++next_[queue_of(i)];
+        free_at_[queue_of(i)] = end;
+        if (sent && op && op->attrs.to)
+            (*sent)[message(i)] = end;
+    }
+
+    const StageProgram& program_;
+    std::size_t stage_;
+    Seconds launch_;
+    std::vector<OpCost> costs_; ///< by op
+    std::vector<bool> known_;   ///< by Step: it has run
+    std::vector<std::vector<std::size_t>> queues_;
+    std::vector<std::size_t> next_; ///< by queue
+    std::vector<Seconds> free_at_;  ///< by queue
+    std::vector<Moving> moving_;
+    Timeline timeline_;
+};
+
+} // namespace
+
 std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads)
 {
-    using Message = std::tuple<std::size_t, i64, i64, i64>; // from, to, tag, microbatch
-    std::map<Message, Seconds> sent;
-    std::vector<std::vector<Seconds>> seconds;
-    std::vector<Timeline> timelines(stages.size());
-    std::vector<std::vector<Seconds>> free_at;
-    std::vector<std::size_t> next(stages.size(), 0);
-    for (std::size_t s = 0; s < stages.size(); ++s) {
-        seconds.push_back(step_seconds(*stages[s].graph, *stages[s].schedule, machine, threads));
-        timelines[s].spans.resize(seconds[s].size());
-        free_at.emplace_back(stages[s].schedule->queues.size(), 0);
-    }
+    std::vector<StageClock> clocks;
+    for (std::size_t s = 0; s < stages.size(); ++s)
+        clocks.emplace_back(stages[s], s, machine, threads);
+    StageClock::Sent sent;
     for (bool moved = true; moved;) {
         moved = false;
-        for (std::size_t s = 0; s < stages.size(); ++s)
-            for (; next[s] < seconds[s].size(); ++next[s], moved = true) {
-                const std::size_t i = next[s];
-                const Step& step = stages[s].schedule->steps[i];
-                Seconds& queue_free = free_at[s][static_cast<std::size_t>(step.queue)];
-                Seconds begin = queue_free;
-                for (const StepId wait : step.waits)
-                    begin = std::max(begin, timelines[s].spans[wait.index()].end);
-                Seconds end = begin + seconds[s][i];
-                const Attributes* attrs =
-                    step.kind == StepKind::op ? &(*stages[s].graph)[step.op].attrs : nullptr;
-                if (attrs && attrs->from) {
-                    const auto arrived = sent.find({static_cast<std::size_t>(*attrs->from),
-                                                    static_cast<i64>(s), *attrs->tag, step.microbatch});
-                    if (arrived == sent.end())
-                        break; // try again after the sender has sent
-                    end = std::max(begin, arrived->second);
-                }
-                timelines[s].spans[i] = {begin, end};
-                queue_free = end;
-                if (attrs && attrs->to)
-                    sent[{s, *attrs->to, *attrs->tag, step.microbatch}] = end;
-            }
+        for (StageClock& clock : clocks)
+            moved = clock.advance(&sent) || moved;
     }
-    for (std::size_t s = 0; s < stages.size(); ++s)
-        TRV_CHECK(next[s] == seconds[s].size(), "stage ", s, " waits forever at step ", next[s]);
+    std::vector<Timeline> timelines;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+        TRV_CHECK(clocks[s].stuck() == stages[s].schedule->steps.size(), "stage ", s,
+                  " waits forever at step ", clocks[s].stuck());
+        timelines.push_back(clocks[s].take());
+    }
     return timelines;
 }
 
 Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)
 {
-    return play(schedule, step_seconds(graph, schedule, machine, threads));
+    const StageProgram program{&graph, &schedule};
+    StageClock clock(program, 0, machine, threads);
+    clock.advance(nullptr);
+    TRV_CHECK(clock.stuck() == schedule.steps.size(), "waits forever at step ", clock.stuck());
+    return clock.take();
 }
 
 Flops model_flops(const Graph& graph, i64 microbatches)

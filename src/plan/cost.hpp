@@ -15,6 +15,7 @@ Bytes bytes_sent(const Graph& graph, const Op& op);
 struct TransferCost {
     Seconds start = 0, messages = 0;
     double bytes_per_second = 0;
+    bool between_nodes = false; ///< some messages leave a node
 };
 TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Machine& machine);
 
@@ -32,10 +33,12 @@ struct StageProgram {
 };
 
 /// Simulates all stages on one clock: a message arrives when its sender has sent it; other transfers take the
-/// same time on all ranks of their group. Throws InternalError if stages wait for each other forever.
+/// same time on all ranks of their group. Collectives of several axes that use the same link at a time,
+/// within a node or between nodes, slow each other down. Throws InternalError if stages wait for each other
+/// forever.
 std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads);
 
-/// Simulates the Schedule on the machine's clock.
+/// Simulates one Schedule on the same clock; messages arrive when they are asked for.
 Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads);
 
 /// Model FLOPs of one optimizer step: three times those of the forward ops (forward once, backward twice),

@@ -125,7 +125,7 @@ public:
         uses_.resize(slots_.count());
         Unrolled unrolled = unroll(graph, tasks, config.microbatches);
         if (config.place)
-            place_communication(slots_, unrolled);
+            place_communication(slots_, config.receive_early, unrolled);
         run(unrolled);
     }
 

@@ -1,5 +1,6 @@
 #include "schedule/place.hpp"
 
+#include "base/check.hpp"
 #include "ir/collectives.hpp"
 
 #include <algorithm>
@@ -14,8 +15,9 @@ constexpr std::size_t none = ~std::size_t{0};
 
 class Placement {
 public:
-    Placement(const BufferSlots& buffers, const Unrolled& unrolled)
-        : graph_(buffers.graph), buffers_(buffers), items_(unrolled.items), before_(items_.size(), none)
+    Placement(const BufferSlots& buffers, bool receive_early, const Unrolled& unrolled)
+        : graph_(buffers.graph), buffers_(buffers), receive_early_(receive_early), items_(unrolled.items),
+          before_(items_.size(), none)
     {
     }
 
@@ -28,10 +30,20 @@ public:
     }
 
 private:
+    /// The name of the queue of an op that may begin before what it brings is read; otherwise empty.
+    std::string early_queue(const Op& op) const
+    {
+        if (gathers_parameters(graph_, op))
+            return *op.attrs.axis;
+        return receive_early_ && op.attrs.from ? str(*op.attrs.axis, " ", *op.attrs.from, " ", *op.attrs.tag)
+                                               : std::string();
+    }
+
+    /// Gathers, and receives that may be early.
     void find_gathers()
     {
         std::vector<std::size_t> reader, place;  // by gather: its first reader, and where it goes
-        std::map<std::string, std::size_t> last; // gather of an axis
+        std::map<std::string, std::size_t> last; // gather of a queue
         std::vector<std::size_t> access(buffers_.count(), none);  // the last one so far
         std::vector<std::size_t> content(buffers_.count(), none); // gather
         for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -42,9 +54,9 @@ private:
             for (const ValueId v : op.operands)
                 if (const std::size_t gather = content[buffers_.index_of(v, item.microbatch)]; gather != none)
                     reader[gather] = std::min(reader[gather], i);
-            if (gathers_parameters(graph_, op)) {
+            if (const std::string queue = early_queue(op); !queue.empty()) {
                 std::size_t to = i;
-                if (const auto previous = last.find(*op.attrs.axis); previous != last.end())
+                if (const auto previous = last.find(queue); previous != last.end())
                     to = std::max(std::min(reader[previous->second], i), place[previous->second]);
                 for (const ValueId v : op.results) {
                     const std::size_t buffer = buffers_.index_of(v, item.microbatch);
@@ -54,7 +66,7 @@ private:
                 }
                 if (to < i)
                     before_[i] = to;
-                last[*op.attrs.axis] = reader.size();
+                last[queue] = reader.size();
                 reader.push_back(none);
                 place.push_back(to);
             }
@@ -98,15 +110,16 @@ private:
 
     const Graph& graph_;
     const BufferSlots& buffers_;
+    bool receive_early_;
     const std::vector<Item>& items_;
     std::vector<std::size_t> before_;
 };
 
 } // namespace
 
-void place_communication(const BufferSlots& buffers, Unrolled& unrolled)
+void place_communication(const BufferSlots& buffers, bool receive_early, Unrolled& unrolled)
 {
-    const std::vector<std::size_t> before = Placement(buffers, unrolled).run();
+    const std::vector<std::size_t> before = Placement(buffers, receive_early, unrolled).run();
     const auto place = [&](std::size_t i) { // what moves goes first
         return before[i] == none ? std::pair(i, 1) : std::pair(before[i], 0);
     };

@@ -25,7 +25,8 @@ struct BufferSlots {
 /// Gather k + 1 of an axis begins before the first op that reads gather k (SimpleFSDP, arXiv:2411.00284,
 /// section 4.2), so it runs while that op and those after it compute, and at most two are in memory. The op
 /// that adds a reduced gradient to its accumulator goes to just before the next such reduction, so at most
-/// two of those are in memory.
-void place_communication(const BufferSlots& buffers, Unrolled& unrolled);
+/// two of those are in memory. With `receive_early`, the same holds for the receives of each sender and tag
+/// as for the gathers of an axis, as far as their buffers are free.
+void place_communication(const BufferSlots& buffers, bool receive_early, Unrolled& unrolled);
 
 } // namespace trivium

@@ -102,6 +102,8 @@ struct ScheduleConfig {
     i64 microbatches = 1;
     ScratchBudget scratch;
     bool place = true; ///< communication is placed to overlap with compute (place.hpp)
+    /// With `place`: messages too. Not for devices, where a receive that waits would stop its communicator.
+    bool receive_early = false;
 };
 
 /// Unrolls the regions of a verified graph into Steps.

@@ -89,7 +89,7 @@ TEST_CASE("buckets and overlap change no bit", "[release]")
             c.parallel.bucket = "none";
             c.parallel.overlap = false;
             const Outcome want = train_on_threads(c);
-            for (const char* bucket : {"none", "auto", "block", "300"})
+            for (const char* bucket : {"none", "auto", "block", "300", "global"})
                 for (const bool overlap : {true, false}) {
                     if (((contracts_on || precision == Precision::bf16) && !overlap) ||
                         (contracts_on && (precision == Precision::f32) == (zero == 0)))
@@ -117,6 +117,22 @@ TEST_CASE("ranks with different shards make the same buckets")
         c.parallel.bucket = bucket;
         CHECK(apart(train_on_threads(c), want) == "");
     }
+}
+
+TEST_CASE("a model that needs three times the limit trains under it, with the same bits", "[release]")
+{
+    Case c;
+    c.model = {true, 10, 128, 4, 4, 344, 64, 256, false};
+    c.precision = Precision::f32;
+    c.rows = c.micro_batch = 8;
+    c.steps = 2;
+    c.lr = 1e-3;
+    const Outcome want = train_on_threads(c);
+    const Bytes plain = compile(c, 0).memory.arena;
+    c.parallel.memory_limit = plain / 3;
+    c.parallel.recompute = Recompute::automatic;
+    CHECK(compile(c, 0).memory.arena <= plain / 3);
+    CHECK(apart(train_on_threads(c), want) == "");
 }
 
 TEST_CASE("recomputation changes no bit, nor does a second gather")

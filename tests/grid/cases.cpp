@@ -4,6 +4,7 @@
 #include "base/covering.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace trivium::grids {
 
@@ -113,9 +114,13 @@ std::vector<Case> product_cases()
     return all;
 }
 
-std::vector<Case> covering_cases(bool f64)
+const std::vector<Case>& covering_cases(bool f64)
 {
-    std::vector<Case> all;
+    static std::map<bool, std::vector<Case>> known; // making an array takes seconds
+    const auto [at, unknown] = known.try_emplace(f64);
+    std::vector<Case>& all = at->second;
+    if (!unknown)
+        return all;
     for (const std::vector<int>& row : covering_array(factor_levels(f64))) {
         Case c = case_of(row);
         if (!f64) {

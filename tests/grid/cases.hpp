@@ -42,7 +42,7 @@ Case case_of(const std::vector<int>& levels);
 /// The product of the first seven factors in f64; the other factors alternate.
 std::vector<Case> product_cases();
 /// Covers every pair of levels: in f64 for three steps, or in the other precisions for 20.
-std::vector<Case> covering_cases(bool f64);
+const std::vector<Case>& covering_cases(bool f64);
 
 /// The one-rank outcome of a case; cached for cases with the same. In f64, requires that its first gradient
 /// is that of the plain reference within 1e-9.

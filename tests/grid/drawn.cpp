@@ -11,7 +11,7 @@ namespace trivium::grids {
 
 std::vector<Case> drawn_cases()
 {
-    const std::vector<Case> covering = covering_cases(false);
+    const std::vector<Case>& covering = covering_cases(false);
     std::map<i64, int> drawn; // by ranks
     std::vector<Case> cases;
     for (std::size_t i = 0; i < covering.size(); ++i) {

@@ -153,16 +153,17 @@ TEST_CASE("no ranks of a grid wait for each other forever, with or without overl
                 c.train.micro_batch = 24 / grid.data / 6;
                 c.parallel.schedule = kind;
                 c.parallel.bucket = cases % 4 == 0 ? "none" : cases % 4 == 1 ? "block" : "auto";
-                std::vector<Program> train, eval;
-                compile_ranks(
-                    c, {}, [](const Mesh&, i64) { return true; },
-                    [&](i64, Compiled& compiled) {
-                        train.push_back(std::move(compiled.programs[train_program]));
-                        eval.push_back(std::move(compiled.programs[eval_program]));
-                    });
                 INFO("data " << grid.data << " pipeline " << grid.pipeline << " tensor " << grid.tensor
                              << " tied " << tied);
                 for (const bool overlap : {true, false}) {
+                    c.parallel.overlap = overlap;
+                    std::vector<Program> train, eval;
+                    compile_ranks(
+                        c, {}, [](const Mesh&, i64) { return true; },
+                        [&](i64, Compiled& compiled) {
+                            train.push_back(std::move(compiled.programs[train_program]));
+                            eval.push_back(std::move(compiled.programs[eval_program]));
+                        });
                     CHECK(Ranks(train, overlap).stuck() == 0);
                     CHECK(Ranks(eval, overlap).stuck() == 0);
                 }

@@ -1,5 +1,6 @@
 // Bucket plans on random profiles: against limits, against all plans of small profiles, and where compute is
 // enough to hide transfers.
+#include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "plan/bucket_plan.hpp"
@@ -149,7 +150,8 @@ TEST_CASE(
 {
     int greedy_behind_block = 0, greedy_behind_global = 0, block_behind_global = 0;
     double most = 0, sum = 0, sum_block = 0;
-    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const int profiles = contracts_on ? 20 : 200; // sanitizers take their time
+    for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(profiles); ++seed) {
         Draw draw(seed);
         BucketProfile p = layers(draw, draw.whole(2, 12), draw.whole(1, 7), std::exp(draw.uniform(-12, -7)));
         Bytes all = 0, single = 0;
@@ -188,10 +190,10 @@ TEST_CASE(
         sum_block += std::log(times[1] / times[3]);
     }
     std::ostringstream text; // for a report; no property
-    text << "greedy loses to block in " << greedy_behind_block << " of 200 profiles, to global in "
-         << greedy_behind_global << ", by " << std::setprecision(3) << std::exp(sum / 200)
+    text << "greedy loses to block in " << greedy_behind_block << " profiles, to global in "
+         << greedy_behind_global << ", by " << std::setprecision(3) << std::exp(sum / profiles)
          << " times in the mean, " << most << " at most; block loses to global in " << block_behind_global
-         << ", by " << std::exp(sum_block / 200);
+         << ", by " << std::exp(sum_block / profiles);
     INFO(text.str());
     if (std::getenv("TRIVIUM_SHOW"))
         std::cout << text.str() << "\n";
@@ -201,7 +203,7 @@ TEST_CASE(
 TEST_CASE("the search finds plans as short as the best of all plans of small profiles")
 {
     double worst = 1;
-    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    for (std::uint64_t seed = 0; seed < (contracts_on ? 4 : 40); ++seed) {
         Draw draw(1000 + seed);
         const BucketProfile p = layers(draw, 2, 2, std::exp(draw.uniform(-11, -8)));
         INFO("seed " << seed);
@@ -234,7 +236,7 @@ TEST_CASE("the search finds plans as short as the best of all plans of small pro
 
 TEST_CASE("where compute is enough, the first gather of each pass and the last reduction stay exposed")
 {
-    for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    for (std::uint64_t seed = 0; seed < (contracts_on ? 5 : 50); ++seed) {
         Draw draw(2000 + seed);
         BucketProfile p = layers(draw, draw.whole(3, 10), draw.whole(1, 5), 1);
         INFO("seed " << seed);

@@ -1,6 +1,7 @@
 // Model FLOPs by hand, and the simulated clock.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "ir/builder.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/offload.hpp"
@@ -115,6 +116,41 @@ TEST_CASE("a transfer takes its bytes over the host's link, an update on the hos
     machine.host_link_bytes_per_second = machine.host_bytes_per_second = 0; // as the device's memory
     CHECK(machine.host_link_rate() == machine.bytes_per_second);
     CHECK(machine.host_rate() == machine.bytes_per_second);
+}
+
+TEST_CASE("collectives of two axes that share a link slow each other down")
+{
+    // Ranks data x tensor; two gathers that wait for nothing.
+    Graph g;
+    g.mesh.axes = {{"data", 2}, {"tensor", 2}};
+    g.at = {0, 0};
+    Builder b(g);
+    b.where = {Region::prologue, Phase::forward, 0, ""};
+    const ValueId x = b.value("x", {DType::f32, {1000}}, Role::parameter),
+                  y = b.value("y", {DType::f32, {3000}}, Role::parameter);
+    b.all_gather(x, "data", 0, 2000);
+    b.all_gather(y, "tensor", 0, 6000);
+    const Schedule schedule = build_schedule(g, {});
+    Machine machine;
+    machine.launch = machine.link_latency = 0;
+    machine.link_bytes_per_second = 4000; // 1 s and 3 s
+    const auto spans_on = [&](const Machine& m) {
+        const Timeline t = simulate(g, schedule, m, 1);
+        std::vector<Span> spans;
+        for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+            if (schedule.steps[i].kind == StepKind::op)
+                spans.push_back(t.spans[i]);
+        return spans;
+    };
+    const std::vector<Span> shared = spans_on(machine);
+    REQUIRE(shared.size() == 2);
+    CHECK(shared[0].end == Approx(2)); // half the bandwidth each, until the first is over
+    CHECK(shared[1].end == Approx(4));
+    machine.ranks_per_node = 2; // data leaves the node, tensor does not
+    machine.node_link_bytes_per_second = 2000;
+    const std::vector<Span> apart = spans_on(machine);
+    CHECK(apart[0].end == Approx(2));
+    CHECK(apart[1].end == Approx(3));
 }
 
 TEST_CASE("the clock: a Step begins when its queue is free and its waits have ended")

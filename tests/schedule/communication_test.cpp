@@ -15,7 +15,9 @@
 #include "schedule/memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 
@@ -256,9 +258,15 @@ TEST_CASE("random stages with communication: no race, no shared bytes, early red
             for (const i64 microbatches :
                  {1, 2, seed % 20 == 0 ? 14 : 5}) { // 14: memory planning skips most of them
                 INFO("seed " << seed << ", " << microbatches << " microbatches");
-                early +=
-                    check(graph, {kind, static_cast<i64>(seed % 3), 3, microbatches, {1024, 512, 256, 512}},
-                          seed % 2 ? 32 : 0);
+                early += check(graph,
+                               {kind,
+                                static_cast<i64>(seed % 3),
+                                3,
+                                microbatches,
+                                {1024, 512, 256, 512},
+                                true,
+                                seed % 3 != 0},
+                               seed % 2 ? 32 : 0);
             }
     }
     CHECK(early > 1000);
@@ -278,6 +286,37 @@ TEST_CASE("the ranks of a grid: no race, no shared bytes, early reductions")
             }
         }
     CHECK(early >= 16);
+}
+
+TEST_CASE("an early receive begins before the first reader of the one before it, if its buffer is free")
+{
+    const Mesh mesh{{{"data", 1}, {"pipeline", 3}, {"tensor", 1}}};
+    const Graph graph = part_of_model(Family::llama, mesh, {0, 1, 0}, false, false);
+    for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
+        ScheduleConfig config{kind, 1, 3, 6, {}};
+        const Schedule late = build_schedule(graph, config);
+        config.receive_early = true;
+        const Schedule early = build_schedule(graph, config);
+        // Of each receive: how many Steps of the compute queue come before it.
+        const auto places = [&](const Schedule& s) {
+            std::map<std::array<i64, 3>, int> all; // by sender, tag and microbatch
+            int computed = 0;
+            for (const Step& step : s.steps) {
+                computed += step.queue == queue_compute;
+                if (step.kind == StepKind::op && graph[step.op].attrs.from)
+                    all[{*graph[step.op].attrs.from, *graph[step.op].attrs.tag, step.microbatch}] = computed;
+            }
+            return all;
+        };
+        const auto before = places(late), after = places(early);
+        REQUIRE(before.size() == 12); // a forward and a backward one in each of six microbatches
+        int earlier = 0;
+        for (const auto& [receive, place] : before) {
+            CHECK(after.at(receive) <= place);
+            earlier += after.at(receive) < place;
+        }
+        CHECK(earlier >= (kind == ScheduleKind::gpipe ? 10 : 4)); // 1F1B reuses the inputs' buffers at once
+    }
 }
 
 TEST_CASE("planning over the first and last microbatches gives the memory of all, with messages too")

@@ -91,7 +91,7 @@ std::vector<Rectangle> buffers_of_svg(const std::string& text)
 
 } // namespace
 
-TEST_CASE("less than 2 % of the arena is lost to fragmentation on Llama presets")
+TEST_CASE("less than 2 % of the arena is lost to fragmentation on Llama presets", "[release]")
 {
     for (const Grid& grid : std::vector<Grid>{{"llama3-8b", 8, 1, 1, 1, 64},
                                               {"llama3-8b", 8, 1, 1, 3, 8},
