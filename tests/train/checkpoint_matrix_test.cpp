@@ -73,18 +73,21 @@ bool has_negative(const std::vector<std::byte>& f32)
     return std::any_of(values.begin(), values.end(), [](float value) { return value < 0; });
 }
 
-/// Squares are called adam_v, averages adam_m.
+/// Squares are called adam_v, averages adam_m or muon_m.
 bool moments_are_named(const Content& content)
 {
     return std::all_of(content.tensors.begin(), content.tensors.end(), [](const auto& tensor) {
         const auto& [name, bytes] = tensor;
-        return name.starts_with("param/") || has_negative(bytes) == name.starts_with("adam_m/");
+        return name.starts_with("param/") || has_negative(bytes) != name.starts_with("adam_v/");
     });
 }
 
 class Matrix {
 public:
-    explicit Matrix(Precision precision) : ground_(folder_.path()), precision_(precision) {}
+    explicit Matrix(Precision precision, OptimizerKind optimizer = OptimizerKind::adamw)
+        : ground_(folder_.path()), precision_(precision), optimizer_(optimizer)
+    {
+    }
 
     /// Families with and without tied embeddings take turns; the two precisions of a pair use different ones.
     Model model(std::size_t from) const
@@ -98,6 +101,7 @@ public:
         if (!added)
             return at->second;
         RunConfig config = ground_.config(model(from), precision_, layouts()[from], str("from-", from));
+        config.train.optimizer = optimizer_;
         config.checkpoint.every = saved_step;
         at->second.later = train(config, saved_step + 1);
         at->second.path = str(config.checkpoint.dir, "/", checkpoint_name(saved_step));
@@ -116,6 +120,7 @@ public:
         REQUIRE(source.later.size() == 5);
         RunConfig config =
             ground_.config(model(pair.from), precision_, layouts()[pair.to], str("to-", count_++));
+        config.train.optimizer = optimizer_;
         config.checkpoint.resume = source.path;
 
         RunConfig still = standing_still(config);
@@ -147,6 +152,7 @@ private:
     TemporaryFolder folder_;
     Ground ground_;
     Precision precision_;
+    OptimizerKind optimizer_;
     std::map<std::size_t, Saved> saved_;
     int count_ = 0;
 };
@@ -186,6 +192,27 @@ TEST_CASE("any layout resumes from the checkpoint of any other")
         ++tried;
     }
     std::printf("%zu of %zu pairs of layouts\n", tried, all_pairs().size());
+}
+
+TEST_CASE("so does a run with Muon, but not with the other optimizer")
+{
+    if (computes_on_device())
+        return;
+    Matrix muon(Precision::f32, OptimizerKind::muon);
+    muon.check({10, 3});
+    if (!contracts_on) // sanitizers take their time
+        muon.check({0, 11});
+    const TemporaryFolder folder;
+    const Ground ground(folder.path());
+    RunConfig config = ground.config(model_of(10), Precision::f32, layouts()[0], "other");
+    config.checkpoint.resume = muon.saved(10).path;
+    try {
+        train(config);
+        FAIL("AdamW resumed from Muon's states");
+    } catch (const UserError& error) {
+        INFO(error.what());
+        CHECK(std::string(error.what()).find("train.optimizer") != std::string::npos);
+    }
 }
 
 TEST_CASE("offload may change between launches, without a different bit")

@@ -116,7 +116,7 @@ RunConfig standing_still(RunConfig config)
 {
     // Gradients times 0, which enter the moments with the factor 1 - beta, and no step along them. In f32
     // this beta is 1, so that only x = 1 x + 0 remains.
-    config.train.beta1 = config.train.beta2 = 1 - 0x1p-53;
+    config.train.beta1 = config.train.beta2 = config.train.momentum = 1 - 0x1p-53;
     config.train.grad_clip = 1e-300;
     config.train.lr = config.train.min_lr = 0;
     config.train.stop_after = 1;
