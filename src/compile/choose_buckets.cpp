@@ -146,19 +146,23 @@ BucketChooser::Known& BucketChooser::known(const BucketProfile& profile)
     return at != known_.end() ? *at : known_.emplace_back(Known{profile});
 }
 
+const BucketPlan& BucketChooser::plan(const BucketProfile& p, const std::string& mode)
+{
+    const auto [plan, unknown] = known(p).plans.try_emplace(mode);
+    if (unknown)
+        plan->second = mode == "none"     ? no_buckets(p)
+                       : mode == "block"  ? block_buckets(p)
+                       : mode == "greedy" ? greedy_buckets(p)
+                                          : global_buckets(p);
+    return plan->second;
+}
+
 BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mode)
 {
     BucketConfig config;
     if (config_.parallel.bucket == "auto" || mode == "greedy" || mode == "global") {
         const GraphProfile found = profile_of(graph, data_axis, machine_, threads());
-        const BucketProfile& p = found.profile;
-        const auto [plan, unknown] = known(p).plans.try_emplace(mode);
-        if (unknown)
-            plan->second = mode == "none"     ? no_buckets(p)
-                           : mode == "block"  ? block_buckets(p)
-                           : mode == "greedy" ? greedy_buckets(p)
-                                              : global_buckets(p);
-        return found.config_of(plan->second);
+        return found.config_of(plan(found.profile, mode));
     }
     if (mode == "none")
         config.bytes = 0;
@@ -171,36 +175,39 @@ BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mod
     return config;
 }
 
-std::string BucketChooser::best_mode(const Graph& graph, i64 microbatches)
+BucketChooser::Choice BucketChooser::best(const Graph& graph, i64 microbatches)
 {
     const GraphProfile found = profile_of(graph, data_axis, machine_, threads());
+    const auto config_for = [&](const std::string& mode) {
+        return found.config_of(plan(found.profile, mode));
+    };
     if (found.profile.gathers.empty() && found.profile.reductions.empty())
-        return "block";
+        return {"block", config_for("block")};
     if (const std::string& best = known(found.profile).best; !best.empty())
-        return best;
+        return {best, config_for(best)};
     ScheduleConfig schedule;
     schedule.microbatches = std::min<i64>(microbatches, 2);
     schedule.place = config_.parallel.overlap;
-    std::string best;
+    Choice best;
     Seconds least = 0;
     for (const char* const mode : {"block", "greedy", "global", "none"}) { // of equal ones, the first
-        const Graph merged = fuse(bucket(graph, with_mode(graph, mode)));
+        BucketConfig config = config_for(mode);
+        const Graph merged = fuse(bucket(graph, config));
         const Seconds length =
             simulate(merged, build_schedule(merged, schedule), machine_, threads()).length();
-        if (best.empty() || length < least * (1 - 1e-9)) {
-            best = mode;
+        if (best.mode.empty() || length < least * (1 - 1e-9)) {
+            best = {mode, std::move(config)};
             least = length;
         }
     }
-    known(found.profile).best = best;
+    known(found.profile).best = best.mode;
     return best;
 }
 
 BucketChooser::Choice BucketChooser::choose(const Graph& graph, i64 microbatches)
 {
     const std::string& asked = config_.parallel.bucket;
-    const std::string mode = asked == "auto" ? best_mode(graph, microbatches) : asked;
-    return {mode, with_mode(graph, mode)};
+    return asked == "auto" ? best(graph, microbatches) : Choice{asked, with_mode(graph, asked)};
 }
 
 } // namespace trivium

@@ -52,7 +52,9 @@ private:
         std::string best{};                        ///< empty: not known yet
     };
     Known& known(const BucketProfile& profile);
-    std::string best_mode(const Graph& graph, i64 microbatches);
+    /// The plan of a mode, made once for each profile.
+    const BucketPlan& plan(const BucketProfile& profile, const std::string& mode);
+    Choice best(const Graph& graph, i64 microbatches);
     i64 threads() const { return std::max<i64>(1, config_.parallel.threads); }
 
     const RunConfig& config_;

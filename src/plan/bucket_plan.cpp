@@ -38,7 +38,7 @@ std::vector<bool> cuts_of(const std::vector<int>& sizes)
 
 /// A bucket of consecutive transfers.
 struct Bucket {
-    std::size_t segment = 0; ///< of gathers the first, of reductions the last
+    std::size_t first = 0, last = 0; ///< segments of its transfers
     Bytes sent = 0, whole = 0;
     int count = 0;
 };
@@ -48,9 +48,9 @@ std::vector<Bucket> merge(const std::vector<ProfiledTransfer>& transfers, const 
     std::vector<Bucket> buckets;
     std::size_t next = 0;
     for (const int size : sizes) {
-        Bucket bucket{transfers[next].segment, 0, 0, size};
+        Bucket bucket{transfers[next].segment, 0, 0, 0, size};
         for (int i = 0; i < size; ++i, ++next) {
-            bucket.segment = std::max(bucket.segment, transfers[next].segment);
+            bucket.last = transfers[next].segment;
             bucket.sent += transfers[next].sent;
             bucket.whole += transfers[next].whole;
         }
@@ -60,15 +60,26 @@ std::vector<Bucket> merge(const std::vector<ProfiledTransfer>& transfers, const 
     return buckets;
 }
 
-std::vector<Bucket> merge_gathers(const BucketProfile& p, const BucketPlan& plan)
+Seconds gather_time(const BucketProfile& p, Bytes sent)
 {
-    std::vector<Bucket> buckets = merge(p.gathers, plan.gathers);
-    std::size_t next = 0;
-    for (Bucket& bucket : buckets) {
-        bucket.segment = p.gathers[next].segment;
-        next += static_cast<std::size_t>(bucket.count);
-    }
-    return buckets;
+    return p.gather_latency + static_cast<double>(sent) / p.bytes_per_second;
+}
+
+Seconds reduction_time(const BucketProfile& p, Bytes sent)
+{
+    return p.reduction_latency + static_cast<double>(sent) / p.bytes_per_second;
+}
+
+/// is_within_limits() of a plan whose estimate is known.
+bool fits(const BucketProfile& p, const BucketPlan& plan, const BucketEstimate& known)
+{
+    if (p.largest > 0)
+        for (const std::vector<Bucket>& buckets :
+             {merge(p.gathers, plan.gathers), merge(p.reductions, plan.reductions)})
+            for (const Bucket& bucket : buckets)
+                if (bucket.count > 1 && bucket.whole > p.largest)
+                    return false;
+    return p.memory == 0 || known.in_flight <= p.memory;
 }
 
 /// Begins a bucket where a gather belongs to another pass than the one before.
@@ -101,7 +112,8 @@ Bytes whole_of(const std::vector<ProfiledTransfer>& transfers)
 class Search {
 public:
     Search(const BucketProfile& profile, const BucketPlan& from)
-        : p_(profile), cuts_{cuts_of(from.gathers), cuts_of(from.reductions)}, best_(price())
+        : p_(profile), cuts_{cuts_of(from.gathers), cuts_of(from.reductions)},
+          best_(price_of(from, estimate(profile, from)))
     {
     }
 
@@ -120,24 +132,24 @@ private:
     /// Time, then buckets: of plans that take equally long, the one with fewer buckets.
     using Price = std::pair<Seconds, std::size_t>;
 
-    Price price() const
+    static Price price_of(const BucketPlan& plan, const BucketEstimate& known)
     {
-        const BucketPlan plan = plan_of(cuts_);
-        return {estimate(p_, plan).total, plan.gathers.size() + plan.reductions.size()};
+        return {known.total, plan.gathers.size() + plan.reductions.size()};
     }
 
     /// Whether the boundaries are now better than the best so far.
     bool is_better()
     {
         separate_passes(p_, cuts_.gathers);
-        if (!is_within_limits(p_, plan_of(cuts_)))
-            return false;
-        const Price now = price();
+        const BucketPlan plan = plan_of(cuts_);
+        const BucketEstimate known = estimate(p_, plan);
+        const Price now = price_of(plan, known);
         const bool better =
             now.first < best_.first * (1 - 1e-12) || (now.first <= best_.first && now.second < best_.second);
-        if (better)
-            best_ = now;
-        return better;
+        if (!better || !fits(p_, plan, known))
+            return false;
+        best_ = now;
+        return true;
     }
 
     /// Keeps the change that `change` makes to `cuts` if it is better.
@@ -207,13 +219,7 @@ private:
 BucketPlan greedy_within(const BucketProfile& p, Bytes room)
 {
     Cuts cuts{std::vector<bool>(p.gathers.size(), false), std::vector<bool>(p.reductions.size(), false)};
-    const auto gather_time = [&](Bytes sent) {
-        return p.gather_latency + static_cast<double>(sent) / p.bytes_per_second;
-    };
-    const auto reduction_time = [&](Bytes sent) {
-        return p.reduction_latency + static_cast<double>(sent) / p.bytes_per_second;
-    };
-    const auto fits = [&](Bytes whole) { return p.largest == 0 || whole <= p.largest; };
+    const auto is_small = [&](Bytes whole) { return p.largest == 0 || whole <= p.largest; };
     Bytes one = 0; // the largest gather: the next bucket has at least as much
     for (const ProfiledTransfer& t : p.gathers)
         one = std::max(one, t.whole);
@@ -237,8 +243,8 @@ BucketPlan greedy_within(const BucketProfile& p, Bytes room)
         for (; g < p.gathers.size() && p.gathers[g].segment == s; ++g) {
             const ProfiledTransfer& t = p.gathers[g];
             const Seconds transfer =
-                gather_time(sent + t.sent) + (last_sent > 0 ? reduction_time(last_sent) : 0);
-            const bool joins = g > 0 && transfer <= this_step && fits(whole + t.whole) &&
+                gather_time(p, sent + t.sent) + (last_sent > 0 ? reduction_time(p, last_sent) : 0);
+            const bool joins = g > 0 && transfer <= this_step && is_small(whole + t.whole) &&
                                has_room(whole_before + whole + t.whole + std::max(most_open, one));
             if (!joins) {
                 cuts.gathers[g] = true;
@@ -256,15 +262,15 @@ BucketPlan greedy_within(const BucketProfile& p, Bytes room)
         rest -= p.segments[s];
         for (; r < p.reductions.size() && p.reductions[r].segment == s; ++r) {
             const ProfiledTransfer& t = p.reductions[r];
-            if (is_open &&
-                (!fits(open + t.whole) || !has_room(whole_before + whole + one + open + t.whole + sending)))
+            if (is_open && (!is_small(open + t.whole) ||
+                            !has_room(whole_before + whole + one + open + t.whole + sending)))
                 close_reductions();
             cuts.reductions[r] = !is_open;
             is_open = true;
             reduced += t.sent;
             open += t.whole;
             most_open = std::max(most_open, open + sending);
-            if (rest < 5 * reduction_time(reduced))
+            if (rest < 5 * reduction_time(p, reduced))
                 close_reductions();
         }
     }
@@ -281,7 +287,7 @@ Seconds BucketProfile::compute() const
 
 BucketEstimate estimate(const BucketProfile& p, const BucketPlan& plan)
 {
-    const std::vector<Bucket> gathers = merge_gathers(p, plan),
+    const std::vector<Bucket> gathers = merge(p.gathers, plan.gathers),
                               reductions = merge(p.reductions, plan.reductions);
     std::vector<Seconds> arrived(gathers.size(), 0);
     Seconds compute_end = 0, link_free = 0;
@@ -290,14 +296,13 @@ BucketEstimate estimate(const BucketProfile& p, const BucketPlan& plan)
     Seconds reduced_at = 0;                                   // end of the last reduction
     const auto issue = [&] {
         const Bucket& b = gathers[issued];
-        link_free = std::max(link_free, p.gathers_ahead ? 0.0 : compute_end) + p.gather_latency +
-                    static_cast<double>(b.sent) / p.bytes_per_second;
+        link_free = std::max(link_free, p.gathers_ahead ? 0.0 : compute_end) + gather_time(p, b.sent);
         arrived[issued++] = link_free;
         gathered += b.whole;
     };
     std::size_t opened = 0;
     for (std::size_t s = 0; s < p.segments.size(); ++s) {
-        while (read < gathers.size() && gathers[read].segment == s) {
+        while (read < gathers.size() && gathers[read].first == s) {
             // The next bucket's transfer begins before the first reader of this one.
             const std::size_t ahead = p.gathers_ahead ? gathers.size() : std::min(read + 2, gathers.size());
             if (!p.gathers_ahead && read > 0)
@@ -312,12 +317,11 @@ BucketEstimate estimate(const BucketProfile& p, const BucketPlan& plan)
         // What is gathered or reduced once per step is kept in any case.
         in_flight =
             std::max(in_flight, (p.gathers_ahead ? 0 : gathered) + (p.reductions_wait ? open + sending : 0));
-        while (reduced < reductions.size() && reductions[reduced].segment == s) {
+        while (reduced < reductions.size() && reductions[reduced].last == s) {
             if (p.reductions_wait)
                 compute_end = std::max(compute_end, reduced_at);
             const Bucket& b = reductions[reduced++];
-            link_free = std::max(link_free, compute_end) + p.reduction_latency +
-                        static_cast<double>(b.sent) / p.bytes_per_second;
+            link_free = std::max(link_free, compute_end) + reduction_time(p, b.sent);
             reduced_at = link_free;
             sending = b.whole;
             open -= b.whole;
@@ -332,13 +336,7 @@ BucketEstimate estimate(const BucketProfile& p, const BucketPlan& plan)
 
 bool is_within_limits(const BucketProfile& p, const BucketPlan& plan)
 {
-    if (p.largest > 0)
-        for (const std::vector<Bucket>& buckets :
-             {merge(p.gathers, plan.gathers), merge(p.reductions, plan.reductions)})
-            for (const Bucket& bucket : buckets)
-                if (bucket.count > 1 && bucket.whole > p.largest)
-                    return false;
-    return p.memory == 0 || estimate(p, plan).in_flight <= p.memory;
+    return fits(p, plan, estimate(p, plan));
 }
 
 BucketPlan no_buckets(const BucketProfile& p)

@@ -36,19 +36,33 @@ TEST_CASE("a covering array has every pair")
     CHECK(all_grids().size() == 1 + 3 + 6 + 9 + 10);
 }
 
+namespace {
+
+Differences from_one_rank(const Case& c)
+{
+    const Outcome& want = alone_outcome(c);
+    Outcome got;
+    REQUIRE_NOTHROW(got = train_on_threads(c));
+    return differences(got, want);
+}
+
+void require_same_answer(const Case& c)
+{
+    INFO(c.text());
+    const Differences d = from_one_rank(c);
+    INFO(d.text());
+    CHECK(d.most() < 1e-9);
+}
+
+} // namespace
+
 TEST_CASE("the same result on every grid")
 {
     std::size_t n = 0;
     for (const Case& c : covering_cases(true)) {
         if (contracts_on && n++ % 6 != 0) // sanitizers take their time
             continue;
-        INFO(c.text());
-        const Outcome& want = alone_outcome(c);
-        Outcome got;
-        REQUIRE_NOTHROW(got = train_on_threads(c));
-        const Differences d = differences(got, want);
-        INFO(d.text());
-        CHECK(d.most() < 1e-9);
+        require_same_answer(c);
     }
 }
 
@@ -60,13 +74,7 @@ TEST_CASE("twenty steps of Muon leave the same parameters as on one rank", "[rel
         if (c.optimizer != OptimizerKind::muon || n++ % 9 != 0)
             continue;
         c.steps = 20;
-        INFO(c.text());
-        const Outcome& want = alone_outcome(c);
-        Outcome got;
-        REQUIRE_NOTHROW(got = train_on_threads(c));
-        const Differences d = differences(got, want);
-        INFO(d.text());
-        CHECK(d.most() < 1e-9);
+        require_same_answer(c);
     }
     CHECK(n > 40);
 }
@@ -79,10 +87,7 @@ TEST_CASE("eight or twenty steps on every grid", "[release]")
             continue;
         c.steps = contracts_on ? 5 : n++ % 3 == 0 ? 20 : 8;
         INFO(c.text());
-        const Outcome& want = alone_outcome(c);
-        Outcome got;
-        REQUIRE_NOTHROW(got = train_on_threads(c));
-        const Differences d = differences(got, want);
+        const Differences d = from_one_rank(c);
         INFO(d.text());
         const bool bf16 = c.precision == Precision::bf16 || c.parallel.reduce == GradientType::bf16;
         CHECK(std::max(d.losses, d.norms) < (bf16 ? 2e-2 : 1e-4));

@@ -55,13 +55,19 @@ struct PlainAdamw {
     }
 };
 
-void compare(bool llama, double clip, double decay)
+reference::Model small_model(bool llama)
 {
-    INFO((llama ? "llama" : "gpt2") << ", clip " << clip << ", decay " << decay);
     reference::Model model;
     model.llama = llama;
     model.layers = 2;
     model.tied = !llama;
+    return model;
+}
+
+void compare(bool llama, double clip, double decay)
+{
+    INFO((llama ? "llama" : "gpt2") << ", clip " << clip << ", decay " << decay);
+    const reference::Model model = small_model(llama);
     RunConfig config = config_of(model, Precision::f64, 4, 2);
     config.train.grad_clip = clip;
     config.train.weight_decay = decay;
@@ -173,10 +179,7 @@ struct PlainMuon : PlainAdamw {
 void compare_muon(bool llama, double clip, double decay)
 {
     INFO((llama ? "llama" : "gpt2") << ", clip " << clip << ", decay " << decay);
-    reference::Model model;
-    model.llama = llama;
-    model.layers = 2;
-    model.tied = !llama;
+    const reference::Model model = small_model(llama);
     RunConfig config = config_of(model, Precision::f64, 4, 2);
     config.train.grad_clip = clip;
     config.train.weight_decay = decay;
