@@ -70,6 +70,32 @@ private:
         return move.kind == MoveKind::all_reduce && move.combine == Combine::sum;
     }
 
+    /// Removes the sums from `moves`: what stays partial in an addend is reduced once, with the accumulator.
+    static std::vector<Partial> put_off_sums(std::vector<Move>& moves)
+    {
+        std::vector<Partial> partial;
+        std::erase_if(moves, [&](const Move& move) {
+            if (is_sum(move))
+                partial.push_back({move.axis, move.combine});
+            return is_sum(move);
+        });
+        return partial;
+    }
+
+    /// Shards an addend like its accumulator, without the sums that may wait.
+    void settle_addend(ValueId v)
+    {
+        Placed& p = of(v);
+        if (p.settled)
+            return;
+        std::vector<Move> moves = moves_between(p.layout, wanted(v), g_.mesh);
+        Layout to{wanted(v), put_off_sums(moves)};
+        if (to.partial.empty())
+            return;
+        p.native = emit_moves(b_, p.native, moves, p.layout, g_[v].type, c_.at);
+        p.layout = std::move(to);
+    }
+
     /// Values whose only reader is the one op that adds them into a carried accumulator in every microbatch.
     /// They may stay partial: what they lack is summed once, with the accumulator.
     void find_sums()
@@ -136,12 +162,8 @@ private:
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
         std::vector<Move> moves = moves_between(source.layout, wanted(to), g_.mesh);
-        if (sums_[to.index()]) // what stays partial in a sum is reduced once, with the sum
-            std::erase_if(moves, [&](const Move& move) {
-                if (is_sum(move))
-                    p.layout.partial.push_back({move.axis, move.combine});
-                return is_sum(move);
-            });
+        if (sums_[to.index()])
+            p.layout.partial = put_off_sums(moves);
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
         if (p.layout.partial.empty())
             p.settled = p.native;
@@ -182,6 +204,8 @@ private:
     {
         if (!info(op).linear || (op.accumulate && !sums_[op.operands[0].index()]))
             return {};
+        if (op.accumulate)
+            settle_addend(op.operands[0]);
         const Layout& first = of(op.operands[0]).layout;
         if (op.accumulate && first.axes != of(op.operands.back()).layout.axes)
             return {};

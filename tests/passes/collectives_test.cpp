@@ -296,6 +296,25 @@ TEST_CASE("data 2, tensor 2, ZeRO 1: layers as over tensor alone, once per step 
     }
 }
 
+TEST_CASE("gradients that are accumulated whole are reduced over data ranks once per step, in whatever type")
+{
+    for (const Family family : {Family::llama, Family::gpt2})
+        for (const GradientType type : {GradientType::f32, GradientType::bf16})
+            for (const i64 dim : {6, 40}) {
+                RunConfig config = run_config(family, {2, 1, 2, dim == 6 ? 0 : 1});
+                config.model.dim = dim;
+                config.model.heads = config.model.kv_heads = 2;
+                config.model.ffn_dim = 3; // so that a weight is smaller than activations
+                config.parallel.accumulate = type;
+                const Graph g = compile_training(config, {}).programs[train_program].graph;
+                INFO(name_of(family) << " " << name_of(type) << " " << dim);
+                CHECK(std::none_of(g.ops.begin(), g.ops.end(), [](const Op& op) {
+                    return op.region == Region::microbatch && info(op).communicates &&
+                           *op.attrs.axis == "data";
+                }));
+            }
+}
+
 TEST_CASE("pipeline 2, tensor 2: one message per microbatch and direction, and a tied table's gradient once")
 {
     for (const Family family : {Family::llama, Family::gpt2}) {
