@@ -114,6 +114,8 @@ std::vector<Choice> choices()
     Choice& reduce = add(enum_choice<GradientType>(
         "parallel.reduce", usual.reduce, [](RunConfig& c, GradientType type) { c.parallel.reduce = type; }));
     reduce.matters = has_data_ranks;
+    add(enum_choice<GradientType>("parallel.accumulate", usual.accumulate,
+                                  [](RunConfig& c, GradientType type) { c.parallel.accumulate = type; }));
     for (Choice& choice : all)
         for (Choice::Level& level : choice.levels)
             level.blurs = level.name == name_of(Precision::bf16);
@@ -156,6 +158,14 @@ std::vector<Choice> choices()
     add(list_choice<i64>("parallel.shard", {0, 2}, [](RunConfig& c, const i64& group) {
         c.parallel.shard = c.parallel.data % 2 == 0 ? group : 0;
     })).matters = [](const Shape3& g) { return g.data > 2 && g.data % 2 == 0; };
+    add(list_choice<i64>("parallel.tile", {0, 300}, [](RunConfig& c, const i64& bytes) {
+        c.parallel.tile = bytes;
+    })).matters = has_data_ranks;
+    add(enum_choice<OptimizerKind>("train.optimizer", OptimizerKind::adamw,
+                                   [](RunConfig& c, OptimizerKind kind) { c.train.optimizer = kind; }));
+    add(enum_choice<Offload>("parallel.offload", usual.offload, [](RunConfig& c, Offload what) {
+        c.parallel.offload = what;
+    })).may_be_refused = true;
     add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
         c.parallel.sequence = on;
     })).matters = [](const Shape3& g) { return g.tensor > 1; };
@@ -286,6 +296,10 @@ std::string CheckCase::text() const
     const ParallelConfig& p = config.parallel;
     return str(name_of(config.model.family), " ", name_of(config.train.precision), ", ", describe_grid(p),
                p.reduce == GradientType::bf16 ? ", reduced in bf16" : "",
+               p.accumulate == GradientType::bf16 ? ", accumulated in bf16" : "",
+               config.train.optimizer == OptimizerKind::muon ? ", muon" : "",
+               p.tile > 0 ? str(", tile ", p.tile) : "",
+               p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
                p.chunks > 1 ? str(", ", p.chunks, " chunks") : "",
                describe_settled(p).empty() ? "" : ", " + describe_settled(p), p.overlap ? "" : ", no overlap",
                ", ", counted(microbatch_count(config), "microbatch", "microbatches"));
@@ -324,9 +338,9 @@ RunConfig on_one_rank(const RunConfig& config)
 
 std::string answer_key(const RunConfig& c)
 {
-    return str(name_of(c.model.family), " ", name_of(c.train.precision), " of ", c.model.layers,
-               " layers and ", c.model.heads, " heads, ", c.train.global_batch, " sequences of ",
-               c.model.seq);
+    return str(name_of(c.model.family), " ", name_of(c.train.precision), ", ", name_of(c.train.optimizer),
+               ", of ", c.model.layers, " layers and ", c.model.heads, " heads, ", c.train.global_batch,
+               " sequences of ", c.model.seq);
 }
 
 std::vector<std::string> traits_of(const RunConfig& c)
@@ -351,6 +365,10 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.data > 1, str("bucket ", p.bucket));
     note(microbatch_count(c) > 1, "several microbatches");
     note(p.data > 1 && p.reduce == GradientType::bf16, "gradients reduced in bf16");
+    note(p.accumulate == GradientType::bf16, "gradients accumulated in bf16");
+    note(p.data > 1 && p.tile > 0, "tiles");
+    note(p.offload != Offload::none, str("offload ", name_of(p.offload)));
+    note(true, str("optimizer ", name_of(c.train.optimizer)));
     note(true, str("precision ", name_of(c.train.precision)));
     note(true, str("family ", name_of(c.model.family)));
     return all;

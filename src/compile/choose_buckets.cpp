@@ -41,7 +41,8 @@ Machine deciding_machine(const ParallelConfig& p, bool is_device)
     return with_delay(machine_called(name), p.delay_latency, p.delay_bandwidth);
 }
 
-GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads)
+GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads,
+                        Bytes most)
 {
     // Of each part, the class with most bytes.
     const std::map<BucketClass, std::vector<BucketMember>> members = bucket_members(graph);
@@ -115,6 +116,9 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
     for (const ProfiledTransfer& t : p.reductions)
         reduced += t.whole;
     p.largest = std::max(BucketConfig{}.bytes, std::max(gathered, reduced) / 5);
+    p.most = most;
+    if (most > 0)
+        p.largest = std::min(p.largest, most);
     // No plan needs more memory than one bucket per block, but for little ones.
     p.memory = std::max(2 * BucketConfig{}.bytes, estimate(p, block_buckets(p)).in_flight);
     return all;
@@ -123,6 +127,7 @@ GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machi
 BucketConfig GraphProfile::config_of(const BucketPlan& plan) const
 {
     BucketConfig config;
+    config.most = profile.most;
     const auto share = [&](const std::vector<int>& sizes, const std::vector<BucketClass>& classes,
                            const std::vector<ProfiledTransfer>& transfers, bool by_pass) {
         if (classes.empty())
@@ -161,9 +166,10 @@ BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mod
 {
     BucketConfig config;
     if (config_.parallel.bucket == "auto" || mode == "greedy" || mode == "global") {
-        const GraphProfile found = profile_of(graph, data_axis, machine_, threads());
+        const GraphProfile found = profile_of(graph, data_axis, machine_, threads(), config_.parallel.tile);
         return found.config_of(plan(found.profile, mode));
     }
+    config.most = config_.parallel.tile;
     if (mode == "none")
         config.bytes = 0;
     else if (mode == "block")
@@ -177,7 +183,7 @@ BucketConfig BucketChooser::with_mode(const Graph& graph, const std::string& mod
 
 BucketChooser::Choice BucketChooser::best(const Graph& graph, i64 microbatches)
 {
-    const GraphProfile found = profile_of(graph, data_axis, machine_, threads());
+    const GraphProfile found = profile_of(graph, data_axis, machine_, threads(), config_.parallel.tile);
     const auto config_for = [&](const std::string& mode) {
         return found.config_of(plan(found.profile, mode));
     };

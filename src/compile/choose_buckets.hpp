@@ -26,8 +26,9 @@ struct GraphProfile {
     BucketConfig config_of(const BucketPlan& plan) const;
 };
 /// Of the collectives along `axis`: the gathers of each phase and the reductions, of each the class with most
-/// bytes. `threads` compute.
-GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads);
+/// bytes. `threads` compute. No bucket has more than `most` bytes, if that is not 0.
+GraphProfile profile_of(const Graph& graph, const std::string& axis, const Machine& machine, i64 threads,
+                        Bytes most);
 
 /// Decides for the graphs of several stages, of which equal ones are decided once.
 class BucketChooser {

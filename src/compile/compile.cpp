@@ -16,6 +16,7 @@
 #include "passes/recompute.hpp"
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
+#include "passes/tile.hpp"
 #include "passes/zero.hpp"
 #include "plan/cost.hpp"
 
@@ -76,6 +77,18 @@ bool gathers_in_microbatches(const ParallelConfig& p)
     return p.zero == 3 && shard_ranks(p) > 1 && p.gather_every != GatherEvery::step;
 }
 
+/// Lets microbatches gather what they read, large weights in tiles.
+Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, PassRunner& runner)
+{
+    if (!gathers_in_microbatches(p))
+        return g;
+    if (p.tile > 0)
+        g = runner.run("tile" + suffix, Level::global, std::move(g), [&](Graph graph) {
+            return simplify(tile(std::move(graph), {p.tile, data_axis}));
+        });
+    return runner.run("gather" + suffix, Level::global, std::move(g), gather_in_microbatches);
+}
+
 /// The program of all ranks, with every value's sharding.
 Graph training_graph(const RunConfig& config, PassRunner& runner)
 {
@@ -94,13 +107,13 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     if (!gradients.reduce_axis.empty()) // then once, in each microbatch
         std::swap(gradients.reduce_bf16, optimizer.reduce_bf16);
     g = runner.run("model", Level::global, std::move(g), [](Graph graph) { return graph; });
-    if (gathers_in_microbatches(p))
-        g = runner.run("gather", Level::global, std::move(g), gather_in_microbatches);
+    g = gathered(std::move(g), p, "", runner);
     g = runner.run("autodiff", Level::global, std::move(g),
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
-    const RecomputeConfig again{gathers_in_microbatches(p) && p.gather_every != GatherEvery::microbatch,
-                                p.recompute, p.recompute_layers};
-    if (again.gathers || again.activations != Recompute::none)
+    const bool gathers = gathers_in_microbatches(p);
+    const RecomputeConfig again{gathers && p.gather_every != GatherEvery::microbatch, p.recompute,
+                                p.recompute_layers, gathers && p.tile > 0};
+    if (again.gathers || again.parts || again.activations != Recompute::none)
         g = runner.run("recompute", Level::global, std::move(g),
                        [&](Graph graph) { return recompute(std::move(graph), again); });
     g = runner.run("optimizer", Level::global, std::move(g),
@@ -118,8 +131,7 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
             g[id].sharding = (*kept)[kept->find(g[id].name)].sharding;
     g.name = "eval";
     g.mesh = mesh_of(config.parallel);
-    if (gathers_in_microbatches(config.parallel))
-        g = runner.run("gather-eval", Level::global, std::move(g), gather_in_microbatches);
+    g = gathered(std::move(g), config.parallel, "-eval", runner);
     g = runner.run("simplify-eval", Level::global, std::move(g),
                    [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
     return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);

@@ -81,6 +81,7 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
     require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero),
             "1 is usual");
     at_least(0, "parallel.shard", c.shard);
+    at_least(0, "parallel.tile", c.tile);
     require(c.shard == 0 || c.data % c.shard == 0, "parallel.shard",
             str("groups of ", c.shard, " do not divide ", c.data, " data ranks"),
             "set a divisor of parallel.data, e.g. the ranks of a node, or 0 for all");

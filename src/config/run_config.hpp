@@ -137,6 +137,7 @@ struct ParallelConfig {
     Recompute recompute = Recompute::none;
     i64 recompute_layers = 0;
     Offload offload = Offload::none;
+    i64 tile = 0;
     bool overlap = true;
     bool graphs = false;
     std::string bucket = "auto";
@@ -181,6 +182,9 @@ struct ParallelConfig {
         visit("offload", self.offload,
               "what is in host memory instead of the device's: the optimizer's states, the parameters in "
               "their stored type and the update; only in CPU builds, where both are arenas of the host");
+        visit("tile", self.tile,
+              "with zero = 3: maximum bytes gathered at once, of a weight or of a bucket; larger weights are "
+              "gathered, used and reduced in tiles; 0 = no maximum");
         visit("overlap", self.overlap, "overlap communication with computation");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,

@@ -56,6 +56,9 @@ std::vector<std::string> warnings_of(const RunConfig& config)
     warn(p.gather_every != GatherEvery::automatic && p.zero < 3, "parallel.gather_every",
          str("is ignored because parallel.zero is ", p.zero, ": only stage 3 shards what microbatches read"),
          "set parallel.zero to 3, or remove the key");
+    warn(p.tile > 0 && (p.zero < 3 || p.gather_every == GatherEvery::step), "parallel.tile",
+         "is ignored because microbatches gather no parameters",
+         "set parallel.zero to 3 and parallel.gather_every to \"pass\", or remove the key");
     warn(p.reduce_every != ReduceEvery::automatic && p.zero < 2, "parallel.reduce_every",
          str("is ignored because parallel.zero is ", p.zero, ": stages 2 and 3 shard gradients"),
          "set parallel.zero to 2 or 3, or remove the key");

@@ -35,6 +35,8 @@ public:
             check_offset();
         if (a_.at)
             check_places();
+        if (info(op_).parts)
+            check_parts();
         if (a_.tag)
             within("tag", *a_.tag, 0, max_tags - 1);
         for (const auto& [name, value] : {std::pair{"eps", a_.eps}, {"clip", a_.clip}})
@@ -190,6 +192,39 @@ private:
             fail("offset", std::to_string(*a_.offset),
                  str("such that ", *a_.offset, " and the result's extent lie within the operand"),
                  "take a slice within the operand");
+    }
+
+    /// Tensors that differ along one dimension, whose extents add up.
+    void check_parts() const
+    {
+        const bool splits = rule_.operands.size() == 1;
+        const auto &parts = splits ? rule_.results : rule_.operands,
+                   &wholes = splits ? rule_.operands : rule_.results;
+        const auto refuse = [&](const char* problem) {
+            throw UserError({place_of(g_, op_), problem, str("its rule is '", to_text(*a_.rule), "'"),
+                             "write a rule like \"x0 x1 -> x0 y0, x0 y1 | x1 y0 y1\", or its inverse"});
+        };
+        if (wholes.size() != 1)
+            refuse("has several operands and several results");
+        const FactorList& whole = wholes[0];
+        i64 sum = 0;
+        std::optional<std::size_t> dim;
+        for (const FactorList& part : parts) {
+            if (part.size() != whole.size())
+                refuse("has parts with another number of dimensions");
+            for (std::size_t d = 0; d < whole.size(); ++d)
+                if (part[d] != whole[d]) {
+                    if (dim.value_or(d) != d)
+                        refuse("has parts that differ in several dimensions");
+                    dim = d;
+                    sum += rule_.factors[static_cast<std::size_t>(part[d])].size;
+                    for (const int f : {part[d], whole[d]})
+                        if (rule_.factors[static_cast<std::size_t>(f)].kind != FactorKind::replicated)
+                            refuse("has a divided dimension that is not replicated");
+                }
+        }
+        if (!dim || sum != rule_.factors[static_cast<std::size_t>(whole[*dim])].size)
+            refuse("has parts that do not add up to the whole");
     }
 
     void check_places() const

@@ -85,6 +85,13 @@ ValueId Builder::cast_to(ValueId x, DType dtype, const std::string& name)
 {
     if (graph_[x].type.dtype == dtype && name.empty())
         return x;
+    // Back from a wider type: the value that was cast to it.
+    if (const OpId producer = graph_[x].producer; producer && name.empty()) {
+        const Op& made = graph_[producer];
+        if (made.kind == OpKind::cast && graph_[made.operands[0]].type.dtype == dtype &&
+            graph_[x].type.dtype == accumulator_of(dtype))
+            return made.operands[0];
+    }
     return op1(OpKind::cast, {x}, {.dtype = dtype}, name);
 }
 
@@ -230,6 +237,38 @@ ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)
 ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
 {
     return collective(OpKind::slice, x, dim, part.size, {.offset = part.begin}, ".slice");
+}
+
+std::vector<ValueId> Builder::divided(ValueId x, std::size_t dim, const std::vector<i64>& extents)
+{
+    const std::size_t dims = graph_[x].type.shape.size();
+    Attributes attrs;
+    Rule::Parts rule{{tensor_of(dims)}, {}, {str("x", dim)}};
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+        const std::string y = str("y", i);
+        rule.results.push_back(tensor_of(dims, dim, "x", y));
+        rule.replicated.push_back(y);
+        attrs.sizes.push_back({y, extents[i]});
+        names.push_back(str(graph_[x].name, ".part", i));
+    }
+    attrs.rule = Rule(std::move(rule));
+    return op(OpKind::split, {x}, std::move(attrs), names);
+}
+
+ValueId Builder::joined(const std::vector<ValueId>& parts, std::size_t dim, const std::string& name)
+{
+    const std::size_t dims = graph_[parts.at(0)].type.shape.size();
+    Rule::Parts rule{{}, {tensor_of(dims)}, {str("x", dim)}};
+    i64 extent = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        const std::string y = str("y", i);
+        rule.operands.push_back(tensor_of(dims, dim, "x", y));
+        rule.replicated.push_back(y);
+        extent += graph_[parts[i]].type.shape[dim];
+    }
+    return op1(OpKind::concat, parts, {.rule = Rule(std::move(rule)), .sizes = {{str("x", dim), extent}}},
+               name);
 }
 
 Op Builder::merged(const std::vector<Op>& collectives) const

@@ -78,6 +78,10 @@ public:
     ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
     /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
     ValueId slice_of(ValueId x, std::size_t dim, Stretch part);
+    /// Consecutive parts of dimension `dim` with these extents, which add up to its own.
+    std::vector<ValueId> divided(ValueId x, std::size_t dim, const std::vector<i64>& extents);
+    /// The tensor of which these are the consecutive parts along dimension `dim`.
+    ValueId joined(const std::vector<ValueId>& parts, std::size_t dim, const std::string& name = "");
     /// One collective that replaces several of the same kind, axis and element type; results in their order.
     /// \pre none of them reads another's result
     Op merged(const std::vector<Op>& collectives) const;

@@ -80,7 +80,9 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
 {
     const OpInfo& row = info(op);
     const FactorRule rule = rule_of(graph, op);
-    if (const std::size_t required = row.bucket ? rule.operands.size() : row.results.size();
+    if (const std::size_t required = row.bucket  ? rule.operands.size()
+                                     : row.parts ? rule.results.size()
+                                                 : row.results.size();
         rule.results.size() != required)
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",
@@ -119,6 +121,15 @@ ValueId aliased_operand(const Op& op, std::size_t result)
             static_cast<std::size_t>(alias.operand) < op.operands.size())
             return op.operands[static_cast<std::size_t>(alias.operand)];
     return {};
+}
+
+std::size_t divided_dim(const Graph& graph, const Op& op)
+{
+    const FactorRule rule = rule_of(graph, op);
+    const FactorList &in = rule.operands[0], &out = rule.results[0];
+    const auto differs = std::mismatch(in.begin(), in.end(), out.begin(), out.end()).first;
+    TRV_EXPECT(info(op).parts && differs != in.end(), "an op whose operands and results are not parts");
+    return static_cast<std::size_t>(differs - in.begin());
 }
 
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result)

@@ -73,7 +73,11 @@ struct OpInfo {
         false;          ///< may lack operands, which count as 0: exactly one of all ranks contributes each
     bool cheap = false; ///< selective recomputation computes it again: large results for little work
     bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
-    bool bucket = false;       ///< may have several operands of one element type, with one result per operand
+    bool parts =
+        false; ///< the operand's (or the result's) parts along one dimension are its results (operands)
+    bool separable = false; ///< parts of a factor may be computed separately: joined if a result has it,
+                            ///< added if only operands have it
+    bool bucket = false;    ///< may have several operands of one element type, with one result per operand
 };
 
 const OpInfo& info(OpKind kind);
@@ -93,6 +97,8 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op);
 std::vector<Alias> aliases_of(const Op& op);
 /// The operand whose buffer result `result` must use, or an invalid id.
 ValueId aliased_operand(const Op& op, std::size_t result);
+/// The dimension of which the operands or the results of an op with `parts` are parts.
+std::size_t divided_dim(const Graph& graph, const Op& op);
 /// Lifetime of that result: that of the operand that it aliases, otherwise that of its region.
 Lifetime result_lifetime(const Graph& graph, const Op& op, std::size_t result);
 /// Where an op's results are: where its attribute says (a copy), otherwise where its operands are.

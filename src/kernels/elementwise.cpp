@@ -114,15 +114,14 @@ void accumulate(const Exec& exec, i64 n, To* acc, const T* x, bool overwrite)
 }
 
 template <class T>
-void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y)
+void copy_rows(const Exec& exec, i64 rows, i64 columns, const T* x, i64 x_stride, T* y, i64 y_stride)
 {
     for_rows<T>(
-        exec, "slice", rows, columns, KOKKOS_LAMBDA(const Row& row, i64 r) {
-            row.copy(columns, x + r * stride + offset, y + r * columns);
-        });
+        exec, "copy_rows", rows, columns,
+        KOKKOS_LAMBDA(const Row& row, i64 r) { row.copy(columns, x + r * x_stride, y + r * y_stride); });
 }
 
-template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::int32_t*);
+template void copy_rows(const Exec&, i64, i64, const std::int32_t*, i64, std::int32_t*, i64);
 
 #define TRV_INSTANTIATE(T)                                                                                   \
     template void swiglu(const Exec&, i64, const T*, const T*, T*);                                          \
@@ -131,7 +130,7 @@ template void slice(const Exec&, i64, i64, i64, i64, const std::int32_t*, std::i
     template void gelu_grad(const Exec&, i64, const T*, const T*, T*);                                       \
     template void add(const Exec&, i64, const T*, const T*, T*);                                             \
     template void bias_add(const Exec&, i64, i64, const T*, const T*, T*);                                   \
-    template void slice(const Exec&, i64, i64, i64, i64, const T*, T*);                                      \
+    template void copy_rows(const Exec&, i64, i64, const T*, i64, T*, i64);                                  \
     template void scale(const Exec&, i64, double, const T*, T*);                                             \
     template void fill(const Exec&, i64, double, T*);                                                        \
     template void cast(const Exec&, i64, const T*, double*);                                                 \

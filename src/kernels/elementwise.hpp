@@ -31,10 +31,10 @@ void fill(const Exec& exec, i64 n, double value, T* y);
 /// y = x in another type, rounded to nearest. May alias only if the types are the same.
 template <class From, class To>
 void cast(const Exec& exec, i64 n, const From* x, To* y);
-/// y[r, i] = x[r, offset + i] with rows of `columns` and of `stride` elements: a slice of a dimension. Also
-/// for int32.
+/// y[r, i] = x[r, i] for `columns` elements of each row, whose rows begin x_stride and y_stride elements
+/// apart: takes a part of a dimension, or puts one into its place. Also for int32.
 template <class T>
-void slice(const Exec& exec, i64 rows, i64 stride, i64 offset, i64 columns, const T* x, T* y);
+void copy_rows(const Exec& exec, i64 rows, i64 columns, const T* x, i64 x_stride, T* y, i64 y_stride);
 /// acc (+)= x, added in the accumulator type of `acc`. `To` is T's accumulator type, or bf16.
 template <class T, class To>
 void accumulate(const Exec& exec, i64 n, To* acc, const T* x, bool overwrite);

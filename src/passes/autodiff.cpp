@@ -56,23 +56,39 @@ private:
         const Op& op_;
     };
 
-    /// A leaf is a parameter, a value that the prologue computes from one (its cast to the compute type), or
-    /// either gathered.
+    /// A parameter, a value that the prologue computes from one (its cast to the compute type), a part of
+    /// either, or any of these gathered.
+    struct Leaf {
+        ValueId parameter;
+        OpId division; ///< the op of which it is a result, or a gathered result; invalid: it is whole
+        int part = 0;  ///< which result
+    };
+
     void find_leaves()
     {
         leaf_ok_.assign(graph_.values.size(), false);
-        parameter_.assign(graph_.values.size(), ValueId{});
+        leaves_.assign(graph_.values.size(), Leaf{});
         for (const ValueId p : graph_.with_role(Role::parameter)) {
             leaf_ok_[p.index()] = true;
-            parameter_[p.index()] = p;
+            leaves_[p.index()].parameter = p;
         }
-        for (const Op& op : graph_.ops)
-            if ((op.region == Region::prologue || info(op).placement) && op.operands.size() == 1 &&
-                parameter_[op.operands[0].index()]) {
-                leaf_ok_[op.results[0].index()] = true;
-                parameter_[op.results[0].index()] = parameter_[op.operands[0].index()];
+        for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+            const Op& op = graph_.ops[i];
+            if ((op.region != Region::prologue && !info(op).placement) || op.operands.size() != 1 ||
+                !leaves_[op.operands[0].index()].parameter)
+                continue;
+            for (std::size_t r = 0; r < op.results.size(); ++r) {
+                Leaf& leaf = leaves_[op.results[r].index()];
+                leaf = leaves_[op.operands[0].index()];
+                leaf_ok_[op.results[r].index()] = true;
+                if (info(op).parts) {
+                    TRV_CHECK(!leaf.division, "%", graph_[op.results[r]].name, " is a part of a part");
+                    leaf.division = OpId(i);
+                    leaf.part = static_cast<int>(r);
+                }
             }
-        carries_.resize(graph_.values.size());
+        }
+        accumulators_.resize(graph_.values.size());
     }
 
     void differentiate(Op op)
@@ -98,32 +114,42 @@ private:
 
     void add(ValueId v, ValueId contribution)
     {
-        const ValueId parameter = v.index() < parameter_.size() ? parameter_[v.index()] : ValueId{};
-        if (parameter)
-            return accumulate(parameter, v, contribution);
+        if (v.index() < leaves_.size() && leaves_[v.index()].parameter)
+            return accumulate(leaves_[v.index()], v, contribution);
         ValueId& gradient = gradients_[v.index()];
         gradient = gradient ? builder_.sum_of(gradient, contribution) : contribution;
         gradients_.resize(graph_.values.size());
     }
 
-    /// `leaf` is the parameter as the microbatches read it; its accumulator has the same sharding.
-    void accumulate(ValueId parameter, ValueId leaf, ValueId contribution)
+    /// `read` is the leaf as the microbatches read it; its accumulator has the same shape and sharding.
+    void accumulate(const Leaf& leaf, ValueId read, ValueId contribution)
     {
+        const ValueId parameter = leaf.parameter;
         const int block = builder_.where.block;
-        Accumulators& mine = carries_[parameter.index()];
-        Carry& carry = mine[block];
+        std::vector<Carry>& mine = accumulators_[parameter.index()][block];
+        if (mine.empty()) {
+            mine.resize(leaf.division ? graph_[leaf.division].results.size() : 1);
+            division_[parameter] = leaf.division;
+        }
+        TRV_CHECK(division_[parameter] == leaf.division, "%", graph_[parameter].name,
+                  " is read whole and in parts");
+        Carry& carry = mine[static_cast<std::size_t>(leaf.part)];
         if (!carry.in) {
-            const std::string name =
-                mine.size() == 1 ? grad_name(parameter) : str(grad_name(parameter), ".block", block);
             carry.in = builder_.value(
-                name + ".before",
-                {config_.accumulate_bf16 ? DType::bf16 : accumulator_of(graph_[leaf].type.dtype),
-                 graph_[parameter].type.shape},
+                str(grad_name(parameter),
+                    accumulators_[parameter.index()].size() > 1 ? str(".block", block) : "",
+                    leaf.division ? str(".part", leaf.part) : "", ".before"),
+                {config_.accumulate_bf16 ? DType::bf16 : accumulator_of(graph_[read].type.dtype),
+                 graph_[read].type.shape},
                 Role::carry);
-            Sharding sharding = graph_[leaf].sharding;
-            if (!config_.reduce_axis.empty())
-                sharding =
-                    shard_further(sharding, graph_[parameter].type.shape, graph_.mesh, config_.reduce_axis);
+            Sharding sharding = graph_[read].sharding;
+            if (!config_.reduce_axis.empty()) {
+                // Along the dimension that shards the parameter's states, too.
+                const Sharding& whole = graph_[parameter].sharding;
+                for (std::size_t d = 0; d < std::min(sharding.dims.size(), whole.dims.size()); ++d)
+                    sharding.dims[d].open = whole.dims[d].open;
+                sharding = shard_further(sharding, graph_[read].type.shape, graph_.mesh, config_.reduce_axis);
+            }
             for (DimSharding& dim : sharding.dims)
                 dim.open = false;
             graph_[carry.in].sharding = std::move(sharding);
@@ -146,34 +172,41 @@ private:
     void close_carries()
     {
         for (const ValueId p : graph_.with_role(Role::parameter)) {
-            if (p.index() >= carries_.size() || carries_[p.index()].empty())
+            if (p.index() >= accumulators_.size() || accumulators_[p.index()].empty())
                 continue;
-            const Accumulators& mine = carries_[p.index()];
+            const auto& blocks = accumulators_[p.index()];
             ValueId sum;
-            for (const auto& [block, carry] : mine) {
-                graph_.carries.push_back(carry);
-                if (mine.size() > 1)
-                    graph_[carry.out].name = str(grad_name(p), ".block", block);
-                builder_.where = {Region::epilogue, Phase::update, block,
-                                  graph_[graph_[carry.out].producer].scope};
+            for (const auto& [block, carries] : blocks) {
+                const std::string name =
+                    blocks.size() > 1 ? str(grad_name(p), ".block", block) : grad_name(p);
+                const ValueId whole = close(carries, name, block, division_[p]);
                 // Each addend is reduced over ranks separately, so that the sum does not depend on which
                 // stage adds the next one.
-                const ValueId part =
-                    mine.size() > 1 ? builder_.reshard_to(carry.out, {}, str(grad_name(p), ".part", block))
-                                    : carry.out;
-                builder_.where.block = mine.begin()->first;
+                const ValueId part = blocks.size() > 1
+                                         ? builder_.reshard_to(whole, {}, str(grad_name(p), ".part", block))
+                                         : whole;
+                builder_.where.block = blocks.begin()->first;
                 sum = sum ? builder_.sum_of(sum, part) : part;
             }
             graph_[sum].name = grad_name(p);
         }
     }
 
-    std::string grad_name(ValueId parameter) const { return value_name::gradient + graph_[parameter].name; }
+    /// The gradient that one block accumulated, called `name`.
+    ValueId close(const std::vector<Carry>& carries, const std::string& name, int block, OpId division)
+    {
+        std::vector<ValueId> parts;
+        for (const Carry& carry : carries) {
+            TRV_CHECK(carry.out, name, " lacks a part");
+            graph_.carries.push_back(carry);
+            graph_[carry.out].name = division ? str(name, ".part", parts.size()) : name;
+            parts.push_back(carry.out);
+        }
+        builder_.where = {Region::epilogue, Phase::update, block, graph_[graph_[parts[0]].producer].scope};
+        return division ? builder_.joined(parts, divided_dim(graph_, graph_[division]), name) : parts[0];
+    }
 
-    /// By block: a parameter that several blocks read (a tied one) has one accumulator per block. They are
-    /// added once per step, lowest block first, so that the sums do not depend on which blocks share a
-    /// pipeline stage.
-    using Accumulators = std::map<int, Carry>;
+    std::string grad_name(ValueId parameter) const { return value_name::gradient + graph_[parameter].name; }
 
     Graph& graph_;
     const AutodiffConfig& config_;
@@ -181,9 +214,13 @@ private:
     std::size_t forward_ops_;
     std::size_t first_own_ = 0; ///< values from this one on were created for the gradient of the current op
     std::vector<bool> leaf_ok_, needs_;
-    std::vector<ValueId> parameter_;    ///< by value: the parameter of which it is a copy
-    std::vector<ValueId> gradients_;    ///< by value
-    std::vector<Accumulators> carries_; ///< by parameter
+    std::vector<Leaf> leaves_;       ///< by value
+    std::vector<ValueId> gradients_; ///< by value
+    /// By parameter and block, one per part: a parameter that several blocks read (a tied one) has
+    /// accumulators in each. They are added once per step, lowest block first, so that the sums do not depend
+    /// on which blocks share a pipeline stage.
+    std::vector<std::map<int, std::vector<Carry>>> accumulators_;
+    std::map<ValueId, OpId> division_; ///< of a parameter that is read in parts
 };
 
 } // namespace

@@ -166,7 +166,10 @@ private:
         for (const BucketMember& member : list) {
             const Op& op = g_[member.op];
             const Bytes bytes = bytes_on_first_rank(g_, op);
-            if (!open.empty() && (by_block ? op.block != g_.ops[open.back()].block : held + bytes > c_.bytes))
+            const Bytes most = class_.region == Region::microbatch ? c_.most : 0;
+            if (!open.empty() &&
+                ((by_block ? op.block != g_.ops[open.back()].block : held + bytes > c_.bytes) ||
+                 (most > 0 && held + bytes > most)))
                 close();
             open.push_back(member.op.index());
             held += bytes;

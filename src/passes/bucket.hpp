@@ -38,6 +38,7 @@ struct BucketConfig {
         << 20; ///< maximum bytes of a bucket's operands (a larger tensor is not merged); 0: no merging
     bool by_block = false;             ///< one bucket per block instead, regardless of its bytes
     bool microbatches_by_block = true; ///< this holds in microbatches, whatever `by_block`
+    Bytes most = 0; ///< maximum bytes of a bucket in microbatches, also of a block's; 0: no maximum
     /// Instead, for these classes: the number of members of each bucket, in their order.
     std::map<BucketClass, std::vector<int>> sizes{};
 };

@@ -27,6 +27,8 @@ bool is_chosen(const Graph& graph, const Op& op, const RecomputeConfig& config, 
         return false;
     if (info(op).placement && graph[op.operands[0]].lifetime != Lifetime::microbatch)
         return config.gathers;
+    if (config.parts && info(op).parts && op.operands.size() == 1)
+        return true;
     switch (level_of(op.block, config, head)) {
     case Recompute::selective: return info(op).cheap;
     case Recompute::full: return true;

@@ -16,6 +16,7 @@ struct RecomputeConfig {
     /// The number of layers in which they are, evenly spread; 0: all. The other layers recompute one level
     /// less: with full selectively, otherwise nothing.
     i64 layers = 0;
+    bool parts = false; ///< copies of parts of a value
 };
 
 /// Clones each chosen op of the forward phase before the first op of the same block in the backward phase

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace trivium {
 
@@ -17,7 +18,8 @@ Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, 
     int best = -1;
     i64 best_extent = ranks - 1;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-        sharding.dims[d].open = false;
+        if (!std::exchange(sharding.dims[d].open, false))
+            continue;
         i64 parts = 1;
         for (const std::string& a : sharding.dims[d].axes)
             parts *= mesh.size(a);

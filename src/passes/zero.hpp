@@ -6,8 +6,9 @@
 
 namespace trivium {
 
-/// `sharding` with one more dimension sharded over `axis`: the first that divides evenly, otherwise the
-/// longest that has a row for each rank. Unchanged if there is none. All dimensions are closed.
+/// `sharding` with one more of its open dimensions sharded over `axis`: the first that divides evenly,
+/// otherwise the longest that has a row for each rank. Unchanged if there is none. Then all dimensions are
+/// closed.
 /// \pre `axis` shards no dimension
 Sharding shard_further(Sharding sharding, const Shape& shape, const Mesh& mesh, const std::string& axis);
 

@@ -346,10 +346,15 @@ BucketPlan no_buckets(const BucketProfile& p)
 
 BucketPlan block_buckets(const BucketProfile& p)
 {
-    const auto by_block = [](const std::vector<ProfiledTransfer>& transfers) {
+    const auto by_block = [&](const std::vector<ProfiledTransfer>& transfers) {
         std::vector<bool> cuts;
-        for (std::size_t i = 0; i < transfers.size(); ++i)
-            cuts.push_back(i == 0 || transfers[i].block != transfers[i - 1].block);
+        Bytes held = 0;
+        for (std::size_t i = 0; i < transfers.size(); ++i) {
+            const Bytes whole = transfers[i].whole;
+            cuts.push_back(i == 0 || transfers[i].block != transfers[i - 1].block ||
+                           (p.most > 0 && held + whole > p.most));
+            held = cuts.back() ? whole : held + whole;
+        }
         return cuts;
     };
     Cuts cuts{by_block(p.gathers), by_block(p.reductions)};

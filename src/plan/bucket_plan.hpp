@@ -31,6 +31,7 @@ struct BucketProfile {
     Seconds gather_latency = 0, reduction_latency = 0; ///< of a bucket, whatever its bytes
     double bytes_per_second = 1;
     Bytes largest = 0; ///< maximum `whole` bytes of a bucket of several tensors; 0: no maximum
+    Bytes most = 0;    ///< the same for a bucket per block, which has no other maximum
     Bytes memory = 0;  ///< maximum bytes in flight (BucketEstimate::in_flight); 0: no maximum
 
     Seconds compute() const; ///< of all segments
@@ -60,7 +61,7 @@ bool is_within_limits(const BucketProfile& profile, const BucketPlan& plan);
 
 /// One collective per bucket.
 BucketPlan no_buckets(const BucketProfile& profile);
-/// One bucket per block and pass.
+/// One bucket per block and pass, or as many as `most` requires.
 BucketPlan block_buckets(const BucketProfile& profile);
 /// SimpleFSDP's greedy rule (Zhang et al., arXiv:2411.00284, section 4.2, and its implementation): a gather
 /// joins the bucket while the bucket's transfer, with the reduction of the step before, hides behind the

@@ -349,21 +349,65 @@ Call bind_stack(const Binding& b)
             y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
 }
 
+/// Copies of `part` elements of each row, to or from rows of `whole` that begin `offset` elements later.
+struct RowCopy {
+    i64 rows = 1, part = 1, whole = 1, offset = 0;
+
+    /// The rows of a tensor of `shape` of which dimension `dim` is cut at `begin` for `extent`.
+    RowCopy(const Shape& shape, std::size_t dim, i64 begin, i64 extent)
+    {
+        i64 inner = 1;
+        for (std::size_t d = 0; d < shape.size(); ++d)
+            (d < dim ? rows : inner) *= d == dim ? 1 : shape[d];
+        part = extent * inner;
+        whole = shape[dim] * inner;
+        offset = begin * inner;
+    }
+};
+
 Call bind_slice(const Args& a)
 {
     const auto dim = static_cast<std::size_t>(a.attrs().dim->front());
-    const Shape &from = a.in_type(0).shape, &to = a.out_type(0).shape;
-    i64 rows = 1, inner = 1;
-    for (std::size_t d = 0; d < from.size(); ++d)
-        (d < dim ? rows : inner) *= d == dim ? 1 : from[d];
-    const i64 stride = from[dim] * inner, offset = *a.attrs().offset * inner, columns = to[dim] * inner;
+    const RowCopy c(a.in_type(0).shape, dim, *a.attrs().offset, a.out_type(0).shape[dim]);
     const auto bind = [&](auto t) -> Call {
         using T = decltype(t);
-        return [=, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-            k::slice(e, rows, stride, offset, columns, x, y);
+        return [c, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
+            k::copy_rows(e, c.rows, c.part, x + c.offset, c.whole, y, c.part);
         };
     };
     return a.in_type(0).dtype == DType::i32 ? bind(std::int32_t{}) : with_type(a.in_type(0).dtype, bind);
+}
+
+/// Consecutive parts of a dimension: of the operand into results, or of operands into the result.
+Call bind_parts(const Args& a)
+{
+    const bool splits = a.b.op->kind == OpKind::split;
+    const Shape& whole = splits ? a.in_type(0).shape : a.out_type(0).shape;
+    const auto count = static_cast<int>(splits ? a.b.op->results.size() : a.b.op->operands.size());
+    const std::size_t dim = divided_dim(*a.b.graph, *a.b.op);
+    std::vector<RowCopy> copies;
+    i64 begin = 0;
+    for (int i = 0; i < count; ++i) {
+        const i64 extent = (splits ? a.out_type(i) : a.in_type(i)).shape[dim];
+        copies.emplace_back(whole, dim, begin, extent);
+        begin += extent;
+    }
+    return with_type(a.in_type(0).dtype, [&](auto t) -> Call {
+        using T = decltype(t);
+        std::vector<std::pair<const T*, T*>> ends;
+        for (int i = 0; i < count; ++i) {
+            const i64 offset = copies[static_cast<std::size_t>(i)].offset;
+            ends.emplace_back(splits ? a.in<T>(0) + offset : a.in<T>(i),
+                              splits ? a.out<T>(i) : a.out<T>(0) + offset);
+        }
+        return [splits, copies, ends](const k::Exec& e) {
+            for (std::size_t i = 0; i < copies.size(); ++i) {
+                const RowCopy& c = copies[i];
+                k::copy_rows(e, c.rows, c.part, ends[i].first, splits ? c.whole : c.part, ends[i].second,
+                             splits ? c.part : c.whole);
+            }
+        };
+    });
 }
 
 } // namespace
@@ -390,6 +434,8 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::sum_squares:
     case OpKind::adamw: return bind_together({&b, 1});
     case OpKind::slice: return bind_slice(a);
+    case OpKind::split:
+    case OpKind::concat: return bind_parts(a);
     default: break;
     }
     const DType type = a.in_type(0).dtype;

@@ -25,8 +25,8 @@ const std::vector<Shape3>& all_grids()
 std::vector<int> factor_levels(bool f64)
 {
     const int grids = static_cast<int>(all_grids().size());
-    return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 4, 2, 3, 2, 3, 2, 1, 2}
-               : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 2, 4, 2};
+    return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 4, 2, 3, 2, 3, 2, 2, 1, 2}
+               : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 2, 2, 4, 2};
 }
 
 namespace {
@@ -95,6 +95,8 @@ Case case_of(const std::vector<int>& levels)
         p.shard = p.data % 4 == 0 ? p.data / (p.zero == 2 ? 4 : 2) : p.data % 3 == 0 ? 3 : p.data;
     const Recompute recompute[] = {Recompute::none, Recompute::selective, Recompute::full};
     p.recompute = recompute[levels[f_recompute]];
+    if (levels[f_tile] == 1 && p.zero == 3)
+        p.tile = 300; // two to six tiles of most matrices
     p.offload = levels[f_offload] == 1 ? Offload::optimizer : Offload::none;
     c.optimizer = levels[f_optimizer] == 0 ? OptimizerKind::adamw : OptimizerKind::muon;
     return c;
@@ -107,8 +109,8 @@ std::vector<Case> product_cases()
     for (std::vector<int> row :
          full_product(std::vector<int>(levels.begin(), levels.begin() + f_microbatches))) {
         const auto n = static_cast<int>(all.size());
-        row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, n / 7 % 3, n / 13 % 2, n / 11 % 3, n / 17 % 2, 0,
-                               n / 19 % 2});
+        row.insert(row.end(), {n % 3, n / 3 % 4, n / 5 % 2, n / 7 % 3, n / 13 % 2, n / 11 % 3, n / 23 % 2,
+                               n / 17 % 2, 0, n / 19 % 2});
         all.push_back(case_of(row));
     }
     return all;

@@ -25,6 +25,7 @@ enum Factor {
     f_often, ///< how often ZeRO gathers and reduces
     f_group, ///< whether ZeRO shards over all data ranks, or in groups
     f_recompute,
+    f_tile, ///< whether large weights are gathered in tiles
     f_offload,
     f_precision,
     f_optimizer,

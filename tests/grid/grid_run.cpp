@@ -113,7 +113,7 @@ std::string Case::text() const
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
         p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ",
-        p.bucket, p.overlap ? "" : ", no overlap",
+        p.bucket, p.overlap ? "" : ", no overlap", p.tile > 0 ? str(", tile ", p.tile) : "",
         p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)));
 }
 
@@ -146,7 +146,8 @@ Compiled compile(const Case& c, i64 rank)
 void lay_out_again(const RunConfig& config, Compiled& compiled)
 {
     Program& program = compiled.programs[train_program];
-    const ScheduleConfig schedule{config.parallel.schedule, compiled.at[1], config.parallel.pipeline,
+    const i64 stage = compiled.at[static_cast<std::size_t>(program.graph.mesh.find(pipeline_axis))];
+    const ScheduleConfig schedule{config.parallel.schedule, stage, config.parallel.pipeline,
                                   program.microbatches, runs::small_machine().machine.scratch};
     program.schedule = build_schedule(program.graph, schedule);
     compiled.programs.resize(1); // the memory plan of `eval` was made with the old graph

@@ -30,7 +30,10 @@ TEST_CASE("a covering array has every pair")
                 CHECK((row[f] >= 0 && row[f] < levels[f]));
         CHECK(covered.size() == pairs);
         UNSCOPED_INFO(rows.size() << " rows for " << pairs << " pairs");
-        CHECK(rows.size() < full_product(levels).size() + 1);
+        double product = 1;
+        for (const int count : levels)
+            product *= count;
+        CHECK(static_cast<double>(rows.size()) <= product);
     }
     CHECK(covering_cases(true).size() < 130); // 29 grids x 4 buckets at least
     CHECK(all_grids().size() == 1 + 3 + 6 + 9 + 10);

@@ -65,9 +65,11 @@ TEST_CASE("a tensor is cut along the first dimension that divides, otherwise alo
     CHECK(sharded({3, 2}) == Axes{{}, {}}); // fewer rows than ranks
     CHECK(sharded({}).empty());
     Sharding over_tensor;
-    over_tensor.dims = {{{"tensor"}, false}, {}};
+    over_tensor.dims = {{{"tensor"}}, {}};
     CHECK(sharded({8, 3}, over_tensor) == Axes{{"tensor", "data"}, {}}); // shards of 4 rows
     CHECK(sharded({6, 8}, over_tensor) == Axes{{"tensor"}, {"data"}});
+    over_tensor.dims[0].open = false;
+    CHECK(sharded({8, 3}, over_tensor) == Axes{{"tensor"}, {}});
 }
 
 TEST_CASE("each block gathers the parameters that it reads once in a microbatch, before their first reader")

@@ -48,6 +48,23 @@ std::vector<Case> cases()
         {"head", product("b s d, v d -> b s v", {2, 3, 4}, {7, 4})},
         {"batched product", product("b m k, b k n -> b m n", {2, 3, 4}, {2, 4, 3})},
         {"product that comes out turned", product("k m, n k -> n m", {3, 4}, {5, 3})},
+        {"product added to another",
+         [](Builder& b) -> V {
+             const ValueId c =
+                 b.product_of(parameter(b, "x", {3, 4}), parameter(b, "y", {4, 5}), "m k, k n -> m n");
+             const ValueId d =
+                 b.product_of(parameter(b, "u", {3, 2}), parameter(b, "v", {2, 5}), "m k, k n -> m n");
+             return {b.add_into(c, d, true)};
+         }},
+        {"parts, of which the loss reads some",
+         [](Builder& b) -> V {
+             const V parts = b.divided(parameter(b, "x", {2, 6, 3}), 1, {1, 3, 2});
+             return {parts[0], b.op1(OpKind::gelu, {parts[2]})};
+         }},
+        {"a tensor joined of parts",
+         [](Builder& b) -> V {
+             return {b.joined({parameter(b, "x", {2, 1, 3}), parameter(b, "y", {2, 4, 3})}, 1)};
+         }},
         {"embedding",
          [](Builder& b) -> V {
              return {b.op1(OpKind::embedding, {parameter(b, "table", {7, 3}), ids(b, "ids<7", {2, 4})})};
