@@ -59,13 +59,8 @@ Parts parts_of(const Program& program, const Timeline& timeline, Seconds exposed
 Seconds simulated_exposed(const Program& program, const Timeline& timeline, const Machine& machine,
                           int threads)
 {
-    const Schedule& schedule = program.schedule;
-    std::vector<Seconds> seconds = step_seconds(program.graph, schedule, machine, threads);
-    for (std::size_t i = 0; i < seconds.size(); ++i)
-        if (schedule.steps[i].kind != StepKind::op || schedule.steps[i].queue == queue_compute)
-            seconds[i] = timeline.spans[i].end - timeline.spans[i].begin;
-    const Timeline simulated = play(schedule, seconds);
-    return simulated.length() - simulated.busy(schedule, queue_compute);
+    const Timeline simulated = simulate(program.graph, program.schedule, machine, threads, &timeline);
+    return simulated.length() - simulated.busy(program.schedule, queue_compute);
 }
 
 } // namespace trivium

@@ -96,11 +96,22 @@ TransferCost collective_cost(const std::string& axis, const Mesh& mesh, const Ma
 /// The links of a rank that collectives share.
 enum class Link { none, within_node, between_nodes };
 
-/// The duration of an op: `alone`, of which it occupies `link` for `moving`.
+/// The duration of an op: `alone`, of which it occupies `link` for `moving`, and for `copying` a core that
+/// otherwise computes.
 struct OpCost {
     Seconds alone = 0, moving = 0;
     Link link = Link::none;
+    Seconds copying = 0;
 };
+
+/// Of `bytes` to or from ranks of the same node, of a transfer of `all` bytes.
+Seconds copying(const Machine& machine, double bytes, Bytes all)
+{
+    if (machine.is_device)
+        return 0;
+    return bytes / machine.copy_bytes_per_second +
+           (all > machine.cache ? static_cast<double>(all) / machine.bytes_per_second : 0);
+}
 
 OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
@@ -109,13 +120,15 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Pl
     if (op.attrs.tag) {
         const i64 own = graph.at[static_cast<std::size_t>(graph.mesh.find(axis))];
         const bool between = placement.crosses(axis, own, op.attrs.to ? *op.attrs.to : *op.attrs.from);
-        return {machine.launch + machine.latency(between) + bytes / machine.link_rate(between), 0,
-                Link::none};
+        const Bytes all = bytes_of(graph, op);
+        return {machine.launch + machine.latency(between) + bytes / machine.link_rate(between), 0, Link::none,
+                between ? 0 : copying(machine, static_cast<double>(all), all)};
     }
     const TransferCost cost = collective_cost(axis, graph.mesh, machine, placement);
     const Seconds moving = bytes / cost.bytes_per_second;
     return {cost.start + (op.attrs.combine ? 2 : 1) * cost.messages + moving, moving,
-            cost.between_nodes ? Link::between_nodes : Link::within_node};
+            cost.between_nodes ? Link::between_nodes : Link::within_node,
+            cost.between_nodes ? 0 : copying(machine, bytes, bytes_of(graph, op))};
 }
 
 Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& machine, i64 threads)
@@ -185,16 +198,6 @@ TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Mach
     return collective_cost(axis, mesh, machine, placement);
 }
 
-std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine,
-                                  i64 threads)
-{
-    const std::vector<Seconds> by_op = op_seconds(graph, machine, threads);
-    std::vector<Seconds> seconds;
-    for (const Step& step : schedule.steps)
-        seconds.push_back(step.kind == StepKind::op ? by_op[step.op.index()] : machine.launch);
-    return seconds;
-}
-
 namespace {
 
 /// A stage on the clock of simulate().
@@ -203,14 +206,21 @@ public:
     /// By from, to, tag and microbatch: when it is sent.
     using Sent = std::map<std::tuple<std::size_t, std::size_t, i64, i64>, Seconds>;
 
-    StageClock(const StageProgram& program, std::size_t stage, const Machine& machine, i64 threads)
-        : program_(program), stage_(stage), launch_(machine.launch),
+    StageClock(const StageProgram& program, std::size_t stage, const Machine& machine, i64 threads,
+               const Timeline* measured = nullptr)
+        : program_(program), stage_(stage), launch_(machine.launch), measured_(measured),
           costs_(op_costs(*program.graph, machine, threads)), known_(program.schedule->steps.size(), false),
           queues_(program.schedule->queues.size()), next_(queues_.size(), 0), free_at_(queues_.size(), 0)
     {
         timeline_.spans.resize(known_.size());
-        for (std::size_t i = 0; i < known_.size(); ++i)
+        std::size_t computed = known_.size();
+        for (std::size_t i = 0; i < known_.size(); ++i) {
             queues_[queue_of(i)].push_back(i);
+            if (!machine.is_device)
+                follows_.push_back(computed);
+            if (queue_of(i) == queue_compute)
+                computed = i;
+        }
     }
 
     /// Runs Steps in the order of time as far as waits and messages allow. Without `sent`, a message arrives
@@ -278,6 +288,14 @@ private:
                 return {};
             begin = std::max(begin, timeline_.spans[wait.index()].end);
         }
+        if (!follows_.empty() && follows_[i] < known_.size()) {
+            if (!known_[follows_[i]])
+                return {};
+            begin = std::max(begin, timeline_.spans[follows_[i]].end);
+            const Span& now = timeline_.spans[last_computed_];
+            if (queue_of(i) != queue_compute && now.begin < begin && begin < now.end)
+                begin = now.end;
+        }
         if (const Op* op = op_of(i); sent && op && op->attrs.from && !sent->contains(message(i)))
             return {};
         return begin;
@@ -289,6 +307,8 @@ private:
         const OpCost cost =
             op ? costs_[program_.schedule->steps[i].op.index()] : OpCost{launch_, 0, Link::none};
         Seconds end = begin + cost.alone;
+        if (measured_ && !(op && info(*op).communicates))
+            end = begin + measured_->spans[i].end - measured_->spans[i].begin;
         if (sent && op && op->attrs.from)
             end = std::max(begin, sent->at(message(i)));
         // Transfers that share a link have it in turns: each takes longer by what the other moves meanwhile.
@@ -306,8 +326,12 @@ private:
         }
         timeline_.spans[i] = {begin, end};
         known_[i] = true;
+        if (queue_of(i) == queue_compute)
+            last_computed_ = i;
         ++next_[queue_of(i)];
         free_at_[queue_of(i)] = end;
+        if (cost.copying > 0)
+            free_at_[queue_compute] = std::max(free_at_[queue_compute], begin) + cost.copying;
         if (sent && op && op->attrs.to)
             (*sent)[message(i)] = end;
     }
@@ -315,8 +339,13 @@ private:
     const StageProgram& program_;
     std::size_t stage_;
     Seconds launch_;
+    const Timeline* measured_;
     std::vector<OpCost> costs_; ///< by op
     std::vector<bool> known_;   ///< by Step: it has run
+    /// On hosts the thread that computes starts the transfers, too, between two Steps. By Step: the last one
+    /// of the list that computes before it; empty on devices.
+    std::vector<std::size_t> follows_;
+    std::size_t last_computed_ = 0;
     std::vector<std::vector<std::size_t>> queues_;
     std::vector<std::size_t> next_; ///< by queue
     std::vector<Seconds> free_at_;  ///< by queue
@@ -346,10 +375,11 @@ std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Ma
     return timelines;
 }
 
-Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads)
+Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads,
+                  const Timeline* measured)
 {
     const StageProgram program{&graph, &schedule};
-    StageClock clock(program, 0, machine, threads);
+    StageClock clock(program, 0, machine, threads, measured);
     clock.advance(nullptr);
     TRV_CHECK(clock.stuck() == schedule.steps.size(), "waits forever at step ", clock.stuck());
     return clock.take();

@@ -22,10 +22,6 @@ TransferCost transfer_cost(const std::string& axis, const Mesh& mesh, const Mach
 /// Duration of each op in seconds, on `threads` threads of `machine`.
 std::vector<Seconds> op_seconds(const Graph& graph, const Machine& machine, i64 threads);
 
-/// Duration of each Step in seconds, on `threads` threads of `machine`.
-std::vector<Seconds> step_seconds(const Graph& graph, const Schedule& schedule, const Machine& machine,
-                                  i64 threads);
-
 /// The programs of all stages of a pipeline.
 struct StageProgram {
     const Graph* graph = nullptr;
@@ -35,11 +31,13 @@ struct StageProgram {
 /// Simulates all stages on one clock: a message arrives when its sender has sent it; other transfers take the
 /// same time on all ranks of their group. Collectives of several axes that use the same link at a time,
 /// within a node or between nodes, slow each other down. Throws InternalError if stages wait for each other
-/// forever.
+/// forever. On CPUs, copies between ranks of a node delay the computation.
 std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads);
 
-/// Simulates one Schedule on the same clock; messages arrive when they are asked for.
-Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads);
+/// Simulates one Schedule on the same clock; messages arrive when they are asked for. With `measured`, Steps
+/// that do not communicate take as long as there.
+Timeline simulate(const Graph& graph, const Schedule& schedule, const Machine& machine, i64 threads,
+                  const Timeline* measured = nullptr);
 
 /// Model FLOPs of one optimizer step: three times those of the forward ops (forward once, backward twice),
 /// for all microbatches. Attention counts the keys that a query sees (causal: half and the diagonal).

@@ -35,6 +35,10 @@ struct Machine {
     Seconds node_link_latency = 0;
     /// Ranks per node (on GPUs, one per device). 0: all ranks are on one node.
     i64 ranks_per_node = 0;
+    /// Of a CPU: what ranks of a node send each other, their cores copy; tensors that move together and are
+    /// larger than a core's cache are read from memory again.
+    double copy_bytes_per_second = 5e9;
+    Bytes cache = Bytes{2} << 20;
     /// Usable memory of a device, or of a CPU node, which its ranks share. 0: unknown.
     Bytes memory = 0;
 
@@ -102,6 +106,9 @@ struct Machine {
         visit("node_link_latency", self.node_link_latency, "latency of a message between nodes, seconds");
         visit("ranks_per_node", self.ranks_per_node,
               "ranks per node (on GPUs, one per device); 0 = all ranks are on one node");
+        visit("copy_bytes_per_second", self.copy_bytes_per_second,
+              "on CPUs: rate at which a core copies what ranks of a node send each other, bytes per second");
+        visit("cache", self.cache, "on CPUs: cache of a core, bytes");
         visit("memory", self.memory,
               "usable bytes of a device, or of a node, shared by its ranks; 0 = unknown (a CPU: what is "
               "available where `plan` runs)");

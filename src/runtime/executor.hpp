@@ -51,8 +51,9 @@ public:
 
     /// End of the highest byte of the arena of that space that any Step has used so far.
     Bytes used(Space space = Space::device) const;
-    /// Exposed communication since the last call of run_until_decision(): seconds in which computation waited
-    /// for transfers; negative if not measured (a device without trace).
+    /// Exposed communication since the last call of run_until_decision(): seconds in which this rank did
+    /// not compute because it waited for transfers or, on the host, moved data itself; negative if not
+    /// measured (a device without trace).
     Seconds exposed() const;
     /// With trace: the last run of each Step.
     const Timeline& timeline() const;

@@ -62,7 +62,8 @@ private:
         for (std::size_t i = begin; i < end; ++i) {
             for (const StepId wait : schedule_.steps[i].waits)
                 finish_move(wait.index());
-            drive_moves();
+            if (!under_way_.empty())
+                communicate([&] { drive_moves(); });
             Activity::of_process().at(static_cast<i64>(i));
             run_step(i, feed);
             if (config_.trace && !bound_.moves[i])
@@ -83,7 +84,12 @@ private:
         if (guard_ && config_.red_zone > 0 && !bound_.moves[i])
             guard_zones(step);
         switch (step.kind) {
-        case StepKind::op: bound_.moves[i] ? begin_move(i) : bound_.calls[i](exec_); break;
+        case StepKind::op:
+            if (bound_.moves[i])
+                communicate([&] { begin_move(i); });
+            else
+                bound_.calls[i](exec_);
+            break;
         case StepKind::feed:
             (*feed)(bound_.graph[step.value], step.microbatch, bound_.at(step.results[0]));
             break;
@@ -175,15 +181,27 @@ private:
         start_move(i);
         if (!config_.overlap &&
             !schedule_.steps[i].results.empty()) // a receiver may wait for a message of this rank first
-            finish_move(i);
+            wait_for(i);
+    }
+
+    /// Counts what `work` takes as exposed: this thread computes nothing meanwhile.
+    template <class Work>
+    void communicate(Work work)
+    {
+        const Seconds begin = now();
+        work();
+        bound_.exposed += now() - begin;
+    }
+
+    void finish_move(std::size_t i)
+    {
+        if (std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end())
+            communicate([&] { wait_for(i); });
     }
 
     /// Returns when the transfer that Step i started is done; meanwhile the others advance.
-    void finish_move(std::size_t i)
+    void wait_for(std::size_t i)
     {
-        if (std::find(under_way_.begin(), under_way_.end(), i) == under_way_.end())
-            return;
-        const Seconds begin = now();
         // A peer may wait for another transfer of this rank before it continues this one.
         const auto under_way = [&] {
             return std::find(under_way_.begin(), under_way_.end(), i) != under_way_.end();
@@ -196,7 +214,6 @@ private:
             bound_.moves[i]->finish();
             move_is_over(i);
         }
-        bound_.exposed += now() - begin;
     }
 
     void start_move(std::size_t i)

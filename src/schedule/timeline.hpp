@@ -15,8 +15,4 @@ struct Timeline {
     Seconds busy(const Schedule& schedule, int queue) const;
 };
 
-/// Simulates the Steps on a clock: each begins when its queue is free and the Steps for which it waits have
-/// ended. `seconds` holds the duration of each Step.
-Timeline play(const Schedule& schedule, const std::vector<Seconds>& seconds);
-
 } // namespace trivium

@@ -61,6 +61,18 @@ TEST_CASE("model FLOPs of a grouped-query Llama, by hand")
     CHECK(model_flops(training_graph(m, 2), 1) == Approx(6 * n * 20 + attention).epsilon(1e-12));
 }
 
+namespace {
+
+std::vector<Seconds> durations(const Timeline& timeline)
+{
+    std::vector<Seconds> all;
+    for (const Span& span : timeline.spans)
+        all.push_back(span.end - span.begin);
+    return all;
+}
+
+} // namespace
+
 TEST_CASE("the duration of a Step is the larger of its work and its traffic, plus a launch")
 {
     ModelConfig m = preset("gpt2-124m");
@@ -69,12 +81,13 @@ TEST_CASE("the duration of a Step is the larger of its work and its traffic, plu
     const Graph graph = training_graph(m, 1);
     const Schedule schedule = build_schedule(graph, {ScheduleKind::one_f_one_b, 0, 1, 2, {}});
     Machine machine;
-    const std::vector<Seconds> seconds = step_seconds(graph, schedule, machine, 2);
+    const Timeline timeline = simulate(graph, schedule, machine, 2);
+    const std::vector<Seconds> seconds = durations(timeline);
     REQUIRE(seconds.size() == schedule.steps.size());
     for (std::size_t i = 0; i < seconds.size(); ++i) {
         const Step& step = schedule.steps[i];
         if (step.kind != StepKind::op) {
-            CHECK(seconds[i] == machine.launch);
+            CHECK(seconds[i] == Approx(machine.launch));
             continue;
         }
         const Op& op = graph[step.op];
@@ -82,7 +95,6 @@ TEST_CASE("the duration of a Step is the larger of its work and its traffic, plu
         const double traffic = static_cast<double>(bytes_of(graph, op)) / machine.bytes_per_second;
         CHECK(seconds[i] == Approx(machine.launch + std::max(work, traffic)));
     }
-    const Timeline timeline = simulate(graph, schedule, machine, 2);
     CHECK(timeline.length() >= timeline.busy(schedule, queue_compute));
     CHECK(timeline.busy(schedule, queue_compute) > 0);
 }
@@ -97,7 +109,7 @@ TEST_CASE("a transfer takes its bytes over the host's link, an update on the hos
     Machine machine;
     machine.host_link_bytes_per_second = 3e9;
     machine.host_bytes_per_second = 7e9;
-    const std::vector<Seconds> seconds = step_seconds(graph, schedule, machine, 1);
+    const std::vector<Seconds> seconds = durations(simulate(graph, schedule, machine, 1));
     int tables = 0; // f32[50257,768]: copied in, its gradient copied out, updated from 4 tensors to 3
     const double bytes = 4.0 * 50257 * 768;
     for (std::size_t i = 0; i < seconds.size(); ++i) {
@@ -153,12 +165,49 @@ TEST_CASE("collectives of two axes that share a link slow each other down")
     CHECK(apart[1].end == Approx(3));
 }
 
+TEST_CASE("on CPUs, ranks of a node copy what they send each other instead of computing")
+{
+    Graph g;
+    g.mesh.axes = {{"data", 2}};
+    g.at = {0};
+    Builder b(g);
+    b.where = {Region::prologue, Phase::forward, 0, ""};
+    const ValueId x = b.value("x", {DType::f32, {1000}}, Role::parameter),
+                  y = b.value("y", {DType::f32, {1000}}, Role::parameter);
+    b.all_gather(x, "data", 0, 2000); // sends 4000 of 12000 bytes
+    b.cast_to(y, DType::f64);         // 12000 bytes
+    const Schedule schedule = build_schedule(g, {});
+    Machine machine;
+    machine.launch = machine.link_latency = 0;
+    machine.link_bytes_per_second = 1000; // 4 s
+    machine.bytes_per_second = 12000;     // 1 s
+    machine.copy_bytes_per_second = 2000; // 2 s
+    machine.cache = 12000;
+    const auto end_of_compute = [&](const Machine& m) {
+        const Timeline t = simulate(g, schedule, m, 1);
+        Seconds end = 0;
+        for (std::size_t i = 0; i < schedule.steps.size(); ++i)
+            if (schedule.steps[i].queue == queue_compute)
+                end = std::max(end, t.spans[i].end);
+        return end;
+    };
+    CHECK(end_of_compute(machine) == Approx(3));
+    machine.cache = 11999; // read from memory again
+    CHECK(end_of_compute(machine) == Approx(4));
+    machine.ranks_per_node = 1; // over a network
+    CHECK(end_of_compute(machine) == Approx(1));
+    machine.ranks_per_node = 0;
+    machine.is_device = true;
+    CHECK(end_of_compute(machine) == Approx(1));
+}
+
 TEST_CASE("the clock: a Step begins when its queue is free and its waits have ended")
 {
     Schedule s;
     s.queues = {"a", "b"};
     const auto add = [&](int queue, std::vector<std::size_t> waits) {
         Step step;
+        step.kind = StepKind::feed;
         step.queue = queue;
         for (const std::size_t wait : waits)
             step.waits.emplace_back(wait);
@@ -169,14 +218,23 @@ TEST_CASE("the clock: a Step begins when its queue is free and its waits have en
     add(1, {0}); // 3..5
     add(0, {1}); // 3..4
     add(0, {2}); // 5..6
-    const Timeline t = play(s, {3, 1, 2, 1, 1});
+    const Timeline measured{{{0, 3}, {0, 1}, {4, 6}, {0, 1}, {1, 2}}};
+    Machine device;
+    device.is_device = true;
+    const Timeline t = simulate(Graph{}, s, device, 1, &measured);
     const double begins[] = {0, 0, 3, 3, 5};
     for (std::size_t i = 0; i < 5; ++i)
         CHECK(t.spans[i].begin == begins[i]);
     CHECK(t.length() == 6);
     CHECK(t.busy(s, 0) == 5);
     CHECK(t.busy(s, 1) == 3);
-    CHECK_THROWS_AS(play(s, {1, 2}), InternalError);
+    // A CPU starts what is on other queues after the Step of queue 0 that it runs, in the order of the list.
+    const Timeline host = simulate(Graph{}, s, Machine{}, 1, &measured);
+    const double begins_on_host[] = {0, 3, 4, 4, 6};
+    for (std::size_t i = 0; i < 5; ++i)
+        CHECK(host.spans[i].begin == begins_on_host[i]);
+    s.steps[1].waits.emplace_back(2);
+    CHECK_THROWS_AS(simulate(Graph{}, s, device, 1, &measured), InternalError);
 }
 
 TEST_CASE("machines have names, and a device's is found in the driver's device name")
