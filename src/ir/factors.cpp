@@ -109,9 +109,23 @@ std::string print_tensors(const std::vector<Rule::Tensor>& tensors)
     return text;
 }
 
+/// "*0", "*1", …: the factors of free dimensions.
+const std::string& star_name(std::size_t i)
+{
+    static const std::vector<std::string> known = [] {
+        std::vector<std::string> all;
+        for (int n = 0; n < 16; ++n)
+            all.push_back(str("*", n));
+        return all;
+    }();
+    static thread_local std::string other;
+    return i < known.size() ? known[i] : other = str("*", i);
+}
+
+/// This runs for each op after each pass, so texts are made only for errors.
 class Matcher {
 public:
-    Matcher(const Rule& of, const std::string& place) : of_(of), place_(place) {}
+    Matcher(const Rule& of, const std::function<std::string()>& place) : of_(of), place_(place) {}
 
     FactorList match(const Rule::Tensor& pattern, const Shape& shape, std::size_t operand)
     {
@@ -147,13 +161,14 @@ public:
     FactorList expand(const Rule::Tensor& pattern)
     {
         FactorList dims;
+        dims.reserve(pattern.dims.size() + star_count_);
         for (const std::string& name : pattern.dims) {
             if (name != "*") {
                 dims.push_back(factor(name));
                 continue;
             }
             for (std::size_t i = 0; i < star_count_; ++i)
-                dims.push_back(factor(str("*", i)));
+                dims.push_back(factor(star_name(i)));
         }
         for (std::size_t i = 0; i < dims.size(); ++i)
             if (std::find(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(i), dims[i]) !=
@@ -167,30 +182,45 @@ public:
     void take_sizes(const FactorSizes& sizes)
     {
         for (const auto& [name, size] : sizes)
-            if (const auto at = index_.find(name);
-                at != index_.end() && rule.factors[static_cast<std::size_t>(at->second)].size == 0) {
+            if (const int at = find(name); at >= 0 && rule.factors[static_cast<std::size_t>(at)].size == 0) {
                 if (size < 0 || size > max_elements)
                     refuse(str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"));
-                rule.factors[static_cast<std::size_t>(at->second)].size = size;
+                rule.factors[static_cast<std::size_t>(at)].size = size;
             }
     }
 
     FactorRule rule;
 
-    [[noreturn]] void refuse(const std::string& problem) const { fail(place_, problem, to_text(of_)); }
+    [[noreturn]] void refuse(const std::string& problem) const { fail(place_(), problem, to_text(of_)); }
 
 private:
-    int factor(const std::string& name)
+    static constexpr std::size_t few = 16; ///< factors among which a search is faster than a table
+
+    int find(const std::string& name) const
     {
-        const auto [at, added] = index_.try_emplace(name, static_cast<int>(rule.factors.size()));
-        if (added)
-            rule.factors.push_back({name, FactorKind::parallel, 0});
-        return at->second;
+        if (rule.factors.size() <= few)
+            return rule.find(name);
+        const auto at = index_.find(name);
+        return at != index_.end() ? at->second : -1;
     }
 
-    std::unordered_map<std::string, int> index_; ///< of a factor; a list, because buckets have thousands
+    int factor(const std::string& name)
+    {
+        if (const int known = find(name); known >= 0)
+            return known;
+        rule.factors.push_back({name, FactorKind::parallel, 0});
+        const int added = static_cast<int>(rule.factors.size()) - 1;
+        if (rule.factors.size() == few + 1)
+            for (int f = 0; f < added; ++f)
+                index_[rule.factors[static_cast<std::size_t>(f)].name] = f;
+        if (rule.factors.size() > few)
+            index_[name] = added;
+        return added;
+    }
+
+    std::unordered_map<std::string, int> index_; ///< of a factor, once there are many: buckets have thousands
     const Rule& of_;
-    const std::string& place_;
+    const std::function<std::string()>& place_;
     bool star_known_ = false;
     std::size_t star_count_ = 0;
 };
@@ -230,8 +260,8 @@ int FactorRule::find(std::string_view name) const
     return -1;
 }
 
-FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const FactorSizes& sizes,
-                     const std::string& place, bool variadic)
+FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, const FactorSizes& sizes,
+                     const std::function<std::string()>& place, bool variadic)
 {
     Matcher matcher(of, place);
     FactorRule& rule = matcher.rule;
@@ -240,8 +270,11 @@ FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const F
         operands.size() == required || (variadic && required > 0 && operands.size() + 1 >= required);
     if (!fits)
         matcher.refuse(str("has ", operands.size(), " operands, the rule requires ", required));
+    rule.operands.reserve(operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i)
-        rule.operands.push_back(matcher.match(of->operands[std::min(i, required - 1)], operands[i], i));
+        rule.operands.push_back(matcher.match(of->operands[std::min(i, required - 1)], *operands[i], i));
+    rule.results.reserve(of->results.size());
+    rule.combine.reserve(of->results.size());
     for (const Rule::Tensor& pattern : of->results) {
         rule.results.push_back(matcher.expand(pattern));
         rule.combine.push_back(pattern.combine);
@@ -258,8 +291,8 @@ FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const F
         if (!in_results[f])
             factor.kind = FactorKind::reduced;
         const auto listed = [&](const std::vector<std::string>& names) {
-            const bool star = factor.name[0] == '*';
-            return std::find(names.begin(), names.end(), star ? "*" : factor.name) != names.end();
+            const std::string_view name = factor.name[0] == '*' ? "*" : std::string_view(factor.name);
+            return std::find(names.begin(), names.end(), name) != names.end();
         };
         if (listed(of->indexed))
             factor.kind = FactorKind::indexed;
@@ -267,6 +300,16 @@ FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const F
             factor.kind = FactorKind::replicated;
     }
     return rule;
+}
+
+FactorRule make_rule(const Rule& of, const std::vector<Shape>& operands, const FactorSizes& sizes,
+                     const std::string& place, bool variadic)
+{
+    std::vector<const Shape*> shapes;
+    for (const Shape& shape : operands)
+        shapes.push_back(&shape);
+    return make_rule(
+        of, shapes, sizes, [&] { return place; }, variadic);
 }
 
 Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t through, bool keep)

@@ -17,6 +17,7 @@
 #include "ir/type.hpp"
 
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -104,5 +105,8 @@ using FactorSizes = std::vector<FactorSize>;
 /// result-only factor has none. With `variadic`, the last operand's pattern repeats for any further operands.
 FactorRule make_rule(const Rule& rule, const std::vector<Shape>& operands, const FactorSizes& sizes,
                      const std::string& place, bool variadic = false);
+/// The same without copies: `place` is called only for an error.
+FactorRule make_rule(const Rule& rule, const std::vector<const Shape*>& operands, const FactorSizes& sizes,
+                     const std::function<std::string()>& place, bool variadic = false);
 
 } // namespace trivium

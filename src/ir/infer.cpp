@@ -69,17 +69,22 @@ FactorRule rule_of(const Graph& graph, const Op& op)
                "an operand that is not in the graph");
     const OpInfo& row = info(op);
     check_operand_count(graph, op);
-    std::vector<Shape> shapes;
-    for (std::size_t i = 0; i < plain_operands(op); ++i)
-        shapes.push_back(graph[op.operands[i]].type.shape);
+    std::vector<const Shape*> shapes(plain_operands(op));
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+        shapes[i] = &graph[op.operands[i]].type.shape;
     const Rule& rule = row.rule ? *row.rule : needed(graph, op, "rule", op.attrs.rule);
-    return make_rule(rule, shapes, op.attrs.sizes, place_of(graph, op), row.variadic);
+    return make_rule(
+        rule, shapes, op.attrs.sizes, [&] { return place_of(graph, op); }, row.variadic);
 }
 
 std::vector<TensorType> infer(const Graph& graph, const Op& op)
 {
+    return infer(graph, op, rule_of(graph, op));
+}
+
+std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule& rule)
+{
     const OpInfo& row = info(op);
-    const FactorRule rule = rule_of(graph, op);
     if (const std::size_t required = row.bucket  ? rule.operands.size()
                                      : row.parts ? rule.results.size()
                                                  : row.results.size();
@@ -90,6 +95,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
     if (row.bucket)
         check_bucket(graph, op);
     std::vector<TensorType> types;
+    types.reserve(rule.results.size());
     for (std::size_t i = 0; i < rule.results.size(); ++i) {
         ResultType type = row.results[std::min(i, row.results.size() - 1)];
         if (i == 0 && row.accumulates && op.attrs.dtype)

@@ -93,6 +93,8 @@ std::string place_of(const Graph& graph, const Op& op);
 FactorRule rule_of(const Graph& graph, const Op& op);
 /// The required types of the op's results.
 std::vector<TensorType> infer(const Graph& graph, const Op& op);
+/// The same with the op's factors, if they are known.
+std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule& rule);
 /// Which results may or must use which operands' buffers.
 std::vector<Alias> aliases_of(const Op& op);
 /// The operand whose buffer result `result` must use, or an invalid id.

@@ -183,7 +183,8 @@ private:
             TRV_RULE(v.index() < g_.values.size(), place, "a result names no value", "name each result");
             bytes = add(bytes, v, place);
         }
-        const std::vector<TensorType> types = infer(g_, op);
+        const FactorRule rule = rule_of(g_, op);
+        const std::vector<TensorType> types = infer(g_, op, rule);
         TRV_RULE(types.size() == op.results.size(), place,
                  str("has ", op.results.size(), " results, computes ", types.size()), "name each result");
         for (std::size_t i = 0; i < types.size(); ++i) {
@@ -205,7 +206,7 @@ private:
                 overwritten_[into.index()] = true;
             }
         }
-        check_attributes(g_, op, rule_of(g_, op));
+        check_attributes(g_, op, rule);
         check_spaces(op, place);
     }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_map>
 
 namespace trivium {
 
@@ -70,8 +71,8 @@ Seconds reduction_time(const BucketProfile& p, Bytes sent)
     return p.reduction_latency + static_cast<double>(sent) / p.bytes_per_second;
 }
 
-/// is_within_limits() of a plan whose estimate is known.
-bool fits(const BucketProfile& p, const BucketPlan& plan, const BucketEstimate& known)
+/// is_within_limits() of a plan whose bytes in flight are known.
+bool fits(const BucketProfile& p, const BucketPlan& plan, Bytes in_flight)
 {
     if (p.largest > 0)
         for (const std::vector<Bucket>& buckets :
@@ -79,7 +80,7 @@ bool fits(const BucketProfile& p, const BucketPlan& plan, const BucketEstimate& 
             for (const Bucket& bucket : buckets)
                 if (bucket.count > 1 && bucket.whole > p.largest)
                     return false;
-    return p.memory == 0 || known.in_flight <= p.memory;
+    return p.memory == 0 || in_flight <= p.memory;
 }
 
 /// Begins a bucket where a gather belongs to another pass than the one before.
@@ -108,12 +109,43 @@ Bytes whole_of(const std::vector<ProfiledTransfer>& transfers)
                            [](Bytes sum, const ProfiledTransfer& t) { return sum + t.whole; });
 }
 
+/// Time, then buckets: of plans that take equally long, the one with fewer buckets is better.
+using Price = std::pair<Seconds, std::size_t>;
+
+/// What plans cost: searches from several starts meet the same ones.
+class Prices {
+public:
+    struct Known {
+        Price price;
+        Bytes in_flight = 0;
+    };
+
+    explicit Prices(const BucketProfile& profile) : p_(profile) {}
+
+    const Known& of(const Cuts& cuts)
+    {
+        std::vector<bool> both = cuts.gathers;
+        both.insert(both.end(), cuts.reductions.begin(), cuts.reductions.end());
+        const auto [at, unknown] = known_.try_emplace(std::move(both));
+        if (unknown) {
+            const BucketPlan plan = plan_of(cuts);
+            const BucketEstimate e = estimate(p_, plan);
+            at->second = {{e.total, plan.gathers.size() + plan.reductions.size()}, e.in_flight};
+        }
+        return at->second;
+    }
+
+private:
+    const BucketProfile& p_;
+    std::unordered_map<std::vector<bool>, Known> known_;
+};
+
 /// Improves a plan one boundary after another.
 class Search {
 public:
-    Search(const BucketProfile& profile, const BucketPlan& from)
-        : p_(profile), cuts_{cuts_of(from.gathers), cuts_of(from.reductions)},
-          best_(price_of(from, estimate(profile, from)))
+    Search(const BucketProfile& profile, const BucketPlan& from, Prices& prices)
+        : p_(profile), prices_(prices), cuts_{cuts_of(from.gathers), cuts_of(from.reductions)},
+          best_(prices.of(cuts_).price)
     {
     }
 
@@ -129,24 +161,14 @@ public:
     }
 
 private:
-    /// Time, then buckets: of plans that take equally long, the one with fewer buckets.
-    using Price = std::pair<Seconds, std::size_t>;
-
-    static Price price_of(const BucketPlan& plan, const BucketEstimate& known)
-    {
-        return {known.total, plan.gathers.size() + plan.reductions.size()};
-    }
-
     /// Whether the boundaries are now better than the best so far.
     bool is_better()
     {
         separate_passes(p_, cuts_.gathers);
-        const BucketPlan plan = plan_of(cuts_);
-        const BucketEstimate known = estimate(p_, plan);
-        const Price now = price_of(plan, known);
+        const auto& [now, in_flight] = prices_.of(cuts_);
         const bool better =
             now.first < best_.first * (1 - 1e-12) || (now.first <= best_.first && now.second < best_.second);
-        if (!better || !fits(p_, plan, known))
+        if (!better || !fits(p_, plan_of(cuts_), in_flight))
             return false;
         best_ = now;
         return true;
@@ -211,6 +233,7 @@ private:
 
     static constexpr std::size_t most_for_pairs = 64;
     const BucketProfile& p_;
+    Prices& prices_;
     Cuts cuts_;
     Price best_;
 };
@@ -336,7 +359,7 @@ BucketEstimate estimate(const BucketProfile& p, const BucketPlan& plan)
 
 bool is_within_limits(const BucketProfile& p, const BucketPlan& plan)
 {
-    return fits(p, plan, estimate(p, plan));
+    return fits(p, plan, estimate(p, plan).in_flight);
 }
 
 BucketPlan no_buckets(const BucketProfile& p)
@@ -399,8 +422,9 @@ BucketPlan global_buckets(const BucketProfile& p)
     const std::size_t searches = std::clamp<std::size_t>(20000 / (items * items + 1), 1, starts.size());
     BucketPlan best = starts[order.front().second];
     Seconds least = order.front().first;
+    Prices prices(p);
     for (std::size_t i = 0; i < searches; ++i) {
-        BucketPlan found = Search(p, starts[order[i].second]).run();
+        BucketPlan found = Search(p, starts[order[i].second], prices).run();
         if (const Seconds total = estimate(p, found).total; i == 0 || total < least) {
             least = total;
             best = std::move(found);

@@ -22,11 +22,13 @@ struct Guard {
     static constexpr Bytes scratch_head = Bytes{1} << 18;
 
     std::vector<std::vector<BufferId>> dying;
-    std::vector<bool> live, filled;
+    std::vector<char> live, filled; ///< by buffer; not of bool: each Step looks at all
+    std::vector<std::byte> whole_zone;
     std::vector<std::pair<std::size_t, BufferId>> late; ///< transfers, and the buffers that die with them
 
-    explicit Guard(const Schedule& schedule)
-        : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live)
+    Guard(const Schedule& schedule, Bytes red_zone)
+        : dying(dying_buffers(schedule)), live(schedule.buffers.size(), false), filled(live),
+          whole_zone(static_cast<std::size_t>(red_zone), std::byte{zone})
     {
     }
 };
@@ -39,7 +41,7 @@ public:
         exec_.threads = config_.threads;
         started_.resize(schedule_.steps.size(), false);
         if constexpr (contracts_on)
-            guard_ = std::make_unique<Guard>(schedule_);
+            guard_ = std::make_unique<Guard>(schedule_, config_.red_zone);
     }
 
     void run_until_decision(const Feed& feed) override
@@ -133,9 +135,8 @@ private:
             const Buffer& b = schedule_.buffers[n];
             if (!guard_->live[n] || !has_zone(b))
                 continue;
-            const std::byte* zone = bound_.at(BufferId(n)) + b.bytes;
-            TRV_CHECK(std::all_of(zone, zone + config_.red_zone,
-                                  [](std::byte x) { return x == std::byte{Guard::zone}; }),
+            TRV_CHECK(std::memcmp(bound_.at(BufferId(n)) + b.bytes, guard_->whole_zone.data(),
+                                  guard_->whole_zone.size()) == 0,
                       "step ", i, " (", step.kind == StepKind::op ? info(bound_.graph[step.op]).name : "copy",
                       ") wrote past the end of ", b.name);
         }

@@ -4,6 +4,7 @@
 #include "base/rng.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace trivium {
@@ -65,20 +66,24 @@ private:
         return sums;
     }
 
-    /// Places what stands from position `from` on in the order; what stands before has its offsets.
-    void place(Attempt& attempt, std::size_t from)
+    /// Places what stands from position `from` on in the order; what stands before has its offsets. Stops
+    /// above `most`, with an end above it.
+    void place(Attempt& attempt, std::size_t from, Bytes most = std::numeric_limits<Bytes>::max())
     {
         std::vector<Bytes>& at = attempt.packing.offsets;
         at.resize(bytes_.size(), 0);
         const auto lower = [&](std::size_t a, std::size_t b) { return at[a] < at[b]; };
         placed_.assign(attempt.order.begin(), attempt.order.begin() + static_cast<std::ptrdiff_t>(from));
         std::stable_sort(placed_.begin(), placed_.end(), lower);
+        work_ += static_cast<double>(attempt.order.size() - from) * static_cast<double>(attempt.order.size());
         for (std::size_t k = from; k < attempt.order.size(); ++k) {
             const std::size_t i = attempt.order[k];
             at[i] = free_place(i, at, attempt.fit);
+            attempt.packing.end = at[i] + bytes_[i];
+            if (attempt.packing.end > most)
+                return;
             placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), i, lower), i);
         }
-        work_ += static_cast<double>(attempt.order.size() - from) * static_cast<double>(attempt.order.size());
         attempt.packing.end = 0;
         for (std::size_t i = 0; i < at.size(); ++i)
             attempt.packing.end = std::max(attempt.packing.end, at[i] + bytes_[i]);
@@ -125,7 +130,7 @@ private:
             const auto begin = moved.order.begin();
             std::rotate(begin + static_cast<std::ptrdiff_t>(to), begin + static_cast<std::ptrdiff_t>(from),
                         begin + static_cast<std::ptrdiff_t>(from + 1));
-            place(moved, to);
+            place(moved, to, now.packing.end);
             if (moved.packing.end <= now.packing.end)
                 std::swap(now, moved);
             if (now.packing.end < best.packing.end)

@@ -70,7 +70,7 @@ constexpr bool takes_long = contracts_on;
 
 } // namespace
 
-TEST_CASE("without a fault nothing is found")
+TEST_CASE("without a fault nothing is found", "[release]")
 {
     const CheckReport report = composition([](Rank&) {});
     INFO(to_text(report));

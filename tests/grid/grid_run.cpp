@@ -35,23 +35,18 @@ public:
         number(element_count(box.shape));
         with_type(in_arena.dtype, [&](auto t) {
             const auto* typed = reinterpret_cast<const decltype(t)*>(window.data());
+            reference::Vector values;
             for_each_run(whole, box, [&](i64 global, i64 local, i64 count) {
-                for (i64 i = 0; i < count; ++i) {
-                    const auto value =
-                        static_cast<double>(static_cast<kernels::Acc<decltype(t)>>(typed[local + i]));
-                    number(global + i);
-                    part.append(reinterpret_cast<const char*>(&value), sizeof value);
-                }
+                values.assign(typed + local, typed + local + count);
+                number(global);
+                number(count);
+                part.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
             });
         });
     }
 
     reference::Tensors collect()
     {
-        struct Whole {
-            reference::Vector values;
-            std::vector<bool> known;
-        };
         std::map<std::string, Whole> all;
         for (const std::string& part : gather_texts(world_, parts_)) {
             const char* at = part.data();
@@ -68,16 +63,12 @@ public:
                 Whole& tensor = all[name];
                 tensor.values.resize(static_cast<std::size_t>(number()));
                 tensor.known.resize(tensor.values.size());
-                for (i64 left = number(); left > 0; --left) {
-                    const auto index = static_cast<std::size_t>(number());
-                    double value = 0;
-                    std::memcpy(&value, at, sizeof value);
-                    at += sizeof value;
-                    TRV_CHECK(
-                        !tensor.known[index] || std::memcmp(&tensor.values[index], &value, sizeof value) == 0,
-                        name, "[", index, "] differs between ranks: ", tensor.values[index], " and ", value);
-                    tensor.values[index] = value;
-                    tensor.known[index] = true;
+                for (i64 left = number(); left > 0;) {
+                    const auto first = static_cast<std::size_t>(number());
+                    const i64 count = number();
+                    add_run(name, tensor, first, {at, static_cast<std::size_t>(count) * sizeof(double)});
+                    at += static_cast<std::size_t>(count) * sizeof(double);
+                    left -= count;
                 }
             }
         }
@@ -91,6 +82,24 @@ public:
     }
 
 private:
+    struct Whole {
+        reference::Vector values;
+        std::vector<char> known; ///< not of bool: there are millions of elements
+    };
+
+    static void add_run(const std::string& name, Whole& tensor, std::size_t first, std::string_view run)
+    {
+        for (std::size_t i = first; !run.empty(); ++i, run.remove_prefix(sizeof(double))) {
+            double value = 0;
+            std::memcpy(&value, run.data(), sizeof value);
+            double& known = tensor.values[i];
+            TRV_CHECK(!tensor.known[i] || std::memcmp(&known, &value, sizeof value) == 0, name, "[", i,
+                      "] differs between ranks: ", known, " and ", value);
+            known = value;
+            tensor.known[i] = true;
+        }
+    }
+
     Comm& world_;
     std::string parts_;
 };
