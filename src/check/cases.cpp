@@ -5,6 +5,7 @@
 #include "base/covering.hpp"
 #include "base/rng.hpp"
 #include "compile/describe.hpp"
+#include "runtime/device.hpp"
 
 #include <algorithm>
 
@@ -162,9 +163,9 @@ std::vector<Choice> choices()
     })).matters = has_data_ranks;
     add(enum_choice<OptimizerKind>("train.optimizer", OptimizerKind::adamw,
                                    [](RunConfig& c, OptimizerKind kind) { c.train.optimizer = kind; }));
-    add(enum_choice<Offload>("parallel.offload", usual.offload, [](RunConfig& c, Offload what) {
-        c.parallel.offload = what;
-    })).may_be_refused = true;
+    if (!computes_on_device()) // where training refuses it
+        add(enum_choice<Offload>("parallel.offload", usual.offload,
+                                 [](RunConfig& c, Offload what) { c.parallel.offload = what; }));
     add(list_choice<bool>("parallel.sequence", {true, false}, [](RunConfig& c, const bool& on) {
         c.parallel.sequence = on;
     })).matters = [](const Shape3& g) { return g.tensor > 1; };
