@@ -5,6 +5,7 @@
 #include "schedule/schedule.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 namespace trivium {
@@ -102,8 +103,6 @@ public:
                 schedule_.queues.push_back(queue_name(op));
         check_size();
         last_on_queue_.resize(schedule_.queues.size());
-        exchange_.resize(schedule_.queues.size());
-        exchange_bytes_.resize(schedule_.queues.size(), 0);
         schedule_.microbatches = config.microbatches;
         const std::vector<Task> tasks =
             pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
@@ -113,13 +112,10 @@ public:
         schedule_.representative = 2 * schedule_.slots + 2;
         for (const Op& op : graph.ops) {
             const ScratchKind kind = info(op).scratch;
-            if (kind == ScratchKind::exchange) {
-                Bytes& bytes = exchange_bytes_[static_cast<std::size_t>(queue_of(op))];
-                bytes = std::max(bytes, exchange_scratch(op));
-                continue;
-            }
-            Bytes& bytes = scratch_bytes_[static_cast<std::size_t>(kind)];
-            bytes = std::max({bytes, config.scratch.of(kind), least_scratch_of(graph, op)});
+            Bytes& bytes = scratch_[scratch_of(op)].bytes;
+            bytes = std::max(bytes, kind == ScratchKind::exchange
+                                        ? exchange_scratch(op)
+                                        : std::max(config.scratch.of(kind), least_scratch_of(graph, op)));
         }
         buffer_of_.resize(graph.values.size());
         uses_.resize(slots_.count());
@@ -233,20 +229,46 @@ private:
         return slots[slot];
     }
 
-    /// All Steps of a kind and space share one buffer, which each uses only while it runs.
-    BufferId scratch(ScratchKind kind, Space space)
+    /// The Steps that share a scratch buffer, which each uses only while it runs: those of one kind, space
+    /// and part of the step (what is alive differs between parts), or the collectives of one queue.
+    struct ScratchOf {
+        int part = 0;
+        ScratchKind kind{};
+        Space space{};
+        int queue = 0;
+        auto operator<=>(const ScratchOf&) const = default;
+    };
+    struct Scratch {
+        Bytes bytes = 0;
+        BufferId buffer; ///< invalid until a Step uses it
+    };
+
+    ScratchOf scratch_of(const Op& op) const
     {
-        static constexpr const char* names[] = {"", "scratch.product", "scratch.attention",
-                                                "scratch.reduction"};
-        const auto index = static_cast<std::size_t>(kind);
-        const Bytes bytes = scratch_bytes_[index];
-        BufferId& id = scratch_[static_cast<std::size_t>(space)][index];
-        if (bytes > 0 && !id) {
-            id = BufferId(schedule_.buffers.size());
+        const ScratchKind kind = info(op).scratch;
+        const int part = op.region == Region::prologue   ? 0
+                         : op.region == Region::epilogue ? 3
+                         : op.phase == Phase::forward    ? 1
+                                                         : 2;
+        if (kind == ScratchKind::exchange)
+            return {part, kind, Space::device, queue_of(op)};
+        return {part, kind, result_space(graph_, op), queue_compute};
+    }
+
+    BufferId scratch(const Op& op)
+    {
+        static constexpr const char* names[] = {"", "product", "attention", "reduction"};
+        const ScratchOf of = scratch_of(op);
+        Scratch& own = scratch_.at(of);
+        if (own.bytes > 0 && !own.buffer) {
+            own.buffer = BufferId(schedule_.buffers.size());
+            const std::string name = of.kind == ScratchKind::exchange
+                                         ? schedule_.queues[static_cast<std::size_t>(of.queue)]
+                                         : names[static_cast<int>(of.kind)];
             schedule_.buffers.push_back(
-                {names[index], bytes, -1, Lifetime::microbatch, MemoryKind::scratch, space});
+                {"scratch." + name, own.bytes, -1, Lifetime::microbatch, MemoryKind::scratch, of.space});
         }
-        return id;
+        return own.buffer;
     }
 
     /// The last accesses of a buffer: a Step that reads it waits for the writer; a Step that writes it waits
@@ -334,28 +356,12 @@ private:
             step.results.push_back(buffer(v, microbatch));
             wait_to_write(step, v, microbatch);
         }
-        if (info(op).scratch == ScratchKind::exchange)
-            step.scratch = exchange(step.queue);
-        else
-            step.scratch = scratch(info(op).scratch, result_space(graph_, op));
+        step.scratch = scratch(op);
         const StepId made = push(std::move(step));
         for (const ValueId v : op.operands)
             has_read(v, microbatch, made);
         for (const ValueId v : op.results)
             uses(v, microbatch) = {made, {}};
-    }
-
-    /// Collectives of one queue run one after another and share a buffer.
-    BufferId exchange(int queue)
-    {
-        BufferId& id = exchange_[static_cast<std::size_t>(queue)];
-        if (!id) {
-            id = BufferId(schedule_.buffers.size());
-            schedule_.buffers.push_back({"scratch." + schedule_.queues[static_cast<std::size_t>(queue)],
-                                         exchange_bytes_[static_cast<std::size_t>(queue)], -1,
-                                         Lifetime::microbatch, MemoryKind::scratch});
-        }
-        return id;
     }
 
     const Graph& graph_;
@@ -366,11 +372,8 @@ private:
     std::vector<Uses> uses_;                       ///< by root value and slot
     std::vector<StepId> last_on_queue_;
     static constexpr Bytes max_buffers = Bytes{1} << 60;
-    Bytes bytes_ = 0;        ///< of the buffers so far, without scratch
-    BufferId scratch_[2][4]; ///< by space and kind
-    Bytes scratch_bytes_[4] = {};
-    std::vector<BufferId> exchange_; ///< by queue
-    std::vector<Bytes> exchange_bytes_;
+    Bytes bytes_ = 0; ///< of the buffers so far, without scratch
+    std::map<ScratchOf, Scratch> scratch_;
 };
 
 } // namespace
