@@ -146,8 +146,8 @@ private:
             if (!config_.reduce_axis.empty()) {
                 // Along the dimension that shards the parameter's states, too.
                 const Sharding& whole = graph_[parameter].sharding;
-                for (std::size_t d = 0; d < std::min(sharding.dims.size(), whole.dims.size()); ++d)
-                    sharding.dims[d].open = whole.dims[d].open;
+                for (std::size_t d = 0; d < sharding.dims.size(); ++d)
+                    sharding.dims[d].open = d >= whole.dims.size() || whole.dims[d].open;
                 sharding = shard_further(sharding, graph_[read].type.shape, graph_.mesh, config_.reduce_axis);
             }
             for (DimSharding& dim : sharding.dims)

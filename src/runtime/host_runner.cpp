@@ -42,6 +42,11 @@ public:
         started_.resize(schedule_.steps.size(), false);
         if constexpr (contracts_on)
             guard_ = std::make_unique<Guard>(schedule_, config_.red_zone);
+        // A transfer's scratch dies with the transfer, which may begin long after its Step: other transfers
+        // of the queue may use the bytes until then.
+        for (std::size_t i = 0; guard_ && i < schedule_.steps.size(); ++i)
+            if (bound_.moves[i])
+                std::erase(guard_->dying[i], schedule_.steps[i].scratch);
     }
 
     void run_until_decision(const Feed& feed) override
@@ -149,22 +154,25 @@ private:
             const auto uses = [&](std::size_t move) {
                 const Step& step = schedule_.steps[move];
                 return std::find(step.operands.begin(), step.operands.end(), id) != step.operands.end() ||
-                       std::find(step.results.begin(), step.results.end(), id) != step.results.end() ||
-                       step.scratch == id;
+                       std::find(step.results.begin(), step.results.end(), id) != step.results.end();
             };
             if (const auto move = std::find_if(under_way_.begin(), under_way_.end(), uses);
                 move != under_way_.end()) {
                 guard_->late.emplace_back(*move, id);
                 continue;
             }
-            const Buffer& b = schedule_[id];
-            const bool head_only = b.kind == MemoryKind::scratch && guard_->filled[id.index()];
-            std::memset(
-                bound_.at(id), Guard::dead,
-                static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
-            guard_->filled[id.index()] = true;
-            guard_->live[id.index()] = false;
+            poison(id);
         }
+    }
+
+    void poison(BufferId id)
+    {
+        const Buffer& b = schedule_[id];
+        const bool head_only = b.kind == MemoryKind::scratch && guard_->filled[id.index()];
+        std::memset(bound_.at(id), Guard::dead,
+                    static_cast<std::size_t>(head_only ? std::min(b.bytes, Guard::scratch_head) : b.bytes));
+        guard_->filled[id.index()] = true;
+        guard_->live[id.index()] = false;
     }
 
     /// Transfers of one queue run one after another, because the next may use the buffers of the previous
@@ -253,6 +261,8 @@ private:
             return entry.first == i;
         });
         bury(dead);
+        if (const BufferId scratch = schedule_.steps[i].scratch)
+            poison(scratch);
     }
 
     BoundSchedule& bound_;
