@@ -244,8 +244,12 @@ TEST_CASE("a limit that cannot be met names settings that meet it, and by how mu
         if (arenas[i] <= c.parallel.memory_limit)
             want.push_back(smaller_settings(c, options().machine)[i].overrides);
     CHECK(found == want);
-    for (const std::string& overrides : found)
+    for (const std::string& overrides : found) {
         CHECK(said.find(overrides) != std::string::npos);
+        for (const SmallerSetting& setting : smaller_settings(c, options().machine))
+            if (setting.overrides == overrides) // throws if it exceeds the limit
+                CHECK_NOTHROW(compile_training(setting.config, options()));
+    }
     c.model.layers = 1; // fewer do not fit either
     c.parallel.memory_limit = 1000;
     CHECK(settings_within(c, options(), 1000, 3).empty());
