@@ -5,6 +5,7 @@
 #include "base/covering.hpp"
 #include "base/rng.hpp"
 #include "compile/describe.hpp"
+#include "config/schedules.hpp"
 #include "runtime/device.hpp"
 
 #include <algorithm>
@@ -89,7 +90,8 @@ void set_model(RunConfig& c)
 {
     const i64 t = c.parallel.tensor;
     const bool llama = c.model.family == Family::llama, small = t <= 4;
-    c.model.layers = std::max<i64>(3, c.parallel.pipeline - 2);
+    const i64 chunks = chunks_of(*schedule_called(c.parallel.schedule)).usual;
+    c.model.layers = std::max<i64>(3, chunks * c.parallel.pipeline - 2);
     c.model.kv_heads = !llama ? (small ? 5 : 9) : small ? 2 : 1;
     c.model.heads = llama && small ? 10 : c.model.kv_heads * (llama ? 9 : 1);
     c.model.dim = 4 * c.model.heads;
@@ -124,18 +126,14 @@ std::vector<Choice> choices()
                                         [](RunConfig& c, const i64& stage) { c.parallel.zero = stage; }));
     zero.matters = has_data_ranks;
     zero.always_all = zero.may_be_refused = true;
-    Choice& schedule =
-        add(enum_choice<ScheduleKind>("parallel.schedule", usual.schedule,
-                                      [](RunConfig& c, ScheduleKind kind) { c.parallel.schedule = kind; }));
+    Choice& schedule = add(list_choice<std::string_view>(
+        "parallel.schedule", {"1f1b", "gpipe", "interleaved", "zb-v"},
+        [](RunConfig& c, const std::string_view& name) { c.parallel.schedule = name; }));
     schedule.matters = has_stages;
     schedule.always_all = schedule.may_be_refused = true;
     add(enum_choice<Family>("model.family", Family::llama, [](RunConfig& c, Family family) {
         c.model.family = family;
     })).always_all = true;
-    Choice& chunks = add(list_choice<i64>("parallel.chunks", {1, 2},
-                                          [](RunConfig& c, const i64& count) { c.parallel.chunks = count; }));
-    chunks.matters = has_stages;
-    chunks.may_be_refused = true;
     Choice& recompute =
         add(enum_choice<Recompute>("parallel.recompute", usual.recompute,
                                    [](RunConfig& c, Recompute what) { c.parallel.recompute = what; }));
@@ -356,8 +354,7 @@ std::vector<std::string> traits_of(const RunConfig& c)
     note(p.tensor > 1, "tensor > 1");
     note(p.data > 1 && p.zero > 0, str("zero ", p.zero));
     note(p.data > 1 && p.zero == 0, "data > 1 without zero");
-    note(p.pipeline > 1, str("schedule ", name_of(p.schedule)));
-    note(p.chunks > 1, "chunks > 1");
+    note(p.pipeline > 1, str("schedule ", p.schedule));
     note(p.recompute != Recompute::none, str("recompute ", name_of(p.recompute)));
     note(p.tensor > 1 && p.sequence, "sequence parallel");
     note(p.tensor > 1 && !p.sequence, "tensor > 1 without sequence");

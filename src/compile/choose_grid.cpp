@@ -172,7 +172,7 @@ public:
     std::vector<Bytes> of_stages() const
     {
         const ModelConfig& m = config_.model;
-        const std::vector<int> stage_of = stages_of_blocks(config_);
+        const std::vector<int> stage_of = ranks_of_blocks(config_);
         const double table = value_ * static_cast<double>(m.vocab * m.dim);
         std::vector<Bytes> least;
         for (int stage = 0; stage < config_.parallel.pipeline; ++stage) {
@@ -189,7 +189,7 @@ private:
     double of_layer(i64 stage) const
     {
         const double in_flight =
-            config_.parallel.schedule == ScheduleKind::one_f_one_b
+            config_.parallel.schedule == name_of(ScheduleKind::one_f_one_b)
                 ? std::min(batches_, static_cast<double>(config_.parallel.pipeline - stage))
                 : batches_;
         return layer_ + in_flight * kept_;

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "compile/choose_buckets.hpp"
+#include "compile/pipeline.hpp"
 #include "compile/saved_values.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
@@ -9,6 +10,7 @@
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
+#include "passes/halves.hpp"
 #include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
@@ -89,8 +91,8 @@ Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, Pass
     return runner.run("gather" + suffix, Level::global, std::move(g), gather_in_microbatches);
 }
 
-/// The program of all ranks, with every value's sharding.
-Graph training_graph(const RunConfig& config, PassRunner& runner)
+/// The program of all ranks, with every value's sharding. `split`: weight gradients have their own phase.
+Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
 {
     const ParallelConfig& p = config.parallel;
     Graph g = build_loss_graph(config.model, graph_config(config));
@@ -110,6 +112,8 @@ Graph training_graph(const RunConfig& config, PassRunner& runner)
     g = gathered(std::move(g), p, "", runner);
     g = runner.run("autodiff", Level::global, std::move(g),
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
+    if (split)
+        g = runner.run("halves", Level::global, std::move(g), halve_backward);
     const bool gathers = gathers_in_microbatches(p);
     const RecomputeConfig again{gathers && p.gather_every != GatherEvery::microbatch, p.recompute,
                                 p.recompute_layers, gathers && p.tile > 0};
@@ -140,17 +144,17 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
 
 /// The graph of the rank at `at`, from a sharded graph, without buckets.
-Graph part_of_rank(const Graph& sharded, const Coordinates& at, const std::vector<int>& stage_of_block,
-                   PassRunner& runner)
+Graph part_of_rank(const Graph& sharded, const Coordinates& at, StageConfig stages, PassRunner& runner)
 {
     const std::string suffix = suffix_of(sharded);
     const int pipeline = sharded.mesh.find(pipeline_axis);
     Graph g = sharded;
     if (pipeline >= 0 && sharded.mesh.size(pipeline_axis) > 1) {
-        const StageConfig stage{stage_of_block, static_cast<int>(at[static_cast<std::size_t>(pipeline)]),
-                                pipeline_axis};
+        stages.rank = static_cast<int>(at[static_cast<std::size_t>(pipeline)]);
         g = runner.run("stage" + suffix, Level::sharded, std::move(g),
-                       [&](Graph graph) { return extract_stage(graph, stage); });
+                       [&](Graph graph) { return extract_stages(graph, stages); });
+    } else {
+        g.stage_of_block = stages.stage_of_block;
     }
     g = runner.run("partition" + suffix, Level::local, std::move(g), [&](Graph graph) {
         return partition(graph, {at, pipeline_axis});
@@ -190,17 +194,12 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
 {
     std::vector<Schedule*> schedules;
     for (Program& program : compiled.programs) {
-        const int pipeline = program.graph.mesh.find(pipeline_axis);
         ScheduleConfig schedule;
-        schedule.kind = config.parallel.schedule;
+        schedule.tasks = program.tasks;
         schedule.microbatches = program.microbatches;
         schedule.place = config.parallel.overlap;
         schedule.receive_early = !machine.is_device;
         schedule.scratch = machine.scratch;
-        if (pipeline >= 0) {
-            schedule.stage = compiled.at[static_cast<std::size_t>(pipeline)];
-            schedule.stages = program.graph.mesh.size(pipeline_axis);
-        }
         program.schedule = build_schedule(program.graph, schedule);
         schedules.push_back(&program.schedule);
     }
@@ -216,8 +215,9 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
 /// The programs of all ranks; a rank's programs follow from its coordinates.
 struct Sharded {
     Graph train, eval;
-    std::vector<int> stage_of_block;
-    StagesOf stages_of;
+    PipelineOrder order;
+    StageConfig stages;
+    HoldersOf holders;
     Flops flops = 0;
     BucketChooser chooser;
     std::map<i64, std::string> bucket_mode{}; ///< by stage: the ranks of a stage use the same
@@ -243,19 +243,20 @@ const BucketConfig& buckets_of(Sharded& all, const Graph& sharded, const Coordin
         all.bucket_mode[stage] = choice.mode;
         return choice.config;
     };
-    known->second = decide(first == at ? own : part_of_rank(sharded, first, all.stage_of_block, unseen));
+    known->second = decide(first == at ? own : part_of_rank(sharded, first, all.stages, unseen));
     return known->second;
 }
 
 Sharded shard_training(const RunConfig& config, const Machine& machine, PassRunner& runner)
 {
     refuse_unbuilt(config);
-    Sharded all{{}, {}, {}, {}, 0, {config, deciding_machine(config.parallel, machine.is_device)}};
-    all.train = training_graph(config, runner);
+    Sharded all{{}, {}, {}, {}, {}, 0, {config, deciding_machine(config.parallel, machine.is_device)}};
+    all.order = training_order(config);
+    all.train = training_graph(config, all.order.is_split(), runner);
     all.eval = evaluation_graph(config, runner, &all.train);
-    all.stage_of_block = balance_stages(all.train, config.parallel.pipeline);
+    all.stages = stages_of(all.train, all.order.shape);
     if (config.parallel.pipeline > 1)
-        all.stages_of = stages_holding(all.train, all.stage_of_block);
+        all.holders = ranks_holding(all.train, all.stages);
     all.flops = model_flops(all.train, microbatch_count(config));
     return all;
 }
@@ -264,27 +265,32 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
                       i64 rank)
 {
     Compiled compiled;
-    compiled.stage_of_block = all.stage_of_block;
-    compiled.stages_of = all.stages_of;
+    for (std::size_t block = 0; block < all.stages.stage_of_block.size(); ++block)
+        compiled.rank_of_block.push_back(all.stages.rank_of_block(static_cast<int>(block)));
+    compiled.holders = all.holders;
+    compiled.order = all.order;
     compiled.at = all.train.mesh.coordinates(rank);
     compiled.parallel = config.parallel;
     compiled.flops = all.flops;
-    const auto add = [&](const Graph& sharded, i64 microbatches) {
-        Graph own = part_of_rank(sharded, compiled.at, all.stage_of_block, runner);
+    const auto stage = static_cast<std::size_t>(stage_of(all.train.mesh, rank));
+    const auto add = [&](const Graph& sharded, const PipelineOrder& order) {
+        const i64 microbatches = order.shape.microbatches;
+        Graph own = part_of_rank(sharded, compiled.at, all.stages, runner);
         const BucketConfig& buckets = buckets_of(all, sharded, compiled.at, own, microbatches);
         compiled.programs.push_back(
             {finished(std::move(own), suffix_of(sharded), buckets, config.parallel.offload, runner),
              microbatches,
              {},
-             sharded});
+             sharded,
+             order.ranks[stage]});
     };
-    add(all.train, microbatch_count(config));
-    add(all.eval, 1);
+    add(all.train, all.order);
+    add(all.eval, evaluation_order(all.order.shape));
     compiled.parallel.bucket = all.bucket_mode.at(stage_of(all.train.mesh, rank));
     lay_out(compiled, config, options.machine);
     if (saves_from_snapshot(config, options.machine))
         for (const SavedValue& saved :
-             saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of))
+             saved_values(compiled.programs[train_program], compiled.at, compiled.holders))
             compiled.memory.snapshot += saved.written();
     compiled.passes = runner.records();
     return compiled;
@@ -387,13 +393,18 @@ void compile_ranks(const RunConfig& given, const CompileConfig& options,
     limit.require();
 }
 
-std::vector<int> stages_of_blocks(const RunConfig& config)
+std::vector<int> ranks_of_blocks(const RunConfig& config)
 {
     if (config.parallel.pipeline == 1)
         return std::vector<int>(static_cast<std::size_t>(config.model.layers + 2), 0);
     RunConfig whole = config;
     whole.parallel.tensor = 1; // costs of all ranks together
-    return balance_stages(build_loss_graph(whole.model, graph_config(whole)), config.parallel.pipeline);
+    const StageConfig stages =
+        stages_of(build_loss_graph(whole.model, graph_config(whole)), training_order(config).shape);
+    std::vector<int> ranks;
+    for (const int stage : stages.stage_of_block)
+        ranks.push_back(stages.rank_of_stage[static_cast<std::size_t>(stage)]);
+    return ranks;
 }
 
 Compiled compile_evaluation(const RunConfig& config, const CompileConfig& options)

@@ -15,11 +15,12 @@ struct Program {
     Graph graph;
     i64 microbatches = 1;
     Schedule schedule{};
-    Graph sharded{}; ///< the graph of all ranks: whole shapes, and the sharding of each value
+    Graph sharded{};   ///< the graph of all ranks: whole shapes, and the sharding of each value
+    RankOrder tasks{}; ///< of the schedule; empty: plain_order()
 };
 
-/// The pipeline stages that hold a parameter or an optimizer state, by its name.
-using StagesOf = std::map<std::string, std::vector<int>>;
+/// The pipeline ranks that hold a parameter or an optimizer state, by its name.
+using HoldersOf = std::map<std::string, std::vector<int>>;
 
 /// The programs of one rank. They share the arenas and the values of lifetime run.
 struct Compiled {
@@ -27,11 +28,12 @@ struct Compiled {
     MemoryPlan memory; ///< of the device arena
     MemoryPlan host;   ///< of the host arena (parallel.offload); without one, 0 bytes
     std::vector<PassRecord> passes;
-    std::vector<int> stage_of_block; ///< 0: the embedding, then the layers, then the head
-    StagesOf stages_of;              ///< if there is more than one stage
-    Coordinates at;                  ///< the rank, on the graphs' mesh
-    ParallelConfig parallel;         ///< of training: with values for what is "auto" (settle.hpp)
-    Flops flops = 0;                 ///< model FLOPs of an optimizer step, over all ranks
+    std::vector<int> rank_of_block; ///< pipeline ranks; 0: the embedding, then the layers, then the head
+    HoldersOf holders;              ///< if there is more than one pipeline rank
+    PipelineOrder order;            ///< of training
+    Coordinates at;                 ///< the rank, on the graphs' mesh
+    ParallelConfig parallel;        ///< of training: with values for what is "auto" (settle.hpp)
+    Flops flops = 0;                ///< model FLOPs of an optimizer step, over all ranks
 };
 
 struct CompileConfig {
@@ -53,9 +55,9 @@ void compile_ranks(const RunConfig& config, const CompileConfig& options,
                    const std::function<bool(const Mesh&, i64 rank)>& included,
                    const std::function<void(i64 rank, Compiled&)>& visit);
 
-/// Compiled::stage_of_block of a validated config, without compiling.
+/// Compiled::rank_of_block of a validated config, without compiling.
 /// Throws UserError if there are more stages than blocks.
-std::vector<int> stages_of_blocks(const RunConfig& config);
+std::vector<int> ranks_of_blocks(const RunConfig& config);
 
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);

@@ -16,7 +16,9 @@ std::string describe_model(const RunConfig& config)
 std::string describe_grid(const ParallelConfig& p)
 {
     return str("data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor,
-               p.pipeline > 1 ? str(", ", name_of(p.schedule)) : "", p.data > 1 ? str(", zero ", p.zero) : "",
+               p.pipeline > 1 ? str(", ", p.schedule, p.chunks > 1 ? str(" of ", p.chunks, " chunks") : "")
+                              : "",
+               p.data > 1 ? str(", zero ", p.zero) : "",
                shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
                p.tensor > 1 && p.sequence ? ", sequence parallel" : "");
 }
@@ -38,22 +40,21 @@ std::string describe_settled(const ParallelConfig& p)
     return text;
 }
 
-std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage)
+std::string blocks_of_rank(const std::vector<int>& rank_of_block, i64 rank)
 {
-    const int layers = static_cast<int>(stage_of_block.size()) - 2;
-    int first = 0, last = -1;
+    const std::size_t head = rank_of_block.size() - 1;
     std::string text;
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-    if (stage_of_block.front() == stage)
+    if (rank_of_block.front() == rank)
         add("embedding");
-    for (int block = 1; block <= layers; ++block)
-        if (stage_of_block[static_cast<std::size_t>(block)] == stage) {
-            first = first ? first : block;
-            last = block;
-        }
-    if (first)
-        add(first == last ? str("layer ", first - 1) : str("layers ", first - 1, "-", last - 1));
-    if (stage_of_block.back() == stage)
+    for (std::size_t block = 1; block < head; ++block) {
+        const std::size_t first = block;
+        while (block < head && rank_of_block[block] == rank)
+            ++block;
+        if (block > first)
+            add(block - first == 1 ? str("layer ", first - 1) : str("layers ", first - 1, "-", block - 2));
+    }
+    if (rank_of_block.back() == rank)
         add("head");
     return text;
 }

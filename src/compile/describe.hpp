@@ -14,7 +14,7 @@ std::string describe_grid(const ParallelConfig& config);
 /// (settle.hpp): those that have an effect and are not the usual ones of a run without them; may be empty.
 std::string describe_settled(const ParallelConfig& config);
 
-/// "embedding, layers 0-3". `stage_of_block`: 0 the embedding, then the layers, then the head.
-std::string blocks_of_stage(const std::vector<int>& stage_of_block, i64 stage);
+/// "embedding, layers 0-3". `rank_of_block`: 0 the embedding, then the layers, then the head.
+std::string blocks_of_rank(const std::vector<int>& rank_of_block, i64 rank);
 
 } // namespace trivium

@@ -158,7 +158,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         report.flops = compiled.flops;
         report.settled.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {
-            report.stages.push_back(blocks_of_stage(compiled.stage_of_block, stage));
+            report.stages.push_back(blocks_of_rank(compiled.rank_of_block, stage));
             stages.push_back(std::move(compiled.programs[train_program]));
         }
     };

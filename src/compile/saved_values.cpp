@@ -25,7 +25,7 @@ struct Holders {
     i64 index = 0; ///< of this rank among them
 };
 
-Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at, const StagesOf& stages_of)
+Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at, const HoldersOf& ranks)
 {
     Holders holders;
     for (std::size_t a = 0; a < at.size(); ++a) {
@@ -37,9 +37,9 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
         if (is_sharded)
             continue;
         std::vector<i64> places; // coordinates of the holders on this axis
-        if (const auto stages = stages_of.find(value.name);
-            axis.name == pipeline_axis && axis.size > 1 && stages != stages_of.end())
-            places.assign(stages->second.begin(), stages->second.end());
+        if (const auto known = ranks.find(value.name);
+            axis.name == pipeline_axis && axis.size > 1 && known != ranks.end())
+            places.assign(known->second.begin(), known->second.end());
         else
             for (i64 i = 0; i < axis.size; ++i)
                 places.push_back(i);
@@ -55,7 +55,7 @@ Holders holders_of(const Graph& graph, const Value& value, const Coordinates& at
 
 } // namespace
 
-std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at, const StagesOf& stages_of)
+std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at, const HoldersOf& holders)
 {
     struct Member {
         Holders holders;
@@ -66,7 +66,7 @@ std::vector<SavedValue> saved_values(const Program& program, const Coordinates& 
     for (const Role role : {Role::parameter, Role::state})
         for (const ValueId id : program.graph.with_role(role)) {
             const Value& value = program.graph[id];
-            members.push_back({holders_of(program.graph, value, at, stages_of), all.size()});
+            members.push_back({holders_of(program.graph, value, at, holders), all.size()});
             SavedValue& saved = all.emplace_back(
                 SavedValue{id, saved_name(value), whole_shape(value), box_of(program.graph, id), {}, 0});
             saved.rows.size = saved.box.shape.empty() ? 1 : saved.box.shape[0];

@@ -17,7 +17,6 @@ struct SavedValue {
 
 /// Parameters and optimizer states of a rank. Values that several ranks hold are divided among them by rows,
 /// in equal amounts: each group of holders concatenates its values and splits the result into equal parts.
-std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at,
-                                     const StagesOf& stages_of);
+std::vector<SavedValue> saved_values(const Program& program, const Coordinates& at, const HoldersOf& holders);
 
 } // namespace trivium

@@ -1,6 +1,7 @@
 #include "config/run_config.hpp"
 
 #include "base/check.hpp"
+#include "config/schedules.hpp"
 #include "config/warnings.hpp"
 
 #include <algorithm>
@@ -63,6 +64,27 @@ void validate_train(const TrainConfig& c)
             "set min_lr to at most lr");
 }
 
+void validate_schedule(const ParallelConfig& c)
+{
+    at_least(0, "parallel.chunks", c.chunks, i64{1} << 20);
+    if (c.schedule.ends_with(".csv"))
+        return;
+    const std::optional<ScheduleKind> kind = schedule_called(c.schedule);
+    std::string names;
+    for (const std::string_view name : names_of_enum<ScheduleKind>)
+        names += str(names.empty() ? "" : ", ", "\"", name, "\"");
+    require(kind.has_value(), "parallel.schedule", str("has the unknown value '", c.schedule, "'"),
+            str("set ", names, ", or the name of a file that ends with .csv"));
+    const ChunkRange range = chunks_of(*kind);
+    const i64 nearest = std::clamp(c.chunks, range.least, range.most);
+    require(c.chunks == 0 || c.chunks == nearest, "parallel.chunks",
+            str("is ", c.chunks, ", but schedule \"", c.schedule, "\" has ",
+                range.least == range.most ? "" : "at least ", nearest, nearest == 1 ? " stage" : " stages",
+                " per rank"),
+            str("set chunks to ", nearest, range.most == 1 ? ", or schedule to \"interleaved\"" : "",
+                ", or remove the key"));
+}
+
 void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
 {
     at_least(1, "parallel.data", c.data);
@@ -75,7 +97,7 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
             str("data ", c.data, " x tensor ", c.tensor, " x pipeline ", c.pipeline, " is more than ",
                 most_ranks, " ranks"),
             "use smaller degrees");
-    at_least(1, "parallel.chunks", c.chunks);
+    validate_schedule(c);
     at_least(0, "parallel.threads", c.threads, 4096);
     at_least(0, "parallel.memory_limit", c.memory_limit, i64{1} << 60);
     require(c.zero >= 0 && c.zero <= 3, "parallel.zero", str("must be 0, 1, 2 or 3, is ", c.zero),
@@ -126,6 +148,13 @@ void validate_size(const RunConfig& config)
 }
 
 } // namespace
+
+std::optional<ScheduleKind> schedule_called(std::string_view name)
+{
+    const auto& names = names_of_enum<ScheduleKind>;
+    const auto at = std::find(names.begin(), names.end(), name);
+    return at == names.end() ? std::nullopt : std::optional(static_cast<ScheduleKind>(at - names.begin()));
+}
 
 i64 micro_batch(const RunConfig& config)
 {

@@ -9,10 +9,6 @@ enum class Precision { f32, bf16, f64 };
 template <>
 inline constexpr std::array<std::string_view, 3> names_of_enum<Precision>{"f32", "bf16", "f64"};
 
-enum class ScheduleKind { gpipe, one_f_one_b };
-template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<ScheduleKind>{"gpipe", "1f1b"};
-
 /// How often something is communicated; automatic: the compiler decides.
 enum class GatherEvery { automatic, pass, microbatch, step };
 template <>
@@ -131,8 +127,8 @@ struct ParallelConfig {
     i64 shard = 0;
     GatherEvery gather_every = GatherEvery::automatic;
     ReduceEvery reduce_every = ReduceEvery::automatic;
-    ScheduleKind schedule = ScheduleKind::one_f_one_b;
-    i64 chunks = 1;
+    std::string schedule = "1f1b";
+    i64 chunks = 0;
     bool sequence = true;
     Recompute recompute = Recompute::none;
     i64 recompute_layers = 0;
@@ -156,7 +152,7 @@ struct ParallelConfig {
     {
         visit("data", self.data, "data-parallel ranks");
         visit("tensor", self.tensor, "tensor-parallel ranks");
-        visit("pipeline", self.pipeline, "pipeline stages");
+        visit("pipeline", self.pipeline, "pipeline-parallel ranks");
         visit("zero", self.zero, "ZeRO stage, 0 to 3");
         visit("shard", self.shard,
               "data-parallel ranks over which ZeRO shards: groups of this many hold one copy each, and sum "
@@ -169,8 +165,12 @@ struct ParallelConfig {
         visit("reduce_every", self.reduce_every,
               "with zero = 2 or 3: when gradients are reduced into shards; auto = microbatch, or with "
               "parallel.memory_limit the rarest that fits");
-        visit("schedule", self.schedule, "pipeline schedule");
-        visit("chunks", self.chunks, "model chunks per pipeline rank");
+        visit("schedule", self.schedule,
+              "pipeline schedule: \"gpipe\", \"1f1b\", \"interleaved\", \"breadth-first\", \"zb-h1\", "
+              "\"zb-h2\", "
+              "\"zb-v\", \"v-half\", \"v-min\", \"dualpipe-v\", or a file NAME.csv with a row of actions per "
+              "pipeline rank");
+        visit("chunks", self.chunks, "stages per pipeline rank; 0 = as many as the schedule needs");
         visit("sequence", self.sequence, "sequence parallelism over the tensor axis");
         visit("recompute", self.recompute,
               "which activations the backward pass recomputes: those of norms, attention and activation "

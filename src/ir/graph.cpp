@@ -22,8 +22,13 @@ std::string_view name_of(Role role)
 
 std::string_view name_of(Phase phase)
 {
-    static constexpr std::string_view names[] = {"forward", "backward", "update"};
+    static constexpr std::string_view names[] = {"forward", "backward", "weights", "update"};
     return names[static_cast<int>(phase)];
+}
+
+int stage_of(const Graph& graph, const Op& op)
+{
+    return graph.stage_of_block.empty() ? 0 : graph.stage_of_block[static_cast<std::size_t>(op.block)];
 }
 
 ValueId Graph::find(std::string_view wanted) const

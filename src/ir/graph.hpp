@@ -19,7 +19,9 @@ using ValueId = Id<struct ValueTag>;
 using OpId = Id<struct OpTag>;
 
 enum class Region { prologue, microbatch, epilogue };
-enum class Phase { forward, backward, update };
+/// Of a microbatch: the forward pass; the backward pass, or if that is split (passes/halves.hpp) its
+/// gradients of activations; and then those of weights.
+enum class Phase { forward, backward, weights, update };
 
 /// How long a value's bytes are kept: the whole run, one step, or one microbatch.
 enum class Lifetime { run, step, microbatch };
@@ -87,6 +89,8 @@ struct Graph {
     std::string file; ///< from which it was parsed, for messages; empty: made by the program
     Mesh mesh;
     Coordinates at; ///< of a local graph: the coordinates of its rank
+    /// The pipeline stage of each block; empty: stage 0 for all. Of a rank's graph: also of blocks elsewhere.
+    std::vector<int> stage_of_block;
     std::vector<Value> values;
     std::vector<Op> ops; ///< prologue, then microbatch, then epilogue; each in an executable order
     std::vector<Carry> carries;
@@ -105,6 +109,8 @@ struct Graph {
 /// file.
 std::string source_place(const Graph& graph, int line);
 
+/// The pipeline stage of an op.
+int stage_of(const Graph& graph, const Op& op);
 /// The box of the tensor over all ranks that a value of a local graph holds; the whole tensor in other
 /// graphs. For values that no op computes.
 Box box_of(const Graph& graph, ValueId value);

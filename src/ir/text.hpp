@@ -4,6 +4,7 @@
 //     graph tiny
 //     mesh data=1 pipeline=1 tensor=1
 //     at data=0 pipeline=0 tensor=0
+//     stages 0 0 1
 //     input %tokens : i32[2,8]
 //     parameter %table : f32[16,4] init normal(std=0.02) decay
 //     carry %grad : f32[16,4]
@@ -16,6 +17,7 @@
 //     carried %grad -> %grad'
 //     output %grad'
 //
+// A line `stages` gives the pipeline stage of each block.
 // With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` after
 // a type states the shape over all ranks. `on host` after it: the value is in host memory. A sharding may
 // follow a type: <data,tensor+data?,-|tensor:sum> lists the axes of each dimension, major first, `-` for

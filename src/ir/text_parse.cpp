@@ -287,6 +287,8 @@ private:
             mesh(c);
         else if (key == "at")
             place(c);
+        else if (key == "stages")
+            stages(c);
         else if (key == "carried")
             carried(c);
         else if (key == "output")
@@ -322,6 +324,12 @@ private:
             graph_.mesh.axes.push_back({axis, c.whole()});
             check_mesh(graph_.mesh, str(file_, ":", c.number(), ": "));
         }
+    }
+
+    void stages(Cursor& c)
+    {
+        for (; !c.done(); c.limit(graph_.stage_of_block.size(), max_blocks + 1, "blocks"))
+            graph_.stage_of_block.push_back(static_cast<int>(c.whole(0, max_blocks - 1)));
     }
 
     void place(Cursor& c)
@@ -412,14 +420,12 @@ private:
     void context(Cursor& c)
     {
         const std::string phase = c.word();
-        bool found = false;
-        for (const Phase p : {Phase::forward, Phase::backward, Phase::update})
-            if (phase == name_of(p)) {
-                phase_ = p;
-                found = true;
-            }
-        if (!found)
-            c.fail(str("there is no phase '", phase, "'"), "use forward, backward or update");
+        const Phase all[] = {Phase::forward, Phase::backward, Phase::weights, Phase::update};
+        const auto* const at =
+            std::find_if(std::begin(all), std::end(all), [&](Phase p) { return phase == name_of(p); });
+        if (at == std::end(all))
+            c.fail(str("there is no phase '", phase, "'"), "use forward, backward, weights or update");
+        phase_ = *at;
         c.want("block");
         block_ = static_cast<int>(c.whole(0, max_blocks - 1));
         scope_ = c.done() ? "" : c.word();

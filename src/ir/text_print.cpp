@@ -74,6 +74,12 @@ std::string to_text(const Graph& graph)
             text += str(" ", graph.mesh.axes[a].name, "=", graph.at[a]);
         text += "\n";
     }
+    if (!graph.stage_of_block.empty()) {
+        text += "stages";
+        for (const int stage : graph.stage_of_block)
+            text += str(" ", stage);
+        text += "\n";
+    }
     for (const Value& v : graph.values)
         if (v.role != Role::computed)
             text += print_given(v);

@@ -154,8 +154,11 @@ private:
         };
         TRV_RULE(op.block >= 0 && op.block < max_blocks, place, str("is in block ", op.block),
                  str("give a block from 0 to ", max_blocks - 1));
+        TRV_RULE(g_.stage_of_block.empty() || static_cast<std::size_t>(op.block) < g_.stage_of_block.size(),
+                 place, str("is in block ", op.block, ", which has no stage"),
+                 "list the stage of each block");
         TRV_RULE(op.region != Region::microbatch || op.phase != Phase::update, place,
-                 "is an update in a microbatch", "use forward or backward there");
+                 "is an update in a microbatch", "use forward, backward or weights there");
         Bytes bytes = 0;
         TRV_RULE(op.region >= region_, place, "follows an op of a later region",
                  "the order is prologue, microbatch, epilogue");
@@ -171,9 +174,11 @@ private:
             TRV_RULE(op.region == Region::microbatch || g_[v].lifetime != Lifetime::microbatch, place,
                      name(v) + " has the lifetime of a microbatch", "add it into a carry");
             const OpId producer = g_[v].producer;
-            TRV_RULE(op.region != Region::microbatch || op.phase != Phase::forward || !producer ||
-                         g_[producer].region != Region::microbatch || g_[producer].phase == Phase::forward,
-                     place, name(v) + " is computed in the backward phase and read in the forward phase",
+            TRV_RULE(op.region != Region::microbatch || !producer ||
+                         g_[producer].region != Region::microbatch || g_[producer].phase <= op.phase,
+                     place,
+                     str(name(v), " is computed in phase ", name_of(g_[producer].phase),
+                         " and read in phase ", name_of(op.phase)),
                      "move one of the two ops");
             bytes = add(bytes, v, place);
         }

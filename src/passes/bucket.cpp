@@ -18,7 +18,10 @@ namespace {
 BucketClass class_of(const Graph& graph, const Op& op)
 {
     const Phase phase = op.region == Region::microbatch ? op.phase : Phase::forward;
-    return {op.kind, op.region, phase, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype, 0};
+    const int stage = op.region == Region::microbatch ? stage_of(graph, op) : 0;
+    return {
+        op.kind, op.region, phase, stage, *op.attrs.axis, op.attrs.combine, graph[op.operands[0]].type.dtype,
+        0};
 }
 
 /// The classes of the ops that may be merged, without what they wait for; of the others, nothing.

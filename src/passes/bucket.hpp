@@ -14,6 +14,7 @@ struct BucketClass {
     OpKind kind{};
     Region region{};
     Phase phase{}; ///< of a microbatch; otherwise forward
+    int stage = 0; ///< of a microbatch; otherwise 0
     std::string axis;
     std::optional<Combine> combine;
     DType dtype{};

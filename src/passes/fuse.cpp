@@ -43,7 +43,8 @@ private:
     /// Replaces `first` by one op that does both, if a fusion fits.
     bool join(Op& first, const Op& second)
     {
-        if (first.region != second.region || first.phase != second.phase)
+        if (first.region != second.region || first.phase != second.phase ||
+            stage_of(g_, first) != stage_of(g_, second))
             return false;
         const Fusion* fusion = find_fusion(g_, first, second);
         if (!fusion)

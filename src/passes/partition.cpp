@@ -23,6 +23,7 @@ public:
         out_.name = g_.name;
         out_.file = g_.file;
         out_.mesh = g_.mesh;
+        out_.stage_of_block = g_.stage_of_block;
         out_.at = c_.at;
         find_sums();
     }
@@ -62,7 +63,7 @@ private:
         ValueId native; ///< as its op computes it
         Layout layout;
         ValueId settled; ///< as its sharding requires: combined, and in its shards
-        std::map<std::tuple<DimAxes, Region, Phase>, ValueId> copies; ///< in other shardings
+        std::map<std::tuple<DimAxes, Region, Phase, int>, ValueId> copies; ///< in other shardings
     };
 
     static bool is_sum(const Move& move)
@@ -141,18 +142,24 @@ private:
         return p.settled;
     }
 
-    /// The value sharded over `axes`. Copies are used only within their phase: the next phase makes its own.
+    /// The value sharded over `axes`. Copies are used only within their phase and stage, which may run
+    /// without the others: the next one makes its own.
     ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
         if (axes == wanted(v))
             return settled;
-        ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase}];
+        ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
         if (!copy) {
             const Layout from{wanted(v), {}};
             copy = emit_moves(b_, settled, moves_between(from, axes, g_.mesh), from, g_[v].type, c_.at);
         }
         return copy;
+    }
+
+    int stage_of_block(int block) const
+    {
+        return g_.stage_of_block.empty() ? 0 : g_.stage_of_block[static_cast<std::size_t>(block)];
     }
 
     void place(const Op& op)
@@ -327,7 +334,7 @@ private:
             const Value& v = g_[op.operands[i]];
             const DimAxes axes = axes_for(rule.operands[i], assignment);
             touched += static_cast<double>(local_type(v.type, axes, g_.mesh, first).bytes());
-            if (of(op.operands[i]).copies.count({axes, op.region, op.phase}))
+            if (of(op.operands[i]).copies.count({axes, op.region, op.phase, stage_of(g_, op)}))
                 continue;
             const Layout from{wanted(op.operands[i]), {}};
             const double moved =

@@ -48,6 +48,11 @@ Graph recompute(Graph graph, const RecomputeConfig& config)
     for (const Op& op : graph.ops)
         head = std::max(head, op.block);
     std::vector<std::size_t> places; // of each clone: before this op
+    // What the gradients of weights read is recomputed in the backward pass, too, and kept.
+    std::vector<std::size_t> first_backward(static_cast<std::size_t>(head) + 1, count); // by block
+    for (std::size_t i = count; i-- > 0;)
+        if (graph.ops[i].region == Region::microbatch && graph.ops[i].phase == Phase::backward)
+            first_backward[static_cast<std::size_t>(graph.ops[i].block)] = i;
     // Backwards, so that the operands of a clone are cloned in turn.
     for (std::size_t i = count; i-- > 0;) {
         if (!is_chosen(graph, graph.ops[i], config, head))
@@ -64,14 +69,19 @@ Graph recompute(Graph graph, const RecomputeConfig& config)
         std::size_t place = count;
         for (std::size_t r = i + 1; r < graph.ops.size(); ++r) {
             Op& reader = graph.ops[r];
-            if (reader.region != Region::microbatch || reader.phase != Phase::backward ||
+            if (reader.region != Region::microbatch || reader.phase == Phase::forward ||
                 reader.block != again.block)
                 continue;
+            const std::size_t own = r < count ? r : places[r - count],
+                              begin =
+                                  reader.phase == Phase::weights
+                                      ? std::min(own, first_backward[static_cast<std::size_t>(reader.block)])
+                                      : own;
             for (ValueId& operand : reader.operands)
                 for (std::size_t v = 0; v < again.results.size(); ++v)
                     if (operand == graph.ops[i].results[v]) {
                         operand = again.results[v];
-                        place = std::min(place, r < count ? r : places[r - count]);
+                        place = std::min(place, begin);
                     }
         }
         if (place == count) {

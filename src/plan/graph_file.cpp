@@ -10,6 +10,7 @@
 #include "passes/stage.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace trivium {
 
@@ -42,10 +43,12 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
         graph = propagate(std::move(graph));
         verify(graph, Level::sharded);
         program.sharded = graph;
-        if (schedule.stages = mesh.size(pipeline_axis); schedule.stages > 1) {
-            schedule.stage = at[static_cast<std::size_t>(mesh.find(pipeline_axis))];
-            graph = extract_stage(graph, {balance_stages(graph, schedule.stages),
-                                          static_cast<int>(schedule.stage), pipeline_axis});
+        if (const i64 ranks = mesh.size(pipeline_axis); ranks > 1) {
+            std::vector<int> each(static_cast<std::size_t>(ranks));
+            std::iota(each.begin(), each.end(), 0);
+            graph = extract_stages(
+                graph, {balance_stages(graph, each), each,
+                        static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
         }
         graph = bucket(simplify(partition(graph, {at, pipeline_axis})), {});
         verify(graph, Level::local);

@@ -95,7 +95,9 @@ ValueId copied_by(const Graph& graph, ValueId id)
 class ScheduleBuilder {
 public:
     ScheduleBuilder(const Graph& graph, const ScheduleConfig& config)
-        : graph_(graph), config_(config), slots_{graph, find_roots(graph)}
+        : graph_(graph), config_(config),
+          tasks_(config.tasks.empty() ? plain_order(graph, config.microbatches) : config.tasks),
+          slots_(graph, find_roots(graph), tasks_, config.microbatches)
     {
         schedule_.queues = {"compute", "host_to_device", "device_to_host"};
         for (const Op& op : graph.ops)
@@ -104,12 +106,11 @@ public:
         check_size();
         last_on_queue_.resize(schedule_.queues.size());
         schedule_.microbatches = config.microbatches;
-        const std::vector<Task> tasks =
-            pipeline_order(config.kind, config.stage, config.stages, config.microbatches);
-        schedule_.slots = slots_.slots = trains(graph) ? in_flight(tasks) : 1;
+        schedule_.slots = slots_.slots();
         // After one round of slots every microbatch has the same overlaps as the one before; the last
         // microbatches overlap with fewer.
-        schedule_.representative = 2 * schedule_.slots + 2;
+        if (is_regular())
+            schedule_.representative = 2 * schedule_.slots + 2;
         for (const Op& op : graph.ops) {
             const ScratchKind kind = info(op).scratch;
             Bytes& bytes = scratch_[scratch_of(op)].bytes;
@@ -119,15 +120,26 @@ public:
         }
         buffer_of_.resize(graph.values.size());
         uses_.resize(slots_.count());
-        Unrolled unrolled = unroll(graph, tasks, config.microbatches);
+        Unrolled unrolled = unroll(graph, tasks_);
         if (config.place)
-            place_communication(slots_, config.receive_early, unrolled);
+            place_communication(graph, slots_, config.receive_early, unrolled);
         run(unrolled);
     }
 
     Schedule result() { return std::move(schedule_); }
 
 private:
+    /// Whether the tasks are those of one stage with whole backward passes, first in first out.
+    bool is_regular() const
+    {
+        i64 next[2] = {0, 0};
+        return std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& task) {
+            return task.stage == tasks_.front().stage &&
+                   (task.work == Work::forward || task.work == Work::backward) &&
+                   task.microbatch == next[task.work == Work::backward]++;
+        });
+    }
+
     /// The memory of all later stages of planning grows with the number of Steps and queues.
     void check_size() const
     {
@@ -205,7 +217,7 @@ private:
 
     BufferId buffer(ValueId v, i64 microbatch)
     {
-        const ValueId root = slots_.root[v.index()];
+        const ValueId root = slots_.root(v);
         const std::size_t slot = slots_.slot_of(v, microbatch);
         std::vector<BufferId>& slots = buffer_of_[root.index()];
         slots.resize(std::max(slots.size(), slot + 1));
@@ -221,7 +233,7 @@ private:
                                  "use a smaller model or batch, or shard it over more ranks"});
             bytes_ += made.bytes;
             made.lifetime = value.lifetime;
-            made.kind = kind_of(graph_, slots_.root[copied_by(graph_, root).index()]);
+            made.kind = kind_of(graph_, slots_.root(copied_by(graph_, root)));
             made.space = value.space;
             slots[slot] = BufferId(schedule_.buffers.size());
             schedule_.buffers.push_back(std::move(made));
@@ -366,6 +378,7 @@ private:
 
     const Graph& graph_;
     const ScheduleConfig& config_;
+    RankOrder tasks_;
     BufferSlots slots_;
     Schedule schedule_;
     std::vector<std::vector<BufferId>> buffer_of_; ///< by root value, then slot
@@ -380,7 +393,7 @@ private:
 
 Schedule build_schedule(const Graph& graph, const ScheduleConfig& config)
 {
-    TRV_CHECK(config.microbatches > 0 && config.stage < config.stages, "no microbatches or no such stage");
+    TRV_CHECK(config.microbatches > 0, "no microbatches");
     return ScheduleBuilder(graph, config).result();
 }
 

@@ -1,23 +1,71 @@
 #pragma once
-// The order in which a pipeline rank runs the forward and backward passes of its microbatches.
-#include "config/run_config.hpp"
-#include "ir/graph.hpp"
+// The order in which the ranks of a pipeline run the passes of their microbatches.
+#include "config/schedules.hpp"
+
+#include <string>
+#include <vector>
 
 namespace trivium {
 
-struct Task {
-    Phase phase = Phase::forward;
-    i64 microbatch = 0;
-    bool operator==(const Task&) const = default;
+/// The stages of a pipeline on its ranks: runs of consecutive blocks, numbered in the order of the model.
+/// Each rank has `chunks` of them. Stage s is on rank s mod ranks; with `v_shaped`, every second chunk runs
+/// backwards over the ranks, so that the first and the last of two chunks meet on rank 0.
+struct PipelineShape {
+    i64 ranks = 1, chunks = 1;
+    bool v_shaped = false;
+    i64 microbatches = 1;
+
+    i64 stages() const { return ranks * chunks; }
+    i64 rank_of(i64 stage) const;
+    i64 stage_of(i64 rank, i64 chunk) const;
+    bool operator==(const PipelineShape&) const = default;
 };
 
-/// The tasks of stage `stage` of `stages`, in order. GPipe (Huang et al. 2019): every forward, then every
-/// backward, first in first out. 1F1B (Narayanan et al. 2021, "PipeDream-Flush"): first stages - stage - 1
-/// forward passes, then forward and backward passes alternate.
-std::vector<Task> pipeline_order(ScheduleKind kind, i64 stage, i64 stages, i64 microbatches);
+/// What a rank does for one microbatch in one stage: the forward pass, the whole backward pass, or its two
+/// halves (Qi et al. 2023, "Zero Bubble Pipeline Parallelism"), the gradients of activations, on which the
+/// previous stage waits, and those of weights.
+enum class Work { forward, backward, input_gradient, weight_gradient };
+template <>
+inline constexpr std::array<std::string_view, 4> names_of_enum<Work>{"F", "B", "I", "W"};
 
-/// Maximum number of microbatches whose forward pass has begun and whose backward pass has not ended: the
-/// slots that activations need.
-i64 in_flight(const std::vector<Task>& tasks);
+struct Task {
+    Work work = Work::forward;
+    i64 stage = 0;
+    i64 microbatch = 0;
+    bool operator==(const Task&) const = default;
+    auto operator<=>(const Task&) const = default;
+};
+
+/// Stage, work and microbatch: "2F0".
+std::string to_text(const Task& task);
+
+/// The tasks of one rank, in order.
+using RankOrder = std::vector<Task>;
+
+struct PipelineOrder {
+    PipelineShape shape;
+    std::vector<RankOrder> ranks;
+
+    /// Whether some backward pass is in halves.
+    bool is_split() const;
+    bool operator==(const PipelineOrder&) const = default;
+};
+
+/// The order of a named schedule; of all of them every microbatch count from 1 on is legal.
+///
+/// gpipe (Huang et al. 2019): every forward pass, then every backward pass, first in first out. breadth-first
+/// (Lamy-Poirier 2023, arXiv:2211.05953): the same per chunk. 1f1b (Narayanan et al. 2019): rank r runs
+/// ranks - r - 1 forward passes ahead, then forward and backward passes alternate. interleaved (Narayanan et
+/// al. 2021, arXiv:2104.04473, section 2.2): the same over chunks, each for a group of at least `ranks`
+/// microbatches; groups differ by one if the microbatches are not a multiple. zb-h1 and zb-h2 (Qi et al.
+/// 2023, arXiv:2401.10241, sections 2 and 3): 1F1B whose weight gradients fill the gaps, with ranks or
+/// 2 ranks - 1 microbatches in flight. zb-v (the same authors, section 6), v-half and v-min (Qi et al. 2024,
+/// arXiv:2405.15362): two chunks in a V; weight gradients fill the gaps. dualpipe-v (DeepSeek-AI 2025,
+/// DualPipeV): two chunks in a V, where forward passes of one alternate with backward passes of the other.
+PipelineOrder named_order(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbatches);
+
+/// The most microbatches of all stages of a rank whose forward pass has begun and whose last task has not
+/// ended: the activations that it keeps.
+i64 in_flight(const RankOrder& tasks);
 
 } // namespace trivium

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace trivium {
 
@@ -15,8 +16,8 @@ constexpr std::size_t none = ~std::size_t{0};
 
 class Placement {
 public:
-    Placement(const BufferSlots& buffers, bool receive_early, const Unrolled& unrolled)
-        : graph_(buffers.graph), buffers_(buffers), receive_early_(receive_early), items_(unrolled.items),
+    Placement(const Graph& graph, const BufferSlots& buffers, bool receive_early, const Unrolled& unrolled)
+        : graph_(graph), buffers_(buffers), receive_early_(receive_early), items_(unrolled.items),
           before_(items_.size(), none)
     {
     }
@@ -117,9 +118,54 @@ private:
 
 } // namespace
 
-void place_communication(const BufferSlots& buffers, bool receive_early, Unrolled& unrolled)
+BufferSlots::BufferSlots(const Graph& graph, std::vector<ValueId> root, const RankOrder& tasks,
+                         i64 microbatches)
+    : graph_(graph), root_(std::move(root)), stages_(graph.values.size(), 0)
 {
-    const std::vector<std::size_t> before = Placement(buffers, receive_early, unrolled).run();
+    std::vector<std::set<int>> used(graph.values.size());
+    for (const Op& op : graph.ops)
+        if (op.region == Region::microbatch)
+            for (const auto* values : {&op.operands, &op.results})
+                for (const ValueId v : *values)
+                    used[root_[v.index()].index()].insert(stage_of(graph, op));
+    std::map<std::set<int>, std::size_t> sets;
+    for (std::size_t v = 0; v < used.size(); ++v)
+        stages_[v] = sets.try_emplace(used[v], sets.size()).first->second;
+    slot_.resize(sets.size());
+    for (const auto& [stages, set] : sets) {
+        std::vector<std::size_t>& slot = slot_[set];
+        slot.resize(static_cast<std::size_t>(microbatches), 0);
+        if (!trains(graph))
+            continue;
+        std::vector<std::size_t> last(slot.size(), 0);
+        for (std::size_t i = 0; i < tasks.size(); ++i)
+            if (stages.contains(static_cast<int>(tasks[i].stage)))
+                last[static_cast<std::size_t>(tasks[i].microbatch)] = i;
+        std::set<std::size_t> free; // slots
+        std::vector<bool> open(slot.size(), false);
+        std::size_t made = 0;
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+            if (!stages.contains(static_cast<int>(tasks[i].stage)))
+                continue;
+            const auto m = static_cast<std::size_t>(tasks[i].microbatch);
+            if (!open[m]) {
+                if (free.empty())
+                    free.insert(made++);
+                slot[m] = *free.begin();
+                free.erase(free.begin());
+                open[m] = true;
+            }
+            if (last[m] == i)
+                free.insert(slot[m]);
+        }
+        slots_ = std::max(slots_, made);
+    }
+}
+
+void place_communication(const Graph& graph, const BufferSlots& buffers, bool receive_early,
+                         Unrolled& unrolled)
+{
+    const std::vector<std::size_t> before = Placement(graph, buffers, receive_early, unrolled).run();
     const auto place = [&](std::size_t i) { // what moves goes first
         return before[i] == none ? std::pair(i, 1) : std::pair(before[i], 0);
     };

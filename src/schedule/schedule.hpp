@@ -6,6 +6,7 @@
 // one legal order of all Steps. Buffers get their offsets in the arena from memory.hpp.
 #include "config/run_config.hpp"
 #include "ir/op_table.hpp"
+#include "schedule/order.hpp"
 
 #include <array>
 #include <string>
@@ -74,7 +75,7 @@ struct Schedule {
     /// whether they run.
     std::size_t decision = 0;
     i64 microbatches = 1;
-    i64 slots = 1;
+    i64 slots = 1; ///< the most microbatches of which a value has buffers
     /// Microbatches from this one on have the same overlaps as earlier ones, so memory planning skips them.
     i64 representative = every_microbatch;
 
@@ -97,10 +98,9 @@ struct ScratchBudget {
 };
 
 struct ScheduleConfig {
-    ScheduleKind kind = ScheduleKind::one_f_one_b;
-    i64 stage = 0, stages = 1;
     i64 microbatches = 1;
-    ScratchBudget scratch;
+    RankOrder tasks{}; ///< empty: each microbatch forward through the graph's stages, then backward
+    ScratchBudget scratch{};
     bool place = true; ///< communication is placed to overlap with compute (place.hpp)
     /// With `place`: messages too. Not for devices, where a receive that waits would stop its communicator.
     bool receive_early = false;

@@ -1,6 +1,8 @@
 #include "schedule/unroll.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace trivium {
 
@@ -8,24 +10,29 @@ namespace {
 
 class Unroller {
 public:
-    Unroller(const Graph& graph, i64 microbatches) : graph_(graph), last_(microbatches - 1) {}
+    Unroller(const Graph& graph, const RankOrder& tasks)
+        : graph_(graph), tasks_(tasks), reads_(graph.values.size())
+    {
+        for (std::size_t i = 0; i < graph.ops.size(); ++i)
+            if (graph.ops[i].region == Region::microbatch)
+                ops_[{graph.ops[i].phase, stage_of(graph, graph.ops[i])}].push_back(OpId(i));
+        for (const Op& op : graph.ops)
+            for (const ValueId v : op.operands)
+                reads_[v.index()].insert(stage_of(graph, op));
+        for (std::size_t t = 0; t < tasks.size(); ++t)
+            for (const Phase phase : phases_of(tasks[t].work))
+                last_[{phase, static_cast<int>(tasks[t].stage)}] = t;
+    }
 
-    Unrolled run(const std::vector<Task>& tasks)
+    Unrolled run()
     {
         for (const ValueId v : graph_.with_role(Role::hyper))
             feed(v, -1);
-        ops_of(Region::prologue, Phase::forward, -1);
+        for (std::size_t i = 0; i < region_begin(Region::microbatch); ++i)
+            made_.items.push_back({StepKind::op, OpId(i), {}, -1});
         find_early();
-        const bool backward = trains(graph_);
-        for (const Task& task : tasks) {
-            if (task.phase == Phase::forward) {
-                for (const ValueId v : graph_.with_role(Role::input))
-                    feed(v, task.microbatch);
-                ops_of(Region::microbatch, Phase::forward, task.microbatch);
-            } else if (backward) {
-                ops_of(Region::microbatch, Phase::backward, task.microbatch);
-            }
-        }
+        for (std::size_t t = 0; t < tasks_.size(); ++t)
+            run(t);
         // The values on which the host bases its decision are fetched before a run-lifetime value changes.
         const std::size_t first_epilogue = region_begin(Region::epilogue);
         std::size_t update = first_epilogue;
@@ -56,7 +63,7 @@ private:
                 const OpId producer = graph_[v].producer;
                 early =
                     early && producer &&
-                    (graph_[producer].region == Region::microbatch ? graph_[producer].phase == Phase::backward
+                    (graph_[producer].region == Region::microbatch ? graph_[producer].phase != Phase::forward
                                                                    : trigger[producer.index()] > 0);
                 if (early)
                     trigger[i] = std::max(trigger[i], graph_[producer].region == Region::microbatch
@@ -70,16 +77,34 @@ private:
         }
     }
 
-    void ops_of(Region region, Phase phase, i64 microbatch)
+    static std::vector<Phase> phases_of(Work work)
     {
-        for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-            if (graph_.ops[i].region != region ||
-                (region != Region::prologue && graph_.ops[i].phase != phase))
+        switch (work) {
+        case Work::forward: return {Phase::forward};
+        case Work::input_gradient: return {Phase::backward};
+        case Work::weight_gradient: return {Phase::weights};
+        case Work::backward: break;
+        }
+        return {Phase::backward, Phase::weights};
+    }
+
+    void run(std::size_t t)
+    {
+        const Task& task = tasks_[t];
+        const auto stage = static_cast<int>(task.stage);
+        for (const ValueId v : graph_.with_role(Role::input))
+            if (reads_[v.index()].contains(stage) && fed_.insert({task.microbatch, v}).second)
+                feed(v, task.microbatch);
+        for (const Phase phase : phases_of(task.work)) {
+            const auto ops = ops_.find({phase, stage});
+            if (ops == ops_.end())
                 continue;
-            made_.items.push_back({StepKind::op, OpId(i), {}, microbatch});
-            if (phase == Phase::backward && microbatch == last_)
-                for (const OpId early : early_[i])
-                    op_once(early);
+            for (const OpId id : ops->second) {
+                made_.items.push_back({StepKind::op, id, {}, task.microbatch});
+                if (last_.at({phase, stage}) == t)
+                    for (const OpId early : early_[id.index()])
+                        op_once(early);
+            }
         }
     }
 
@@ -95,7 +120,7 @@ private:
     void fetch(ValueId v)
     {
         const bool of_last = graph_[v].lifetime == Lifetime::microbatch;
-        made_.items.push_back({StepKind::fetch, {}, v, of_last ? last_ : -1});
+        made_.items.push_back({StepKind::fetch, {}, v, of_last ? tasks_.back().microbatch : -1});
     }
 
     std::size_t region_begin(Region region) const
@@ -114,7 +139,11 @@ private:
     }
 
     const Graph& graph_;
-    i64 last_; ///< microbatch
+    const RankOrder& tasks_;
+    std::map<std::pair<Phase, int>, std::vector<OpId>> ops_; ///< of a microbatch, by phase and stage
+    std::map<std::pair<Phase, int>, std::size_t> last_;      ///< the last task that runs them
+    std::vector<std::set<int>> reads_;                       ///< by value: the stages that read it
+    std::set<std::pair<i64, ValueId>> fed_;                  ///< by microbatch
     Unrolled made_;
     std::vector<std::vector<OpId>>
         early_;              ///< by op of the backward pass: collectives and copies that may begin after it
@@ -123,15 +152,29 @@ private:
 
 } // namespace
 
-Unrolled unroll(const Graph& graph, const std::vector<Task>& tasks, i64 microbatches)
+RankOrder plain_order(const Graph& graph, i64 microbatches)
 {
-    return Unroller(graph, microbatches).run(tasks);
+    std::set<int> stages;
+    for (const Op& op : graph.ops)
+        if (op.region == Region::microbatch)
+            stages.insert(stage_of(graph, op));
+    RankOrder tasks;
+    for (i64 m = 0; m < microbatches; ++m) {
+        for (auto stage = stages.begin(); stage != stages.end(); ++stage)
+            tasks.push_back({Work::forward, *stage, m});
+        for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage)
+            tasks.push_back({Work::backward, *stage, m});
+    }
+    return tasks;
 }
+
+Unrolled unroll(const Graph& graph, const RankOrder& tasks) { return Unroller(graph, tasks).run(); }
 
 bool trains(const Graph& graph)
 {
-    return std::any_of(graph.ops.begin(), graph.ops.end(),
-                       [](const Op& op) { return op.phase == Phase::backward; });
+    return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) {
+        return op.region == Region::microbatch && op.phase != Phase::forward;
+    });
 }
 
 } // namespace trivium

@@ -18,11 +18,14 @@ struct Unrolled {
     std::size_t decision = 0; ///< items from here on change run-lifetime values
 };
 
+/// Each microbatch forward through the graph's stages, then backward.
+RankOrder plain_order(const Graph& graph, i64 microbatches);
+
 /// The regions of the graph, unrolled over the microbatches in the order of the tasks. Backward tasks of a
 /// graph without backward ops count nothing.
-Unrolled unroll(const Graph& graph, const std::vector<Task>& tasks, i64 microbatches);
+Unrolled unroll(const Graph& graph, const RankOrder& tasks);
 
-/// Whether some op belongs to the backward phase.
+/// Whether some op belongs to the backward pass.
 bool trains(const Graph& graph);
 
 } // namespace trivium

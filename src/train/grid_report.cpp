@@ -60,7 +60,7 @@ std::vector<std::string> grid_report(const Grid& grid, const RunConfig& config, 
         lines.push_back(fmt::format(
             "{} {:<30} {} parameters and an arena of {} per rank",
             g.mesh.size(pipeline_axis) > 1 ? fmt::format("stage {:<2}", s) : "        ",
-            g.mesh.size(pipeline_axis) > 1 ? blocks_of_stage(compiled.stage_of_block, s) : "all layers",
+            g.mesh.size(pipeline_axis) > 1 ? blocks_of_rank(compiled.rank_of_block, s) : "all layers",
             range(fewest->parameters, most->parameters,
                   [](i64 n) { return format_si(static_cast<double>(n)); }),
             range(small->arena, large->arena,

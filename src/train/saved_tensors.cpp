@@ -99,7 +99,7 @@ std::vector<SavedTensor> saved_tensors(const Compiled& compiled, const Arenas& a
 {
     const Program& train = compiled.programs[train_program];
     std::vector<SavedTensor> tensors;
-    for (const SavedValue& saved : saved_values(train, compiled.at, compiled.stages_of)) {
+    for (const SavedValue& saved : saved_values(train, compiled.at, compiled.holders)) {
         const Value& value = train.graph[saved.value];
         tensors.push_back({piece_of(value, saved.name, saved.box), window_of(train, value, arenas),
                            saved.rows, saved.row_bytes});

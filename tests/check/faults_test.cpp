@@ -84,14 +84,14 @@ TEST_CASE("a wrong divisor of the gradient mean")
         return;
     // Losses and tokens are counted twice: the mean loss is right, the mean gradient is not.
     const CheckReport report = composition([](Rank& me) {
-        me.config.hooks.compiled = [](const RunConfig& config, Compiled& compiled) {
+        me.config.hooks.compiled = [](const RunConfig&, Compiled& compiled) {
             Graph& g = compiled.programs[train_program].graph;
             const auto op = std::find_if(g.ops.begin(), g.ops.end(), [](const Op& o) {
                 return o.kind == OpKind::all_reduce && *o.attrs.axis == "world";
             });
             REQUIRE(op != g.ops.end());
             grids::double_results(g, OpId(static_cast<std::size_t>(op - g.ops.begin())));
-            grids::lay_out_again(config, compiled);
+            grids::lay_out_again(compiled);
         };
     });
     require_found(report, CheckPart::composition, all_four, "results differ from those of one rank");

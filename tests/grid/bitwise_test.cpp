@@ -50,7 +50,7 @@ void require_pipeline_changes_no_bit(Precision precision, bool tied, i64 data, i
             if ((contracts_on || precision == Precision::bf16) &&
                 (kind == ScheduleKind::gpipe) != (pipeline == 4))
                 continue;
-            c.parallel.schedule = kind;
+            c.parallel.schedule = name_of(kind);
             INFO(c.text());
             CHECK(apart(train_on_threads(c), want) == "");
         }

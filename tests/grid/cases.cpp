@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace trivium::grids {
 
@@ -25,8 +26,8 @@ const std::vector<Shape3>& all_grids()
 std::vector<int> factor_levels(bool f64)
 {
     const int grids = static_cast<int>(all_grids().size());
-    return f64 ? std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 3, 4, 2, 3, 2, 3, 2, 2, 1, 2}
-               : std::vector<int>{grids, 2, 2, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 2, 2, 4, 2};
+    return f64 ? std::vector<int>{grids, 2, 4, 4, 2, 2, 3, 3, 4, 2, 3, 2, 3, 2, 2, 1, 2}
+               : std::vector<int>{grids, 2, 4, 4, 2, 2, 3, 2, 2, 2, 3, 2, 3, 2, 2, 4, 2};
 }
 
 namespace {
@@ -44,6 +45,20 @@ i64 microbatches(i64 share, int level)
     return level == 1 ? few : many;
 }
 
+/// Four levels, so that the covering array stays small: one stage per rank, with whole backward passes or
+/// split; several, in turns or in a V. The schedules of a level alternate with the other factors.
+std::pair<const char*, i64> schedule_of(const std::vector<int>& levels)
+{
+    static constexpr std::pair<const char*, i64> all[4][4] = {
+        {{"1f1b", 1}, {"1f1b", 1}, {"gpipe", 1}, {"1f1b", 1}},
+        {{"zb-h1", 1}, {"zb-h2", 1}, {"zb-h1", 1}, {"zb-h2", 1}},
+        {{"interleaved", 2}, {"interleaved", 3}, {"breadth-first", 2}, {"breadth-first", 3}},
+        {{"zb-v", 2}, {"v-half", 2}, {"v-min", 2}, {"dualpipe-v", 2}}};
+    const int turn = levels[f_grid] + levels[f_family] + levels[f_zero] + levels[f_heads] +
+                     levels[f_microbatches] + levels[f_bucket] + levels[f_often];
+    return all[levels[f_schedule]][turn % 4];
+}
+
 reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
 {
     const i64 t = grid.tensor;
@@ -53,7 +68,7 @@ reference::Model model_of(const std::vector<int>& levels, const Shape3& grid)
     reference::Model m;
     m.llama = levels[f_family] == 0;
     m.tied = levels[f_tied] == 1;
-    m.layers = static_cast<int>(std::max<i64>(3, grid.pipeline - 2));
+    m.layers = static_cast<int>(std::max<i64>(3, schedule_of(levels).second * grid.pipeline - 2));
     const int heads = levels[f_heads];
     m.kv_heads = heads < 2 ? uneven : t == 3 || t > 4 ? 2 : 1;
     m.heads = m.kv_heads * (heads == 0 ? 1 : heads == 1 ? 2 : t == 2 ? 3 : t <= 4 ? 4 : uneven);
@@ -77,7 +92,7 @@ Case case_of(const std::vector<int>& levels)
     p.data = grid.data;
     p.pipeline = grid.pipeline;
     p.tensor = grid.tensor;
-    p.schedule = levels[f_schedule] == 0 ? ScheduleKind::one_f_one_b : ScheduleKind::gpipe;
+    std::tie(p.schedule, p.chunks) = schedule_of(levels);
     p.zero = levels[f_zero];
     p.sequence = levels[f_sequence] == 0;
     // Four levels, so that the covering array stays small: two of them alternate between the grids.

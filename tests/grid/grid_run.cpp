@@ -116,8 +116,7 @@ std::string Case::text() const
         optimizer == OptimizerKind::muon ? ", muon" : "", ", ", model.layers, " layers, dim ", model.dim,
         ", ", model.heads, " heads (", model.kv_heads, "), ffn ", model.ffn, ", vocab ", model.vocab,
         ", seq ", model.seq, "; data ", p.data, " x pipeline ", p.pipeline, " x tensor ", p.tensor, ", ",
-        name_of(p.schedule), ", zero ", p.zero,
-        shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
+        p.schedule, ", zero ", p.zero, shard_ranks(p) < p.data ? str(" in groups of ", shard_ranks(p)) : "",
         p.gather_every == GatherEvery::automatic ? "" : str(" gathered every ", name_of(p.gather_every)),
         p.reduce_every == ReduceEvery::automatic ? "" : str(" reduced every ", name_of(p.reduce_every)),
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
@@ -152,12 +151,10 @@ Compiled compile(const Case& c, i64 rank)
     return compile_training(config_of(c), options);
 }
 
-void lay_out_again(const RunConfig& config, Compiled& compiled)
+void lay_out_again(Compiled& compiled)
 {
     Program& program = compiled.programs[train_program];
-    const i64 stage = compiled.at[static_cast<std::size_t>(program.graph.mesh.find(pipeline_axis))];
-    const ScheduleConfig schedule{config.parallel.schedule, stage, config.parallel.pipeline,
-                                  program.microbatches, runs::small_machine().machine.scratch};
+    const ScheduleConfig schedule{program.microbatches, program.tasks, runs::small_machine().machine.scratch};
     program.schedule = build_schedule(program.graph, schedule);
     compiled.programs.resize(1); // the memory plan of `eval` was made with the old graph
     MemoryConfig memory{256, contracts_on ? 256 : 0, 0};
@@ -200,7 +197,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     Program& program = compiled.programs[train_program];
     if (meddle.graph) {
         meddle.graph(program.graph);
-        lay_out_again(config, compiled);
+        lay_out_again(compiled);
     }
     const std::unique_ptr<Comm> meddled = meddle.comm ? meddle.comm(ranks, program) : nullptr;
     Comm& world = meddled ? *meddled : ranks;

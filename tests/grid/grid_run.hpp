@@ -41,7 +41,7 @@ Compiled compile(const Case& c, i64 rank);
 
 /// Makes the Steps and the memory plan of the program `train` again after its graph was changed; removes all
 /// other programs.
-void lay_out_again(const RunConfig& config, Compiled& compiled);
+void lay_out_again(Compiled& compiled);
 
 /// For mutations: changes of a rank's graph `train` before its Steps are made, and of the Comm of its Grid.
 /// With any of these, nothing is evaluated and memory is not checked. `streams`: the streams to run on, and a

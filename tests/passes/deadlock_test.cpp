@@ -151,7 +151,7 @@ TEST_CASE("no ranks of a grid wait for each other forever, with or without overl
                 const Family family = cases % 2 ? Family::gpt2 : Family::llama;
                 RunConfig c = odd_config(family, grid, tied, cases % 3);
                 c.train.micro_batch = 24 / grid.data / 6;
-                c.parallel.schedule = kind;
+                c.parallel.schedule = name_of(kind);
                 c.parallel.bucket = cases % 4 == 0 ? "none" : cases % 4 == 1 ? "block" : "auto";
                 INFO("data " << grid.data << " pipeline " << grid.pipeline << " tensor " << grid.tensor
                              << " tied " << tied);

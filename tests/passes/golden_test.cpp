@@ -71,7 +71,7 @@ TEST_CASE("stage, as text: a tied table, in the first and the last stage")
         check(
             "stage",
             [&](const Graph& g) {
-                return extract_stage(g, {{0, 0, 1}, stage, "pipeline"});
+                return extract_stages(g, {{0, 0, 1}, {0, 1}, stage, "pipeline"});
             },
             {Level::sharded, Level::sharded}, str("stage", stage));
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <random>
 
 using namespace trivium;
@@ -63,6 +64,13 @@ double least_cost(const Graph& g, std::size_t blocks, i64 stages)
     return best;
 }
 
+std::vector<int> one_each(i64 stages)
+{
+    std::vector<int> ranks(static_cast<std::size_t>(stages));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return ranks;
+}
+
 } // namespace
 
 TEST_CASE("no other division has a cheaper most expensive stage")
@@ -75,7 +83,7 @@ TEST_CASE("no other division has a cheaper most expensive stage")
         const Graph g = chain(widths);
         const std::size_t blocks = widths.size() - 1;
         for (i64 stages = 1; stages <= static_cast<i64>(blocks); ++stages) {
-            const std::vector<int> stage_of = balance_stages(g, stages);
+            const std::vector<int> stage_of = balance_stages(g, one_each(stages));
             REQUIRE(stage_of.size() == blocks);
             REQUIRE(stage_of.front() == 0);
             REQUIRE(stage_of.back() == stages - 1); // every stage has a block
@@ -89,9 +97,9 @@ TEST_CASE("no other division has a cheaper most expensive stage")
 TEST_CASE("more stages than blocks are refused, with the maximum number")
 {
     const Graph g = chain({4, 4, 4, 4});
-    CHECK_NOTHROW(balance_stages(g, 3));
+    CHECK_NOTHROW(balance_stages(g, one_each(3)));
     try {
-        balance_stages(g, 4);
+        balance_stages(g, one_each(4));
         FAIL("nothing was thrown");
     } catch (const UserError& error) {
         const std::string text = error.what();
@@ -110,7 +118,7 @@ TEST_CASE("stages of a chain: each op on one of them, one message between neighb
     const std::vector<int> stage_of{0, 0, 1, 2, 2};
     std::size_t products = 0;
     for (int stage = 0; stage < 3; ++stage) {
-        const Graph part = extract_stage(g, {stage_of, stage, "pipeline"});
+        const Graph part = extract_stages(g, {stage_of, {0, 1, 2}, stage, "pipeline"});
         verify(part, Level::sharded);
         int sends = 0, receives = 0;
         for (const Op& op : part.ops) {
@@ -144,7 +152,7 @@ TEST_CASE("the contribution of a stage keeps its position")
                                           "}\ncarried %a.before -> %a\ncarried %b.before -> %b\noutput %s\n",
                                           "g"));
     for (const int stage : {0, 1}) {
-        const Graph local = extract_stage(g, {{0, 1}, stage});
+        const Graph local = extract_stages(g, {{0, 1}, {0, 1}, stage});
         CHECK(local.ops.back().attrs.at == std::vector<i64>{1 - stage});
     }
 }

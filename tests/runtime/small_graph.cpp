@@ -15,8 +15,7 @@ SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(
     start_runtime();
     verify(graph, Level::global);
     program.graph = std::move(graph);
-    program.schedule = build_schedule(
-        program.graph, {ScheduleKind::one_f_one_b, 0, 1, microbatches, small_machine().machine.scratch});
+    program.schedule = build_schedule(program.graph, {microbatches, {}, small_machine().machine.scratch});
     MemoryConfig memory;
     memory.red_zone = contracts_on ? 256 : 0;
     plan = plan_memory({&program.schedule}, memory);

@@ -11,6 +11,7 @@
 #include "passes/simplify.hpp"
 #include "schedule/memory.hpp"
 #include "schedule/order.hpp"
+#include "schedule/stage_order.hpp"
 
 #include <algorithm>
 #include <set>
@@ -42,7 +43,7 @@ TEST_CASE("the Steps of a tiny graph, as text")
     verify(graph, Level::global);
     for (const auto& [name, kind] :
          {std::pair{"1f1b", ScheduleKind::one_f_one_b}, {"gpipe", ScheduleKind::gpipe}}) {
-        Schedule s = build_schedule(graph, {kind, 0, 1, 2, {1024, 512, 256}});
+        Schedule s = build_schedule(graph, stage_order(graph, kind, 0, 1, 2, {1024, 512, 256}));
         plan_memory({&s}, {});
         require_golden(str("golden/schedule/tiny.", name), to_text(s, graph));
     }
@@ -55,7 +56,8 @@ TEST_CASE("Steps that use the same buffer are ordered if one of them writes")
             for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
                 for (const i64 stages : {1, 3}) {
                     const Graph graph = training_graph(family, compute);
-                    const Schedule s = build_schedule(graph, {kind, 0, stages, 4, {1024, 512, 256}});
+                    const Schedule s =
+                        build_schedule(graph, stage_order(graph, kind, 0, stages, 4, {1024, 512, 256}));
                     check_no_race(s, Closure(s));
                 }
 }
@@ -66,7 +68,7 @@ TEST_CASE("each op runs once per microbatch or step, values are written before t
     for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
         for (const i64 stages : {1, 2, 3, 5}) {
             const Graph graph = training_graph(Family::llama, DType::bf16);
-            const Schedule s = build_schedule(graph, {kind, 0, stages, microbatches, {}});
+            const Schedule s = build_schedule(graph, stage_order(graph, kind, 0, stages, microbatches));
             CHECK(s.slots == (kind == ScheduleKind::gpipe ? microbatches : std::min(stages, microbatches)));
             std::set<std::pair<std::size_t, i64>> ran;
             std::set<std::pair<std::size_t, i64>> known; // (value, microbatch)
@@ -112,7 +114,7 @@ TEST_CASE("each op runs once per microbatch or step, values are written before t
 TEST_CASE("before the decision no run-lifetime value changes, after it nothing is fetched")
 {
     const Graph graph = training_graph(Family::gpt2, DType::f32);
-    const Schedule s = build_schedule(graph, {ScheduleKind::one_f_one_b, 0, 1, 2, {}});
+    const Schedule s = build_schedule(graph, {2, {}, {}});
     REQUIRE(s.decision > 0);
     REQUIRE(s.decision < s.steps.size());
     std::set<std::string> updated;
@@ -138,7 +140,8 @@ TEST_CASE("fetched values are still in memory when the host fetches them")
                               training_graph(Family::llama, DType::f32)};
     for (const Graph& graph : graphs)
         for (const i64 microbatches : {1, 3}) {
-            const Schedule s = build_schedule(graph, {ScheduleKind::gpipe, 0, 1, microbatches, {}});
+            const Schedule s =
+                build_schedule(graph, stage_order(graph, ScheduleKind::gpipe, 0, 1, microbatches));
             const std::vector<std::vector<BufferId>> dying = dying_buffers(s);
             std::size_t fetches = 0;
             for (std::size_t i = 0; i < s.steps.size(); ++i) {
@@ -168,8 +171,8 @@ TEST_CASE("planning over the first microbatches gives the memory of all")
     for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe})
         for (const i64 stages : {1, 3, 4})
             for (i64 stage = 0; stage < stages; ++stage) {
-                Schedule part = build_schedule(
-                             graph, {kind, stage, stages, kind == ScheduleKind::gpipe ? 5 : 13, {}}),
+                Schedule part = build_schedule(graph, stage_order(graph, kind, stage, stages,
+                                                                  kind == ScheduleKind::gpipe ? 5 : 13)),
                          whole = part;
                 whole.representative = every_microbatch;
                 CHECK(plan_memory({&part}, {}).arena == plan_memory({&whole}, {}).arena);

@@ -13,11 +13,13 @@
 #include "passes/simplify.hpp"
 #include "passes/stage.hpp"
 #include "schedule/memory.hpp"
+#include "schedule/stage_order.hpp"
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -241,7 +243,9 @@ Graph part_of_model(Family family, const Mesh& mesh, const Coordinates& at, bool
     OptimizerConfig optimizer{1, 0.1};
     optimizer.shard_axis = zero ? "data" : "";
     g = propagate(simplify(add_optimizer(autodiff(std::move(g), {}), optimizer)));
-    g = extract_stage(g, {balance_stages(g, mesh.size("pipeline")), static_cast<int>(at[1]), "pipeline"});
+    std::vector<int> each(static_cast<std::size_t>(mesh.size("pipeline")));
+    std::iota(each.begin(), each.end(), 0);
+    g = extract_stages(g, {balance_stages(g, each), each, static_cast<int>(at[1]), "pipeline"});
     g = bucket(simplify(partition(g, {at, "pipeline"})), {Bytes{600}, false});
     verify(g, Level::local);
     return g;
@@ -258,15 +262,10 @@ TEST_CASE("random stages with communication: no race, no shared bytes, early red
             for (const i64 microbatches :
                  {1, 2, seed % 20 == 0 ? 14 : 5}) { // 14: memory planning skips most of them
                 INFO("seed " << seed << ", " << microbatches << " microbatches");
-                early += check(graph,
-                               {kind,
-                                static_cast<i64>(seed % 3),
-                                3,
-                                microbatches,
-                                {1024, 512, 256, 512},
-                                true,
-                                seed % 3 != 0},
-                               seed % 2 ? 32 : 0);
+                ScheduleConfig config = stage_order(graph, kind, static_cast<i64>(seed % 3), 3, microbatches,
+                                                    {1024, 512, 256, 512});
+                config.receive_early = seed % 3 != 0;
+                early += check(graph, config, seed % 2 ? 32 : 0);
             }
     }
     CHECK(early > 1000);
@@ -282,7 +281,7 @@ TEST_CASE("the ranks of a grid: no race, no shared bytes, early reductions")
             const Graph graph = part_of_model(family, mesh, {stage, stage, 1 - stage}, tied, stage == 0);
             for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
                 INFO(graph.name << " of stage " << stage);
-                early += check(graph, {kind, stage, 2, 3, {1024, 512, 256, 4096}}, 0);
+                early += check(graph, stage_order(graph, kind, stage, 2, 3, {1024, 512, 256, 4096}), 0);
             }
         }
     CHECK(early >= 16);
@@ -293,7 +292,7 @@ TEST_CASE("an early receive begins before the first reader of the one before it,
     const Mesh mesh{{{"data", 1}, {"pipeline", 3}, {"tensor", 1}}};
     const Graph graph = part_of_model(Family::llama, mesh, {0, 1, 0}, false, false);
     for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
-        ScheduleConfig config{kind, 1, 3, 6, {}};
+        ScheduleConfig config = stage_order(graph, kind, 1, 3, 6);
         const Schedule late = build_schedule(graph, config);
         config.receive_early = true;
         const Schedule early = build_schedule(graph, config);
@@ -325,7 +324,8 @@ TEST_CASE("planning over the first and last microbatches gives the memory of all
     for (const i64 stage : {0, 1, 2}) {
         const Graph graph = part_of_model(Family::llama, mesh, {0, stage, 0}, true, false);
         for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::gpipe}) {
-            Schedule part = build_schedule(graph, {kind, stage, 3, kind == ScheduleKind::gpipe ? 5 : 13, {}}),
+            Schedule part = build_schedule(
+                         graph, stage_order(graph, kind, stage, 3, kind == ScheduleKind::gpipe ? 5 : 13)),
                      whole = part;
             whole.representative = every_microbatch;
             CHECK(plan_memory({&part}, {}).arena == plan_memory({&whole}, {}).arena);

@@ -7,11 +7,11 @@ using namespace trivium;
 
 namespace {
 
-std::string text_of(const std::vector<Task>& tasks)
+std::string text_of(const RankOrder& tasks)
 {
     std::string text;
     for (const Task& task : tasks)
-        text += str(text.empty() ? "" : " ", task.phase == Phase::forward ? "F" : "B", task.microbatch);
+        text += str(text.empty() ? "" : " ", name_of(task.work), task.microbatch);
     return text;
 }
 
@@ -41,8 +41,8 @@ TEST_CASE("1f1b first runs as many forward passes as stages follow, then alterna
     };
     for (const Case& c : cases) {
         INFO("stage " << c.stage << " of " << c.stages);
-        const std::vector<Task> tasks =
-            pipeline_order(ScheduleKind::one_f_one_b, c.stage, c.stages, c.microbatches);
+        const RankOrder tasks = named_order(ScheduleKind::one_f_one_b, c.stages, 1, c.microbatches)
+                                    .ranks[static_cast<std::size_t>(c.stage)];
         CHECK(text_of(tasks) == c.order);
         CHECK(in_flight(tasks) == c.slots);
     }
@@ -52,7 +52,8 @@ TEST_CASE("gpipe runs every forward, then every backward, on every stage")
 {
     for (i64 stages = 1; stages <= 4; ++stages)
         for (i64 stage = 0; stage < stages; ++stage) {
-            const std::vector<Task> tasks = pipeline_order(ScheduleKind::gpipe, stage, stages, 3);
+            const RankOrder tasks =
+                named_order(ScheduleKind::gpipe, stages, 1, 3).ranks[static_cast<std::size_t>(stage)];
             CHECK(text_of(tasks) == "F0 F1 F2 B0 B1 B2");
             CHECK(in_flight(tasks) == 3);
         }

@@ -13,6 +13,7 @@
 #include "passes/simplify.hpp"
 #include "passes/zero.hpp"
 #include "schedule/memory.hpp"
+#include "schedule/stage_order.hpp"
 
 #include <algorithm>
 #include <map>
@@ -182,11 +183,8 @@ TEST_CASE("gathers ahead and additions behind: no race, no shared bytes")
     const bool merged = GENERATE(false, true);
     const Graph g = sharded_model(merged);
     for (const i64 stages : {1, 3}) {
-        ScheduleConfig config;
-        config.stages = stages;
-        config.microbatches = 5;
-        config.scratch = {1024, 512, 256, 512};
-        Schedule s = build_schedule(g, config);
+        Schedule s =
+            build_schedule(g, stage_order(g, ScheduleKind::one_f_one_b, 0, stages, 5, {1024, 512, 256, 512}));
         check_no_race(s, Closure(s));
         plan_memory({&s}, {});
         check_disjoint(s, episodes_of(s), 0);

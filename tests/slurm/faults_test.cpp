@@ -88,10 +88,13 @@ TEST_CASE("a rank is stopped, or Slurm's step daemon dies: the log names it, and
         run.wait_until("step 10 is done", [&] { return run.step() >= 10; });
         const std::string processes = cluster(str("pids ", node, " ", program, " ", job));
         shell(str("kill -", signal, " ", processes.substr(0, processes.find('\n'))));
-        run.wait_until(
-            "the log names it", [&] { return has(run.log(), "the run hangs: no heartbeat from rank"); }, 60);
-        run.require(has(run.log(), "(" + node + ")") && has(run.log(), "last in step "),
-                    "with node and operation");
+        run.wait_until( // to the report's last line; it may arrive in parts
+            "the log names it", [&] { return has(run.log(), "remedy: the run ends with status"); }, 60);
+        const std::string log = run.log();
+        run.require(has(log, "the run hangs: no heartbeat from rank") && has(log, "(" + node + ")"),
+                    "a rank without heartbeat, with its node");
+        // The last heartbeat, sent once per second, may be from a save.
+        run.require(has(log, "last in step ") || has(log, "last in the save of step "), "its operation");
         run.wait_for_end(job, "COMPLETED", 1);
         require_same(run, run.losses(), ground.losses(), 0);
     };

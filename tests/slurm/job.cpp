@@ -145,7 +145,8 @@ void Run::wait_for_end(const std::string& job, const std::string& state, int res
 
 void Run::fail(const std::string& what) const
 {
-    throw Failure(str(what, "\n", path_, ":\n", log(), shell("squeue; sinfo -N")));
+    throw Failure(str(what, "\n", path_, ":\n", log(), shell("squeue; sinfo -N"), // a long text
+                      "the failure above: ", what));
 }
 
 JobState state_of(const std::string& job)

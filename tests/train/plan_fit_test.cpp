@@ -218,7 +218,7 @@ TEST_CASE("the stage of each block is known before compiling")
         for (const i64 pipeline : {1, 3, 5}) {
             const RunConfig c = config_of({str("model.preset=", preset), "model.layers=7",
                                            str("parallel.pipeline=", pipeline), "parallel.data=2"});
-            CHECK(stages_of_blocks(c) == compile_training(c, {machine_called("cpu"), {}, 0}).stage_of_block);
+            CHECK(ranks_of_blocks(c) == compile_training(c, {machine_called("cpu"), {}, 0}).rank_of_block);
         }
 }
 

@@ -35,7 +35,7 @@ std::vector<RankShare> shares(RunConfig config)
         config, {}, [](const Mesh&, i64) { return true; },
         [&](i64, Compiled& compiled) {
             ranks.push_back({compiled.at,
-                             saved_values(compiled.programs[train_program], compiled.at, compiled.stages_of),
+                             saved_values(compiled.programs[train_program], compiled.at, compiled.holders),
                              compiled.memory.snapshot});
         });
     return ranks;
@@ -82,7 +82,7 @@ TEST_CASE("values that all data ranks hold are divided among them to within a ro
         for (const i64 data : {2, 3, 4, 6})
             for (const i64 tensor : {1, 2}) {
                 const std::vector<RankShare> ranks =
-                    shares(config_of({data, 1, tensor, zero, ScheduleKind::one_f_one_b, true, 1}, 0));
+                    shares(config_of({data, 1, tensor, zero, "1f1b", true, 1}, 0));
                 for (i64 t = 0; t < tensor; ++t) {
                     Bytes least = std::numeric_limits<Bytes>::max(), most = 0, row = 0;
                     for (const RankShare& rank : ranks)
@@ -103,8 +103,7 @@ TEST_CASE("values that all data ranks hold are divided among them to within a ro
 
 TEST_CASE("the first and the last stage, which both hold a tied embedding, share its writing")
 {
-    const std::vector<RankShare> ranks =
-        shares(config_of({1, 3, 1, 0, ScheduleKind::one_f_one_b, true, 1}, 2)); // llama, tied
+    const std::vector<RankShare> ranks = shares(config_of({1, 3, 1, 0, "1f1b", true, 1}, 2)); // llama, tied
     std::vector<Bytes> written;
     for (const RankShare& rank : ranks) {
         Bytes bytes = 0;

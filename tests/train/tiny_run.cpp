@@ -27,13 +27,13 @@ void start()
 std::string Layout::text() const
 {
     return str("data ", data, " x pipeline ", pipeline, " x tensor ", tensor, ", zero ", zero,
-               shard > 0 ? str(" in groups of ", shard) : "", ", ", name_of(schedule),
-               sequence ? ", sequence" : "", ", microbatches of ", micro_batch);
+               shard > 0 ? str(" in groups of ", shard) : "", ", ", schedule, sequence ? ", sequence" : "",
+               ", microbatches of ", micro_batch);
 }
 
 const std::vector<Layout>& layouts()
 {
-    constexpr auto gpipe = ScheduleKind::gpipe, alternating = ScheduleKind::one_f_one_b;
+    const std::string gpipe = "gpipe", alternating = "1f1b";
     static const std::vector<Layout> all{
         {1, 1, 1, 0, alternating, true, 12}, {2, 1, 1, 0, alternating, true, 3},
         {1, 1, 2, 0, alternating, true, 4},  {3, 1, 1, 1, alternating, true, 2},

@@ -13,7 +13,7 @@ namespace trivium::tiny {
 struct Layout {
     i64 data = 1, pipeline = 1, tensor = 1;
     i64 zero = 0;
-    ScheduleKind schedule = ScheduleKind::one_f_one_b;
+    std::string schedule = "1f1b";
     bool sequence = true;
     i64 micro_batch = 1; ///< of a data rank
 

@@ -1,0 +1,52 @@
+#pragma once
+// The named pipeline schedules; schedule/order.hpp describes them.
+#include "base/units.hpp"
+#include "config/keys.hpp"
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+namespace trivium {
+
+enum class ScheduleKind {
+    gpipe,
+    one_f_one_b,
+    interleaved,
+    breadth_first,
+    zb_h1,
+    zb_h2,
+    zb_v,
+    v_half,
+    v_min,
+    dualpipe_v
+};
+template <>
+inline constexpr std::array<std::string_view, 10> names_of_enum<ScheduleKind>{
+    "gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1",
+    "zb-h2", "zb-v", "v-half",      "v-min",         "dualpipe-v"};
+
+/// The schedule of that name, if there is one.
+std::optional<ScheduleKind> schedule_called(std::string_view name);
+
+/// Whether each rank has one stage near the begin of the model and one near its end.
+constexpr bool is_v_shaped(ScheduleKind kind)
+{
+    return kind == ScheduleKind::zb_v || kind == ScheduleKind::v_half || kind == ScheduleKind::v_min ||
+           kind == ScheduleKind::dualpipe_v;
+}
+
+/// The stages per rank that a schedule can have, and has if the config names no number.
+struct ChunkRange {
+    i64 least = 1, usual = 1, most = 1;
+};
+constexpr ChunkRange chunks_of(ScheduleKind kind)
+{
+    constexpr i64 many = i64{1} << 20;
+    return is_v_shaped(kind)                     ? ChunkRange{2, 2, 2}
+           : kind == ScheduleKind::interleaved   ? ChunkRange{2, 2, many}
+           : kind == ScheduleKind::breadth_first ? ChunkRange{1, 2, many}
+                                                 : ChunkRange{1, 1, 1};
+}
+
+} // namespace trivium

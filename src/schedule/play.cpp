@@ -1,0 +1,225 @@
+#include "schedule/play.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+/// When the results of tasks are where they are needed; unknown times are negative.
+class Arrivals {
+public:
+    Arrivals(const PipelineShape& shape, const OrderCosts& costs)
+        : shape_(shape), costs_(costs),
+          forward_(static_cast<std::size_t>(shape.stages() * shape.microbatches), -1), backward_(forward_)
+    {
+    }
+
+    /// When everything that the task reads has arrived.
+    Seconds ready(const Task& task) const
+    {
+        const i64 s = task.stage, m = task.microbatch, last = shape_.stages() - 1;
+        switch (task.work) {
+        case Work::forward: return s == 0 ? 0 : arrival(forward_[at(s - 1, m)], s - 1);
+        case Work::weight_gradient: return backward_[at(s, m)];
+        case Work::backward:
+        case Work::input_gradient: break;
+        }
+        const Seconds own = forward_[at(s, m)], next = s == last ? 0 : arrival(backward_[at(s + 1, m)], s);
+        return std::min(own, next) < 0 ? -1 : std::max(own, next);
+    }
+
+    void has_run(const Task& task, Seconds end)
+    {
+        if (task.work == Work::forward)
+            forward_[at(task.stage, task.microbatch)] = end;
+        else if (task.work != Work::weight_gradient)
+            backward_[at(task.stage, task.microbatch)] = end;
+    }
+
+private:
+    std::size_t at(i64 stage, i64 microbatch) const
+    {
+        return static_cast<std::size_t>(stage * shape_.microbatches + microbatch);
+    }
+    /// Of a message over the boundary after `stage`.
+    Seconds arrival(Seconds sent, i64 stage) const
+    {
+        const bool moves = shape_.rank_of(stage) != shape_.rank_of(stage + 1);
+        return sent < 0 || !moves ? sent : sent + costs_[static_cast<std::size_t>(stage)].message;
+    }
+
+    const PipelineShape& shape_;
+    const OrderCosts& costs_;
+    std::vector<Seconds> forward_, backward_; ///< ends, by stage and microbatch
+};
+
+/// What a rank keeps.
+class Kept {
+public:
+    explicit Kept(const OrderCosts& costs) : costs_(costs) {}
+    double with(const Task& forward) const { return now_ + of(forward); }
+    double most() const { return most_; }
+    void begins(const Task& task)
+    {
+        if (task.work == Work::forward)
+            most_ = std::max(most_, now_ += of(task));
+    }
+    void ends(const Task& task)
+    {
+        if (task.work == Work::backward || task.work == Work::weight_gradient)
+            now_ -= of(task);
+    }
+
+private:
+    double of(const Task& task) const { return costs_[static_cast<std::size_t>(task.stage)].activations; }
+
+    const OrderCosts& costs_;
+    double now_ = 0, most_ = 0;
+};
+
+} // namespace
+
+OrderCosts unit_costs(const PipelineShape& shape)
+{
+    return OrderCosts(static_cast<std::size_t>(shape.stages()));
+}
+
+Seconds seconds_of(const Task& task, const OrderCosts& costs)
+{
+    const StageCost& cost = costs[static_cast<std::size_t>(task.stage)];
+    switch (task.work) {
+    case Work::forward: return cost.forward;
+    case Work::input_gradient: return cost.input_gradient;
+    case Work::weight_gradient: return cost.weight_gradient;
+    case Work::backward: break;
+    }
+    return cost.input_gradient + cost.weight_gradient;
+}
+
+Seconds Playback::length() const
+{
+    Seconds begin = 0, end = 0;
+    for (const auto& rank : spans)
+        if (!rank.empty()) {
+            begin = std::min(begin, rank.front().begin);
+            end = std::max(end, rank.back().end);
+        }
+    return end - begin;
+}
+
+Seconds Playback::bubble(std::size_t rank) const
+{
+    return spans[rank].empty() ? 0 : spans[rank].back().end - spans[rank].front().begin - work[rank];
+}
+
+Seconds Playback::largest_bubble() const
+{
+    Seconds most = 0;
+    for (std::size_t rank = 0; rank < spans.size(); ++rank)
+        most = std::max(most, bubble(rank));
+    return most;
+}
+
+std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs)
+{
+    Arrivals arrivals(order.shape, costs);
+    Playback made;
+    std::size_t open = 0;
+    for (const RankOrder& rank : order.ranks) {
+        made.spans.emplace_back().reserve(rank.size());
+        open += rank.size();
+    }
+    made.work.resize(order.ranks.size(), 0);
+    std::vector<Kept> kept(order.ranks.size(), Kept(costs));
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t r = 0; r < order.ranks.size(); ++r)
+            for (std::vector<Span>& spans = made.spans[r]; spans.size() < order.ranks[r].size(); --open) {
+                const Task& task = order.ranks[r][spans.size()];
+                const Seconds ready = arrivals.ready(task), length = seconds_of(task, costs);
+                if (ready < 0)
+                    break;
+                const Seconds begin = std::max(ready, spans.empty() ? 0 : spans.back().end);
+                spans.push_back({begin, begin + length});
+                arrivals.has_run(task, begin + length);
+                made.work[r] += length;
+                kept[r].begins(task);
+                kept[r].ends(task);
+                moved = true;
+            }
+    }
+    if (open > 0)
+        return {};
+    for (const Kept& each : kept)
+        made.peak.push_back(each.most());
+    return made;
+}
+
+std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
+                                 const OrderCosts& costs, double most)
+{
+    struct Rank {
+        RankOrder made{};
+        std::size_t next = 0;      ///< of its base order
+        std::deque<Task> due{};    ///< weight gradients
+        Seconds free = 0;          ///< when it can begin another task
+        std::optional<Task> now{}; ///< keeps what it keeps until `free`
+    };
+    Arrivals arrivals(shape, costs);
+    std::vector<Rank> ranks(base.size());
+    std::vector<Kept> kept(base.size(), Kept(costs));
+    std::set<Seconds> times{0};
+    const auto run = [&](std::size_t r, const Task& task, Seconds begin) {
+        Rank& rank = ranks[r];
+        rank.free = begin + seconds_of(task, costs);
+        rank.made.push_back(task);
+        rank.now = task;
+        kept[r].begins(task);
+        arrivals.has_run(task, rank.free);
+        if (task.work == Work::input_gradient)
+            rank.due.push_back({Work::weight_gradient, task.stage, task.microbatch});
+        times.insert(rank.free);
+        for (const i64 stage : {task.stage, task.stage - 1}) // when its messages arrive
+            if (stage >= 0)
+                times.insert(rank.free + costs[static_cast<std::size_t>(stage)].message);
+    };
+    for (bool moved = false; !times.empty(); moved = false) {
+        const Seconds time = *times.begin();
+        for (std::size_t r = 0; r < ranks.size(); ++r) {
+            Rank& rank = ranks[r];
+            if (rank.free > time)
+                continue;
+            if (rank.now)
+                kept[r].ends(*rank.now);
+            rank.now.reset();
+            const Task* next = rank.next < base[r].size() ? &base[r][rank.next] : nullptr;
+            const Seconds ready = next ? arrivals.ready(*next) : -1;
+            if (ready >= 0 && ready <= time && (next->work != Work::forward || kept[r].with(*next) <= most)) {
+                ++rank.next;
+                run(r, *next, time);
+                moved = true;
+            } else if (!rank.due.empty()) {
+                const Task task = rank.due.front();
+                rank.due.pop_front();
+                run(r, task, time);
+                moved = true;
+            }
+        }
+        if (!moved) // tasks may take no time
+            times.erase(times.begin());
+    }
+    std::vector<RankOrder> made;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        TRV_CHECK(ranks[r].next == base[r].size(), "rank ", r, " waits forever for ",
+                  to_text(base[r][ranks[r].next]));
+        made.push_back(std::move(ranks[r].made));
+    }
+    return made;
+}
+
+} // namespace trivium
