@@ -1,12 +1,15 @@
 #include "compile/pipeline.hpp"
 
 #include "config/schedules.hpp"
+#include "schedule/order_file.hpp"
 
 namespace trivium {
 
 PipelineOrder training_order(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
+    if (is_schedule_file(p.schedule))
+        return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);
     return named_order(kind, p.pipeline, p.chunks > 0 ? p.chunks : chunks_of(kind).usual,
                        microbatch_count(config));
