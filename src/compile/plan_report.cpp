@@ -8,6 +8,7 @@
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
 #include "compile/threads.hpp"
+#include "plan/check_steps.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
@@ -167,6 +168,9 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     std::vector<StageProgram> programs;
     for (const Program& stage : stages)
         programs.push_back({&stage.graph, &stage.schedule});
+    if constexpr (contracts_on)
+        if (const std::optional<StepFault> fault = find_fault(programs, settled.parallel.overlap))
+            TRV_CHECK(false, fault->problem);
     for (std::size_t s = 0; const Timeline& timeline : simulate(programs, report.machine, report.threads)) {
         report.step = std::max(report.step, timeline.length());
         report.stage_busy = std::max(report.stage_busy, timeline.busy(stages[s++].schedule, queue_compute));
