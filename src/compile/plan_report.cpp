@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "base/host_memory.hpp"
 #include "compile/choose_grid.hpp"
+#include "compile/choose_schedule.hpp"
 #include "compile/describe.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
@@ -134,11 +135,12 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     report.machine = with_delay(machine, links.delay_latency, links.delay_bandwidth);
     report.asked = ranks;
     report.config = ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), machine) : config;
+    CompileConfig options;
+    options.machine = machine;
+    report.config = choose_schedule(report.config, options);
     report.threads = thread_count(
         report.config.parallel, thread_limit,
         static_cast<int>(ranks_of_a_node(machine, report.rank_total()))); // as if on this machine
-    CompileConfig options;
-    options.machine = machine;
     const RunConfig settled = settle(report.config, options);
     report.settled = settled.parallel;
     std::vector<Program> stages;
