@@ -86,6 +86,9 @@ std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const Compil
                                            const Machine& machine)
 {
     const ParallelConfig& p = config.parallel;
+    const Bytes limit = p.memory_limit > 0  ? p.memory_limit
+                        : machine.is_device ? machine.memory - machine.process
+                                            : 0; // a host's memory is not known here
     RunConfig plain = config;
     plain.parallel.schedule = name_of(ScheduleKind::zb_h1);
     plain.parallel.chunks = 0;
@@ -110,9 +113,8 @@ std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const Compil
         return *std::max_element(played.peak.begin(), played.peak.end());
     };
     search.most = peak_of(ScheduleKind::zb_h2);
-    if (p.memory_limit > 0) // what the limit leaves beside everything else
-        search.most = std::max(1.0, static_cast<double>(p.memory_limit) -
-                                        static_cast<double>(simulated(plain, options, machine).arena) +
+    if (limit > 0) // what it leaves beside everything else
+        search.most = std::max(1.0, static_cast<double>(limit - simulated(plain, options, machine).arena) +
                                         peak_of(ScheduleKind::zb_h1));
     std::vector<FoundOrder> candidates = candidate_orders(search);
     if (candidates.empty()) // nothing is expected to fit: those that need least memory, for the error message
@@ -122,9 +124,7 @@ std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const Compil
     for (const FoundOrder& candidate : candidates) {
         RunConfig made = with_order(config, candidate);
         const Simulated now = simulated(made, options, machine);
-        const auto fits = [&](const Simulated& s) {
-            return p.memory_limit == 0 || s.arena <= p.memory_limit;
-        };
+        const auto fits = [&](const Simulated& s) { return limit <= 0 || s.arena <= limit; };
         if (!best || (fits(now) && !fits(best->second)) ||
             (fits(now) == fits(best->second) && now.step < best->second.step))
             best.emplace(std::move(made), now);
