@@ -4,7 +4,9 @@
 #include "base/cores.hpp"
 #include "base/counted.hpp"
 #include "base/log.hpp"
+#include "config/schedules.hpp"
 #include "io/files/config_file.hpp"
+#include "io/files/files.hpp"
 
 namespace trivium {
 
@@ -26,6 +28,8 @@ RunConfig read_complete(const ConfigArguments& arguments, std::vector<std::strin
     RunConfig config = read_config(arguments.file, arguments.overrides);
     if (config.model.vocab == 0)
         config.model.vocab = vocabulary_of(config.data);
+    if (is_schedule_file(config.parallel.schedule))
+        config.parallel.schedule_rows = read_file(config.parallel.schedule, "pipeline schedule");
     warnings = resolve_and_validate(config);
     return config;
 }

@@ -1,15 +1,52 @@
 #include "compile/pipeline.hpp"
 
+#include "base/check.hpp"
 #include "config/schedules.hpp"
+#include "schedule/order_check.hpp"
+#include "schedule/order_file.hpp"
 
 namespace trivium {
+
+namespace {
+
+/// Several stages per rank may be more than the model has blocks.
+void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
+{
+    const ParallelConfig& p = config.parallel;
+    const i64 blocks = config.model.layers + 2;
+    if (chunks == 1 || p.pipeline * chunks <= blocks)
+        return;
+    const i64 fit = blocks / p.pipeline;
+    const ScheduleKind simple = kind == ScheduleKind::interleaved     ? ScheduleKind::one_f_one_b
+                                : kind == ScheduleKind::breadth_first ? ScheduleKind::gpipe
+                                                                      : ScheduleKind::zb_h1;
+    throw UserError(
+        {p.chunks > 0 ? "parallel.chunks" : "parallel.schedule",
+         str("\"", p.schedule, "\" needs ", p.pipeline * chunks, " stages, ", chunks, " on each of ",
+             p.pipeline, " pipeline ranks"),
+         str("the model has ", blocks, " blocks: ", config.model.layers,
+             " layers, one block before and one after them"),
+         fit >= std::max<i64>(2, chunks_of(kind).least)
+             ? str("set parallel.chunks to ", fit)
+             : str("set parallel.schedule to \"", name_of(simple), "\"",
+                   p.chunks > 0 ? " and remove parallel.chunks" : "",
+                   blocks / chunks > 1 ? str(", or parallel.pipeline to ", blocks / chunks) : "")});
+}
+
+} // namespace
 
 PipelineOrder training_order(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
+    if (is_schedule_file(p.schedule))
+        return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);
-    return named_order(kind, p.pipeline, p.chunks > 0 ? p.chunks : chunks_of(kind).usual,
-                       microbatch_count(config));
+    const i64 chunks = p.chunks > 0 ? p.chunks : chunks_of(kind).usual;
+    require_blocks(config, kind, chunks);
+    PipelineOrder order = named_order(kind, p.pipeline, chunks, microbatch_count(config));
+    if constexpr (contracts_on)
+        TRV_CHECK(!find_fault(order), p.schedule, " cannot run");
+    return order;
 }
 
 PipelineOrder evaluation_order(PipelineShape shape)

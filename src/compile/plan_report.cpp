@@ -155,7 +155,7 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     };
     compile_ranks(
         settled, options, [&](const Mesh&, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
-    simulate(report.simulated, report.machine, report.threads);
+    simulate(report.simulated, report.machine, report.threads, settled.parallel.overlap);
     for (const SimulatedRank& rank : report.simulated) {
         report.step = std::max(report.step, rank.timeline.length());
         report.stage_busy =

@@ -1,6 +1,8 @@
 #include "compile/simulated_step.hpp"
 
+#include "base/check.hpp"
 #include "compile/threads.hpp"
+#include "plan/check_steps.hpp"
 #include "plan/cost.hpp"
 
 #include <algorithm>
@@ -20,11 +22,14 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
     return thread_count(config, limit, static_cast<int>(machine.ranks_of_a_node(rank_count(config))));
 }
 
-void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads)
+void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
 {
     std::vector<StageProgram> programs;
     for (const SimulatedRank& rank : ranks)
         programs.push_back({&rank.program.graph, &rank.program.schedule});
+    if constexpr (contracts_on)
+        if (const std::optional<StepFault> fault = find_fault(programs, overlap))
+            TRV_CHECK(false, fault->problem);
     for (std::size_t s = 0; Timeline & timeline : simulate(programs, machine, threads))
         ranks[s++].timeline = std::move(timeline);
 }
@@ -43,7 +48,7 @@ SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& option
         });
     const ParallelConfig& links = config.parallel;
     simulate(made.ranks, with_delay(options.machine, links.delay_latency, links.delay_bandwidth),
-             made.threads);
+             made.threads, links.overlap);
     return made;
 }
 

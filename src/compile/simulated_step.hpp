@@ -24,8 +24,8 @@ struct SimulatedStep {
 /// CPU threads per rank on `machine`, as if it were this one. `limit` as in thread_count().
 int planned_threads(const ParallelConfig& config, const Machine& machine, int limit);
 
-/// Fills the timelines. \pre `ranks` has all stages, in order
-void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads);
+/// Fills the timelines. `overlap`: parallel.overlap. \pre `ranks` has all stages, in order
+void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
 
 /// Compiles and simulates one of the programs of compile_training(). Throws UserError.
 SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& options, std::size_t program,

@@ -67,8 +67,11 @@ void validate_train(const TrainConfig& c)
 void validate_schedule(const ParallelConfig& c)
 {
     at_least(0, "parallel.chunks", c.chunks, i64{1} << 20);
-    if (c.schedule.ends_with(".csv"))
+    if (is_schedule_file(c.schedule)) {
+        require(c.chunks == 0, "parallel.chunks",
+                str("is ", c.chunks, ", but ", c.schedule, " has its own stages"), "remove the key");
         return;
+    }
     const std::optional<ScheduleKind> kind = schedule_called(c.schedule);
     std::string names;
     for (const std::string_view name : names_of_enum<ScheduleKind>)

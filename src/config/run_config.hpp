@@ -128,6 +128,7 @@ struct ParallelConfig {
     GatherEvery gather_every = GatherEvery::automatic;
     ReduceEvery reduce_every = ReduceEvery::automatic;
     std::string schedule = "1f1b";
+    std::string schedule_rows; ///< not a key: the content of the file that `schedule` names
     i64 chunks = 0;
     bool sequence = true;
     Recompute recompute = Recompute::none;

@@ -160,19 +160,32 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
     return made;
 }
 
-std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
-                                 const OrderCosts& costs, double most)
+namespace {
+
+/// What a rank may run next, other than weight gradients.
+class Choice {
+public:
+    virtual ~Choice() = default;
+    /// The task that rank `r` shall run at `time`, if it can run one. `fits`: whether a forward pass may run.
+    virtual std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals,
+                                     const std::function<bool(const Task&)>& fits) = 0;
+    virtual void has_begun(std::size_t r, const Task& task) = 0;
+    virtual bool is_done() const = 0;
+};
+
+/// Runs ranks on a clock. Nothing if they wait forever.
+std::optional<std::vector<RankOrder>> run_list(const PipelineShape& shape, const OrderCosts& costs,
+                                               double most, Choice& choice)
 {
     struct Rank {
         RankOrder made{};
-        std::size_t next = 0;      ///< of its base order
         std::deque<Task> due{};    ///< weight gradients
         Seconds free = 0;          ///< when it can begin another task
         std::optional<Task> now{}; ///< keeps what it keeps until `free`
     };
     Arrivals arrivals(shape, costs);
-    std::vector<Rank> ranks(base.size());
-    std::vector<Kept> kept(base.size(), Kept(costs));
+    std::vector<Rank> ranks(static_cast<std::size_t>(shape.ranks));
+    std::vector<Kept> kept(ranks.size(), Kept(costs));
     std::set<Seconds> times{0};
     const auto run = [&](std::size_t r, const Task& task, Seconds begin) {
         Rank& rank = ranks[r];
@@ -197,10 +210,10 @@ std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<R
             if (rank.now)
                 kept[r].ends(*rank.now);
             rank.now.reset();
-            const Task* next = rank.next < base[r].size() ? &base[r][rank.next] : nullptr;
-            const Seconds ready = next ? arrivals.ready(*next) : -1;
-            if (ready >= 0 && ready <= time && (next->work != Work::forward || kept[r].with(*next) <= most)) {
-                ++rank.next;
+            const std::optional<Task> next = choice.next(
+                r, time, arrivals, [&](const Task& forward) { return kept[r].with(forward) <= most; });
+            if (next) {
+                choice.has_begun(r, *next);
                 run(r, *next, time);
                 moved = true;
             } else if (!rank.due.empty()) {
@@ -213,13 +226,107 @@ std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<R
         if (!moved) // tasks may take no time
             times.erase(times.begin());
     }
+    if (!choice.is_done())
+        return {};
     std::vector<RankOrder> made;
-    for (std::size_t r = 0; r < ranks.size(); ++r) {
-        TRV_CHECK(ranks[r].next == base[r].size(), "rank ", r, " waits forever for ",
-                  to_text(base[r][ranks[r].next]));
-        made.push_back(std::move(ranks[r].made));
-    }
+    for (Rank& rank : ranks)
+        made.push_back(std::move(rank.made));
     return made;
+}
+
+/// Tasks in given orders.
+class GivenOrder final : public Choice {
+public:
+    explicit GivenOrder(const std::vector<RankOrder>& base) : base_(base), next_(base.size(), 0) {}
+    std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals,
+                             const std::function<bool(const Task&)>& fits) override
+    {
+        if (next_[r] == base_[r].size())
+            return {};
+        const Task& task = base_[r][next_[r]];
+        const Seconds ready = arrivals.ready(task);
+        if (ready < 0 || ready > time || (task.work == Work::forward && !fits(task)))
+            return {};
+        return task;
+    }
+    void has_begun(std::size_t r, const Task&) override { ++next_[r]; }
+    bool is_done() const override
+    {
+        for (std::size_t r = 0; r < base_.size(); ++r)
+            if (next_[r] < base_[r].size())
+                return false;
+        return true;
+    }
+
+private:
+    const std::vector<RankOrder>& base_;
+    std::vector<std::size_t> next_;
+};
+
+/// Microbatches in turn; of the stages and passes of a rank, the best that can run.
+class ByPriority final : public Choice {
+public:
+    ByPriority(const PipelineShape& shape, const std::function<bool(const Task&, const Task&)>& better)
+        : shape_(shape), better_(better)
+    {
+        for (i64 stage = 0; stage < shape.stages(); ++stage)
+            for (const Work work : {Work::forward, Work::input_gradient})
+                next_.push_back({work, stage, 0});
+    }
+    std::optional<Task> next(std::size_t r, Seconds time, const Arrivals& arrivals,
+                             const std::function<bool(const Task&)>& fits) override
+    {
+        std::optional<Task> best;
+        for (const Task& task : next_) {
+            if (shape_.rank_of(task.stage) != static_cast<i64>(r) || task.microbatch == shape_.microbatches)
+                continue;
+            const Seconds ready = arrivals.ready(task);
+            if (ready >= 0 && ready <= time && (task.work != Work::forward || fits(task)) &&
+                (!best || better_(task, *best)))
+                best = task;
+        }
+        return best;
+    }
+    void has_begun(std::size_t, const Task& task) override
+    {
+        ++std::find(next_.begin(), next_.end(), task)->microbatch;
+    }
+    bool is_done() const override
+    {
+        return std::all_of(next_.begin(), next_.end(),
+                           [&](const Task& task) { return task.microbatch == shape_.microbatches; });
+    }
+
+private:
+    const PipelineShape& shape_;
+    const std::function<bool(const Task&, const Task&)>& better_;
+    std::vector<Task> next_; ///< of each stage and pass
+};
+
+} // namespace
+
+std::optional<std::vector<RankOrder>> try_fill_gaps(const PipelineShape& shape,
+                                                    const std::vector<RankOrder>& base,
+                                                    const OrderCosts& costs, double most)
+{
+    GivenOrder given(base);
+    return run_list(shape, costs, most, given);
+}
+
+std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
+                                 const OrderCosts& costs, double most)
+{
+    std::optional<std::vector<RankOrder>> made = try_fill_gaps(shape, base, costs, most);
+    TRV_CHECK(made, "the tasks of a schedule wait for each other forever");
+    return std::move(*made);
+}
+
+std::optional<std::vector<RankOrder>>
+list_by_priority(const PipelineShape& shape, const OrderCosts& costs, double most,
+                 const std::function<bool(const Task&, const Task&)>& better)
+{
+    ByPriority priority(shape, better);
+    return run_list(shape, costs, most, priority);
 }
 
 } // namespace trivium

@@ -4,6 +4,7 @@
 #include "schedule/order.hpp"
 #include "schedule/timeline.hpp"
 
+#include <functional>
 #include <optional>
 
 namespace trivium {
@@ -39,8 +40,18 @@ std::optional<Playback> play(const PipelineOrder& order, const OrderCosts& costs
 
 /// Adds the weight gradients to orders of forward passes and input gradients: each rank runs its next task as
 /// soon as it can, and meanwhile the weight gradients that are due; forward passes wait while the rank keeps
-/// more than `most` with them. Throws InternalError if the tasks wait for each other forever.
+/// more than `most` with them. Nothing if the tasks wait for each other forever.
+std::optional<std::vector<RankOrder>> try_fill_gaps(const PipelineShape& shape,
+                                                    const std::vector<RankOrder>& base,
+                                                    const OrderCosts& costs, double most);
+/// The same of tasks that do not wait forever.
 std::vector<RankOrder> fill_gaps(const PipelineShape& shape, const std::vector<RankOrder>& base,
                                  const OrderCosts& costs, double most);
+
+/// The same without given orders: of the forward passes and input gradients that can run, each rank takes the
+/// one for which `better(task, other)` holds against all others.
+std::optional<std::vector<RankOrder>>
+list_by_priority(const PipelineShape& shape, const OrderCosts& costs, double most,
+                 const std::function<bool(const Task&, const Task&)>& better);
 
 } // namespace trivium

@@ -39,12 +39,12 @@ public:
         while (update < graph_.ops.size() && !changes_run_values(graph_.ops[update]))
             ++update;
         for (std::size_t i = first_epilogue; i < update; ++i)
-            op_once(OpId(i));
+            op_in_turn(OpId(i));
         for (const ValueId v : graph_.outputs)
             fetch(v);
         made_.decision = made_.items.size();
         for (std::size_t i = update; i < graph_.ops.size(); ++i)
-            op_once(OpId(i));
+            op_in_turn(OpId(i));
         return std::move(made_);
     }
 
@@ -108,6 +108,22 @@ private:
         }
     }
 
+    /// Receives stand before their first reader: a rank that waits for each transfer must have sent what its
+    /// peer needs.
+    void op_in_turn(OpId id)
+    {
+        const auto receives = [&](OpId op) {
+            return info(graph_[op]).communicates && graph_[op].operands.empty();
+        };
+        if (receives(id))
+            return;
+        for (const ValueId v : graph_[id].operands)
+            if (const OpId producer = graph_[v].producer;
+                producer && graph_[producer].region == Region::epilogue && receives(producer))
+                op_once(producer);
+        op_once(id);
+    }
+
     void op_once(OpId id)
     {
         if (!done_[id.index()])
@@ -119,6 +135,8 @@ private:
 
     void fetch(ValueId v)
     {
+        if (const OpId producer = graph_[v].producer; producer && graph_[producer].region == Region::epilogue)
+            op_once(producer);
         const bool of_last = graph_[v].lifetime == Lifetime::microbatch;
         made_.items.push_back({StepKind::fetch, {}, v, of_last ? tasks_.back().microbatch : -1});
     }
