@@ -52,7 +52,7 @@ ScheduleChart schedule_picture(const SimulatedStep& step)
         chart.rows.push_back(row_of(rank, static_cast<i64>(chart.rows.size()), ranks, chart.length));
     const Program& program = step.ranks.front().program;
     chart.title = str("schedule ", step.parallel.schedule, " of program ", program.graph.name, ": ",
-                      counted(ranks, "pipeline rank"), ", ", counted(step.chunks, "chunk"), ", ",
+                      counted(ranks, "pipeline rank"), ", ", counted(step.chunks, "chunk"), " each, ",
                       counted(program.microbatches, "microbatch", "microbatches"));
     return chart;
 }

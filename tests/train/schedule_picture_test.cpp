@@ -195,7 +195,7 @@ TEST_CASE("explain draws the schedule: one rectangle per task, inside the frame,
     const std::vector<std::string> lines = lines_of(text.out);
     REQUIRE(lines.size() > 4);
     CHECK(lines[0] == "# schedule, simulated");
-    CHECK(lines[1] == "schedule zb-h1 of program train: 2 pipeline ranks, 1 chunk, 5 microbatches");
+    CHECK(lines[1] == "schedule zb-h1 of program train: 2 pipeline ranks, 1 chunk each, 5 microbatches");
     CHECK(lines[2].size() == 100); // stdout is no terminal
     const PipelineOrder order = named_order(ScheduleKind::zb_h1, 2, 1, 5);
     const std::string picture = read_text(svg);
