@@ -156,6 +156,14 @@ TEST_CASE("what a rank does is what its Timeline says")
                 alone += !computes && moves ? lasts : 0;
                 CHECK(covered(activity.collectives, *at) == (!computes && moves));
             }
+            Seconds whole = 0, of_step = 0;
+            for (std::size_t i = 0; i < spans.size(); ++i)
+                if (const Step& s = schedule.steps[i]; s.kind == StepKind::op && s.queue == queue_compute &&
+                                                       graph[s.op].region != Region::microbatch)
+                    whole += spans[i].end - spans[i].begin;
+            for (const Span& span : activity.step)
+                of_step += span.end - span.begin;
+            CHECK(of_step == Approx(whole));
             Seconds collectives = 0;
             for (const Span& span : activity.collectives)
                 collectives += span.end - span.begin;
