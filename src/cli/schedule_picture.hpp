@@ -8,7 +8,7 @@ namespace trivium {
 /// The tasks of each pipeline rank in a simulated step.
 ScheduleChart schedule_picture(const SimulatedStep& step);
 
-/// Columns of the terminal to which stdout writes; 100 if it is none.
+/// Columns of the terminal to which stdout writes; 100 if it is not a terminal.
 int terminal_columns();
 
 } // namespace trivium
