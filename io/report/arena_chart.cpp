@@ -3,12 +3,11 @@
 #include "base/check.hpp"
 #include "base/units.hpp"
 #include "io/report/axis.hpp"
-#include "io/report/chart.hpp"
+#include "io/report/canvas.hpp"
 #include "io/report/markup.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <tuple>
 
 namespace trivium {
@@ -23,33 +22,20 @@ constexpr const char* kind_colours[arena_colours] = {"#1f6fb4", "#5aa9e0", "#7d8
                                                      "#8a6fc9", "#d9622b", "#4a5563", "#2f9e6e",
                                                      "#d77fae", "#e0a526", "#a0a8b2"};
 
-std::string fixed(double value, int digits = 1)
+std::string themed(const ChartPalette& p)
 {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.*f", digits, value);
-    return text;
-}
-
-std::string picture_style(const ChartPalette& p)
-{
-    return str(".ground{fill:", p.ground, "}.grid{stroke:", p.grid, "}.axis{stroke:", p.axis,
-               "}.tick{fill:", p.faint, "}.label{fill:", p.faint, "}.title{fill:", p.text,
-               "}.edge{stroke:", p.ground, "}.peak{stroke:", p.warning, "}.peaktext{fill:", p.warning,
+    return str(".edge{stroke:", p.ground, "}.peak{stroke:", p.warning, "}.peaktext{fill:", p.warning,
                "}.part{fill:", p.axis, "}.limit{stroke:", p.text, "}");
 }
 
-std::string style()
+std::string rules()
 {
-    std::string css =
-        ".picture{font-family:system-ui,-apple-system,'Segoe UI','DejaVu Sans',sans-serif}"
-        ".tick{font-size:12px}.label{font-size:13px}.title{font-size:15px;font-weight:600}"
-        ".peaktext{font-size:12px;font-weight:600}.edge{stroke-width:.6}.buffer{shape-rendering:crispEdges}"
-        ".peak{stroke-width:1.4;stroke-dasharray:5 3}.limit{stroke-width:1.2}"
-        ".odd{opacity:.16}.even{opacity:.32}rect:hover{opacity:.75}";
+    std::string css = ".peaktext{font-size:12px;font-weight:600}.edge{stroke-width:.6}"
+                      ".buffer{shape-rendering:crispEdges}.peak{stroke-width:1.4;stroke-dasharray:5 3}"
+                      ".limit{stroke-width:1.2}.odd{opacity:.16}.even{opacity:.32}rect:hover{opacity:.75}";
     for (int i = 0; i < arena_colours; ++i)
         css += str(".k", i, "{fill:", kind_colours[i], "}");
-    return css + picture_style(light_palette()) + "@media(prefers-color-scheme:dark){" +
-           picture_style(dark_palette()) + "}";
+    return css;
 }
 
 /// Touching rectangles of one kind and time become one.
@@ -86,7 +72,7 @@ std::vector<Rectangle> merged(std::vector<Rectangle> all, std::int64_t near)
 
 class Picture {
 public:
-    explicit Picture(const ArenaChart& chart) : chart_(chart)
+    explicit Picture(const ArenaChart& chart) : chart_(chart), canvas_(chart.width, chart.height)
     {
         unit_ = chart.arena >= (std::int64_t{1} << 30)   ? 30
                 : chart.arena >= (std::int64_t{1} << 20) ? 20
@@ -102,10 +88,7 @@ public:
         parts();
         peak();
         legend();
-        return str("<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" role=\"img\" aria-label=\"",
-                   markup_text(chart_.title), "\" width=\"", chart_.width, "\" height=\"", chart_.height,
-                   "\" viewBox=\"0 0 ", chart_.width, " ", chart_.height, "\">\n<style>", style(),
-                   "</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", body_, "</svg>\n");
+        return canvas_.svg(chart_.title, rules(), themed);
     }
 
 private:
@@ -115,40 +98,27 @@ private:
         return bottom_ - bytes / static_cast<double>(chart_.arena) * (bottom_ - top_);
     }
 
-    void add(const std::string& element) { body_ += element + "\n"; }
-    void line(const char* classes, double x1, double y1, double x2, double y2)
-    {
-        add(str("<line class=\"", classes, "\" x1=\"", fixed(x1), "\" y1=\"", fixed(y1), "\" x2=\"",
-                fixed(x2), "\" y2=\"", fixed(y2), "\"/>"));
-    }
-    void text(const char* classes, double at_x, double at_y, const std::string& content,
-              const char* anchor = "start", const std::string& attributes = "")
-    {
-        add(str("<text class=\"", classes, "\" x=\"", fixed(at_x), "\" y=\"", fixed(at_y),
-                "\" text-anchor=\"", anchor, "\"", attributes, ">", markup_text(content), "</text>"));
-    }
-
     void axes()
     {
-        text("title", left_, 24, chart_.title);
+        canvas_.text("title", left_, 24, chart_.title);
         const double unit = std::ldexp(1.0, unit_), high = static_cast<double>(chart_.arena) / unit;
         const Axis axis = nice_axis(0, high, 8);
         for (double at = 0; at <= high * (1 + 1e-9); at += axis.tick) {
-            line("grid", left_, y(at * unit), right_, y(at * unit));
-            text("tick", left_ - 8, y(at * unit), tick_label(at, axis.tick), "end", " dy=\"0.35em\"");
+            canvas_.line("grid", left_, y(at * unit), right_, y(at * unit));
+            canvas_.text("tick", left_ - 8, y(at * unit), tick_label(at, axis.tick), "end", " dy=\"0.35em\"");
         }
         const std::string middle = fixed((top_ + bottom_) / 2);
-        text("label", 18, (top_ + bottom_) / 2,
-             str("offset in the arena, ", unit_ == 30   ? "GiB"
-                                          : unit_ == 20 ? "MiB"
-                                                        : "KiB"),
-             "middle", str(" transform=\"rotate(-90 18 ", middle, ")\""));
+        canvas_.text("label", 18, (top_ + bottom_) / 2,
+                     str("offset in the arena, ", unit_ == 30   ? "GiB"
+                                                  : unit_ == 20 ? "MiB"
+                                                                : "KiB"),
+                     "middle", str(" transform=\"rotate(-90 18 ", middle, ")\""));
         const Axis time = nice_axis(0, chart_.length, 10);
         for (double at = 0; at <= chart_.length; at += time.tick) {
-            line("axis", x(at), bottom_ + 20, x(at), bottom_ + 25);
-            text("tick", x(at), bottom_ + 39, tick_label(at, time.tick), "middle");
+            canvas_.line("axis", x(at), bottom_ + 20, x(at), bottom_ + 25);
+            canvas_.text("tick", x(at), bottom_ + 39, tick_label(at, time.tick), "middle");
         }
-        text("label", (left_ + right_) / 2, chart_.height - 14, chart_.x_label, "middle");
+        canvas_.text("label", (left_ + right_) / 2, chart_.height - 14, chart_.x_label, "middle");
     }
 
     void rectangles()
@@ -170,16 +140,18 @@ private:
             }
             ++drawn;
             drawn_[static_cast<std::size_t>(r.kind)] = true;
-            add(str("<rect class=\"buffer k", r.kind, height > 6 && width > 6 ? " edge" : "", "\" x=\"",
-                    fixed(x(r.begin), 2), "\" y=\"", fixed(y(static_cast<double>(r.offset + r.bytes)), 2),
-                    "\" width=\"", fixed(width, 2), "\" height=\"", fixed(height, 2), "\"><title>",
-                    markup_text(r.hint), "</title></rect>"));
+            canvas_.add(str("<rect class=\"buffer k", r.kind, height > 6 && width > 6 ? " edge" : "",
+                            "\" x=\"", fixed(x(r.begin), 2), "\" y=\"",
+                            fixed(y(static_cast<double>(r.offset + r.bytes)), 2), "\" width=\"",
+                            fixed(width, 2), "\" height=\"", fixed(height, 2), "\"><title>",
+                            markup_text(r.hint), "</title></rect>"));
         }
         if (left_out > 0)
-            text("tick", right_, chart_.height - 14, str(left_out, " smaller rectangles are not drawn"),
-                 "end");
-        line("limit", left_, top_, right_, top_);
-        text("tick", right_ + 6, top_, str("arena ", format_bytes(chart_.arena)), "start", " dy=\"0.35em\"");
+            canvas_.text("tick", right_, chart_.height - 14,
+                         str(left_out, " smaller rectangles are not drawn"), "end");
+        canvas_.line("limit", left_, top_, right_, top_);
+        canvas_.text("tick", right_ + 6, top_, str("arena ", format_bytes(chart_.arena)), "start",
+                     " dy=\"0.35em\"");
     }
 
     /// A strip below the arena.
@@ -188,25 +160,26 @@ private:
         for (std::size_t i = 0; i < chart_.parts.size(); ++i) {
             const ArenaChart::Part& part = chart_.parts[i];
             const double width = x(part.end) - x(part.begin);
-            add(str("<rect class=\"part ", part.letter == 'b' || part.letter == 'e' ? "even" : "odd",
-                    "\" x=\"", fixed(x(part.begin), 2), "\" y=\"", fixed(bottom_ + 3), "\" width=\"",
-                    fixed(width, 2), "\" height=\"15\"><title>", markup_text(part.name), "</title></rect>"));
+            canvas_.add(str("<rect class=\"part ", part.letter == 'b' || part.letter == 'e' ? "even" : "odd",
+                            "\" x=\"", fixed(x(part.begin), 2), "\" y=\"", fixed(bottom_ + 3), "\" width=\"",
+                            fixed(width, 2), "\" height=\"15\"><title>", markup_text(part.name),
+                            "</title></rect>"));
             const double middle = x(part.begin) + width / 2;
             if (width > 7.0 * static_cast<double>(part.name.size()) + 4)
-                text("tick", middle, bottom_ + 14.5, part.name, "middle");
+                canvas_.text("tick", middle, bottom_ + 14.5, part.name, "middle");
             else if (width > 10)
-                text("tick", middle, bottom_ + 14.5, std::string(1, part.letter), "middle");
+                canvas_.text("tick", middle, bottom_ + 14.5, std::string(1, part.letter), "middle");
         }
     }
 
     void peak()
     {
         const double at = x(chart_.peak + 0.5);
-        line("peak", at, top_ - 12, at, bottom_ + 2);
-        text("peaktext", at, top_ - 16, chart_.peak_label,
-             at > (left_ + right_) / 2 ? "end"
-             : at < left_ + 150        ? "start"
-                                       : "middle");
+        canvas_.line("peak", at, top_ - 12, at, bottom_ + 2);
+        canvas_.text("peaktext", at, top_ - 16, chart_.peak_label,
+                     at > (left_ + right_) / 2 ? "end"
+                     : at < left_ + 150        ? "start"
+                                               : "middle");
     }
 
     void legend()
@@ -215,19 +188,19 @@ private:
         for (std::size_t i = chart_.kinds.size(); i-- > 0;) {
             if (!drawn_[i])
                 continue;
-            add(str("<rect class=\"k", i, "\" x=\"", fixed(right_ + 14), "\" y=\"", fixed(at - 10),
-                    "\" width=\"14\" height=\"14\" rx=\"2\"/>"));
-            text("tick", right_ + 36, at + 1, chart_.kinds[i]);
+            canvas_.add(str("<rect class=\"k", i, "\" x=\"", fixed(right_ + 14), "\" y=\"", fixed(at - 10),
+                            "\" width=\"14\" height=\"14\" rx=\"2\"/>"));
+            canvas_.text("tick", right_ + 36, at + 1, chart_.kinds[i]);
             at += 22;
         }
-        text("tick", right_ + 14, at + 8, "blank: free");
+        canvas_.text("tick", right_ + 14, at + 8, "blank: free");
     }
 
     const ArenaChart& chart_;
     int unit_ = 30;                                        ///< of the vertical axis: 2^unit_ bytes
     double left_ = 74, right_ = 0, top_ = 68, bottom_ = 0; ///< frame, in pixels
     std::vector<bool> drawn_;                              ///< by kind
-    std::string body_;
+    Canvas canvas_;
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 #include "base/counted.hpp"
 #include "check/parts.hpp"
 #include "io/files/hash.hpp"
+#include "mpi/clock_offset.hpp"
 #include "mpi/session.hpp"
 #include "runtime/arena.hpp"
 
@@ -56,36 +57,6 @@ std::string loaded_libraries()
     for (const std::string& library : all)
         text += library + "\n";
     return text;
-}
-
-/// Offset of each rank's clock from rank 0's: from the fastest of a few round trips (as in NTP, RFC 5905),
-/// reduced by its uncertainty, half of that trip.
-std::vector<Seconds> clock_offsets(Comm& world, const std::function<Seconds()>& clock)
-{
-    constexpr int trips = 5, tag = 0;
-    std::vector<Seconds> offsets(static_cast<std::size_t>(world.size()));
-    Seconds theirs = 0;
-    const Piece in{reinterpret_cast<std::byte*>(&theirs), sizeof theirs};
-    for (int rank = 1; rank < world.size(); ++rank) {
-        Seconds fastest = 1e300;
-        for (int i = 0; i < trips; ++i) {
-            if (world.rank() == rank) {
-                world.receive(0, tag, in)->wait();
-                theirs = clock();
-                world.send(0, tag, {in.data, in.bytes})->wait();
-            } else if (world.rank() == 0) {
-                const Seconds begin = clock();
-                world.send(rank, tag, {in.data, in.bytes})->wait();
-                world.receive(rank, tag, in)->wait();
-                const Seconds end = clock(), trip = end - begin, offset = theirs - (begin + end) / 2;
-                if (trip < fastest)
-                    offsets[static_cast<std::size_t>(rank)] =
-                        std::copysign(std::max(0.0, std::abs(offset) - trip / 2), offset);
-                fastest = std::min(fastest, trip);
-            }
-        }
-    }
-    return offsets;
 }
 
 Seconds system_clock()
@@ -251,15 +222,16 @@ void judge_clocks(CheckReport& report, Seconds most)
 
 void check_environment(const CheckGround& ground, CheckReport& report)
 {
-    const std::vector<Seconds> clocks =
+    const std::vector<ClockOffset> clocks =
         clock_offsets(ground.world, ground.config.hooks.clock ? ground.config.hooks.clock : system_clock);
     if (!ground.first())
         return;
-    report.clocks = clocks;
+    for (const ClockOffset& c : clocks) // what is certain of it
+        report.clocks.push_back(std::copysign(std::max(0.0, std::abs(c.offset) - c.error), c.offset));
     judge_environment(report);
     judge_clocks(report, ground.config.clock);
     Seconds apart = 0;
-    for (const Seconds offset : clocks)
+    for (const Seconds offset : report.clocks)
         apart = std::max(apart, std::abs(offset));
     report.parts.push_back(fmt::format(
         "environment  {} on {}, {} each; {}; {}; clocks within {:.3f} s",

@@ -7,6 +7,8 @@
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "cli/memory_picture.hpp"
+#include "cli/schedule_picture.hpp"
+#include "compile/choose_schedule.hpp"
 #include "compile/compile.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/config_value.hpp"
@@ -19,6 +21,7 @@
 #include "plan/memory_history.hpp"
 #include "plan/report.hpp"
 #include "schedule/commands.hpp"
+#include "schedule/order_file.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -34,7 +37,7 @@ struct ExplainArguments {
     std::string dump;
     std::vector<std::string> skip;
     std::string reference;
-    std::string svg;
+    std::string svg, csv;
     std::string machine = default_machine();
     i64 rank = 0;
 };
@@ -173,6 +176,36 @@ void print_memory(const Compiled& compiled, const Program& program)
                memory_chart(history, program.schedule));
 }
 
+nlohmann::ordered_json schedule_json(const SimulatedStep& step, const ScheduleChart& chart)
+{
+    nlohmann::ordered_json ranks = nlohmann::json::array();
+    for (const ScheduleChart::Row& row : chart.rows) {
+        nlohmann::ordered_json spans = nlohmann::json::array();
+        for (const ScheduleChart::Span& span : row.spans)
+            spans.push_back({{"mark", std::string(1, letter_of(span.mark))},
+                             {"chunk", span.chunk},
+                             {"microbatch", span.microbatch},
+                             {"begin_seconds", span.begin},
+                             {"end_seconds", span.end}});
+        ranks.push_back({{"bubble", chart.bubble(row)},
+                         {"peak_in_flight", row.in_flight},
+                         {"activation_bytes", row.activations},
+                         {"spans", spans}});
+    }
+    return {{"name", step.parallel.schedule},
+            {"chunks", step.chunks},
+            {"microbatches", step.ranks.front().program.microbatches},
+            {"step_seconds", chart.length},
+            {"bubble", chart.bubble()},
+            {"pipeline_ranks", ranks}};
+}
+
+void write_picture(const std::string& path, const std::string& svg)
+{
+    write_file(path, svg);
+    log_info("wrote " + path);
+}
+
 int explain(const ExplainArguments& a)
 {
     if (a.reference == "keys")
@@ -184,15 +217,27 @@ int explain(const ExplainArguments& a)
     const Machine machine = machine_at(a.machine);
     const bool is_graph = a.config.file.ends_with(".graph");
     const auto selected = [&](const std::string& part) {
-        return (a.only.empty() && part != "commands") ||
+        return (a.only.empty() && part != "commands" && part != "schedule") ||
                std::find(a.only.begin(), a.only.end(), part) != a.only.end();
     };
+    const bool draws_schedule = selected("schedule");
+    if (!a.csv.empty() && is_graph)
+        throw UserError(
+            {"--csv", "a graph file has no pipeline schedule", a.config.file, "name a CONFIG.toml"});
+    if (draws_schedule && is_graph)
+        throw UserError({"--only schedule", "a graph file has the program of one rank only", a.config.file,
+                         "name a CONFIG.toml"});
+    if (draws_schedule && !a.svg.empty() && a.only.size() > 1)
+        throw UserError({"--svg", "one file cannot have the pictures of several parts", "",
+                         "draw the schedule with --only schedule, the memory without it"});
     nlohmann::ordered_json out;
     Compiled compiled;
+    SimulatedStep step;
+    ScheduleChart chart;
     if (is_graph) {
         compiled = compile_file(a.config.file, machine, a.rank);
     } else {
-        const RunConfig config = config_to_explain(a.config);
+        const RunConfig config = choose_schedule(config_to_explain(a.config), {machine, {}});
         require_rank(a.rank, rank_count(config.parallel));
         compiled = compile_training(config, {machine, {a.skip, a.dump}, a.rank});
         std::vector<std::string> passes;
@@ -202,6 +247,11 @@ int explain(const ExplainArguments& a)
             if (std::find(passes.begin(), passes.end(), name) == passes.end())
                 throw UserError({"--skip", str("there is no pass '", name, "'"), "",
                                  "`trivium explain CONFIG.toml --only passes` lists them"});
+        if (draws_schedule) {
+            step = simulate_step(config, {machine, {a.skip, ""}},
+                                 a.program == "eval" ? eval_program : train_program, thread_limit());
+            chart = schedule_picture(step);
+        }
         if (selected("config") && !a.config.json)
             fmt::print("# config\n{}\n", to_toml(config));
         else if (selected("config"))
@@ -213,10 +263,14 @@ int explain(const ExplainArguments& a)
                                      [&](const Program& p) { return p.graph.name == a.program; });
         program = &*at; // the command line accepts no other name
     }
-    if (!a.svg.empty()) {
-        write_file(a.svg, arena_svg(memory_picture(program->schedule, program->graph, compiled.memory)));
-        log_info("wrote " + a.svg);
+    if (!a.csv.empty()) {
+        write_file(a.csv, to_csv(compiled.order));
+        log_info("wrote " + a.csv);
     }
+    if (!a.svg.empty())
+        write_picture(a.svg, draws_schedule ? schedule_svg(chart)
+                                            : arena_svg(memory_picture(program->schedule, program->graph,
+                                                                       compiled.memory)));
     if (a.config.json) {
         nlohmann::ordered_json passes = nlohmann::json::array();
         for (const PassRecord& r : compiled.passes)
@@ -236,6 +290,8 @@ int explain(const ExplainArguments& a)
             out["steps"] = to_text(program->schedule, program->graph);
         if (selected("memory"))
             out["memory"] = explained_memory_json(compiled, *program);
+        if (draws_schedule)
+            out["schedule"] = schedule_json(step, chart);
         fmt::print("{}\n", out.dump(2));
         return 0;
     }
@@ -267,6 +323,8 @@ int explain(const ExplainArguments& a)
                    to_text(lower(program->schedule), program->schedule, program->graph));
     if (selected("memory"))
         print_memory(compiled, *program);
+    if (draws_schedule)
+        fmt::print("# schedule, simulated\n{}", schedule_text(chart, terminal_columns()));
     return 0;
 }
 
@@ -281,17 +339,21 @@ void add_explain_command(Command& program)
     command
         .option("--only", arguments->only,
                 "parts to print: config, passes, shardings, communication, ops, graph, steps, commands, "
-                "memory (default: all but commands)",
+                "memory, schedule (default: all but commands and schedule)",
                 {.list = true,
                  .words = {"config", "passes", "shardings", "communication", "ops", "graph", "steps",
-                           "commands", "memory"}})
+                           "commands", "memory", "schedule"}})
         .option("--machine", arguments->machine, machine_help(), {.type = "MACHINE"})
         .option("--rank", arguments->rank, "rank whose program is printed (default: 0)",
                 {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "program to print: train or eval",
                 {.words = {"train", "eval"}})
-        .option("--svg", arguments->svg,
-                "file for a picture of the arena over an optimizer step: a rectangle for each buffer")
+        .option(
+            "--svg", arguments->svg,
+            "file for a picture of the arena over an optimizer step, with a rectangle for each buffer; with "
+            "--only schedule, of the tasks of all pipeline ranks")
+        .option("--csv", arguments->csv,
+                "file for the order of the pipeline schedule, which parallel.schedule can name")
         .option("--dump", arguments->dump, "folder for the graph after each pass")
         .option("--skip", arguments->skip, "passes to skip, by name", {.list = true})
         .option("--reference", arguments->reference, "print the reference page of config keys or of ops",

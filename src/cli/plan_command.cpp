@@ -1,6 +1,7 @@
 // `trivium plan`: memory and time of a run, without running it.
 #include "base/check.hpp"
 #include "base/counted.hpp"
+#include "base/log.hpp"
 #include "base/rank_list.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
@@ -10,7 +11,9 @@
 #include "compile/choose_grid.hpp"
 #include "compile/describe.hpp"
 #include "compile/plan_report.hpp"
+#include "io/files/files.hpp"
 #include "plan/report.hpp"
+#include "schedule/trace.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -180,6 +183,16 @@ void print_report(const PlanReport& r)
                format_si(tokens * static_cast<double>(r.config.train.steps)), format_bytes(r.checkpoint));
 }
 
+/// The simulated step, in the form of log.trace.
+void write_trace(const PlanReport& r, const std::string& path)
+{
+    std::vector<std::string> events;
+    for (const SimulatedRank& one : r.simulated)
+        events.push_back(trace_events(one.program.graph, one.program.schedule, one.timeline, one.rank, 0));
+    write_file(path, trace_json(events));
+    log_info("wrote " + path);
+}
+
 } // namespace
 
 void add_plan_command(Command& program)
@@ -198,6 +211,10 @@ void add_plan_command(Command& program)
     command.option("--get", *values,
                    "print these values alone, a line each: members of what --json prints, config keys",
                    {.list = true, .type = "NAME,…"});
+    auto trace = std::make_shared<std::string>();
+    command.option("--trace", *trace,
+                   "file for a trace of the simulated step, in the form of log.trace: the first rank of each "
+                   "pipeline stage");
     auto must_fit = std::make_shared<bool>(false);
     command
         .flag("--must-fit", *must_fit,
@@ -207,6 +224,8 @@ void add_plan_command(Command& program)
     command.action([=] {
         const Machine where = machine_at(*machine);
         const PlanReport report = make_plan(load_training_config(*arguments), where, *ranks, thread_limit());
+        if (!trace->empty())
+            write_trace(report, *trace);
         if (!values->empty())
             print_values(plan_json(report), *values);
         else if (arguments->json)

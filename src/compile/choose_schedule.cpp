@@ -4,8 +4,8 @@
 #include "base/check.hpp"
 #include "compile/choose_buckets.hpp"
 #include "compile/pipeline.hpp"
+#include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
-#include "plan/check_steps.hpp"
 #include "plan/cost.hpp"
 #include "schedule/order_file.hpp"
 #include "schedule/search_order.hpp"
@@ -58,18 +58,14 @@ Simulated simulated(RunConfig config, const CompileConfig& options, const Machin
     quietly.machine = options.machine;
     quietly.runner.verify = false;
     Simulated made;
-    std::vector<Program> stages;
-    compile_ranks(config, quietly, is_first_of_stage, [&](i64, Compiled& compiled) {
+    std::vector<SimulatedRank> ranks;
+    compile_ranks(config, quietly, is_first_of_stage, [&](i64 rank, Compiled& compiled) {
         made.arena = std::max(made.arena, compiled.memory.arena);
-        stages.push_back(std::move(compiled.programs[train_program]));
+        ranks.push_back({rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
     });
-    std::vector<StageProgram> programs;
-    for (const Program& stage : stages)
-        programs.push_back({&stage.graph, &stage.schedule});
-    if (const std::optional<StepFault> fault = find_fault(programs, config.parallel.overlap))
-        TRV_CHECK(false, fault->problem);
-    for (const Timeline& timeline : simulate(programs, machine, threads_of(config)))
-        made.step = std::max(made.step, timeline.length());
+    simulate(ranks, machine, static_cast<int>(threads_of(config)), config.parallel.overlap);
+    for (const SimulatedRank& rank : ranks)
+        made.step = std::max(made.step, rank.timeline.length());
     Activity::of_process().advance();
     return made;
 }

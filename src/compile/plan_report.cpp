@@ -8,9 +8,6 @@
 #include "compile/describe.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
-#include "compile/threads.hpp"
-#include "plan/check_steps.hpp"
-#include "plan/cost.hpp"
 
 #include <algorithm>
 
@@ -26,11 +23,6 @@ bool is_planned(const RunConfig& config, const Mesh& mesh, i64 rank)
     return ranks <= 8 || (ranks <= 64 && ranks * config.model.layers <= 512) || is_first_of_stage(mesh, rank);
 }
 
-i64 ranks_of_a_node(const Machine& machine, i64 ranks)
-{
-    return machine.ranks_per_node > 0 ? std::min(machine.ranks_per_node, ranks) : ranks;
-}
-
 /// Memory of a device or of a node; 0 if unknown.
 Bytes memory_of(const Machine& machine)
 {
@@ -41,7 +33,7 @@ Bytes memory_of(const Machine& machine)
 /// The share of a rank, on a grid of `ranks` ranks.
 Bytes share_of(const Machine& machine, i64 ranks)
 {
-    return machine.is_device ? machine.memory : memory_of(machine) / ranks_of_a_node(machine, ranks);
+    return machine.is_device ? machine.memory : memory_of(machine) / machine.ranks_of_a_node(ranks);
 }
 
 MemoryVerdict verdict_on(const PlanReport& r)
@@ -54,7 +46,7 @@ MemoryVerdict verdict_on(const PlanReport& r)
         for (const RankPlan& rank : r.ranks)
             v.needed = std::max(v.needed, needs(rank));
     } else {
-        const i64 ranks = r.rank_total(), each = ranks_of_a_node(r.machine, ranks);
+        const i64 ranks = r.rank_total(), each = r.machine.ranks_of_a_node(ranks);
         const Mesh mesh = mesh_of(r.config.parallel);
         std::vector<Bytes> of_stage(r.stages.size(), 0);
         for (const RankPlan& rank : r.ranks)
@@ -138,12 +130,9 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     CompileConfig options;
     options.machine = machine;
     report.config = choose_schedule(report.config, options);
-    report.threads = thread_count(
-        report.config.parallel, thread_limit,
-        static_cast<int>(ranks_of_a_node(machine, report.rank_total()))); // as if on this machine
+    report.threads = planned_threads(report.config.parallel, machine, thread_limit);
     const RunConfig settled = settle(report.config, options);
     report.settled = settled.parallel;
-    std::vector<Program> stages;
     const Mesh mesh = mesh_of(settled.parallel);
     const auto keep = [&](i64 rank, Compiled& compiled) {
         const ParallelConfig& grid = settled.parallel;
@@ -162,20 +151,17 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
         report.settled.bucket = compiled.parallel.bucket; // of the last stage
         if (is_first_of_stage(mesh, rank)) {
             report.stages.push_back(blocks_of_rank(compiled.rank_of_block, stage));
-            stages.push_back(std::move(compiled.programs[train_program]));
+            report.simulated.push_back(
+                {rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
         }
     };
     compile_ranks(
         settled, options, [&](const Mesh&, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
-    std::vector<StageProgram> programs;
-    for (const Program& stage : stages)
-        programs.push_back({&stage.graph, &stage.schedule});
-    if constexpr (contracts_on)
-        if (const std::optional<StepFault> fault = find_fault(programs, settled.parallel.overlap))
-            TRV_CHECK(false, fault->problem);
-    for (std::size_t s = 0; const Timeline& timeline : simulate(programs, report.machine, report.threads)) {
-        report.step = std::max(report.step, timeline.length());
-        report.stage_busy = std::max(report.stage_busy, timeline.busy(stages[s++].schedule, queue_compute));
+    simulate(report.simulated, report.machine, report.threads, settled.parallel.overlap);
+    for (const SimulatedRank& rank : report.simulated) {
+        report.step = std::max(report.step, rank.timeline.length());
+        report.stage_busy =
+            std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
     }
     report.memory = verdict_on(report);
     if (report.memory.known && !report.memory.fits)

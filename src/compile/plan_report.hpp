@@ -1,6 +1,6 @@
 #pragma once
 // Internal: the report of `trivium plan`.
-#include "compile/compile.hpp"
+#include "compile/simulated_step.hpp"
 
 #include <string>
 #include <vector>
@@ -28,8 +28,9 @@ struct PlanReport {
     RunConfig config;
     ParallelConfig settled; ///< of the config, with values for what is "auto" (settle.hpp)
     Machine machine;
-    std::vector<RankPlan> ranks;     ///< all ranks; of a large grid, the first of each stage
-    std::vector<std::string> stages; ///< the blocks of each stage
+    std::vector<RankPlan> ranks;          ///< all ranks; of a large grid, the first of each stage
+    std::vector<std::string> stages;      ///< the blocks of each stage
+    std::vector<SimulatedRank> simulated; ///< an optimizer step of the first rank of each stage
     Flops flops = 0;
     Seconds step = 0, stage_busy = 0; ///< duration of a step, and compute time of the busiest stage in it
     int threads = 1;

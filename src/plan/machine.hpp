@@ -69,6 +69,11 @@ struct Machine {
     }
     /// The node of a rank, if ranks fill one node after the other.
     i64 node_of(i64 rank) const { return ranks_per_node > 0 ? rank / ranks_per_node : 0; }
+    /// Ranks on the fullest node, of `ranks` ranks.
+    i64 ranks_of_a_node(i64 ranks) const
+    {
+        return ranks_per_node > 0 && ranks_per_node < ranks ? ranks_per_node : ranks;
+    }
 
     /// The keys of a machine file (config/keys.hpp).
     template <class Self, class Visit>

@@ -2,11 +2,14 @@
 // decision.
 #include "base/activity.hpp"
 #include "base/check.hpp"
+#include "base/clock.hpp"
+#include "mpi/clock_offset.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/streams.hpp"
 #include "schedule/commands.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 
@@ -24,7 +27,7 @@ public:
         StreamsConfig config;
         config.queues = static_cast<int>(schedule_.queues.size());
         config.events = program_.events;
-        config.stamps = bound.config.trace ? 2 * static_cast<int>(schedule_.steps.size()) : 0;
+        config.stamps = bound.config.trace ? probe_stamp() + 1 : 0;
         config.threads = bound.config.threads;
         config.check = [this] {
             if (bound_.grid)
@@ -73,6 +76,9 @@ public:
             first += count;
         }
         bound_.exposed = exposed(end);
+        const Seconds ahead = ahead_of_host();
+        for (Span& span : bound_.timeline.spans)
+            span = {span.begin - ahead, span.end - ahead};
     }
 
 private:
@@ -226,6 +232,21 @@ private:
 
     static int begin_stamp(std::size_t step) { return 2 * static_cast<int>(step); }
     static int end_stamp(std::size_t step) { return 2 * static_cast<int>(step) + 1; }
+
+    int probe_stamp() const { return 2 * static_cast<int>(schedule_.steps.size()); }
+
+    /// The clock of the stamps minus that of the host, so that traces of several ranks have one clock.
+    Seconds ahead_of_host()
+    {
+        std::array<RoundTrip, 4> trips;
+        for (RoundTrip& trip : trips) {
+            trip.begin = now();
+            streams_->stamp(queue_compute, probe_stamp());
+            trip.theirs = streams_->seconds(probe_stamp());
+            trip.end = now();
+        }
+        return clock_offset(trips).offset;
+    }
 
     /// Seconds in which data are transferred between ranks and no queue computes.
     Seconds exposed(std::size_t end) const

@@ -6,7 +6,8 @@
 #include "base/log.hpp"
 #include "compile/describe.hpp"
 #include "io/files/files.hpp"
-#include "runtime/trace.hpp"
+#include "mpi/clock_offset.hpp"
+#include "schedule/trace.hpp"
 #include "train/grid_report.hpp"
 #include "train/learning_rate.hpp"
 
@@ -149,21 +150,26 @@ void RunReport::note_memory()
 
 void RunReport::write_trace() const
 {
+    Comm& world = place_.grid.world();
     const Program& train = engine_.program(train_program);
     const Timeline& timeline = engine_.executor(train_program).timeline();
-    // On one node all ranks share a clock; otherwise each rank's trace begins at its first Step.
-    const Seconds begin = timeline.spans.front().begin;
-    Seconds start = begin;
-    for (const std::string& theirs : gather_texts(place_.grid.world(), fmt::format("{:.9f}", begin)))
-        start = place_.grid.nodes() == 1 ? std::min(start, std::stod(theirs)) : start;
+    // The ranks of one node read the same clock.
+    std::vector<ClockOffset> clocks(static_cast<std::size_t>(world.size()));
+    if (place_.grid.nodes() > 1)
+        clocks = clock_offsets(world, now);
+    const Seconds start =
+        earliest_moment(world, timeline.spans.front().begin, clocks[static_cast<std::size_t>(world.rank())]);
     const std::vector<std::string> events =
-        gather_to_first(place_.grid.world(), trace_events(train.graph, train.schedule, timeline,
-                                                          place_.grid.world().rank(), start));
+        gather_to_first(world, trace_events(train.graph, train.schedule, timeline, world.rank(), start));
     if (!first_rank_)
         return;
     write_file(config_.log.trace, trace_json(events));
+    Seconds error = 0;
+    for (const ClockOffset& clock : clocks)
+        error = std::max(error, clock.error);
     log_info("trace    " + config_.log.trace +
-             " contains the last step; open it in Perfetto or chrome://tracing");
+             " contains the last step; open it in Perfetto or chrome://tracing" +
+             (error > 0 ? fmt::format(" (clocks aligned to {:.1f} us)", 1e6 * error) : ""));
 }
 
 void RunReport::summarise(const RunState& state, const std::string& metrics_path) const

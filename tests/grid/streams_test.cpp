@@ -3,6 +3,7 @@
 // the bits of the host.
 #include "base/activity.hpp"
 #include "base/check.hpp"
+#include "base/clock.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
 #include "runtime/deferred_streams.hpp"
@@ -294,4 +295,10 @@ TEST_CASE("the spans of a device's Steps are those of their launches")
         CHECK(in_order);
     }
     CHECK(executor.exposed() >= 0);
+    // They are on the host's clock: the streams count stamps, and the last Step's is the one before the
+    // probe.
+    Seconds latest = 0;
+    for (const Span& span : spans)
+        latest = std::max(latest, span.end);
+    CHECK(latest == Approx(now() - 1).margin(0.5).epsilon(0));
 }

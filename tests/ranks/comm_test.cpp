@@ -2,6 +2,7 @@
 #include "base/clock.hpp"
 #include "catch.hpp"
 #include "comm_suite.hpp"
+#include "mpi/clock_offset.hpp"
 #include "mpi/collective.hpp"
 #include "mpi/delay_comm.hpp"
 #include "mpi/grid.hpp"
@@ -224,4 +225,38 @@ TEST_CASE("the node's name")
     unsetenv("SLURM_STEP_NUM_TASKS");
     CHECK(node_name() != "node 3");
     unsetenv("SLURM_NODEID");
+}
+
+TEST_CASE("a clock's offset is that of the fastest round trip, within half of it")
+{
+    // Their clock is 100 ahead; the answer takes long in the first trip, the question in the third.
+    const RoundTrip trips[] = {{10, 111, 19}, {20, 120.5, 21}, {30, 138, 40}};
+    CHECK(clock_offset(trips).offset == 100);
+    CHECK(clock_offset(trips).error == 0.5);
+    CHECK(clock_offset(std::span(trips, 1)).offset == 96.5); // 111 - (10 + 19) / 2
+    const RoundTrip lopsided[] = {{0, -7, 3}};               // read at 0, at the earliest
+    CHECK(std::abs(clock_offset(lopsided).offset - -7) <= clock_offset(lopsided).error);
+}
+
+TEST_CASE("clocks of ranks that are seconds apart are measured to microseconds")
+{
+    for (const int ranks : {1, 2, 5})
+        run_on_threads(ranks, [](Comm& comm) {
+            const auto ahead = [](int rank) { return rank * (rank % 2 == 0 ? 1e4 : -250.0); };
+            const std::vector<ClockOffset> offsets =
+                clock_offsets(comm, [&] { return now() + ahead(comm.rank()); });
+            REQUIRE(offsets.size() == static_cast<std::size_t>(comm.size()));
+            for (int rank = 0; rank < comm.size(); ++rank) {
+                const ClockOffset& o = offsets[static_cast<std::size_t>(rank)];
+                if (comm.rank() != 0 && comm.rank() != rank)
+                    continue;
+                CHECK(std::abs(o.offset - ahead(rank)) <= o.error + 1e-9);
+                CHECK(o.error < 0.05);
+            }
+            // Rank r's moment is 3 - r after 10^6, the last rank's the earliest.
+            const ClockOffset& own = offsets[static_cast<std::size_t>(comm.rank())];
+            const Seconds mine = 1e6 + 3 - comm.rank() + ahead(comm.rank());
+            CHECK(earliest_moment(comm, mine, own) - ahead(comm.rank()) ==
+                  Approx(1e6 + 4 - comm.size()).margin(0.1).epsilon(0));
+        });
 }

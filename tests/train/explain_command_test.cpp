@@ -175,3 +175,32 @@ TEST_CASE("excessive numbers are refused by name, at once")
         refuses({"--machine", "bad.toml"}, "a finite number from");
     }
 }
+
+TEST_CASE("the order that explain writes is the one that runs")
+{
+    const Folder folder;
+    const auto explain = [&](const std::string& schedule, const std::vector<std::string>& more) {
+        std::vector<std::string> arguments{"explain",
+                                           "/dev/null",
+                                           "model.layers=6",
+                                           "model.dim=16",
+                                           "model.heads=4",
+                                           "model.seq=32",
+                                           "model.vocab=300",
+                                           "train.global_batch=6",
+                                           "train.micro_batch=1",
+                                           "--rank",
+                                           "1",
+                                           "parallel.pipeline=2",
+                                           "parallel.schedule=" + schedule};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        const Outcome outcome = run_program(arguments, folder.path());
+        INFO(outcome.err);
+        REQUIRE(outcome.status == 0);
+        return outcome.out;
+    };
+    for (const char* schedule : {"zb-v", "interleaved", "auto"}) {
+        const std::string steps = explain(schedule, {"--only", "steps", "--csv", "order.csv"});
+        CHECK(explain("order.csv", {"--only", "steps"}) == steps);
+    }
+}

@@ -4,11 +4,11 @@
 #include "cli/memory_picture.hpp"
 #include "compile/compile.hpp"
 #include "program.hpp"
+#include "svg.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <sstream>
 
 using namespace trivium;
 
@@ -37,56 +37,6 @@ Compiled compiled_on(const Grid& grid)
     c.parallel.recompute = grid.recompute;
     resolve_and_validate(c);
     return compile_training(c, {machine_called("h100"), {}, grid.rank});
-}
-
-struct Rectangle {
-    double x, y, width, height;
-};
-
-/// Throws unless `text` is one well-formed element; returns the rectangles of buffers.
-std::vector<Rectangle> buffers_of_svg(const std::string& text)
-{
-    std::vector<std::string> open;
-    std::vector<Rectangle> found;
-    const auto attribute = [](const std::string& tag, const std::string& name) {
-        const std::size_t at = tag.find(" " + name + "=\"");
-        REQUIRE(at != std::string::npos);
-        return tag.substr(at + name.size() + 3, tag.find('"', at + name.size() + 3) - at - name.size() - 3);
-    };
-    std::size_t roots = 0;
-    for (std::size_t at = 0; at < text.size();) {
-        if (text[at] == '&') {
-            const std::string entity = text.substr(at, text.find(';', at) - at + 1);
-            REQUIRE((entity == "&lt;" || entity == "&gt;" || entity == "&amp;" || entity == "&quot;" ||
-                     entity == "&#39;"));
-        }
-        if (text[at] != '<') {
-            ++at;
-            continue;
-        }
-        const std::size_t end = text.find('>', at);
-        REQUIRE(end != std::string::npos);
-        const std::string tag = text.substr(at + 1, end - at - 1);
-        at = end + 1;
-        REQUIRE(std::count(tag.begin(), tag.end(), '"') % 2 == 0);
-        REQUIRE(tag.find('<') == std::string::npos);
-        if (tag[0] == '/') {
-            REQUIRE(!open.empty());
-            REQUIRE(open.back() == tag.substr(1));
-            open.pop_back();
-            continue;
-        }
-        const std::string name = tag.substr(0, tag.find_first_of(" /"));
-        roots += open.empty() ? 1 : 0;
-        if (tag.back() != '/')
-            open.push_back(name);
-        if (name == "rect" && tag.find("class=\"buffer ") != std::string::npos)
-            found.push_back({std::stod(attribute(tag, "x")), std::stod(attribute(tag, "y")),
-                             std::stod(attribute(tag, "width")), std::stod(attribute(tag, "height"))});
-    }
-    REQUIRE(open.empty());
-    REQUIRE(roots == 1);
-    return found;
 }
 
 } // namespace
@@ -169,7 +119,7 @@ TEST_CASE("explain draws the arena: rectangles within it that do not overlap")
     CHECK(bytes == memory["lower_bound_bytes"]);
     CHECK(has(outcome.out, format_count(bytes) + " bytes, as Step"));
     const std::string text = read_text(svg);
-    const std::vector<Rectangle> drawn = buffers_of_svg(text);
+    const std::vector<Rectangle> drawn = rectangles_of_svg(text, "buffer");
     REQUIRE(drawn.size() > 100);
     CHECK(has(text, "<title>"));
     CHECK(has(text, "prefers-color-scheme:dark"));
@@ -204,7 +154,7 @@ TEST_CASE("a picture of many buffers leaves out the smallest and says so")
                                     i % 2, str("<", i, ">")});
     chart.rectangles.push_back({0, 1000, 1 << 19, 1 << 19, 0, "the largest"});
     const std::string svg = arena_svg(chart);
-    CHECK(buffers_of_svg(svg).size() == 50);
+    CHECK(rectangles_of_svg(svg, "buffer").size() == 50);
     CHECK(has(svg, "951 smaller rectangles are not drawn"));
     CHECK(has(svg, "<title>the largest</title>"));
     CHECK(has(svg, "b&lt;&amp;&gt;"));

@@ -79,6 +79,34 @@ void check_close(const std::vector<double>& got, const std::vector<double>& want
         CHECK(got[i] == Approx(want[i]).epsilon(tolerance));
 }
 
+/// A trace's slices by rank and queue, and the names of ranks and queues.
+struct TraceRows {
+    std::vector<nlohmann::json> names;
+    std::map<std::pair<int, int>, std::vector<nlohmann::json>> slices;
+    /// Slices of one name on one rank, in the order of time.
+    std::vector<nlohmann::json> called(const std::string& name, int rank) const
+    {
+        std::vector<nlohmann::json> found;
+        for (const auto& [row, all] : slices)
+            for (const nlohmann::json& slice : all)
+                if (row.first == rank && slice["name"] == name)
+                    found.push_back(slice);
+        return found;
+    }
+};
+
+TraceRows rows_of(const std::string& path)
+{
+    TraceRows made;
+    const nlohmann::json file = nlohmann::json::parse(read_text(path));
+    for (const auto& event : file.at("traceEvents"))
+        if (event.at("ph") == "M")
+            made.names.push_back(event);
+        else
+            made.slices[{event.at("pid"), event.at("tid")}].push_back(event);
+    return made;
+}
+
 double seconds_since(std::chrono::steady_clock::time_point begin)
 {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -109,6 +137,53 @@ TEST_CASE("eight ranks have the losses of one, and use the arenas that plan prin
     CHECK(run.metric("lb", "memory_bytes").back() == plan["arena_bytes"].get<double>());
     for (const auto& rank : plan["per_rank"])
         CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
+}
+
+TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on two nodes share a clock there")
+{
+    const Run run;
+    std::vector<std::string> more{"checkpoint.dir=a", "log.dir=la", "log.trace=run.json",
+                                  "parallel.schedule=zb-h1", "train.steps=2"};
+    auto words = Run::arguments(1, 2, 1, more);
+    std::vector<Launch> nodes; // a virtual node for each rank
+    for (const char* node : {"SLURM_NODEID=0", "SLURM_NODEID=1"}) {
+        Launch one{1, {node, "SLURM_STEP_NUM_TASKS=2", TRIVIUM_PROGRAM}, {}, "env"};
+        one.arguments.insert(one.arguments.end(), words.begin(), words.end());
+        nodes.push_back(one);
+    }
+    const Outcome outcome = run_ranks(nodes, run.folder.path());
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    CHECK(outcome.out.find("2 ranks on 2 nodes") != std::string::npos);
+    CHECK(outcome.out.find("clocks aligned to ") != std::string::npos);
+    words[0] = "plan";
+    words.insert(words.end(), {"--trace", "plan.json"});
+    REQUIRE(run_program(words, run.folder.path()).status == 0);
+
+    const TraceRows ran = rows_of(run.folder / "run.json"), planned = rows_of(run.folder / "plan.json");
+    CHECK(ran.names == planned.names);
+    REQUIRE(ran.slices.size() > 6);
+    CHECK(ran.slices.size() == planned.slices.size());
+    for (const auto& [row, slices] : ran.slices) {
+        INFO("rank " << row.first << ", queue " << row.second);
+        REQUIRE(planned.slices.contains(row));
+        const auto& other = planned.slices.at(row);
+        REQUIRE(slices.size() == other.size());
+        for (std::size_t i = 0; i < slices.size(); ++i)
+            CHECK((slices[i]["name"] == other[i]["name"] && slices[i]["args"] == other[i]["args"]));
+    }
+    // A message does not arrive before it is sent.
+    for (const TraceRows* trace : {&ran, &planned})
+        for (const int from : {0, 1}) {
+            const auto sent = trace->called("send", from), received = trace->called("recv", 1 - from);
+            REQUIRE(sent.size() == 4);
+            REQUIRE(received.size() == 4);
+            for (std::size_t i = 0; i < 4; ++i) {
+                CHECK(sent[i]["args"]["microbatch"] == received[i]["args"]["microbatch"]);
+                const double arrived = received[i]["ts"].get<double>() + received[i]["dur"].get<double>();
+                CHECK(arrived > sent[i]["ts"].get<double>() - 200); // microseconds
+            }
+        }
 }
 
 TEST_CASE("a run resumes bit for bit on its grid, and from the same numbers on any other", "[release]")

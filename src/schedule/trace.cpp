@@ -1,4 +1,4 @@
-#include "runtime/trace.hpp"
+#include "schedule/trace.hpp"
 
 #include "base/check.hpp"
 

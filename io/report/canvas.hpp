@@ -1,0 +1,31 @@
+#pragma once
+// Elements of an SVG picture with axes, a title and rectangles.
+#include "io/report/chart.hpp"
+
+#include <functional>
+
+namespace trivium {
+
+/// A decimal number.
+std::string fixed(double value, int digits = 1);
+
+class Canvas {
+public:
+    Canvas(int width, int height) : width_(width), height_(height) {}
+
+    void add(const std::string& element) { body_ += element + "\n"; }
+    void line(const char* classes, double x1, double y1, double x2, double y2);
+    /// `attributes`: more of the element's, each after a blank.
+    void text(const char* classes, double x, double y, const std::string& content,
+              const char* anchor = "start", const std::string& attributes = "");
+
+    /// One svg element. `rules`: CSS of the picture; `themed`: those that depend on the palette.
+    std::string svg(const std::string& title, const std::string& rules,
+                    const std::function<std::string(const ChartPalette&)>& themed) const;
+
+private:
+    int width_, height_; ///< pixels
+    std::string body_;
+};
+
+} // namespace trivium

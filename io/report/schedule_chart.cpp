@@ -1,0 +1,171 @@
+#include "io/report/schedule_chart.hpp"
+
+#include "base/check.hpp"
+#include "base/units.hpp"
+#include "io/report/axis.hpp"
+#include "io/report/canvas.hpp"
+#include "io/report/markup.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+/// Forward blue, backward and its first half warm, weights green: as in the papers on zero-bubble schedules.
+constexpr const char* mark_colours[schedule_marks] = {"#1f6fb4", "#d9622b", "#c98a12", "#2f9e6e",
+                                                      "#7d8794", "#8a6fc9", ""};
+constexpr const char* mark_names[schedule_marks] = {
+    "F: forward",       "B: backward", "I: input gradient",       "W: weight gradient",
+    "rest of the step", "collective",  "blank or pale grey: idle"};
+
+std::string rules()
+{
+    std::string css = ".number{font-size:11px;fill:#fff;pointer-events:none}.odd{opacity:.68}"
+                      ".task{stroke-width:.5}.task:hover{opacity:.5}";
+    for (int i = 0; i < static_cast<int>(ScheduleMark::wait); ++i)
+        css += str(".m", i, "{fill:", mark_colours[i], "}");
+    return css;
+}
+
+std::string themed(const ChartPalette& p)
+{
+    return str(".task{stroke:", p.ground, "}.m5,.m6{stroke:none}.m6{fill:", p.ground, ";opacity:.8}");
+}
+
+/// "12.345 ms".
+std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3) + " ms"; }
+
+class Picture {
+public:
+    explicit Picture(const ScheduleChart& chart)
+        : chart_(chart), right_(chart.width - 210.0),
+          bottom_(top_ + row_height * static_cast<double>(chart.rows.size())),
+          canvas_(chart.width, static_cast<int>(bottom_) + 84)
+    {
+    }
+
+    std::string svg()
+    {
+        canvas_.text("title", left_, 24, chart_.title + "; " + chart_.summary());
+        axis();
+        canvas_.text("label", right_ + 14, top_ - 10, "bubble");
+        canvas_.text("label", right_ + 80, top_ - 10, "peak in flight");
+        for (std::size_t r = 0; r < chart_.rows.size(); ++r)
+            row(chart_.rows[r], top_ + row_height * static_cast<double>(r));
+        legend();
+        return canvas_.svg(chart_.title, rules(), themed);
+    }
+
+private:
+    static constexpr double row_height = 34, bar_height = 26, thin = 7;
+
+    double x(double time) const { return left_ + time / chart_.length * (right_ - left_); }
+
+    void axis()
+    {
+        const double unit = chart_.length < 1e-3 ? 1e-6 : chart_.length < 1 ? 1e-3 : 1;
+        const Axis time = nice_axis(0, chart_.length / unit, 10);
+        for (double at = 0; at * unit <= chart_.length * (1 + 1e-9); at += time.tick) {
+            canvas_.line("grid", x(at * unit), top_ - 4, x(at * unit), bottom_);
+            canvas_.text("tick", x(at * unit), bottom_ + 16, tick_label(at, time.tick), "middle");
+        }
+        canvas_.text("label", (left_ + right_) / 2, bottom_ + 36,
+                     str("time, ", unit == 1     ? "s"
+                                   : unit < 1e-4 ? "us"
+                                                 : "ms"),
+                     "middle");
+    }
+
+    void row(const ScheduleChart::Row& row, double y)
+    {
+        const double middle = y + bar_height / 2;
+        canvas_.text("label", left_ - 8, middle, row.name, "end", " dy=\"0.35em\"");
+        for (const ScheduleChart::Span& span : row.spans)
+            draw(span, y);
+        canvas_.text("tick", right_ + 14, middle, fixed(100 * chart_.bubble(row)) + " %", "start",
+                     " dy=\"0.35em\"");
+        canvas_.text("tick", right_ + 80, middle, str(row.in_flight, ", ", format_bytes(row.activations)),
+                     "start", " dy=\"0.35em\"");
+    }
+
+    void draw(const ScheduleChart::Span& span, double y)
+    {
+        const double width = x(span.end) - x(span.begin);
+        const bool collective = span.mark == ScheduleMark::collective;
+        if ((collective || span.mark == ScheduleMark::wait) && width < 1.0 / 3)
+            return;
+        canvas_.add(str(
+            "<rect class=\"task m", static_cast<int>(span.mark), span.chunk % 2 ? " odd" : "", "\" x=\"",
+            fixed(x(span.begin), 2), "\" y=\"", fixed(collective ? y + bar_height - thin : y), "\" width=\"",
+            fixed(width, 2), "\" height=\"", fixed(collective ? thin : bar_height), "\"><title>",
+            markup_text(str(span.name, ", ", milliseconds(span.begin), " to ", milliseconds(span.end))),
+            "</title></rect>"));
+        if (const std::string number = std::to_string(span.microbatch);
+            span.microbatch >= 0 && width > 7.0 * static_cast<double>(number.size()) + 2)
+            canvas_.text("number", x(span.begin) + width / 2, y + bar_height / 2, number, "middle",
+                         " dy=\"0.35em\"");
+    }
+
+    void legend()
+    {
+        double at = left_;
+        for (int i = 0; i < static_cast<int>(ScheduleMark::wait); ++i) {
+            if (!chart_.has(static_cast<ScheduleMark>(i)))
+                continue;
+            canvas_.add(str("<rect class=\"m", i, "\" x=\"", fixed(at), "\" y=\"", fixed(bottom_ + 52),
+                            "\" width=\"14\" height=\"14\" rx=\"2\"/>"));
+            canvas_.text("tick", at + 20, bottom_ + 63, mark_names[i]);
+            at += 40 + 7.0 * static_cast<double>(std::string_view(mark_names[i]).size());
+        }
+        canvas_.text("tick", at, bottom_ + 63,
+                     str("blank or nearly blank: idle; numbers: microbatches",
+                         chart_.has_chunks() ? "; pale: every second chunk" : ""));
+    }
+
+    const ScheduleChart& chart_;
+    double left_ = 74, top_ = 58, right_, bottom_; ///< frame, in pixels
+    Canvas canvas_;
+};
+
+} // namespace
+
+char letter_of(ScheduleMark mark) { return "FBIWS=."[static_cast<int>(mark)]; }
+
+double ScheduleChart::bubble() const
+{
+    double sum = 0;
+    for (const Row& row : rows)
+        sum += bubble(row);
+    return rows.empty() ? 0 : sum / static_cast<double>(rows.size());
+}
+
+bool ScheduleChart::has(ScheduleMark mark) const
+{
+    return std::any_of(rows.begin(), rows.end(), [&](const Row& row) {
+        return std::any_of(row.spans.begin(), row.spans.end(),
+                           [&](const Span& span) { return span.mark == mark; });
+    });
+}
+
+bool ScheduleChart::has_chunks() const
+{
+    return std::any_of(rows.begin(), rows.end(), [](const Row& row) {
+        return std::any_of(row.spans.begin(), row.spans.end(),
+                           [](const Span& span) { return span.chunk > 0; });
+    });
+}
+
+std::string ScheduleChart::summary() const
+{
+    return str("step ", length < 1 ? milliseconds(length) : format_seconds(length), ", bubble ",
+               fixed(100 * bubble()), " % (mean of the ranks)");
+}
+
+std::string schedule_svg(const ScheduleChart& chart)
+{
+    TRV_CHECK(chart.length > 0, "a schedule that takes no time");
+    return Picture(chart).svg();
+}
+
+} // namespace trivium

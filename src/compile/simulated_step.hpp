@@ -1,0 +1,34 @@
+#pragma once
+// A run of a program on the simulator's clock, with one rank for each stage of the pipeline.
+#include "compile/compile.hpp"
+#include "schedule/timeline.hpp"
+
+namespace trivium {
+
+/// The first rank of a pipeline rank along the other axes.
+struct SimulatedRank {
+    i64 rank = 0;
+    Program program;
+    MemoryPlan memory;
+    Timeline timeline;
+};
+
+struct SimulatedStep {
+    std::vector<SimulatedRank> ranks; ///< by pipeline rank
+    ParallelConfig parallel;          ///< with values for what is "auto"
+    i64 chunks = 1;
+    int threads = 1;
+    Seconds length() const;
+};
+
+/// CPU threads per rank on `machine`, as if it were this one. `limit` as in thread_count().
+int planned_threads(const ParallelConfig& config, const Machine& machine, int limit);
+
+/// Fills the timelines. `overlap`: parallel.overlap. \pre `ranks` has all stages, in order
+void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
+
+/// Compiles and simulates one of the programs of compile_training(). Throws UserError.
+SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& options, std::size_t program,
+                            int thread_limit);
+
+} // namespace trivium
