@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "compile/choose_grid.hpp"
+#include "compile/choose_schedule.hpp"
 #include "compile/describe.hpp"
 #include "io/files/config_file.hpp"
 #include "io/files/files.hpp"
@@ -38,6 +39,9 @@ RunConfig config_for(Comm& world, const ConfigArguments& arguments)
         const std::string given = describe_grid(config.parallel);
         if (config.parallel.strategy == "auto")
             config = choose_grid(config, world.size(), memory);
+        CompileConfig options;
+        options.machine = machine_called(default_machine());
+        config = choose_schedule(config, options);
         const i64 ranks = rank_count(config.parallel);
         if (config.parallel.strategy.empty() && ranks != world.size())
             throw UserError({"[parallel]",

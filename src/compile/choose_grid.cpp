@@ -5,6 +5,7 @@
 #include "base/counted.hpp"
 #include "compile/compile.hpp"
 #include "compile/describe.hpp"
+#include "config/schedules.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -188,10 +189,12 @@ public:
 private:
     double of_layer(i64 stage) const
     {
-        const double in_flight =
-            config_.parallel.schedule == name_of(ScheduleKind::one_f_one_b)
-                ? std::min(batches_, static_cast<double>(config_.parallel.pipeline - stage))
-                : batches_;
+        const auto ranks = static_cast<double>(config_.parallel.pipeline);
+        const std::optional<ScheduleKind> kind = schedule_called(config_.parallel.schedule);
+        const double in_flight = kind == ScheduleKind::gpipe || kind == ScheduleKind::breadth_first ? batches_
+                                 : kind && !is_v_shaped(*kind)
+                                     ? std::min(batches_, ranks - static_cast<double>(stage))
+                                     : std::min(batches_, ranks / 3); // as in v-min
         return layer_ + in_flight * kept_;
     }
 

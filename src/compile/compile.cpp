@@ -2,7 +2,6 @@
 
 #include "base/check.hpp"
 #include "compile/choose_buckets.hpp"
-#include "compile/pipeline.hpp"
 #include "compile/saved_values.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
@@ -393,14 +392,18 @@ void compile_ranks(const RunConfig& given, const CompileConfig& options,
     limit.require();
 }
 
+StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape)
+{
+    RunConfig whole = config;
+    whole.parallel.tensor = 1; // costs of all ranks together
+    return stages_of(build_loss_graph(whole.model, graph_config(whole)), shape);
+}
+
 std::vector<int> ranks_of_blocks(const RunConfig& config)
 {
     if (config.parallel.pipeline == 1)
         return std::vector<int>(static_cast<std::size_t>(config.model.layers + 2), 0);
-    RunConfig whole = config;
-    whole.parallel.tensor = 1; // costs of all ranks together
-    const StageConfig stages =
-        stages_of(build_loss_graph(whole.model, graph_config(whole)), training_order(config).shape);
+    const StageConfig stages = stages_of_model(config, training_order(config).shape);
     std::vector<int> ranks;
     for (const int stage : stages.stage_of_block)
         ranks.push_back(stages.rank_of_stage[static_cast<std::size_t>(stage)]);

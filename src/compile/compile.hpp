@@ -1,6 +1,7 @@
 #pragma once
 // Config -> Graph -> Schedule, in one function. `plan`, `explain` and `train` call it, so they print what
 // runs.
+#include "compile/pipeline.hpp"
 #include "config/run_config.hpp"
 #include "passes/runner.hpp"
 #include "plan/machine.hpp"
@@ -58,6 +59,9 @@ void compile_ranks(const RunConfig& config, const CompileConfig& options,
 /// Compiled::rank_of_block of a validated config, without compiling.
 /// Throws UserError if there are more stages than blocks.
 std::vector<int> ranks_of_blocks(const RunConfig& config);
+
+/// The stages of its blocks on a pipeline of that shape, without compiling.
+StageConfig stages_of_model(const RunConfig& config, const PipelineShape& shape);
 
 /// Whether a save first copies its data to host memory: from a device, or to write while training continues.
 bool saves_from_snapshot(const RunConfig& config, const Machine& machine);

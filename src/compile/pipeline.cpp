@@ -38,7 +38,7 @@ void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
 PipelineOrder training_order(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
-    if (is_schedule_file(p.schedule))
+    if (is_schedule_file(p.schedule) || p.schedule == automatic_schedule)
         return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);
     const i64 chunks = p.chunks > 0 ? p.chunks : chunks_of(kind).usual;

@@ -4,6 +4,7 @@
 #include "base/counted.hpp"
 #include "base/host_memory.hpp"
 #include "compile/choose_grid.hpp"
+#include "compile/choose_schedule.hpp"
 #include "compile/describe.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
@@ -126,9 +127,10 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     report.machine = with_delay(machine, links.delay_latency, links.delay_bandwidth);
     report.asked = ranks;
     report.config = ranks > 0 ? choose_grid(config, ranks, share_of(machine, ranks), machine) : config;
-    report.threads = planned_threads(report.config.parallel, machine, thread_limit);
     CompileConfig options;
     options.machine = machine;
+    report.config = choose_schedule(report.config, options);
+    report.threads = planned_threads(report.config.parallel, machine, thread_limit);
     const RunConfig settled = settle(report.config, options);
     report.settled = settled.parallel;
     const Mesh mesh = mesh_of(settled.parallel);

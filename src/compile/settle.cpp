@@ -1,5 +1,6 @@
 #include "compile/settle.hpp"
 
+#include "compile/choose_schedule.hpp"
 #include "compile/smaller.hpp"
 
 namespace trivium {
@@ -15,8 +16,11 @@ std::vector<Enum> values_of(Enum given, Enum automatic, std::vector<Enum> all)
 
 } // namespace
 
-RunConfig settle(const RunConfig& config, const CompileConfig& options)
+RunConfig settle(const RunConfig& given, const CompileConfig& options)
 {
+    RunConfig with_microbatch = given;
+    with_microbatch.train.micro_batch = micro_batch(given);
+    const RunConfig config = choose_schedule(with_microbatch, options);
     const ParallelConfig& p = config.parallel;
     const bool shards = shard_ranks(p) > 1;
     std::vector<GatherEvery> gathers{GatherEvery::pass};

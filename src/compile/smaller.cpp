@@ -2,6 +2,7 @@
 
 #include "base/activity.hpp"
 #include "base/check.hpp"
+#include "config/schedules.hpp"
 
 namespace trivium {
 
@@ -33,6 +34,19 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
     if (changed.parallel.recompute != config.parallel.recompute)
         combine("parallel.recompute=full");
     last.parallel.recompute = changed.parallel.recompute;
+    // Schedules with fewer activations.
+    for (const ScheduleKind kind : {ScheduleKind::one_f_one_b, ScheduleKind::v_half, ScheduleKind::v_min}) {
+        changed = config;
+        changed.parallel.schedule = name_of(kind);
+        changed.parallel.schedule_rows.clear();
+        changed.parallel.schedule_near.clear();
+        changed.parallel.chunks = 0;
+        if (config.parallel.pipeline > 1 && changed.parallel.schedule != config.parallel.schedule &&
+            config.parallel.pipeline * chunks_of(kind).usual <= config.model.layers + 2)
+            add(str("parallel.schedule=", name_of(kind),
+                    config.parallel.chunks > 0 ? " parallel.chunks=0" : ""),
+                changed);
+    }
     changed = config;
     const i64 micro = micro_batch(config);
     for (i64 part = micro / 2; part >= 1; part /= 2)

@@ -9,9 +9,9 @@ struct SmallerSetting {
     RunConfig config;
 };
 
-/// Higher ZeRO stages, more recomputation, smaller microbatches, offload (not on devices), then all but
-/// offload together. They change no result but by the order of additions. Not tested whether they fit.
-/// \pre settled (settle.hpp)
+/// Higher ZeRO stages, more recomputation, schedules with fewer activations, smaller microbatches, offload
+/// (not on devices), then all but offload together. They change no result but by the order of additions. Not
+/// tested whether they fit. \pre settled (settle.hpp)
 std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Machine& machine);
 
 /// The overrides of the first `count` of these with which the largest rank of each stage has an arena within

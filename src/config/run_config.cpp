@@ -72,10 +72,12 @@ void validate_schedule(const ParallelConfig& c)
                 str("is ", c.chunks, ", but ", c.schedule, " has its own stages"), "remove the key");
         return;
     }
+    if (c.schedule == automatic_schedule)
+        return;
     const std::optional<ScheduleKind> kind = schedule_called(c.schedule);
-    std::string names;
+    std::string names = str("\"", automatic_schedule, "\"");
     for (const std::string_view name : names_of_enum<ScheduleKind>)
-        names += str(names.empty() ? "" : ", ", "\"", name, "\"");
+        names += str(", \"", name, "\"");
     require(kind.has_value(), "parallel.schedule", str("has the unknown value '", c.schedule, "'"),
             str("set ", names, ", or the name of a file that ends with .csv"));
     const ChunkRange range = chunks_of(*kind);

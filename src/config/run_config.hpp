@@ -128,7 +128,9 @@ struct ParallelConfig {
     GatherEvery gather_every = GatherEvery::automatic;
     ReduceEvery reduce_every = ReduceEvery::automatic;
     std::string schedule = "1f1b";
-    std::string schedule_rows; ///< not a key: the content of the file that `schedule` names
+    // Not keys: the order of a schedule that is not a named one (schedule/order_file.hpp), from the file that
+    // `schedule` names or found for "auto"; and the named schedule from which it was found.
+    std::string schedule_rows, schedule_near;
     i64 chunks = 0;
     bool sequence = true;
     Recompute recompute = Recompute::none;
@@ -169,7 +171,8 @@ struct ParallelConfig {
         visit("schedule", self.schedule,
               "pipeline schedule: \"gpipe\", \"1f1b\", \"interleaved\", \"breadth-first\", \"zb-h1\", "
               "\"zb-h2\", "
-              "\"zb-v\", \"v-half\", \"v-min\", \"dualpipe-v\", or a file NAME.csv with a row of actions per "
+              "\"zb-v\", \"v-half\", \"v-min\", \"dualpipe-v\", \"auto\" (the order whose step is the "
+              "shortest by the simulator), or a file NAME.csv with a row of actions per "
               "pipeline rank");
         visit("chunks", self.chunks, "stages per pipeline rank; 0 = as many as the schedule needs");
         visit("sequence", self.sequence, "sequence parallelism over the tensor axis");

@@ -26,6 +26,8 @@ inline constexpr std::array<std::string_view, 10> names_of_enum<ScheduleKind>{
     "gpipe", "1f1b", "interleaved", "breadth-first", "zb-h1",
     "zb-h2", "zb-v", "v-half",      "v-min",         "dualpipe-v"};
 
+/// The value of parallel.schedule for which the compiler searches an order.
+inline constexpr std::string_view automatic_schedule = "auto";
 /// Whether the value of parallel.schedule is the name of a file.
 constexpr bool is_schedule_file(std::string_view name) { return name.ends_with(".csv"); }
 /// The schedule of that name, if there is one.

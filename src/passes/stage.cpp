@@ -273,6 +273,8 @@ private:
         const Op& producer = g_[g_[v].producer];
         enter(b, reader, in_epilogue({v, c_.rank}) ? reader.region : Region::microbatch);
         b.where.scope = producer.scope;
+        if (b.where.phase == Phase::weights) // its order may differ from that of the senders
+            b.where.phase = producer.phase;
         const ValueId here = b.receive(c_.axis, home(producer), tag_of({v, c_.rank}), g_[v].type, g_[v].name);
         b.graph()[here].sharding = g_[v].sharding;
         return here;

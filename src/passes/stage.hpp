@@ -28,7 +28,8 @@ std::vector<int> balance_stages(const Graph& graph, const std::vector<int>& rank
 /// the parameters that it holds, and everything that these and the outputs need. A parameter that several
 /// ranks hold is updated identically on each. A value from another rank's microbatch is sent and received; if
 /// it is only resharded, it is resharded before it is sent. A message is received in the block and phase of
-/// its first reader. An op that contributes leaves out the operands that an earlier rank holds.
+/// its first reader, but not later than in the backward phase. An op that contributes leaves out the operands
+/// that an earlier rank holds.
 Graph extract_stages(const Graph& graph, const StageConfig& config);
 
 /// The pipeline ranks that hold each parameter and each optimizer state, ascending.

@@ -50,13 +50,18 @@ public:
         }
     }
 
-    /// Moves tasks of the best orders as long as that helps.
-    void improve()
+    /// The best orders so far, best first.
+    std::vector<FoundOrder> shortest(std::size_t count)
     {
         std::stable_sort(found_.begin(), found_.end(),
                          [](const FoundOrder& a, const FoundOrder& b) { return a.length < b.length; });
-        constexpr std::size_t kept = 3;
-        found_.resize(std::min(found_.size(), kept));
+        return {found_.begin(), found_.begin() + static_cast<std::ptrdiff_t>(std::min(count, found_.size()))};
+    }
+
+    /// Moves tasks of the best orders as long as that helps.
+    void improve()
+    {
+        found_ = shortest(3);
         for (std::size_t i = 0; i < found_.size(); ++i)
             climb(found_[i], config_.trials / static_cast<int>(found_.size()));
     }
@@ -166,6 +171,18 @@ std::optional<FoundOrder> search_order(const OrderSearch& config)
     search.look_at_variants();
     search.improve();
     return search.best();
+}
+
+std::vector<FoundOrder> candidate_orders(const OrderSearch& config)
+{
+    std::vector<FoundOrder> all;
+    if (std::optional<FoundOrder> found = search_order(config))
+        all.push_back(std::move(*found));
+    Search named(config);
+    named.look_at_named();
+    for (FoundOrder& each : named.shortest(3))
+        all.push_back(std::move(each));
+    return all;
 }
 
 } // namespace trivium

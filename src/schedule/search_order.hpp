@@ -27,6 +27,9 @@ struct OrderSearch {
 /// All named schedules that a model of so many blocks can have, with up to three chunks.
 std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks);
 
+/// The order of search_order(), and the up to three best named schedules that fit, best first.
+std::vector<FoundOrder> candidate_orders(const OrderSearch& search);
+
 /// The best named schedule whose ranks keep at most that much; nothing if none does.
 std::optional<FoundOrder> best_named(const OrderSearch& search);
 

@@ -50,31 +50,40 @@ public:
 
 private:
     /// Collectives and copies of the epilogue that wait only for the backward pass begin as soon as the last
-    /// microbatch has computed their operands, concurrently with the rest of that pass.
+    /// task has computed their operands, concurrently with the rest of that pass.
     void find_early()
     {
+        missing_.resize(graph_.ops.size(), 0);
         early_.resize(graph_.ops.size());
         done_.resize(graph_.ops.size(), false);
-        std::vector<std::size_t> trigger(graph_.ops.size(), 0);
         for (std::size_t i = region_begin(Region::epilogue); i < graph_.ops.size(); ++i) {
             const Op& op = graph_.ops[i];
+            std::set<OpId> producers;
             bool early = (info(op).communicates || op.attrs.space) && !op.operands.empty();
             for (const ValueId v : op.operands) {
                 const OpId producer = graph_[v].producer;
                 early =
                     early && producer &&
                     (graph_[producer].region == Region::microbatch ? graph_[producer].phase != Phase::forward
-                                                                   : trigger[producer.index()] > 0);
-                if (early)
-                    trigger[i] = std::max(trigger[i], graph_[producer].region == Region::microbatch
-                                                          ? producer.index()
-                                                          : trigger[producer.index()]);
+                                                                   : missing_[producer.index()] > 0);
+                producers.insert(producer);
             }
-            if (early)
-                early_[trigger[i]].push_back(OpId(i));
-            else
-                trigger[i] = 0;
+            if (!early)
+                continue;
+            missing_[i] = producers.size();
+            for (const OpId producer : producers)
+                early_[producer.index()].push_back(OpId(i));
         }
+    }
+
+    /// Runs the early ops whose last operand this op has computed for the last time.
+    void has_ended(OpId id)
+    {
+        for (const OpId early : early_[id.index()])
+            if (--missing_[early.index()] == 0) {
+                op_once(early);
+                has_ended(early);
+            }
     }
 
     static std::vector<Phase> phases_of(Work work)
@@ -102,8 +111,7 @@ private:
             for (const OpId id : ops->second) {
                 made_.items.push_back({StepKind::op, id, {}, task.microbatch});
                 if (last_.at({phase, stage}) == t)
-                    for (const OpId early : early_[id.index()])
-                        op_once(early);
+                    has_ended(id);
             }
         }
     }
@@ -163,9 +171,9 @@ private:
     std::vector<std::set<int>> reads_;                       ///< by value: the stages that read it
     std::set<std::pair<i64, ValueId>> fed_;                  ///< by microbatch
     Unrolled made_;
-    std::vector<std::vector<OpId>>
-        early_;              ///< by op of the backward pass: collectives and copies that may begin after it
-    std::vector<bool> done_; ///< ops of the epilogue that already have an item
+    std::vector<std::vector<OpId>> early_; ///< by op: early ops that read its results
+    std::vector<std::size_t> missing_;     ///< by early op: producers of operands that have not ended
+    std::vector<bool> done_;               ///< ops of the epilogue that already have an item
 };
 
 } // namespace

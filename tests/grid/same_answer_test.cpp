@@ -3,9 +3,12 @@
 #include "base/covering.hpp"
 #include "catch.hpp"
 #include "grid/cases.hpp"
+#include "schedule/order_check.hpp"
+#include "schedule/order_file.hpp"
 
 #include <functional>
 #include <numeric>
+#include <random>
 #include <set>
 
 using namespace trivium;
@@ -81,6 +84,56 @@ TEST_CASE("twenty steps of Muon leave the same parameters as on one rank", "[rel
         require_same_answer(c);
     }
     CHECK(n > 40);
+}
+
+namespace {
+
+/// An order that can run, from random moves of tasks along their ranks.
+PipelineOrder shuffled(PipelineOrder order, u64 seed)
+{
+    std::mt19937_64 draw(seed);
+    for (int move = 0; move < 200; ++move) {
+        RankOrder& rank = order.ranks[draw() % order.ranks.size()];
+        const RankOrder before = rank;
+        const auto at = [&](std::size_t i) { return rank.begin() + static_cast<std::ptrdiff_t>(i); };
+        const std::size_t from = draw() % rank.size(), to = draw() % rank.size();
+        from < to ? std::rotate(at(from), at(from) + 1, at(to) + 1)
+                  : std::rotate(at(to), at(from), at(from) + 1);
+        if (find_fault(order))
+            rank = before;
+    }
+    return order;
+}
+
+} // namespace
+
+TEST_CASE("orders from files and from the search: the same result")
+{
+    const Shape3 grids[] = {{1, 2, 1}, {2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {2, 2, 2}};
+    const char* const schedules[] = {"1f1b", "zb-h2", "interleaved", "zb-v", "dualpipe-v", "auto"};
+    for (std::size_t g = 0; g < std::size(grids); ++g)
+        for (std::size_t k = 0; k < std::size(schedules); ++k) {
+            if ((g + k) % 2 == 1 || (contracts_on && (g + k) % 6 != 0))
+                continue;
+            std::vector<int> levels(factor_count, 0);
+            levels[f_schedule] = 3; // enough layers for two chunks
+            levels[f_tied] = static_cast<int>(k % 2);
+            levels[f_microbatches] = 1 + static_cast<int>(g % 2);
+            levels[f_zero] = static_cast<int>((g + k) % 4);
+            while (all_grids()[static_cast<std::size_t>(levels[f_grid])] != grids[g])
+                ++levels[f_grid];
+            Case c = case_of(levels);
+            c.parallel.schedule = schedules[k];
+            c.parallel.chunks = 0;
+            if (const std::optional<ScheduleKind> kind = schedule_called(schedules[k])) {
+                const i64 microbatches = c.rows / grids[g].data / c.micro_batch;
+                c.parallel.schedule = "shuffled.csv";
+                c.parallel.schedule_rows = to_csv(shuffled(
+                    named_order(*kind, grids[g].pipeline, chunks_of(*kind).usual, microbatches), g + 10 * k));
+            }
+            INFO(schedules[k] << " " << c.parallel.schedule_rows);
+            require_same_answer(c);
+        }
 }
 
 TEST_CASE("twenty steps on every grid", "[release]")

@@ -1,0 +1,188 @@
+#include "compile/choose_schedule.hpp"
+
+#include "base/activity.hpp"
+#include "base/check.hpp"
+#include "compile/choose_buckets.hpp"
+#include "compile/pipeline.hpp"
+#include "config/schedules.hpp"
+#include "plan/check_steps.hpp"
+#include "plan/cost.hpp"
+#include "schedule/order_file.hpp"
+#include "schedule/search_order.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+namespace {
+
+i64 threads_of(const RunConfig& config) { return std::max<i64>(1, config.parallel.threads); }
+
+/// Adds the costs of a rank's graph to its blocks.
+void add_costs(const Graph& graph, const Machine& machine, i64 threads, BlockCosts& costs)
+{
+    const std::vector<Seconds> seconds = op_seconds(graph, machine, threads);
+    std::vector<bool> kept(graph.values.size(), false);
+    for (const Op& op : graph.ops)
+        if (op.region == Region::microbatch && op.phase != Phase::forward)
+            for (const ValueId v : op.operands)
+                kept[v.index()] = true;
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        const Op& op = graph.ops[i];
+        if (op.region != Region::microbatch)
+            continue;
+        StageCost& cost = costs.blocks[static_cast<std::size_t>(op.block)];
+        if (op.phase == Phase::forward)
+            for (const ValueId v : op.results)
+                if (kept[v.index()] && graph[v].lifetime == Lifetime::microbatch)
+                    cost.activations += static_cast<double>(graph[v].type.bytes());
+        if (op.attrs.tag)
+            costs.message = std::max(costs.message, seconds[i]);
+        const bool in_line = !info(op).communicates || (!op.attrs.tag && *op.attrs.axis == tensor_axis);
+        if (in_line)
+            (op.phase == Phase::forward    ? cost.forward
+             : op.phase == Phase::backward ? cost.input_gradient
+                                           : cost.weight_gradient) += seconds[i];
+    }
+}
+
+/// The step of a config on the simulator's clock, and its largest arena.
+struct Simulated {
+    Seconds step = 0;
+    Bytes arena = 0;
+};
+Simulated simulated(RunConfig config, const CompileConfig& options, const Machine& machine)
+{
+    config.parallel.memory_limit = 0;
+    CompileConfig quietly;
+    quietly.machine = options.machine;
+    quietly.runner.verify = false;
+    Simulated made;
+    std::vector<Program> stages;
+    compile_ranks(config, quietly, is_first_of_stage, [&](i64, Compiled& compiled) {
+        made.arena = std::max(made.arena, compiled.memory.arena);
+        stages.push_back(std::move(compiled.programs[train_program]));
+    });
+    std::vector<StageProgram> programs;
+    for (const Program& stage : stages)
+        programs.push_back({&stage.graph, &stage.schedule});
+    if (const std::optional<StepFault> fault = find_fault(programs, config.parallel.overlap))
+        TRV_CHECK(false, fault->problem);
+    for (const Timeline& timeline : simulate(programs, machine, threads_of(config)))
+        made.step = std::max(made.step, timeline.length());
+    Activity::of_process().advance();
+    return made;
+}
+
+RunConfig with_order(RunConfig config, const FoundOrder& found)
+{
+    config.parallel.schedule_rows = to_csv(found.order);
+    config.parallel.schedule_near = name_of(found.nearest);
+    return config;
+}
+
+/// The best order for the microbatch of the config, by simulation of the most promising ones.
+std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const CompileConfig& options,
+                                           const Machine& machine)
+{
+    const ParallelConfig& p = config.parallel;
+    const Bytes limit = p.memory_limit > 0  ? p.memory_limit
+                        : machine.is_device ? machine.memory - machine.process
+                                            : 0; // a host's memory is not known here
+    RunConfig plain = config;
+    plain.parallel.schedule = name_of(ScheduleKind::zb_h1);
+    plain.parallel.chunks = 0;
+    plain.parallel.memory_limit = 0;
+    const BlockCosts costs = block_costs(plain, options, machine);
+    std::map<std::pair<i64, bool>, OrderCosts> known; // by shape
+    OrderSearch search;
+    search.ranks = p.pipeline;
+    search.microbatches = microbatch_count(config);
+    search.named = schedules_of(p.pipeline, config.model.layers + 2);
+    if (p.chunks > 0)
+        std::erase_if(search.named, [&](const auto& each) { return each.second != p.chunks; });
+    search.costs = [&](const PipelineShape& shape) {
+        const auto [at, added] = known.try_emplace({shape.chunks, shape.v_shaped});
+        if (added)
+            at->second = costs.of(stages_of_model(config, shape));
+        return at->second;
+    };
+    const auto peak_of = [&](ScheduleKind kind) {
+        const PipelineOrder order = named_order(kind, p.pipeline, 1, search.microbatches);
+        const Playback played = *play(order, search.costs(order.shape));
+        return *std::max_element(played.peak.begin(), played.peak.end());
+    };
+    search.most = peak_of(ScheduleKind::zb_h2);
+    if (limit > 0) // what it leaves beside everything else
+        search.most = std::max(1.0, static_cast<double>(limit - simulated(plain, options, machine).arena) +
+                                        peak_of(ScheduleKind::zb_h1));
+    std::vector<FoundOrder> candidates = candidate_orders(search);
+    if (candidates.empty()) // nothing is expected to fit: those that need least memory, for the error message
+        candidates = {{named_order(ScheduleKind::one_f_one_b, p.pipeline, 1, search.microbatches), 0,
+                       ScheduleKind::one_f_one_b}};
+    std::optional<std::pair<RunConfig, Simulated>> best;
+    for (const FoundOrder& candidate : candidates) {
+        RunConfig made = with_order(config, candidate);
+        const Simulated now = simulated(made, options, machine);
+        const auto fits = [&](const Simulated& s) { return limit <= 0 || s.arena <= limit; };
+        if (!best || (fits(now) && !fits(best->second)) ||
+            (fits(now) == fits(best->second) && now.step < best->second.step))
+            best.emplace(std::move(made), now);
+    }
+    return *best;
+}
+
+} // namespace
+
+OrderCosts BlockCosts::of(const StageConfig& stages) const
+{
+    OrderCosts made(stages.rank_of_stage.size(), {0, 0, 0, 0, message});
+    for (std::size_t b = 0; b < blocks.size(); ++b) {
+        StageCost& sum = made[static_cast<std::size_t>(stages.stage_of_block[b])];
+        sum.forward += blocks[b].forward;
+        sum.input_gradient += blocks[b].input_gradient;
+        sum.weight_gradient += blocks[b].weight_gradient;
+        sum.activations += blocks[b].activations;
+    }
+    return made;
+}
+
+BlockCosts block_costs(const RunConfig& config, const CompileConfig& options, const Machine& machine)
+{
+    CompileConfig quietly;
+    quietly.machine = options.machine;
+    quietly.runner.verify = false;
+    BlockCosts costs;
+    costs.blocks.assign(static_cast<std::size_t>(config.model.layers + 2), {0, 0, 0, 0, 0});
+    compile_ranks(config, quietly, is_first_of_stage, [&](i64, const Compiled& compiled) {
+        add_costs(compiled.programs[train_program].graph, machine, threads_of(config), costs);
+    });
+    return costs;
+}
+
+RunConfig choose_schedule(const RunConfig& config, const CompileConfig& options)
+{
+    if (config.parallel.schedule != automatic_schedule || !config.parallel.schedule_rows.empty())
+        return config;
+    const Machine machine = deciding_machine(config.parallel, options.machine.is_device);
+    const i64 share = config.train.global_batch / config.parallel.data;
+    std::optional<std::pair<RunConfig, Simulated>> best;
+    const auto look_at = [&](i64 micro) {
+        RunConfig candidate = config;
+        candidate.train.micro_batch = micro;
+        std::pair<RunConfig, Simulated> made = best_order(candidate, options, machine);
+        if (!best || made.second.step < best->second.step)
+            best = std::move(made);
+    };
+    if (config.train.micro_batch > 0)
+        look_at(config.train.micro_batch);
+    else
+        for (i64 micro = 1; micro <= share; micro *= 2)
+            if (share % micro == 0 && share / micro <= 32 * config.parallel.pipeline)
+                look_at(micro);
+    if (!best)
+        look_at(share);
+    return std::move(best->first);
+}
+
+} // namespace trivium

@@ -1,0 +1,123 @@
+// parallel.schedule = "auto", and schedules that do not fit.
+#include "base/check.hpp"
+#include "catch.hpp"
+#include "compile/choose_schedule.hpp"
+#include "config/schedules.hpp"
+#include "has.hpp"
+#include "plan/cost.hpp"
+#include "small_run.hpp"
+
+using namespace trivium;
+
+namespace {
+
+RunConfig deep_config(i64 pipeline, i64 micro_batch, i64 data = 1)
+{
+    RunConfig c = odd_config(Family::llama, {data, pipeline, 1, data > 1 ? 2 : 0}, false, 0);
+    c.model.layers = 4 * pipeline - 2;
+    c.train.micro_batch = micro_batch;
+    return c;
+}
+
+struct Cost {
+    Seconds seconds = 0;
+    Bytes arena = 0;
+};
+
+Cost step_of(const RunConfig& config)
+{
+    CompileConfig options;
+    options.machine = machine_called("cpu");
+    std::vector<Program> stages;
+    Cost made;
+    compile_ranks(config, options, is_first_of_stage, [&](i64, Compiled& compiled) {
+        made.arena = std::max(made.arena, compiled.memory.arena);
+        stages.push_back(std::move(compiled.programs[train_program]));
+    });
+    std::vector<StageProgram> programs;
+    for (const Program& stage : stages)
+        programs.push_back({&stage.graph, &stage.schedule});
+    for (const Timeline& timeline : simulate(programs, options.machine, 1))
+        made.seconds = std::max(made.seconds, timeline.length());
+    return made;
+}
+
+} // namespace
+
+TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator")
+{
+    for (const auto& [pipeline, data] : {std::pair<i64, i64>{2, 1}, {4, 1}, {2, 2}}) {
+        RunConfig c = deep_config(pipeline, 24 / data / 6, data);
+        c.parallel.schedule = "auto";
+        CompileConfig options;
+        options.machine = machine_called("cpu");
+        const RunConfig chosen = choose_schedule(c, options);
+        CHECK(chosen.train.micro_batch == c.train.micro_batch);
+        CHECK(!chosen.parallel.schedule_near.empty());
+        CHECK(choose_schedule(c, options).parallel.schedule_rows == chosen.parallel.schedule_rows);
+        const Cost found = step_of(chosen);
+        for (const char* name : {"1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"}) {
+            c.parallel.schedule = name;
+            INFO(pipeline << " stages, " << name << ", auto from " << chosen.parallel.schedule_near);
+            CHECK(found.seconds <= step_of(c).seconds * (1 + 1e-9));
+        }
+    }
+}
+
+TEST_CASE("auto keeps the memory limit, and finds a microbatch if none is given")
+{
+    RunConfig c = deep_config(4, 2);
+    CompileConfig options;
+    options.machine = machine_called("cpu");
+    const Cost usual = step_of(c);
+    c.parallel.schedule = "v-min";
+    const Cost least = step_of(c);
+    REQUIRE(least.arena < usual.arena);
+    c.parallel.schedule = "auto";
+    c.parallel.memory_limit = (usual.arena + least.arena) / 2;
+    const RunConfig limited = choose_schedule(c, options);
+    CHECK(step_of(limited).arena <= c.parallel.memory_limit);
+
+    c.parallel.memory_limit = 0;
+    c.train.micro_batch = 0;
+    const RunConfig chosen = choose_schedule(c, options);
+    CHECK(chosen.train.micro_batch > 0);
+    CHECK(c.train.global_batch % chosen.train.micro_batch == 0);
+    CHECK(step_of(chosen).seconds <= step_of(limited).seconds);
+}
+
+TEST_CASE("a schedule that does not fit is refused with one that does")
+{
+    RunConfig c = deep_config(4, 1);
+    CompileConfig options;
+    options.machine = machine_called("cpu");
+    c.parallel.schedule = "v-min";
+    const Cost least = step_of(c);
+    c.parallel.schedule = "gpipe";
+    c.parallel.memory_limit = least.arena + 1024;
+    REQUIRE(step_of([&] {
+                RunConfig free = c;
+                free.parallel.memory_limit = 0;
+                return free;
+            }())
+                .arena > c.parallel.memory_limit);
+    std::string error;
+    try {
+        compile_training(c, options);
+    } catch (const UserError& refused) {
+        error = refused.what();
+    }
+    CHECK(has(error, "parallel.schedule=v-min"));
+
+    c.parallel.memory_limit = 0;
+    c.parallel.schedule = "interleaved";
+    c.parallel.chunks = 5;
+    error.clear();
+    try {
+        compile_training(c, options);
+    } catch (const UserError& refused) {
+        error = refused.what();
+    }
+    CHECK(has(error, "needs 20 stages"));
+    CHECK(has(error, "set parallel.chunks to 4"));
+}
