@@ -113,7 +113,7 @@ std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const Compil
         return *std::max_element(played.peak.begin(), played.peak.end());
     };
     search.most = peak_of(ScheduleKind::zb_h2);
-    if (limit > 0) // what it leaves beside everything else
+    if (limit > 0) // what it leaves to activations
         search.most = std::max(1.0, static_cast<double>(limit - simulated(plain, options, machine).arena) +
                                         peak_of(ScheduleKind::zb_h1));
     std::vector<FoundOrder> candidates = candidate_orders(search);
