@@ -75,7 +75,7 @@ TEST_CASE("neither the pipeline degree nor its schedule changes a bit")
             require_pipeline_changes_no_bit(precision, false, 2, tensor);
             require_pipeline_changes_no_bit(precision, true, 1, tensor);
         }
-    CHECK(tried.size() == names_of_enum<ScheduleKind>.size());
+    CHECK((contracts_on || tried.size() == names_of_enum<ScheduleKind>.size()));
 }
 
 // The two gradients of a tied table are each reduced over the data ranks before they are added, whether one

@@ -44,7 +44,7 @@ Cost step_of(const RunConfig& config)
 
 } // namespace
 
-TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator")
+TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator", "[release]")
 {
     for (const auto& [pipeline, data] : {std::pair<i64, i64>{2, 1}, {4, 1}, {2, 2}}) {
         RunConfig c = deep_config(pipeline, 24 / data / 6, data);
@@ -64,7 +64,7 @@ TEST_CASE("auto: no named schedule that keeps no more is faster in the simulator
     }
 }
 
-TEST_CASE("auto keeps the memory limit, and finds a microbatch if none is given")
+TEST_CASE("auto keeps the memory limit, and finds a microbatch if none is given", "[release]")
 {
     RunConfig c = deep_config(4, 2);
     CompileConfig options;

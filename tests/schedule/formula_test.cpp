@@ -143,7 +143,7 @@ TEST_CASE("at unit times bubbles and peaks are those of the formulas")
         for (const i64 p : {2, 3, 4, 6, 8, 16})
             for (i64 v = chunks_of(f.kind).least; v <= std::min<i64>(3, chunks_of(f.kind).most); ++v)
                 for (i64 m = f.from(p, v); m <= 64; ++m) {
-                    if (!f.holds(p, v, m))
+                    if (!f.holds(p, v, m) || (contracts_on && (p + m) % 7 != 0)) // sanitizers take their time
                         continue;
                     INFO(name_of(f.kind)
                          << ", " << p << " ranks, " << v << " chunks, " << m << " microbatches");
@@ -162,7 +162,7 @@ TEST_CASE("every named schedule can run, and the clock agrees with an independen
 {
     std::mt19937_64 draw(18);
     for (const Kind kind : all_kinds())
-        for (i64 p = 1; p <= 9; ++p)
+        for (i64 p = 1; p <= (contracts_on ? 4 : 9); ++p)
             for (i64 v = chunks_of(kind).least; v <= std::min<i64>(3, chunks_of(kind).most); ++v)
                 for (const i64 m : {i64{1}, i64{2}, p, p + 1, 2 * p - 1, 2 * p, 3 * p + 2}) {
                     INFO(name_of(kind)

@@ -75,7 +75,8 @@ TEST_CASE("random mutations of schedules are refused or run")
 {
     std::mt19937_64 draw(3);
     int refused = 0;
-    for (int round = 0; round < 2000; ++round) {
+    const int rounds = contracts_on ? 200 : 2000;
+    for (int round = 0; round < rounds; ++round) {
         const auto kind = static_cast<ScheduleKind>(draw() % names_of_enum<ScheduleKind>.size());
         PipelineOrder order = named_order(kind, 2 + static_cast<i64>(draw() % 3), chunks_of(kind).usual,
                                           1 + static_cast<i64>(draw() % 6));
@@ -93,5 +94,5 @@ TEST_CASE("random mutations of schedules are refused or run")
         else
             CHECK(in_flight(rank) >= 1);
     }
-    CHECK(refused > 1000);
+    CHECK(refused > rounds / 2);
 }
