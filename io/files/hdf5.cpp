@@ -187,9 +187,9 @@ File File::open(const std::string& path)
 
 void File::close()
 {
+    const Lock lock;
     TRV_EXPECT(H5Fget_obj_count(id_.get(), H5F_OBJ_DATASET | H5F_OBJ_LOCAL) == 0, path_,
                ": a dataset is open");
-    const Lock lock;
     check(H5Fflush(id_.get(), H5F_SCOPE_GLOBAL), path_, "write the file");
     check(id_.reset(), path_, "close the file");
 }

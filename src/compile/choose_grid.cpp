@@ -265,6 +265,13 @@ Bytes bytes_needed(const MemoryPlan& plan, const Machine& machine)
 
 namespace {
 
+/// Grids are compared with 1F1B if the order of the config's schedule is for one grid only: a file is, and
+/// "auto" searches once the grid is chosen.
+bool depends_on_grid(const std::string& schedule)
+{
+    return is_schedule_file(schedule) || schedule == automatic_schedule;
+}
+
 /// The first candidate that compiles within `most`. If many of the best are slightly too large, the smallest
 /// come next, so that the search ends soon.
 std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vector<i64>& micros, i64 ranks,
@@ -277,21 +284,31 @@ std::optional<RunConfig> first_that_fits(const RunConfig& config, const std::vec
         ++compiled;
         return bytes_of_largest(chosen, machine, most).has_value();
     };
+    const auto result = [&](RunConfig chosen) {
+        if (config.parallel.schedule == automatic_schedule)
+            chosen.parallel.schedule = automatic_schedule;
+        return chosen;
+    };
     for (const Candidate& c : candidates_for(config, micros, ranks, machine.ranks_per_node)) {
         RunConfig chosen = config_on(config, c.most_micro, c.data, c.pipeline, c.tensor);
+        if (depends_on_grid(config.parallel.schedule)) {
+            chosen.parallel.schedule = name_of(ScheduleKind::one_f_one_b);
+            chosen.parallel.schedule_rows.clear();
+            chosen.parallel.schedule_near.clear();
+        }
         const double bound = excess(config, machine, most, LeastBytes(chosen).balanced());
         if (bound > 1)
             continue;
         if (compiled >= effort.best)
             others.emplace(bound, std::move(chosen));
         else if (fits(chosen))
-            return chosen;
+            return result(std::move(chosen));
     }
     for (const auto& [bound, chosen] : others) {
         if (most > 0 && compiled >= effort.best + effort.smallest)
             break;
         if (fits(chosen))
-            return chosen;
+            return result(chosen);
     }
     return std::nullopt;
 }

@@ -160,6 +160,12 @@ RunConfig choose_schedule(const RunConfig& config, const CompileConfig& options)
 {
     if (config.parallel.schedule != automatic_schedule || !config.parallel.schedule_rows.empty())
         return config;
+    if (config.parallel.pipeline == 1) {
+        RunConfig alone = config;
+        alone.parallel.schedule = name_of(ScheduleKind::one_f_one_b);
+        alone.parallel.chunks = 0;
+        return alone;
+    }
     const Machine machine = deciding_machine(config.parallel, options.machine.is_device);
     const i64 share = config.train.global_batch / config.parallel.data;
     std::optional<std::pair<RunConfig, Simulated>> best;

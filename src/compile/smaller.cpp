@@ -49,7 +49,9 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
     }
     changed = config;
     const i64 micro = micro_batch(config);
-    for (i64 part = micro / 2; part >= 1; part /= 2)
+    changed.parallel.schedule_rows.clear(); // orders as many microbatches as there are now
+    const bool fixed = is_schedule_file(config.parallel.schedule);
+    for (i64 part = fixed ? 0 : micro / 2; part >= 1; part /= 2)
         if (micro % part == 0) {
             changed.train.micro_batch = part;
             add(str("train.micro_batch=", part), changed);
@@ -60,9 +62,10 @@ std::vector<SmallerSetting> smaller_settings(const RunConfig& config, const Mach
         add("parallel.offload=optimizer", changed);
     const std::string without_micro = together;
     const RunConfig less = last;
-    if (micro > 1) {
+    if (micro > 1 && !fixed) {
         combine("train.micro_batch=1");
         last.train.micro_batch = 1;
+        last.parallel.schedule_rows.clear();
     }
     const auto is_new = [&](const std::string& overrides) {
         return overrides.find(' ') != std::string::npos;

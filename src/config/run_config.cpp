@@ -72,8 +72,13 @@ void validate_schedule(const ParallelConfig& c)
                 str("is ", c.chunks, ", but ", c.schedule, " has its own stages"), "remove the key");
         return;
     }
-    if (c.schedule == automatic_schedule)
+    if (c.schedule == automatic_schedule) {
+        require(c.chunks <= most_searched_chunks, "parallel.chunks",
+                str("is ", c.chunks, ", but schedule \"auto\" looks at up to ", most_searched_chunks,
+                    " stages per rank"),
+                "lower it, or remove the key");
         return;
+    }
     const std::optional<ScheduleKind> kind = schedule_called(c.schedule);
     std::string names = str("\"", automatic_schedule, "\"");
     for (const std::string_view name : names_of_enum<ScheduleKind>)

@@ -28,6 +28,7 @@ inline constexpr std::array<std::string_view, 10> names_of_enum<ScheduleKind>{
 
 /// The value of parallel.schedule for which the compiler searches an order.
 inline constexpr std::string_view automatic_schedule = "auto";
+inline constexpr i64 most_searched_chunks = 3; ///< stages per rank
 /// Whether the value of parallel.schedule is the name of a file.
 constexpr bool is_schedule_file(std::string_view name) { return name.ends_with(".csv"); }
 /// The schedule of that name, if there is one.

@@ -150,7 +150,7 @@ std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks)
     for (std::size_t k = 0; k < names_of_enum<ScheduleKind>.size(); ++k) {
         const auto kind = static_cast<ScheduleKind>(k);
         const ChunkRange range = chunks_of(kind);
-        for (i64 chunks = std::min<i64>(range.least, 3); chunks <= std::min<i64>(range.most, 3); ++chunks)
+        for (i64 chunks = range.least; chunks <= std::min(range.most, most_searched_chunks); ++chunks)
             if (ranks * chunks <= blocks && !(kind == ScheduleKind::breadth_first && chunks == 1))
                 all.emplace_back(kind, chunks);
     }

@@ -24,7 +24,7 @@ struct OrderSearch {
     int trials = 4000; ///< orders to look at
 };
 
-/// All named schedules that a model of so many blocks can have, with up to three chunks.
+/// All named schedules that a model of so many blocks can have, with up to most_searched_chunks.
 std::vector<std::pair<ScheduleKind, i64>> schedules_of(i64 ranks, i64 blocks);
 
 /// The order of search_order(), and the up to three best named schedules that fit, best first.

@@ -11,7 +11,7 @@ namespace trivium {
 
 void require_same_config(Comm& world, const RunConfig& config)
 {
-    const std::vector<std::string> all = gather_texts(world, to_toml(config));
+    const std::vector<std::string> all = gather_texts(world, to_toml(config) + config.parallel.schedule_rows);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
         if (all[rank] == all[0])
             continue;

@@ -1,10 +1,12 @@
 // parallel.schedule = "auto", and schedules that do not fit.
 #include "base/check.hpp"
 #include "catch.hpp"
+#include "compile/choose_grid.hpp"
 #include "compile/choose_schedule.hpp"
 #include "config/schedules.hpp"
 #include "has.hpp"
 #include "plan/cost.hpp"
+#include "schedule/order_file.hpp"
 #include "small_run.hpp"
 
 using namespace trivium;
@@ -120,4 +122,45 @@ TEST_CASE("a schedule that does not fit is refused with one that does")
     }
     CHECK(has(error, "needs 20 stages"));
     CHECK(has(error, "set parallel.chunks to 4"));
+}
+
+TEST_CASE("on another grid, auto searches again, and a file is replaced by 1f1b")
+{
+    RunConfig c = deep_config(2, 2);
+    c.parallel.schedule = "auto";
+    const RunConfig other = choose_grid(c, 4);
+    CHECK(rank_count(other.parallel) == 4);
+    CHECK(other.parallel.schedule == "auto");
+    CHECK(other.parallel.schedule_rows.empty());
+
+    c.parallel.schedule = "my.csv";
+    c.parallel.schedule_rows = to_csv(named_order(ScheduleKind::zb_h1, 2, 1, microbatch_count(c)));
+    CHECK(choose_grid(c, 2).parallel.schedule == "my.csv");
+    CHECK(choose_grid(c, 4).parallel.schedule == "1f1b");
+    c.parallel.pipeline = 1;
+    c.parallel.schedule = "auto";
+    c.parallel.schedule_rows.clear();
+    CHECK(choose_schedule(c, {}).parallel.schedule == "1f1b");
+}
+
+TEST_CASE("a found order, or one from a file, that does not fit is refused with settings")
+{
+    RunConfig c = deep_config(2, 4);
+    c.parallel.memory_limit = 64 << 10;
+    CompileConfig options;
+    options.machine = machine_called("cpu");
+    for (const char* schedule : {"auto", "my.csv"}) {
+        c.parallel.schedule = schedule;
+        c.parallel.schedule_rows = is_schedule_file(schedule)
+                                       ? to_csv(named_order(ScheduleKind::zb_h2, 2, 1, microbatch_count(c)))
+                                       : "";
+        std::string error;
+        try {
+            compile_training(c, options);
+        } catch (const UserError& refused) {
+            error = refused.what();
+        }
+        INFO(schedule << ": " << error);
+        CHECK(has(error, "parallel.memory_limit"));
+    }
 }

@@ -1,12 +1,14 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "io/files/files.hpp"
+#include "io/files/hdf5.hpp"
 #include "io/temporary_folder.hpp"
 
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace trivium;
@@ -143,4 +145,24 @@ TEST_CASE("a file that is too large is refused before it is read")
     CHECK(
         says(message_of<UserError>([&] { (void)read_file("/dev/zero", "config file", max_settings_bytes); }),
              "/dev/zero", "too large"));
+}
+
+// The library is not safe for threads; with contracts on, close() asks it for open datasets.
+TEST_CASE("threads write HDF5 files at the same time")
+{
+    const TemporaryFolder folder;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([&folder, thread] {
+            for (int n = 0; n < 40; ++n) {
+                h5::File file = h5::File::create(folder / ("file" + std::to_string(thread)));
+                file.set("turn", n);
+                file.create_dataset("data", DType::f32, {4}).set("boxes", std::vector<i64>{n, n});
+                file.close();
+            }
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+    for (int thread = 0; thread < 4; ++thread)
+        CHECK(h5::File::open(folder / ("file" + std::to_string(thread))).get_integer("turn") == 39);
 }
