@@ -280,16 +280,17 @@ private:
     {
         const std::string key = c.word();
         if (key == "graph") {
-            if (!graph_.name.empty())
-                c.fail("the graph already has a name", "keep one line 'graph NAME'");
+            once(c, graph_.name.empty(), "a name", "graph NAME");
             graph_.name = c.word();
         } else if (key == "mesh")
             mesh(c);
         else if (key == "at")
             place(c);
-        else if (key == "stages")
-            stages(c);
-        else if (key == "carried")
+        else if (key == "stages") {
+            once(c, graph_.stage_of_block.empty(), "stages", "stages");
+            for (; !c.done(); c.limit(graph_.stage_of_block.size(), max_blocks + 1, "blocks"))
+                graph_.stage_of_block.push_back(static_cast<int>(c.whole(0, max_blocks - 1)));
+        } else if (key == "carried")
             carried(c);
         else if (key == "output")
             output(c);
@@ -314,10 +315,15 @@ private:
         graph_.outputs.push_back(known(c));
     }
 
+    static void once(Cursor& c, bool first, const char* what, const char* key)
+    {
+        if (!first)
+            c.fail(str("the graph already has ", what), str("keep one line '", key, "'"));
+    }
+
     void mesh(Cursor& c)
     {
-        if (!graph_.mesh.axes.empty())
-            c.fail("the graph already has a mesh", "keep one line 'mesh'");
+        once(c, graph_.mesh.axes.empty(), "a mesh", "mesh");
         while (!c.done()) {
             const std::string axis = c.word();
             c.want("=");
@@ -326,16 +332,9 @@ private:
         }
     }
 
-    void stages(Cursor& c)
-    {
-        for (; !c.done(); c.limit(graph_.stage_of_block.size(), max_blocks + 1, "blocks"))
-            graph_.stage_of_block.push_back(static_cast<int>(c.whole(0, max_blocks - 1)));
-    }
-
     void place(Cursor& c)
     {
-        if (!graph_.at.empty())
-            c.fail("the graph already has coordinates", "keep one line 'at'");
+        once(c, graph_.at.empty(), "coordinates", "at");
         for (const MeshAxis& axis : graph_.mesh.axes) {
             if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
                 c.fail(str("expected the coordinate on axis '", axis.name, "'"),

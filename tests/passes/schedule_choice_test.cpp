@@ -3,9 +3,9 @@
 #include "catch.hpp"
 #include "compile/choose_grid.hpp"
 #include "compile/choose_schedule.hpp"
+#include "compile/simulated_step.hpp"
 #include "config/schedules.hpp"
 #include "has.hpp"
-#include "plan/cost.hpp"
 #include "schedule/order_file.hpp"
 #include "small_run.hpp"
 
@@ -30,17 +30,10 @@ Cost step_of(const RunConfig& config)
 {
     CompileConfig options;
     options.machine = machine_called("cpu");
-    std::vector<Program> stages;
-    Cost made;
-    compile_ranks(config, options, is_first_of_stage, [&](i64, Compiled& compiled) {
-        made.arena = std::max(made.arena, compiled.memory.arena);
-        stages.push_back(std::move(compiled.programs[train_program]));
-    });
-    std::vector<StageProgram> programs;
-    for (const Program& stage : stages)
-        programs.push_back({&stage.graph, &stage.schedule});
-    for (const Timeline& timeline : simulate(programs, options.machine, 1))
-        made.seconds = std::max(made.seconds, timeline.length());
+    const SimulatedStep step = simulate_step(config, options, train_program, 1);
+    Cost made{step.length()};
+    for (const SimulatedRank& rank : step.ranks)
+        made.arena = std::max(made.arena, rank.memory.arena);
     return made;
 }
 
