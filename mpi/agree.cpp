@@ -67,15 +67,25 @@ FailureReport run_and_report(const std::function<void()>& work)
 
 } // namespace
 
-std::vector<u64> gather_numbers(Comm& comm, u64 number)
+namespace {
+
+/// `number` and `numbers` must stay valid until it is done.
+std::unique_ptr<Request> start_gathering(Comm& comm, const u64& number, std::vector<u64>& numbers)
 {
-    const auto ranks = static_cast<std::size_t>(comm.size());
-    std::vector<u64> numbers(ranks);
-    const std::vector<ConstPiece> sends(ranks, bytes_of(number));
+    numbers.resize(static_cast<std::size_t>(comm.size()));
+    const std::vector<ConstPiece> sends(numbers.size(), bytes_of(number));
     std::vector<Piece> receives;
     for (u64& each : numbers)
         receives.push_back({reinterpret_cast<std::byte*>(&each), sizeof each});
-    comm.exchange(sends, receives)->wait();
+    return comm.exchange(sends, receives);
+}
+
+} // namespace
+
+std::vector<u64> gather_numbers(Comm& comm, u64 number)
+{
+    std::vector<u64> numbers;
+    start_gathering(comm, number, numbers)->wait();
     return numbers;
 }
 
@@ -110,13 +120,18 @@ std::vector<std::string> gather_to_first(Comm& comm, const std::string& text)
     return texts;
 }
 
-u64 agree(Comm& comm, u64 flags)
+Agreement::Agreement(Comm& comm, u64 flags) : own_(flags), request_(start_gathering(comm, own_, flags_)) {}
+
+u64 Agreement::wait()
 {
+    request_->wait();
     u64 any = 0;
-    for (const u64 each : gather_numbers(comm, flags))
+    for (const u64 each : flags_)
         any |= each;
     return any;
 }
+
+u64 agree(Comm& comm, u64 flags) { return Agreement(comm, flags).wait(); }
 
 void succeed_together(Comm& comm, const std::function<void()>& work)
 {

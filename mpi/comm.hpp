@@ -117,6 +117,20 @@ std::vector<u64> gather_numbers(Comm& comm, u64 number);
 /// Bitwise or over all members: what all must react to (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
 
+/// The same in two parts, so that work goes on between them.
+class Agreement {
+public:
+    Agreement(Comm& comm, u64 flags);
+    Agreement(const Agreement&) = delete; // the transfer uses its members
+    Agreement& operator=(const Agreement&) = delete;
+    u64 wait(); ///< once
+
+private:
+    u64 own_;
+    std::vector<u64> flags_; ///< by rank
+    std::unique_ptr<Request> request_;
+};
+
 /// Marks an Error that all members of a group throw. It is also a UserError, an IoError or an InternalError.
 class Agreed {
 public:

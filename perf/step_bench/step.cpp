@@ -87,13 +87,13 @@ Measured run_steps(const Setup& s, const Compiled& compiled, const Options& opti
         for (int step = -warm; step <= steps; ++step) {
             // A device still runs the update when a step returns, so a step is measured from decision to
             // decision.
-            const StepResult result = engine.step(batch, hyper, [&](const StepResult&) {
-                const double decided = now();
-                if (step > 0 || (step == 0 && !computes_on_device()))
-                    seconds.push_back(decided - begin);
-                begin = decided;
-                return true;
-            });
+            const StepResult result = engine.step(batch, hyper, {.accept = [&](const StepResult&) {
+                                                      const double decided = now();
+                                                      if (step > 0 || (step == 0 && !computes_on_device()))
+                                                          seconds.push_back(decided - begin);
+                                                      begin = decided;
+                                                      return true;
+                                                  }});
             measured.loss = result.loss.mean();
             if (trace &&
                 (seconds.empty() || seconds.back() == *std::min_element(seconds.begin(), seconds.end()))) {

@@ -13,6 +13,7 @@
 #include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
+#include "passes/post_validate.hpp"
 #include "passes/propagate.hpp"
 #include "passes/recompute.hpp"
 #include "passes/simplify.hpp"
@@ -195,6 +196,7 @@ void lay_out(Compiled& compiled, const RunConfig& config, const Machine& machine
     for (Program& program : compiled.programs) {
         ScheduleConfig schedule;
         schedule.tasks = program.tasks;
+        schedule.head = program.head;
         schedule.microbatches = program.microbatches;
         schedule.place = config.parallel.overlap;
         schedule.receive_early = !machine.is_device;
@@ -285,6 +287,19 @@ Compiled compile_rank(Sharded& all, const RunConfig& config, const CompileConfig
     };
     add(all.train, all.order);
     add(all.eval, evaluation_order(all.order.shape));
+    if (config.parallel.update == UpdateMode::post_validated) {
+        Program& train = compiled.programs[train_program];
+        PostValidated made;
+        train.graph = runner.run("post-validate", Level::local, std::move(train.graph), [&](const Graph& g) {
+            made = post_validate(g);
+            return made.train;
+        });
+        train.head = head_tasks(all.order)[stage];
+        for (Graph* graph : {&made.validate, &made.restore, &made.redo}) {
+            runner.run(graph->name, Level::local, *graph, [](Graph g) { return g; });
+            compiled.programs.push_back({std::move(*graph)});
+        }
+    }
     compiled.parallel.bucket = all.bucket_mode.at(stage_of(all.train.mesh, rank));
     lay_out(compiled, config, options.machine);
     if (saves_from_snapshot(config, options.machine))

@@ -18,6 +18,7 @@ struct Program {
     Schedule schedule{};
     Graph sharded{};   ///< the graph of all ranks: whole shapes, and the sharding of each value
     RankOrder tasks{}; ///< of the schedule; empty: plain_order()
+    i64 head = 0;      ///< of these, before the decision (schedule/unroll.hpp)
 };
 
 /// The pipeline ranks that hold a parameter or an optimizer state, by its name.
@@ -44,10 +45,12 @@ struct CompileConfig {
 };
 
 enum : std::size_t { train_program = 0, eval_program = 1 };
+/// With parallel.update = "post-validated" (passes/post_validate.hpp).
+enum : std::size_t { validate_program = 2, restore_program = 3, redo_program = 4 };
 enum : std::size_t { prefill_program = 0, decode_program = 1 };
 enum : std::size_t { only_program = 0 }; ///< of compile_evaluation()
 
-/// Programs `train` and `eval` of a resolved and validated config.
+/// Programs `train` and `eval` of a resolved and validated config; with post-validated updates three more.
 /// Throws UserError if the model does not fit the grid.
 Compiled compile_training(const RunConfig& config, const CompileConfig& options);
 /// The same for each rank that is `included`, one after the other; passes that all ranks share run once.

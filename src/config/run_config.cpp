@@ -128,6 +128,9 @@ void validate_parallel(const ParallelConfig& c, const TrainConfig& train)
                 (parsed.ec == std::errc{} && parsed.ptr == end && bytes > 0),
             "parallel.bucket", str("has the unknown value '", c.bucket, "'"),
             "set \"auto\", \"none\", \"block\", \"greedy\", \"global\" or a number of bytes");
+    require(c.update == UpdateMode::synchronous || c.offload == Offload::none, "parallel.update",
+            "\"post-validated\" does not go with parallel.offload",
+            "set parallel.update to \"synchronous\" or parallel.offload to \"none\"");
     require(c.strategy.empty() || c.strategy == "auto", "parallel.strategy",
             str("has the unknown value '", c.strategy, "'"),
             "set \"auto\", or remove the key and set data, tensor and pipeline");

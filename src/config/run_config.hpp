@@ -26,6 +26,11 @@ enum class Offload { none, optimizer };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
 
+/// Whether an update waits for the global norm.
+enum class UpdateMode { synchronous, post_validated };
+template <>
+inline constexpr std::array<std::string_view, 2> names_of_enum<UpdateMode>{"synchronous", "post-validated"};
+
 enum class OptimizerKind { adamw, muon };
 template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<OptimizerKind>{"adamw", "muon"};
@@ -138,6 +143,7 @@ struct ParallelConfig {
     Offload offload = Offload::none;
     i64 tile = 0;
     bool overlap = true;
+    UpdateMode update = UpdateMode::synchronous;
     bool graphs = false;
     std::string bucket = "auto";
     i64 memory_limit = 0;
@@ -190,6 +196,9 @@ struct ParallelConfig {
               "with zero = 3: maximum bytes gathered at once, of a weight or of a bucket; larger weights are "
               "gathered, used and reduced in tiles; 0 = no maximum");
         visit("overlap", self.overlap, "overlap communication with computation");
+        visit("update", self.update,
+              "when parameters are updated: when the global norm is known (synchronous), or before, where a "
+              "step that turns out to be clipped or skipped is done again (post-validated); the same bits");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,
               "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "

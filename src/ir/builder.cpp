@@ -35,7 +35,8 @@ ValueId Builder::value(const std::string& name, TensorType type, Role role, Init
     switch (role) {
     case Role::parameter:
     case Role::state:
-    case Role::constant: v.lifetime = Lifetime::run; break;
+    case Role::constant:
+    case Role::kept: v.lifetime = Lifetime::run; break;
     case Role::carry:
     case Role::hyper: v.lifetime = Lifetime::step; break;
     case Role::input:

@@ -16,7 +16,7 @@ std::string_view name_of(Region region)
 std::string_view name_of(Role role)
 {
     static constexpr std::string_view names[] = {"computed", "input",    "hyper", "parameter",
-                                                 "state",    "constant", "carry"};
+                                                 "state",    "constant", "carry", "kept"};
     return names[static_cast<int>(role)];
 }
 

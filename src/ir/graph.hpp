@@ -35,6 +35,7 @@ enum class Role {
     state,     ///< of lifetime run: a parameter's moments, or a KV cache
     constant,  ///< computed once at the start
     carry,     ///< an accumulator over microbatches; starts at zero
+    kept,      ///< of lifetime run: from the previous step, or from another program; not saved
 };
 
 std::string_view name_of(Region region);

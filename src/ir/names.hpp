@@ -18,6 +18,8 @@ inline constexpr const char *loss_sum = "loss_sum", *token_count = "token_count"
 /// Outputs of a step: the scalars that one reduction adds over all ranks, and f64[2]: norm and clipping
 /// factor.
 inline constexpr const char *totals = "totals", *norm = "global_norm";
+/// Fed for a step whose update does not wait for the norm: what the norm will probably be.
+inline constexpr const char* assumed = "assumed";
 
 /// Prefixes of a parameter's name: its gradient, the gradient reduced over ranks, AdamW's moments, and Muon's
 /// momentum.

@@ -372,7 +372,8 @@ private:
         static constexpr std::pair<Role, Lifetime> roles[] = {
             {Role::input, Lifetime::microbatch}, {Role::hyper, Lifetime::step},
             {Role::parameter, Lifetime::run},    {Role::state, Lifetime::run},
-            {Role::constant, Lifetime::run},     {Role::carry, Lifetime::step}};
+            {Role::constant, Lifetime::run},     {Role::carry, Lifetime::step},
+            {Role::kept, Lifetime::run}};
         for (const auto& [role, lifetime] : roles)
             if (key == name_of(role)) {
                 Value v;

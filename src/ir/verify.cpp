@@ -251,9 +251,9 @@ private:
                      place(carry.line), "a carry names no value", "name two values");
             TRV_RULE(!carried[carry.in.index()], at_fault(carry.in), "is carried twice", "keep one carry");
             const Role role = g_[carry.in].role;
-            TRV_RULE(role == Role::carry || role == Role::state || role == Role::parameter,
+            TRV_RULE(role == Role::carry || g_[carry.in].lifetime == Lifetime::run && role != Role::constant,
                      at_fault(carry.in), str("has the role '", name_of(role), "', which cannot be carried"),
-                     "only a carry, a state or a parameter can be carried");
+                     "only a carry, a state, a parameter or a kept value can be carried");
             TRV_RULE(carry.in != carry.out, at_fault(carry.in), "is carried to itself",
                      "carry it to the value that updates it");
             carried[carry.in.index()] = true;

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t chart_columns = 72, chart_rows = 14;
 
 /// The letters of the kinds in the chart.
-constexpr char kind_letters[memory_kind_count + 1] = "POKVCGIABNS";
+constexpr char kind_letters[memory_kind_count + 1] = "POKVCGIABNLS";
 
 std::vector<StepPart> find_parts(const Schedule& schedule, const Graph& graph, const Execution& execution)
 {

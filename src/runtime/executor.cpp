@@ -5,9 +5,11 @@
 #include "runtime/device.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/streams.hpp"
+#include "schedule/unroll.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace trivium {
 
@@ -75,6 +77,55 @@ void BoundSchedule::use(const Step& step)
 
 namespace {
 
+/// The receives after the decision whose messages the peers send before their decision. Messages with one
+/// tag to one peer stay in order, so their numbers decide. All ranks call it.
+std::vector<std::size_t> find_outstanding(const Graph& graph, const Schedule& schedule, const Grid& grid)
+{
+    struct Messages {
+        std::string axis;
+        int peer = 0, tag = 0;
+        bool sends = false;
+        u64 early = 0, sent = 0; ///< before the decision; of receives: also by the peer
+        std::vector<std::size_t> later{};
+    };
+    std::map<int, Messages> by_queue;
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+        const Step& step = schedule.steps[i];
+        if (step.kind != StepKind::op || !(graph[step.op].attrs.to || graph[step.op].attrs.from))
+            continue;
+        const Attributes& a = graph[step.op].attrs;
+        Messages& messages = by_queue[step.queue];
+        messages.axis = *a.axis;
+        messages.peer = static_cast<int>(a.to ? *a.to : *a.from);
+        messages.tag = static_cast<int>(*a.tag);
+        messages.sends = a.to.has_value();
+        if (i < schedule.decision)
+            ++messages.early;
+        else
+            messages.later.push_back(i);
+    }
+    std::vector<std::unique_ptr<Request>> requests;
+    for (auto& [queue, m] : by_queue) {
+        Comm& comm = grid.along(m.axis);
+        std::byte* data = reinterpret_cast<std::byte*>(m.sends ? &m.early : &m.sent);
+        requests.push_back(m.sends ? comm.send(m.peer, m.tag, {data, sizeof(u64)})
+                                   : comm.receive(m.peer, m.tag, {data, sizeof(u64)}));
+    }
+    for (const std::unique_ptr<Request>& request : requests)
+        request->wait();
+    std::vector<std::size_t> found;
+    for (const auto& [queue, m] : by_queue) {
+        if (m.sends)
+            continue;
+        TRV_CHECK(m.early <= m.sent && m.sent - m.early <= m.later.size(),
+                  schedule.queues[static_cast<std::size_t>(queue)], ": ", m.early,
+                  " receives before the decision, ", m.sent, " sends");
+        found.insert(found.end(), m.later.begin(),
+                     m.later.begin() + static_cast<std::ptrdiff_t>(m.sent - m.early));
+    }
+    return found;
+}
+
 std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule, const Arenas& arenas,
                                     const ExecutorConfig& config, const Grid* grid)
 {
@@ -113,8 +164,11 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
         }
         bound->calls[i] = bound->dispatch.bind(binding);
     }
-    if (bound->grid)
+    if (bound->grid) {
         connect_devices(*grid);
+        if (decides_early(graph))
+            bound->outstanding = find_outstanding(graph, schedule, *grid);
+    }
     for (const ValueId id : graph.outputs)
         bound->fetched.emplace_back(static_cast<std::size_t>(graph[id].type.bytes()));
     bound->timeline.spans.resize(steps);
@@ -136,7 +190,8 @@ Executor::Executor(const Graph& graph, const Schedule& schedule, const Arenas& a
 Executor::~Executor() = default;
 
 void Executor::run_until_decision(const Feed& feed) { runner_->run_until_decision(feed); }
-void Executor::run_after_decision() { runner_->run_after_decision(); }
+void Executor::run_after_decision(const Feed& feed) { runner_->run_after_decision(feed); }
+void Executor::abandon() { runner_->abandon(); }
 
 double Executor::fetched(std::string_view name, i64 element) const
 {

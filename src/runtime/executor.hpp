@@ -38,11 +38,15 @@ public:
     Executor& operator=(const Executor&) = delete;
     ~Executor();
 
-    /// Runs the Steps before the decision. Afterwards fetched() returns their values.
+    /// Runs the Steps before the decision. Afterwards fetched() returns their values. Transfers may still run
+    /// if the graph decides early.
     void run_until_decision(const Feed& feed);
     /// Runs the Steps that change run-lifetime values. On a device they may still run when this returns;
     /// later work, and reads of the arenas by the host, are ordered after them.
-    void run_after_decision();
+    void run_after_decision(const Feed& feed = {});
+    /// Instead of these Steps: ends the transfers that this rank and its peers have begun. All ranks call it
+    /// after the same decision.
+    void abandon();
 
     /// A fetched scalar or vector element of the output called `name`.
     double fetched(std::string_view name, i64 element = 0) const;

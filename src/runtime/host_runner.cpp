@@ -4,6 +4,7 @@
 #include "mpi/patient_wait.hpp"
 #include "runtime/runner.hpp"
 #include "schedule/memory.hpp"
+#include "schedule/unroll.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -55,16 +56,23 @@ public:
         if (guard_) // after a skipped update, some live buffers are no longer needed
             guard_->live.assign(guard_->live.size(), false);
         bound_.exposed = 0;
-        run_steps(0, schedule_.decision, &feed);
+        run_steps(0, schedule_.decision, feed);
     }
-    void run_after_decision() override
+    void run_after_decision(const Feed& feed) override
     {
         const NamedPieces names(bound_);
-        run_steps(schedule_.decision, schedule_.steps.size(), nullptr);
+        run_steps(schedule_.decision, schedule_.steps.size(), feed);
+    }
+    void abandon() override
+    {
+        const NamedPieces names(bound_);
+        for (const std::size_t i : bound_.outstanding)
+            communicate([&] { begin_move(i); });
+        finish_moves();
     }
 
 private:
-    void run_steps(std::size_t begin, std::size_t end, const Feed* feed)
+    void run_steps(std::size_t begin, std::size_t end, const Feed& feed)
     {
         for (std::size_t i = begin; i < end; ++i) {
             for (const StepId wait : schedule_.steps[i].waits)
@@ -76,13 +84,34 @@ private:
             if (config_.trace && !bound_.moves[i])
                 span(i).end = now();
         }
+        if (end == schedule_.steps.size() || !decides_early(bound_.graph))
+            finish_moves();
+        else
+            leave_sends();
+    }
+
+    void finish_moves()
+    {
         while (!under_way_.empty())
             finish_move(under_way_.front());
     }
 
+    /// Until the host goes on, nothing advances here. So that no peer waits for this rank meanwhile, all
+    /// collectives end and all messages are on their way.
+    void leave_sends()
+    {
+        const auto is_send = [&](std::size_t i) { return schedule_.steps[i].results.empty(); };
+        for (const std::size_t i : under_way_)
+            if (is_send(i))
+                start(i);
+        for (const std::size_t i : std::vector<std::size_t>(under_way_))
+            if (!is_send(i))
+                finish_move(i);
+    }
+
     Span& span(std::size_t i) { return bound_.timeline.spans[i]; }
 
-    void run_step(std::size_t i, const Feed* feed)
+    void run_step(std::size_t i, const Feed& feed)
     {
         const Step& step = schedule_.steps[i];
         if (config_.trace) // not earlier, because until then its row shows the transfers for which it waited
@@ -98,7 +127,7 @@ private:
                 bound_.calls[i](exec_);
             break;
         case StepKind::feed:
-            (*feed)(bound_.graph[step.value], step.microbatch, bound_.at(step.results[0]));
+            feed(bound_.graph[step.value], step.microbatch, bound_.at(step.results[0]));
             break;
         case StepKind::fetch: {
             std::vector<std::byte>& to = bound_.fetched_by(step);
@@ -227,7 +256,13 @@ private:
 
     void start_move(std::size_t i)
     {
-        if (started_[i] || first_of_queue(i) != i)
+        if (first_of_queue(i) == i)
+            start(i);
+    }
+
+    void start(std::size_t i)
+    {
+        if (started_[i])
             return;
         started_[i] = true;
         if (guard_ && config_.red_zone > 0) // not before: earlier transfers of the queue may use the bytes

@@ -17,9 +17,10 @@ struct BoundSchedule {
     std::vector<Call> calls;       ///< by Step; empty for feeds, fetches and communication
     std::vector<std::unique_ptr<Communication>> moves; ///< by Step; null for Steps that do not communicate
     std::vector<std::vector<std::byte>> fetched;       ///< by position in the graph's outputs
-    const Grid* grid = nullptr;                        ///< the ranks that communicate; null: one rank
-    Timeline timeline;                                 ///< with config.trace
-    std::array<Bytes, 2> used{};                       ///< by space
+    std::vector<std::size_t> outstanding; ///< receives after the decision of what peers send before it
+    const Grid* grid = nullptr;           ///< the ranks that communicate; null: one rank
+    Timeline timeline;                    ///< with config.trace
+    std::array<Bytes, 2> used{};          ///< by space
     Seconds exposed = -1;
 
     BoundSchedule(const Graph& g, const Schedule& s, const Arenas& a, const ExecutorConfig& c)
@@ -50,7 +51,8 @@ class Runner {
 public:
     virtual ~Runner() = default;
     virtual void run_until_decision(const Feed& feed) = 0;
-    virtual void run_after_decision() = 0;
+    virtual void run_after_decision(const Feed& feed) = 0;
+    virtual void abandon() = 0;
     /// Updates the timeline and the exposed seconds to the last run.
     virtual void measure() {}
 };

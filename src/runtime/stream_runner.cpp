@@ -26,7 +26,7 @@ public:
     {
         StreamsConfig config;
         config.queues = static_cast<int>(schedule_.queues.size());
-        config.events = program_.events;
+        config.events = program_.events + 1;
         config.stamps = bound.config.trace ? probe_stamp() + 1 : 0;
         config.threads = bound.config.threads;
         config.check = [this] {
@@ -42,9 +42,7 @@ public:
 
     void run_until_decision(const Feed& feed) override
     {
-        for (const auto& [step, place] : staged_)
-            if (schedule_.steps[step].kind == StepKind::feed)
-                feed(bound_.graph[schedule_.steps[step].value], schedule_.steps[step].microbatch, place);
+        write_feeds(feed, 0, schedule_.decision);
         const NamedPieces names(bound_);
         position_ = nowhere;
         run(program_.until_decision, until_);
@@ -56,10 +54,25 @@ public:
             }
     }
 
-    void run_after_decision() override
+    void run_after_decision(const Feed& feed) override
     {
+        write_feeds(feed, schedule_.decision, schedule_.steps.size());
         run(program_.after_decision, after_);
         measured_ = false;
+    }
+
+    void abandon() override
+    {
+        const NamedPieces names(bound_);
+        const int done = program_.events;
+        for (const std::size_t i : bound_.outstanding) {
+            const int queue = schedule_.steps[i].queue;
+            streams_->launch(queue, *bound_.moves[i]);
+            streams_->record(queue, done);
+            streams_->wait(queue_compute, done);
+        }
+        streams_->record(queue_compute, done);
+        streams_->synchronise(done);
     }
 
     void measure() override
@@ -86,6 +99,14 @@ private:
         int graph;
         i64 runs = 0;
     };
+
+    /// Those of Steps [begin, end), whose earlier copies are done: the host has waited for a later decision.
+    void write_feeds(const Feed& feed, std::size_t begin, std::size_t end)
+    {
+        for (auto at = staged_.lower_bound(begin); at != staged_.end() && at->first < end; ++at)
+            if (const Step& step = schedule_.steps[at->first]; step.kind == StepKind::feed)
+                feed(bound_.graph[step.value], step.microbatch, at->second);
+    }
 
     /// Ops of one kind that share a launch, as long as none writes a buffer that another uses, because memory
     /// is planned for sequential execution.

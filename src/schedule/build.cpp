@@ -70,6 +70,7 @@ MemoryKind kind_of(const Graph& graph, ValueId id)
     case Role::parameter: return MemoryKind::parameters;
     case Role::state: return state_kind(graph, id);
     case Role::constant: return MemoryKind::constants;
+    case Role::kept: return MemoryKind::validation;
     case Role::carry: return MemoryKind::gradients;
     case Role::input:
     case Role::hyper: return MemoryKind::inputs;
@@ -120,7 +121,7 @@ public:
         }
         buffer_of_.resize(graph.values.size());
         uses_.resize(slots_.count());
-        Unrolled unrolled = unroll(graph, tasks_);
+        Unrolled unrolled = unroll(graph, tasks_, config.head);
         if (config.place)
             place_communication(graph, slots_, config.receive_early, unrolled);
         run(unrolled);

@@ -241,6 +241,34 @@ PipelineOrder named_order(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbat
     return {shape, each(dual_pipe_v)};
 }
 
+std::vector<i64> head_tasks(const PipelineOrder& order)
+{
+    std::vector<i64> heads;
+    std::map<std::pair<i64, i64>, i64> place; // of a forward task, by stage and microbatch
+    for (const RankOrder& tasks : order.ranks) {
+        const auto first = std::find_if(tasks.begin(), tasks.end(),
+                                        [](const Task& task) { return task.work != Work::forward; });
+        heads.push_back(first - tasks.begin());
+        for (std::size_t i = 0; i < tasks.size(); ++i)
+            if (tasks[i].work == Work::forward)
+                place[{tasks[i].stage, tasks[i].microbatch}] = static_cast<i64>(i);
+    }
+    const auto is_in_head = [&](i64 stage, i64 microbatch) {
+        return place.at({stage, microbatch}) < heads[static_cast<std::size_t>(order.shape.rank_of(stage))];
+    };
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (std::size_t r = 0; r < heads.size(); ++r)
+            for (i64 i = 0; i < heads[r]; ++i)
+                if (const Task& task = order.ranks[r][static_cast<std::size_t>(i)];
+                    task.stage > 0 && !is_in_head(task.stage - 1, task.microbatch)) {
+                    heads[r] = i;
+                    changed = true;
+                }
+    }
+    return heads;
+}
+
 i64 in_flight(const RankOrder& tasks)
 {
     i64 live = 0, most = 0;

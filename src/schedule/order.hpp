@@ -64,6 +64,11 @@ struct PipelineOrder {
 /// DualPipeV): two chunks in a V, where forward passes of one alternate with backward passes of the other.
 PipelineOrder named_order(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbatches);
 
+/// By rank: how many of its tasks a step can begin with while ranks do not yet know whether they keep the
+/// step before: forward passes until the first backward pass, and none that waits for a task after those of
+/// another rank. So ranks that stop there wait for no one.
+std::vector<i64> head_tasks(const PipelineOrder& order);
+
 /// The most microbatches of all stages of a rank whose forward pass has begun and whose last task has not
 /// ended: the activations that it keeps.
 i64 in_flight(const RankOrder& tasks);

@@ -18,7 +18,7 @@ class Placement {
 public:
     Placement(const Graph& graph, const BufferSlots& buffers, bool receive_early, const Unrolled& unrolled)
         : graph_(graph), buffers_(buffers), receive_early_(receive_early), items_(unrolled.items),
-          before_(items_.size(), none)
+          decision_(unrolled.decision), before_(items_.size(), none)
     {
     }
 
@@ -58,7 +58,8 @@ private:
             if (const std::string queue = early_queue(op); !queue.empty()) {
                 std::size_t to = i;
                 if (const auto previous = last.find(queue); previous != last.end())
-                    to = std::max(std::min(reader[previous->second], i), place[previous->second]);
+                    to = std::max({std::min(reader[previous->second], i), place[previous->second],
+                                   i < decision_ ? 0 : decision_});
                 for (const ValueId v : op.results) {
                     const std::size_t buffer = buffers_.index_of(v, item.microbatch);
                     if (access[buffer] != none)
@@ -113,6 +114,7 @@ private:
     const BufferSlots& buffers_;
     bool receive_early_;
     const std::vector<Item>& items_;
+    std::size_t decision_; ///< nothing moves over it
     std::vector<std::size_t> before_;
 };
 

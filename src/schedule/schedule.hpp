@@ -29,9 +29,10 @@ enum class MemoryKind {
     activations,
     backward,
     update,
+    validation,
     scratch
 };
-inline constexpr int memory_kind_count = 11;
+inline constexpr int memory_kind_count = 12;
 std::string_view name_of(MemoryKind kind);
 
 /// A range of the arena of its space. A microbatch value has one buffer per slot, which the microbatches of
@@ -72,7 +73,7 @@ struct Schedule {
     std::vector<Step> steps;
     std::vector<Buffer> buffers;
     /// Steps from here on change run-lifetime values. Before the first of them, all ranks decide together
-    /// whether they run.
+    /// whether they run. With a post-validated update the decision is about the step before, and early.
     std::size_t decision = 0;
     i64 microbatches = 1;
     i64 slots = 1; ///< the most microbatches of which a value has buffers
@@ -100,6 +101,7 @@ struct ScratchBudget {
 struct ScheduleConfig {
     i64 microbatches = 1;
     RankOrder tasks{}; ///< empty: each microbatch forward through the graph's stages, then backward
+    i64 head = 0;      ///< of these, before the decision if the graph decides early (unroll.hpp)
     ScratchBudget scratch{};
     bool place = true; ///< communication is placed to overlap with compute (place.hpp)
     /// With `place`: messages too. Not for devices, where a receive that waits would stop its communicator.

@@ -10,8 +10,10 @@ namespace {
 
 class Unroller {
 public:
-    Unroller(const Graph& graph, const RankOrder& tasks)
-        : graph_(graph), tasks_(tasks), reads_(graph.values.size())
+    Unroller(const Graph& graph, const RankOrder& tasks, i64 head)
+        : graph_(graph), tasks_(tasks),
+          head_(decides_early(graph) ? static_cast<std::size_t>(head) : tasks.size()),
+          reads_(graph.values.size())
     {
         for (std::size_t i = 0; i < graph.ops.size(); ++i)
             if (graph.ops[i].region == Region::microbatch)
@@ -28,10 +30,20 @@ public:
     {
         for (const ValueId v : graph_.with_role(Role::hyper))
             feed(v, -1);
-        for (std::size_t i = 0; i < region_begin(Region::microbatch); ++i)
-            made_.items.push_back({StepKind::op, OpId(i), {}, -1});
+        const std::vector<bool> late = for_decision();
+        for (std::size_t i = 0; i < late.size(); ++i)
+            if (!late[i])
+                made_.items.push_back({StepKind::op, OpId(i), {}, -1});
         find_early();
-        for (std::size_t t = 0; t < tasks_.size(); ++t)
+        for (std::size_t t = 0; t < head_; ++t)
+            run(t);
+        if (decides_early(graph_)) {
+            for (std::size_t i = 0; i < late.size(); ++i)
+                if (late[i])
+                    made_.items.push_back({StepKind::op, OpId(i), {}, -1});
+            decide();
+        }
+        for (std::size_t t = head_; t < tasks_.size(); ++t)
             run(t);
         // The values on which the host bases its decision are fetched before a run-lifetime value changes.
         const std::size_t first_epilogue = region_begin(Region::epilogue);
@@ -40,15 +52,43 @@ public:
             ++update;
         for (std::size_t i = first_epilogue; i < update; ++i)
             op_in_turn(OpId(i));
-        for (const ValueId v : graph_.outputs)
-            fetch(v);
-        made_.decision = made_.items.size();
+        if (!decides_early(graph_))
+            decide();
         for (std::size_t i = update; i < graph_.ops.size(); ++i)
             op_in_turn(OpId(i));
         return std::move(made_);
     }
 
 private:
+    void decide()
+    {
+        for (const ValueId v : graph_.outputs)
+            fetch(v);
+        made_.decision = made_.items.size();
+    }
+
+    /// By op of the prologue: whether it computes for the decision alone what is not known at once.
+    std::vector<bool> for_decision() const
+    {
+        std::vector<bool> outputs(graph_.values.size(), false), others(outputs);
+        for (const ValueId v : graph_.outputs)
+            outputs[v.index()] = true;
+        std::vector<bool> late(region_begin(Region::microbatch), false);
+        for (std::size_t i = graph_.ops.size(); i-- > 0;) {
+            const Op& op = graph_.ops[i];
+            const auto in = [&](const std::vector<bool>& set) {
+                return std::any_of(op.results.begin(), op.results.end(),
+                                   [&](ValueId v) { return set[v.index()]; });
+            };
+            const bool decides = i < late.size() && in(outputs) && !in(others);
+            if (decides)
+                late[i] = !info(op).communicates;
+            for (const ValueId v : op.operands)
+                (decides ? outputs : others)[v.index()] = true;
+        }
+        return late;
+    }
+
     /// Collectives and copies of the epilogue that wait only for the backward pass begin as soon as the last
     /// task has computed their operands, concurrently with the rest of that pass.
     void find_early()
@@ -166,6 +206,7 @@ private:
 
     const Graph& graph_;
     const RankOrder& tasks_;
+    std::size_t head_; ///< tasks before the decision, if that is before the update
     std::map<std::pair<Phase, int>, std::vector<OpId>> ops_; ///< of a microbatch, by phase and stage
     std::map<std::pair<Phase, int>, std::size_t> last_;      ///< the last task that runs them
     std::vector<std::set<int>> reads_;                       ///< by value: the stages that read it
@@ -194,7 +235,17 @@ RankOrder plain_order(const Graph& graph, i64 microbatches)
     return tasks;
 }
 
-Unrolled unroll(const Graph& graph, const RankOrder& tasks) { return Unroller(graph, tasks).run(); }
+bool decides_early(const Graph& graph)
+{
+    return std::any_of(graph.outputs.begin(), graph.outputs.end(), [&](ValueId v) {
+        return graph[v].producer && graph[graph[v].producer].region == Region::prologue;
+    });
+}
+
+Unrolled unroll(const Graph& graph, const RankOrder& tasks, i64 head)
+{
+    return Unroller(graph, tasks, head).run();
+}
 
 bool trains(const Graph& graph)
 {

@@ -21,9 +21,13 @@ struct Unrolled {
 /// Each microbatch forward through the graph's stages, then backward.
 RankOrder plain_order(const Graph& graph, i64 microbatches);
 
+/// Whether the outputs are those of the step before (passes/post_validate.hpp).
+bool decides_early(const Graph& graph);
+
 /// The regions of the graph, unrolled over the microbatches in the order of the tasks. Backward tasks of a
-/// graph without backward ops count nothing.
-Unrolled unroll(const Graph& graph, const RankOrder& tasks);
+/// graph without backward ops count nothing. The decision is before the update or, if the graph decides
+/// early, after the first `head` tasks.
+Unrolled unroll(const Graph& graph, const RankOrder& tasks, i64 head = 0);
 
 /// Whether some op belongs to the backward pass.
 bool trains(const Graph& graph);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 namespace trivium {
@@ -22,11 +23,12 @@ std::map<std::string, Box> input_boxes(const Graph& graph)
     return boxes;
 }
 
-/// Sequences of a microbatch, over all ranks.
-i64 rows_of(const Program& program)
+/// The tokens of a microbatch, over all ranks: sequences x tokens of a sequence.
+const TensorType& tokens_of(const Program& program)
 {
-    return program.sharded[program.sharded.find(value_name::tokens)].type.shape[0];
+    return program.sharded[program.sharded.find(value_name::tokens)].type;
 }
+i64 rows_of(const Program& program) { return tokens_of(program).shape[0]; }
 
 LossSum totals_of(const Executor& executor)
 {
@@ -98,42 +100,106 @@ void draw_parameters(const Program& program, const Arenas& arenas, std::uint64_t
     }
 }
 
-Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper) const
+Feed Engine::feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor) const
 {
-    return [this, &batch, hyper, &boxes = inputs_[program], rows = rows_of(compiled_.programs[program])](
-               const Value& value, i64 microbatch, void* destination) {
-        if (value.role == Role::hyper) {
-            std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
-            return;
-        }
-        const Box& box = boxes.at(value.name);
-        const auto seq = static_cast<std::size_t>(value.type.shape[1]);
-        std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
-                                     static_cast<std::size_t>(box.shape[0]) * seq);
-        for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
-            if (value.name == value_name::positions)
-                std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
-            else
-                batch(value.name == value_name::targets ? BatchInput::targets : BatchInput::tokens,
-                      microbatch * rows + box.offset[0] + row, left.first(seq));
-    };
+    return
+        [this, &batch, hyper, factor, &boxes = inputs_[program],
+         rows = rows_of(compiled_.programs[program])](const Value& value, i64 microbatch, void* destination) {
+            if (value.name == value_name::assumed) {
+                const double norm[] = {0, factor};
+                std::memcpy(destination, norm, sizeof norm);
+                return;
+            }
+            if (value.role == Role::hyper) {
+                std::copy(hyper->begin(), hyper->end(), static_cast<double*>(destination));
+                return;
+            }
+            const Box& box = boxes.at(value.name);
+            const auto seq = static_cast<std::size_t>(value.type.shape[1]);
+            std::span<std::int32_t> left(static_cast<std::int32_t*>(destination),
+                                         static_cast<std::size_t>(box.shape[0]) * seq);
+            for (i64 row = 0; row < box.shape[0]; ++row, left = left.subspan(seq))
+                if (value.name == value_name::positions)
+                    std::iota(left.begin(), left.begin() + static_cast<std::ptrdiff_t>(seq), 0);
+                else
+                    batch(value.name == value_name::targets ? BatchInput::targets : BatchInput::tokens,
+                          microbatch * rows + box.offset[0] + row, left.first(seq));
+        };
 }
 
-StepResult Engine::step(const Batch& batch, const Hyper& hyper, const Accept& accept)
+StepResult Engine::step(const Batch& batch, const Hyper& hyper, const StepCalls& calls)
 {
+    if (is_post_validated())
+        return step_and_validate(batch, hyper, calls);
     Executor& executor = executors_[train_program];
     executor.run_until_decision(feed(train_program, batch, &hyper));
     StepResult result{totals_of(executor), executor.fetched(value_name::norm, 0)};
-    result.updated = !accept || accept(result);
-    if (result.updated)
-        executor.run_after_decision();
+    result.updated = !calls.accept || calls.accept(result);
+    if (!result.updated)
+        return result;
+    if (calls.before_changes)
+        calls.before_changes();
+    executor.run_after_decision();
     return result;
 }
+
+StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, const StepCalls& calls)
+{
+    Executor& train = executors_[train_program];
+    const Program& program = compiled_.programs[train_program];
+    // As the op global_norm computes it if all tokens count and nothing is clipped.
+    const double assumed = 1.0 / static_cast<double>(program.microbatches * tokens_of(program).elements());
+    const Feed own = feed(train_program, batch, &hyper, assumed);
+    if (!begun_)
+        train.run_until_decision(own);
+    TRV_CHECK(!begun_ || *begun_ == hyper, "a step began with other numbers");
+    begun_.reset();
+    if (calls.before_changes)
+        calls.before_changes();
+    train.run_after_decision(own);
+    exposed_ = train.exposed();
+    // After a repair, the next step would probably be abandoned too: gradients of some phases of a run are
+    // all clipped.
+    const bool goes_ahead = calls.ahead != nullptr && !was_repaired_;
+    if (goes_ahead) {
+        if (calls.ahead->meanwhile)
+            calls.ahead->meanwhile();
+        train.run_until_decision(feed(train_program, calls.ahead->batch, &calls.ahead->hyper, assumed));
+        begun_ = calls.ahead->hyper;
+    } else {
+        executors_[validate_program].run_until_decision({});
+    }
+    const Executor& decided = goes_ahead ? train : executors_[validate_program];
+    StepResult result{totals_of(decided), decided.fetched(value_name::norm, 0)};
+    const double factor = decided.fetched(value_name::norm, 1);
+    result.updated = !calls.accept || calls.accept(result);
+    was_repaired_ = !result.updated || factor != assumed;
+    if (was_repaired_) {
+        abandon();
+        executors_[restore_program].run_after_decision();
+        if (result.updated) {
+            const Feed again = feed(train_program, batch, &hyper, factor);
+            executors_[redo_program].run_until_decision(again);
+            executors_[redo_program].run_after_decision(again);
+        }
+    }
+    return result;
+}
+
+void Engine::abandon()
+{
+    if (begun_)
+        executors_[train_program].abandon();
+    begun_.reset();
+}
+
+Seconds Engine::exposed() const { return exposed_ ? *exposed_ : executors_[train_program].exposed(); }
 
 i64 Engine::evaluation_rows(std::size_t program) const { return rows_of(compiled_.programs[program]); }
 
 LossSum Engine::evaluate(const Batch& batch, std::size_t program)
 {
+    abandon(); // it uses the same memory
     executors_[program].run_until_decision(feed(program, batch, nullptr));
     return totals_of(executors_[program]);
 }

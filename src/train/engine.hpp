@@ -38,9 +38,23 @@ struct StepResult {
     bool updated = true; ///< whether parameters and moments changed
 };
 
-/// Decides whether a step's update is applied. Called after the reduction of the gradients and before any
-/// state that outlives the step changes. Must return the same on all ranks.
+/// Decides whether a step's update is applied. Called after the reduction of the gradients. Must return the
+/// same on all ranks.
 using Accept = std::function<bool(const StepResult&)>;
+
+/// The step after the one that runs, if post-validated updates may begin it before the outcome is known.
+struct Ahead {
+    Batch batch;
+    Hyper hyper{};                     ///< if this step is updated
+    std::function<void()> meanwhile{}; ///< called when this step's work is done, and before the next begins
+};
+
+/// What the host has to do in a step; all may be empty.
+struct StepCalls {
+    Accept accept{};                        ///< default: always
+    std::function<void()> before_changes{}; ///< called before what outlives the step changes
+    const Ahead* ahead = nullptr;
+};
 
 /// The settings of a config, with `threads` threads.
 ExecutorConfig executor_config(const RunConfig& config, int threads);
@@ -64,9 +78,13 @@ public:
     /// Fills the run-lifetime values (all, or those with `role`) according to their Init.
     void initialise(std::uint64_t seed, std::optional<Role> role = {});
 
-    /// One optimizer step of the program `train`: all microbatches of `batch`, the reductions, `accept`
-    /// (default: always), the update.
-    StepResult step(const Batch& batch, const Hyper& hyper, const Accept& accept = {});
+    /// One optimizer step of the program `train`: all microbatches of `batch`, the reductions, accept, the
+    /// update. With post-validated updates the update precedes accept, and is undone if it is not accepted,
+    /// or done again if the gradient is clipped; `ahead` may then have begun, and is the next step unless
+    /// abandon() is called. All ranks call it with the same arguments.
+    StepResult step(const Batch& batch, const Hyper& hyper, const StepCalls& calls = {});
+    /// Ends what the last step() may have begun ahead, without effect. All ranks call it.
+    void abandon();
 
     /// Number of sequences in one call of evaluate().
     i64 evaluation_rows(std::size_t program = eval_program) const;
@@ -78,6 +96,8 @@ public:
     Executor& executor(std::size_t program) { return executors_[program]; }
     const Executor& executor(std::size_t program) const { return executors_[program]; }
     const Arenas& arenas() const { return *arenas_; }
+    /// Executor::exposed() of the last step; with post-validated updates without what the step before hid.
+    Seconds exposed() const;
 
     Bytes planned(Space space = Space::device) const
     {
@@ -88,14 +108,19 @@ public:
     Bytes used(Space space = Space::device) const;
 
 private:
-    Feed feed(std::size_t program, const Batch& batch, const Hyper* hyper) const;
+    Feed feed(std::size_t program, const Batch& batch, const Hyper* hyper, double factor = 0) const;
+    bool is_post_validated() const { return compiled_.programs.size() > validate_program; }
+    StepResult step_and_validate(const Batch& batch, const Hyper& hyper, const StepCalls& calls);
 
     Compiled compiled_;
     int threads_;
     std::optional<Arenas> arenas_;
     std::deque<Executor> executors_; ///< one per program
     std::vector<std::map<std::string, Box>>
-        inputs_; ///< by program: the box of each input that the host feeds to this rank
+        inputs_;                     ///< by program: the box of each input that the host feeds to this rank
+    std::optional<Hyper> begun_;     ///< of a step that has begun ahead
+    bool was_repaired_ = false;      ///< the last step
+    std::optional<Seconds> exposed_; ///< with post-validated updates
 };
 
 } // namespace trivium

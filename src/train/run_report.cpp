@@ -92,8 +92,7 @@ MetricsRecord RunReport::step(const RunState& state, const StepResult& result, S
     }
     record.set("ranks", place_.grid.world().size());
     record.set("time", unix_now());
-    if (const Seconds exposed = engine_.executor(train_program).exposed();
-        place_.grid.world().size() > 1 && exposed >= 0)
+    if (const Seconds exposed = engine_.exposed(); place_.grid.world().size() > 1 && exposed >= 0)
         record.set("exposed_comm_seconds", exposed);
     if (!skipped.empty()) {
         record.set("skipped", 1);

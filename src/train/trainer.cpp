@@ -27,8 +27,7 @@ namespace trivium {
 namespace {
 
 // Flags that are combined over all ranks. Signal numbers are lower bits, the saver's flags are higher ones.
-constexpr u64 time_is_up = u64{1} << 38, demand = u64{1} << 39;
-constexpr u64 stop_bits = demand - 1;
+constexpr u64 time_is_up = u64{1} << 38;
 
 /// "the job's time limit, signal USR1".
 std::string describe_stop(u64 requests)
@@ -147,19 +146,26 @@ std::string Trainer::why_skipped(double loss, double norm)
     return "";
 }
 
-void Trainer::train_step(MetricsRecord& record)
+void Trainer::train_step(MetricsRecord& record, bool goes_on)
 {
     const Seconds begin = now();
     Activity::of_process().enter(str("step ", state_.step + 1));
     const TrainConfig& t = config_.train;
     std::string skipped;
-    const StepResult result = engine_->step(
-        data_->train.at(state_.samples), hyper_of(t, learning_rate(t, state_.step + 1), state_.updates + 1),
-        [&](const StepResult& r) {
-            skipped = why_skipped(r.loss.mean(), r.norm);
-            saver_->wait_for_snapshot();
-            return skipped.empty();
-        });
+    const auto hyper = [&](i64 later) {
+        return hyper_of(t, learning_rate(t, state_.step + later), state_.updates + later);
+    };
+    StepCalls calls;
+    calls.accept = [&](const StepResult& r) {
+        skipped = why_skipped(r.loss.mean(), r.norm);
+        return skipped.empty();
+    };
+    calls.before_changes = [&] { saver_->wait_for_snapshot(); };
+    const Ahead ahead{data_->train.at(state_.samples + t.global_batch), hyper(2),
+                      [this] { agreement_.emplace(world_, flags()); }};
+    if (goes_on)
+        calls.ahead = &ahead;
+    const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;
     state_.skipped_in_row = result.updated ? 0 : state_.skipped_in_row + 1;
@@ -184,11 +190,10 @@ void Trainer::require_learning()
         });
 }
 
-bool Trainer::evaluation_is_due() const
+bool Trainer::evaluation_is_due(i64 step) const
 {
     const TrainConfig& t = config_.train;
-    return data_->valid && state_.step > 0 &&
-           (state_.step == t.steps || (t.eval_every > 0 && state_.step % t.eval_every == 0));
+    return data_->valid && step > 0 && (step == t.steps || (t.eval_every > 0 && step % t.eval_every == 0));
 }
 
 u64 Trainer::evaluate(MetricsRecord& record)
@@ -211,7 +216,7 @@ u64 Trainer::evaluate(MetricsRecord& record)
 bool Trainer::make_up_for_evaluation(u64& stop)
 {
     std::optional<MetricsRecord> record;
-    if (first_rank_ && evaluation_is_due())
+    if (first_rank_ && evaluation_is_due(state_.step))
         record = metrics_->last();
     if (agree(world_, record && record->step == state_.step && !record->has("valid_loss")) == 0)
         return true;
@@ -236,10 +241,10 @@ bool Trainer::take_demand() const
     return (first_rank_ && ::unlink((config_.checkpoint.dir + "/save-now").c_str()) == 0) || by_signal;
 }
 
-bool Trainer::saves_after_this_step(i64 last) const
+bool Trainer::saves_after(i64 step, i64 last) const
 {
     const i64 every = config_.checkpoint.every;
-    return state_.step == last || (every > 0 && state_.step % every == 0);
+    return step == last || (every > 0 && step % every == 0);
 }
 
 void Trainer::save()
@@ -276,13 +281,15 @@ int Trainer::run()
     bool evaluated = make_up_for_evaluation(requests);
     while (requests == 0 && state_.step < last) {
         MetricsRecord record;
-        train_step(record);
+        const i64 next = state_.step + 1;
+        train_step(record, !saves_after(next, last) && !evaluation_is_due(next));
         if (state_.step == first + 1)
             report_->note_memory();
-        const u64 agreed = agree(world_, stop_requests() | (take_demand() ? demand : 0) | saver_->flags());
-        requests = agreed & stop_bits;
+        const u64 agreed = agreement_ ? agreement_->wait() : agree(world_, flags());
+        agreement_.reset();
+        requests = agreed & (demand - 1);
         saver_->advance(agreed);
-        evaluated = !evaluation_is_due();
+        evaluated = !evaluation_is_due(state_.step);
         if (!evaluated && requests == 0) {
             requests = evaluate(record);
             evaluated = requests == 0;
@@ -293,9 +300,10 @@ int Trainer::run()
         if (first_rank_)
             metrics_->write(record);
         require_learning();
-        if (requests != 0 || (agreed & demand) != 0 || saves_after_this_step(last))
+        if (requests != 0 || (agreed & demand) != 0 || saves_after(state_.step, last))
             save();
     }
+    engine_->abandon();
     if (requests != 0 && (state_.step < t.steps || !evaluated))
         return stop(requests);
     Activity::of_process().enter("the end");

@@ -24,15 +24,19 @@ public:
     const std::string& ending() const { return ending_; } ///< after run(): the reason of its end
 
 private:
+    /// A flag: a save is requested; the lower bits are stop_requests().
+    static constexpr u64 demand = u64{1} << 39;
+
     Compiled compile_for_this_rank();
     /// Fills the description of the run that its checkpoints record.
     void describe_run(const std::string& build);
-    void train_step(MetricsRecord& record);
+    /// `goes_on`: another step follows directly.
+    void train_step(MetricsRecord& record, bool goes_on);
     /// Why a step's update is skipped; empty if it is not. Records the loss.
     std::string why_skipped(double loss, double norm);
     /// Throws, on all ranks, if too many steps in a row were skipped.
     void require_learning();
-    bool evaluation_is_due() const;
+    bool evaluation_is_due(i64 step) const;
     /// Evaluates after the step of `record`. Returns the stop requests of all ranks that interrupted it; 0 if
     /// none did.
     u64 evaluate(MetricsRecord& record);
@@ -42,7 +46,9 @@ private:
     /// Bits for the reasons why this rank requests a save and the end of this launch: signals and, on rank 0,
     /// the job's time limit.
     u64 stop_requests();
-    bool saves_after_this_step(i64 last) const;
+    /// What this rank tells the others between two steps.
+    u64 flags() { return stop_requests() | (take_demand() ? demand : 0) | saver_->flags(); }
+    bool saves_after(i64 step, i64 last) const;
     void save();
     void note_save(MetricsRecord& record);
     /// Whether a save is requested: by a signal, or by the file `save-now`, which is removed.
@@ -65,7 +71,8 @@ private:
     std::vector<SavedTensor> saved_;       ///< this rank's shards of a checkpoint
     std::optional<MetricsWriter> metrics_; ///< declared before the saver, whose thread syncs it
     std::optional<Saver> saver_;
-    std::optional<Deadline> deadline_; ///< on rank 0
+    std::optional<Deadline> deadline_;   ///< on rank 0
+    std::optional<Agreement> agreement_; ///< about flags(), if the step has begun it
     RunState state_;
     i64 saved_step_ = -1;
     std::string ending_;

@@ -217,11 +217,12 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
         data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
         const double t = step + 1;
         const Hyper hyper = {c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
-        const StepResult result = engine.step(runs::rows_of(data), hyper, [&](const StepResult&) {
-            if (step == 0)
-                outcome.gradients = collect_gradients(ranks, train, engine.arenas());
-            return true;
-        });
+        const StepResult result = engine.step(runs::rows_of(data), hyper, {.accept = [&](const StepResult&) {
+                                                  if (step == 0)
+                                                      outcome.gradients =
+                                                          collect_gradients(ranks, train, engine.arenas());
+                                                  return true;
+                                              }});
         outcome.losses.push_back(result.loss.mean());
         outcome.norms.push_back(result.norm);
     }

@@ -172,7 +172,7 @@ Run::Run(const RunConfig& run_config, int threads, std::uint64_t seed, std::vect
 
 void Run::differentiate(const TokenBatch& batch, const Hyper& hyper)
 {
-    engine->step(rows_of(batch), hyper, [](const StepResult&) { return false; });
+    engine->step(rows_of(batch), hyper, {.accept = [](const StepResult&) { return false; }});
 }
 
 reference::Tensors Run::gradients() const
