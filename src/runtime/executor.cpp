@@ -5,7 +5,6 @@
 #include "runtime/device.hpp"
 #include "runtime/runner.hpp"
 #include "runtime/streams.hpp"
-#include "schedule/unroll.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -166,7 +165,7 @@ std::unique_ptr<BoundSchedule> bind(const Graph& graph, const Schedule& schedule
     }
     if (bound->grid) {
         connect_devices(*grid);
-        if (decides_early(graph))
+        if (schedule.decides_early)
             bound->outstanding = find_outstanding(graph, schedule, *grid);
     }
     for (const ValueId id : graph.outputs)

@@ -4,7 +4,6 @@
 #include "mpi/patient_wait.hpp"
 #include "runtime/runner.hpp"
 #include "schedule/memory.hpp"
-#include "schedule/unroll.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -84,7 +83,7 @@ private:
             if (config_.trace && !bound_.moves[i])
                 span(i).end = now();
         }
-        if (end == schedule_.steps.size() || !decides_early(bound_.graph))
+        if (end == schedule_.steps.size() || !schedule_.decides_early)
             finish_moves();
         else
             leave_sends();

@@ -64,15 +64,12 @@ public:
     void abandon() override
     {
         const NamedPieces names(bound_);
-        const int done = program_.events;
-        for (const std::size_t i : bound_.outstanding) {
-            const int queue = schedule_.steps[i].queue;
-            streams_->launch(queue, *bound_.moves[i]);
-            streams_->record(queue, done);
-            streams_->wait(queue_compute, done);
+        for (const std::size_t i : bound_.outstanding)
+            streams_->launch(schedule_.steps[i].queue, *bound_.moves[i]);
+        for (int queue = 0; queue < static_cast<int>(schedule_.queues.size()); ++queue) {
+            streams_->record(queue, program_.events);
+            streams_->synchronise(program_.events);
         }
-        streams_->record(queue_compute, done);
-        streams_->synchronise(done);
     }
 
     void measure() override

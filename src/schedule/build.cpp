@@ -106,6 +106,7 @@ public:
                 schedule_.queues.push_back(queue_name(op));
         check_size();
         last_on_queue_.resize(schedule_.queues.size());
+        schedule_.decides_early = decides_early(graph);
         schedule_.microbatches = config.microbatches;
         schedule_.slots = slots_.slots();
         // After one round of slots every microbatch has the same overlaps as the one before; the last

@@ -23,12 +23,14 @@ public:
 
     DeviceProgram run()
     {
-        program_.until_decision = part(0, schedule_.decision);
+        const std::size_t decision = schedule_.decision, all = schedule_.steps.size();
+        const Waits until = needed_waits(0, decision), after = needed_waits(decision, all);
+        program_.until_decision = part(0, decision, until);
         std::vector<DeviceCommand>& commands = program_.until_decision.commands;
-        const int decision = program_.events++;
-        commands.push_back({CommandKind::record, queue_compute, {}, 1, decision});
-        commands.push_back({CommandKind::synchronise, queue_compute, {}, 1, decision});
-        program_.after_decision = part(schedule_.decision, schedule_.steps.size());
+        const int decided = program_.events++;
+        commands.push_back({CommandKind::record, queue_compute, {}, 1, decided});
+        commands.push_back({CommandKind::synchronise, queue_compute, {}, 1, decided});
+        program_.after_decision = part(decision, all, after);
         return std::move(program_);
     }
 
@@ -53,12 +55,24 @@ private:
         return next;
     }
 
-    /// Waits that no other waits imply, by the step that waits.
-    std::vector<std::vector<std::size_t>> needed_waits(std::size_t begin, std::size_t end)
+    /// Whether a Step may still run when the part after its own begins: an early decision does not wait for
+    /// messages that peers receive after theirs.
+    bool runs_on(std::size_t i) const
+    {
+        const Step& step = schedule_.steps[i];
+        return schedule_.decides_early && i < schedule_.decision && step.kind == StepKind::op &&
+               step.results.empty();
+    }
+
+    /// By the step that waits, less the begin of the part.
+    using Waits = std::vector<std::vector<std::size_t>>;
+
+    /// Waits that no other waits imply.
+    Waits needed_waits(std::size_t begin, std::size_t end)
     {
         std::vector<Clock> now(queues_, Clock(queues_, 0)); // of each queue
         std::vector<Clock> then(end - begin);               // when a Step was launched
-        std::vector<std::vector<std::size_t>> needed(end - begin);
+        Waits needed(end - begin);
         for (std::size_t first = begin; first < end;) {
             const std::size_t next = end_of_group(begin, first, end);
             const auto queue = static_cast<std::size_t>(schedule_.steps[first].queue);
@@ -68,9 +82,12 @@ private:
             for (const StepId wait : waits) {
                 TRV_CHECK(wait.index() < first, "step ", first, " waits for step ", wait,
                           ", which comes later");
-                if (wait.index() < begin) // parts run one after another
-                    continue;
                 const std::size_t other = last_of_[wait.index()];
+                if (wait.index() < begin) { // parts run one after another
+                    if (runs_on(wait.index()))
+                        needed[first - begin].push_back(other);
+                    continue;
+                }
                 if (clock[static_cast<std::size_t>(schedule_.steps[other].queue)] > position_[other])
                     continue;
                 needed[first - begin].push_back(other);
@@ -85,19 +102,22 @@ private:
             then[next - 1 - begin] = clock;
             first = next;
         }
-        return needed;
-    }
-
-    CommandList part(std::size_t begin, std::size_t end)
-    {
-        const std::vector<std::vector<std::size_t>> needed = needed_waits(begin, end);
         for (const std::vector<std::size_t>& waits : needed)
             for (const std::size_t other : waits)
                 if (event_of_[other] < 0)
                     event_of_[other] = program_.events++;
-        std::vector<bool> used(queues_, false);
+        return needed;
+    }
+
+    CommandList part(std::size_t begin, std::size_t end, const Waits& needed)
+    {
+        std::vector<bool> used(queues_, false), open(queues_, false);
         for (std::size_t i = begin; i < end; ++i)
             used[static_cast<std::size_t>(schedule_.steps[i].queue)] = true;
+        for (std::size_t i = 0; i < schedule_.decision; ++i)
+            if (runs_on(i))
+                open[static_cast<std::size_t>(schedule_.steps[i].queue)] = true;
+        const bool is_last = end == schedule_.steps.size();
 
         CommandList list;
         std::vector<DeviceCommand>& commands = list.commands;
@@ -106,7 +126,7 @@ private:
         };
         const auto others = [&](auto&& visit) {
             for (std::size_t q = 0; q < queues_; ++q)
-                if (used[q] && q != queue_compute)
+                if ((used[q] || (is_last && open[q])) && q != queue_compute)
                     visit(static_cast<int>(q));
         };
         const int fork = program_.events++;
@@ -126,6 +146,8 @@ private:
             first = last + 1;
         }
         others([&](int queue) {
+            if (open[static_cast<std::size_t>(queue)] && !is_last)
+                return;
             const int join = program_.events++;
             order(CommandKind::record, queue, join);
             order(CommandKind::wait, queue_compute, join);

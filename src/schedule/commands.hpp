@@ -30,7 +30,8 @@ struct DeviceCommand {
 
 /// The commands of one part of a Schedule. A part begins and ends on the compute queue: at its begin the
 /// other queues wait for the compute queue, and at its end the compute queue waits for them. So parts and
-/// Schedules run one after another on the compute queue, and a part can be captured as a graph.
+/// Schedules run one after another on the compute queue, and a part can be captured as a graph. But an early
+/// decision does not wait for messages to other ranks, which may receive them after theirs.
 struct CommandList {
     std::vector<DeviceCommand> commands;
     /// Commands from here on are the host's wait for the part, not work of the device; a captured graph does

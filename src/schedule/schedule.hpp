@@ -73,8 +73,9 @@ struct Schedule {
     std::vector<Step> steps;
     std::vector<Buffer> buffers;
     /// Steps from here on change run-lifetime values. Before the first of them, all ranks decide together
-    /// whether they run. With a post-validated update the decision is about the step before, and early.
+    /// whether they run. With a post-validated update the decision is early, and about the step before.
     std::size_t decision = 0;
+    bool decides_early = false;
     i64 microbatches = 1;
     i64 slots = 1; ///< the most microbatches of which a value has buffers
     /// Microbatches from this one on have the same overlaps as earlier ones, so memory planning skips them.
@@ -101,11 +102,11 @@ struct ScratchBudget {
 struct ScheduleConfig {
     i64 microbatches = 1;
     RankOrder tasks{}; ///< empty: each microbatch forward through the graph's stages, then backward
-    i64 head = 0;      ///< of these, before the decision if the graph decides early (unroll.hpp)
     ScratchBudget scratch{};
     bool place = true; ///< communication is placed to overlap with compute (place.hpp)
     /// With `place`: messages too. Not for devices, where a receive that waits would stop its communicator.
     bool receive_early = false;
+    i64 head = 0; ///< tasks before the decision, if the graph decides early (unroll.hpp)
 };
 
 /// Unrolls the regions of a verified graph into Steps.

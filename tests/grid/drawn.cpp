@@ -42,10 +42,21 @@ double drawn_tolerance(const Case& c)
     return c.precision == Precision::bf16 || c.parallel.reduce == GradientType::bf16 ? 2e-2 : 1e-4;
 }
 
+namespace {
+
+/// Whether updates wait changes no bit.
+std::string text_of(Case c)
+{
+    c.parallel.update = UpdateMode::synchronous;
+    return c.text();
+}
+
+} // namespace
+
 std::string losses_line(const Case& c, const std::vector<double>& losses)
 {
     std::ostringstream line;
-    line << c.text() << ":" << std::setprecision(9);
+    line << text_of(c) << ":" << std::setprecision(9);
     for (const double loss : losses)
         line << " " << loss;
     return line.str() + "\n";
@@ -53,10 +64,11 @@ std::string losses_line(const Case& c, const std::vector<double>& losses)
 
 std::vector<double> kept_losses(const Case& c)
 {
+    const std::string text = text_of(c) + ":";
     std::ifstream in(std::string(TRIVIUM_TEST_DATA) + "/golden/losses.txt");
     for (std::string line; std::getline(in, line);)
-        if (line.starts_with(c.text() + ":")) {
-            std::istringstream numbers(line.substr(c.text().size() + 1));
+        if (line.starts_with(text)) {
+            std::istringstream numbers(line.substr(text.size()));
             std::vector<double> losses;
             for (double loss = 0; numbers >> loss;)
                 losses.push_back(loss);

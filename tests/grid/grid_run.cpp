@@ -122,7 +122,9 @@ std::string Case::text() const
         p.recompute == Recompute::none ? "" : str(", recompute ", name_of(p.recompute)),
         p.sequence ? ", sequence" : "", ", ", rows, " rows in microbatches of ", micro_batch, ", bucket ",
         p.bucket, p.overlap ? "" : ", no overlap", p.tile > 0 ? str(", tile ", p.tile) : "",
-        p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)));
+        p.offload == Offload::none ? "" : str(", offload ", name_of(p.offload)),
+        p.update == UpdateMode::synchronous ? "" : ", post-validated",
+        counts_all ? ", some batches count all tokens" : "");
 }
 
 Case alone(const Case& c)
@@ -140,6 +142,7 @@ RunConfig config_of(const Case& c)
     config.parallel.threads = 1;
     config.train.micro_batch = c.micro_batch;
     config.train.optimizer = c.optimizer;
+    config.train.grad_clip = c.clip;
     resolve_and_validate(config);
     return config;
 }
@@ -210,19 +213,35 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     engine.initialise(1);
     draw_parameters(train, engine.arenas(), 7, "test", c.spread);
 
-    runs::TokenBatch data;
+    std::vector<runs::TokenBatch> data;
+    std::vector<Hyper> hypers;
+    i64 updates = 0;
+    for (int step = 0; step < c.steps; ++step) {
+        data.push_back(runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3));
+        if (c.counts_all && step % 2 == 1)
+            for (std::int32_t& target : data.back().targets)
+                target = std::max(target, 0);
+        const bool refused = c.refused.contains(step);
+        const auto t = static_cast<double>(updates += refused ? 0 : 1);
+        hypers.push_back(
+            {refused ? NAN : c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)});
+    }
     Outcome outcome;
     outcome.initial = collect(ranks, train, engine.arenas(), Role::parameter);
     for (int step = 0; step < c.steps; ++step) {
-        data = runs::random_batch(c.model, c.rows, static_cast<u64>(step) + 3);
-        const double t = step + 1;
-        const Hyper hyper = {c.lr, 0.9, 0.95, 1e-8, 1 - std::pow(0.9, t), 1 - std::pow(0.95, t)};
-        const StepResult result = engine.step(runs::rows_of(data), hyper, {.accept = [&](const StepResult&) {
-                                                  if (step == 0)
-                                                      outcome.gradients =
-                                                          collect_gradients(ranks, train, engine.arenas());
-                                                  return true;
-                                              }});
+        const auto at = static_cast<std::size_t>(step);
+        StepCalls calls;
+        calls.accept = [&](const StepResult&) {
+            if (step == 0)
+                outcome.gradients = collect_gradients(ranks, train, engine.arenas());
+            return !c.refused.contains(step);
+        };
+        Ahead ahead;
+        if (step + 1 < c.steps) {
+            ahead = {runs::rows_of(data[at + 1]), hypers[at + 1]};
+            calls.ahead = &ahead;
+        }
+        const StepResult result = engine.step(runs::rows_of(data[at]), hypers[at], calls);
         outcome.losses.push_back(result.loss.mean());
         outcome.norms.push_back(result.norm);
     }
@@ -235,7 +254,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
 
     LossSum loss;
     for (i64 first = 0; first < c.rows; first += engine.evaluation_rows()) {
-        const LossSum batch = engine.evaluate(runs::rows_of(data, first));
+        const LossSum batch = engine.evaluate(runs::rows_of(data.back(), first));
         loss.sum += batch.sum;
         loss.tokens += batch.tokens;
     }

@@ -4,6 +4,7 @@
 #include "runtime/harness.hpp"
 
 #include <functional>
+#include <set>
 
 namespace trivium::grids {
 
@@ -17,6 +18,9 @@ struct Case {
     int steps = 3;
     double lr = 0.02;
     double spread = 0.3; ///< of the random parameters
+    double clip = 1;
+    bool counts_all = false; ///< every second batch ignores no token
+    std::set<int> refused{}; ///< steps, from 0, that are not accepted; their learning rate is NaN
 
     i64 ranks() const { return rank_count(parallel); }
     std::string text() const; ///< "llama, data 2 x pipeline 2 x tensor 2, zero 1, …"

@@ -4,6 +4,7 @@
 #include "base/rng.hpp"
 #include "catch.hpp"
 #include "runtime/device.hpp"
+#include "runtime/initialise.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -139,9 +140,12 @@ GradientPlace gradient_place(const Program& program, const std::string& paramete
     TRV_CHECK(updated.valid(), "nothing updates ", parameter);
     const OpId update = g[updated].producer;
     const std::size_t operand = momentum ? 1 : 1 + value_name::moments.size();
+    const ValueId gradient = g[update].operands[operand];
+    if (g.find("kept." + g[gradient].name)) // a post-validated update, after which it may be needed
+        return {gradient, &kept_buffer(program.schedule, "kept." + g[gradient].name)};
     for (const Step& step : program.schedule.steps)
         if (step.kind == StepKind::op && step.op == update)
-            return {g[update].operands[operand], &program.schedule[step.operands[operand]]};
+            return {gradient, &program.schedule[step.operands[operand]]};
     throw InternalError(__FILE__, __LINE__, "no step updates " + parameter);
 }
 

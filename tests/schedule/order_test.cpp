@@ -3,6 +3,8 @@
 #include "catch.hpp"
 #include "schedule/order.hpp"
 
+#include <set>
+
 using namespace trivium;
 
 namespace {
@@ -57,4 +59,69 @@ TEST_CASE("gpipe runs every forward, then every backward, on every stage")
             CHECK(text_of(tasks) == "F0 F1 F2 B0 B1 B2");
             CHECK(in_flight(tasks) == 3);
         }
+}
+
+namespace {
+
+/// Runs the first tasks of each rank, forward passes in the order of the stages; returns how many cannot run.
+i64 stuck(const PipelineOrder& order, const std::vector<i64>& heads)
+{
+    std::set<std::pair<i64, i64>> done; // stage, microbatch
+    std::vector<i64> next(heads.size(), 0);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t r = 0; r < heads.size(); ++r)
+            while (next[r] < heads[r]) {
+                const Task& task = order.ranks[r][static_cast<std::size_t>(next[r])];
+                if (task.work != Work::forward ||
+                    (task.stage > 0 && !done.contains({task.stage - 1, task.microbatch})))
+                    break;
+                done.insert({task.stage, task.microbatch});
+                ++next[r];
+                moved = true;
+            }
+    }
+    i64 left = 0;
+    for (std::size_t r = 0; r < heads.size(); ++r)
+        left += heads[r] - next[r];
+    return left;
+}
+
+} // namespace
+
+TEST_CASE("ranks can run the head of a step without what follows on other ranks")
+{
+    CHECK(head_tasks(named_order(ScheduleKind::one_f_one_b, 4, 1, 6)) == std::vector<i64>{4, 3, 2, 1});
+    CHECK(head_tasks(named_order(ScheduleKind::zb_h2, 4, 1, 12)) == std::vector<i64>{7, 5, 3, 1});
+    CHECK(head_tasks(named_order(ScheduleKind::gpipe, 3, 1, 5)) == std::vector<i64>{5, 5, 5});
+    // Rank 1 ran stage 1 of microbatch 1 before its first backward pass, but rank 0 sends it after its own.
+    PipelineOrder order{{2, 2, true, 2}, {}};
+    using enum Work;
+    order.ranks = {{{forward, 0, 0},
+                    {forward, 3, 0},
+                    {backward, 3, 0},
+                    {forward, 0, 1},
+                    {backward, 0, 0},
+                    {forward, 3, 1},
+                    {backward, 3, 1},
+                    {backward, 0, 1}},
+                   {{forward, 1, 0},
+                    {forward, 2, 0},
+                    {forward, 1, 1},
+                    {backward, 2, 0},
+                    {backward, 1, 0},
+                    {forward, 2, 1},
+                    {backward, 2, 1},
+                    {backward, 1, 1}}};
+    CHECK(head_tasks(order) == std::vector<i64>{2, 2});
+    CHECK(stuck(order, {2, 3}) == 1);
+    for (std::size_t k = 0; k < names_of_enum<ScheduleKind>.size(); ++k)
+        for (const i64 ranks : {1, 2, 3, 4, 8})
+            for (const i64 microbatches : {1, 2, 5, 16}) {
+                const auto kind = static_cast<ScheduleKind>(k);
+                const PipelineOrder named = named_order(kind, ranks, chunks_of(kind).usual, microbatches);
+                INFO(name_of(kind) << ", " << ranks << " ranks, " << microbatches << " microbatches");
+                CHECK(stuck(named, head_tasks(named)) == 0);
+                CHECK(head_tasks(named)[0] > 0);
+            }
 }
