@@ -117,7 +117,7 @@ std::vector<u64> gather_numbers(Comm& comm, u64 number);
 /// Bitwise or over all members: what all must react to (a signal, a failure).
 u64 agree(Comm& comm, u64 flags);
 
-/// The same in two parts, so that work goes on between them.
+/// The same in two parts, with other work between them.
 class Agreement {
 public:
     Agreement(Comm& comm, u64 flags);

@@ -20,7 +20,7 @@ using Rectangle = ArenaChart::Rectangle;
 /// both grounds.
 constexpr const char* kind_colours[arena_colours] = {"#1f6fb4", "#5aa9e0", "#7d8794", "#14808f",
                                                      "#8a6fc9", "#d9622b", "#4a5563", "#2f9e6e",
-                                                     "#d77fae", "#e0a526", "#a0a8b2"};
+                                                     "#d77fae", "#e0a526", "#3fa3ad", "#a0a8b2"};
 
 std::string themed(const ChartPalette& p)
 {

@@ -30,7 +30,7 @@ struct ArenaChart {
     int width = 1200, height = 720; ///< pixels
 };
 
-inline constexpr int arena_colours = 11;
+inline constexpr int arena_colours = 12;
 
 /// One svg element, with colours for light and dark pages. Rectangles of one kind that touch and last equally
 /// long are drawn as one. Leaves out the smallest, beyond `most` and below a third of a pixel, and states

@@ -193,6 +193,13 @@ Rule::Tensor tensor_of(std::size_t dims, std::size_t changed = no_dim, const std
 
 } // namespace
 
+ValueId Builder::overwrite(ValueId into, ValueId x)
+{
+    const ValueId next = op1(OpKind::copy_into, {into, x}, {}, graph_[into].name + "'");
+    graph_.carries.push_back({into, next});
+    return next;
+}
+
 ValueId Builder::receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name)
 {
     Attributes attrs{.axis = axis, .from = from, .tag = tag, .dtype = type.dtype};

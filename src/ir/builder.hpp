@@ -67,6 +67,9 @@ public:
     /// Moves a parameter in place against `direction`, times `scale`, and decays it.
     ValueId descend(ValueId parameter, ValueId direction, ValueId hyper, double weight_decay, double scale);
 
+    /// Copies `x` into the buffer of `into`, a value of lifetime run, and returns its next content.
+    ValueId overwrite(ValueId into, ValueId x);
+
     // Communication. `axis` is a mesh axis, or world_axis.
     /// The value that stage `from` sends with this tag.
     ValueId receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name);

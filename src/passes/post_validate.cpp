@@ -1,8 +1,8 @@
 #include "passes/post_validate.hpp"
 
 #include "base/check.hpp"
+#include "ir/builder.hpp"
 #include "ir/names.hpp"
-#include "ir/op_table.hpp"
 
 #include <algorithm>
 
@@ -58,24 +58,11 @@ public:
         push(std::move(made));
     }
 
-    /// Copies a value of the new graph into the buffer of another one, which is carried, in the place of op
-    /// `like`.
-    void assign(ValueId into, ValueId value, const Op& like)
+    /// Copies a value of the new graph over another one, as a part of `where`.
+    void overwrite(ValueId into, ValueId value, const Op& where)
     {
-        Op made;
-        made.kind = OpKind::assign;
-        made.operands = {into, value};
-        made.region = Region::epilogue;
-        made.phase = Phase::update;
-        made.block = like.block;
-        made.scope = like.scope;
-        Value result = to_[into];
-        result.name += "'";
-        result.role = Role::computed;
-        result.init = {};
-        made.results = {add(std::move(result))};
-        to_.carries.push_back({into, made.results[0]});
-        push(std::move(made));
+        builder_.where = {Region::epilogue, Phase::update, where.block, where.scope};
+        builder_.overwrite(into, value);
     }
 
     Graph finish()
@@ -103,6 +90,7 @@ private:
 
     const Graph& from_;
     Graph to_;
+    Builder builder_{to_};
     std::vector<ValueId> id_; ///< by old value; invalid: not copied
 };
 
@@ -125,10 +113,10 @@ private:
     {
         own_ = *std::max_element(g_.outputs.begin(), g_.outputs.end(),
                                  [&](ValueId a, ValueId b) { return g_[a].producer < g_[b].producer; });
-        const auto goes_on = [&](const Op& op) {
+        const auto follows = [&](const Op& op) {
             return op.region == Region::epilogue && op.operands.size() == 1 && !info(op).contributes;
         };
-        while (g_[own_].producer && goes_on(g_[g_[own_].producer])) {
+        while (g_[own_].producer && follows(g_[g_[own_].producer])) {
             late_[g_[own_].producer.index()] = true;
             own_ = g_[g_[own_].producer].operands[0];
         }
@@ -201,7 +189,7 @@ private:
         each(in(Region::microbatch));
         each(in(Region::epilogue));
         copy.rename(copy.of(own_), g_[own_].name + ".own");
-        copy.assign(totals, copy.of(own_), g_[g_[own_].producer]);
+        copy.overwrite(totals, copy.of(own_), g_[g_[own_].producer]);
         assume(copy);
         std::vector<bool> keeps(g_.values.size(), false);
         for (std::size_t i = 0; i < g_.ops.size(); ++i) {
@@ -213,7 +201,7 @@ private:
                     return;
                 keeps[v.index()] = true;
                 const ValueId into = copy.given(g_[v], Role::kept, prefix + g_[v].name);
-                copy.assign(into, copy.of(v), op);
+                copy.overwrite(into, copy.of(v), op);
             };
             for (const ValueId v : op.operands)
                 if (is_handed_over(v))
@@ -243,7 +231,7 @@ private:
         for (std::size_t i = 0; i < g_.ops.size(); ++i)
             if (updates_[i])
                 for (const ValueId v : overwritten(g_.ops[i]))
-                    copy.assign(copy.of(v), copy.given(g_[v], Role::kept, before + g_[v].name), g_.ops[i]);
+                    copy.overwrite(copy.of(v), copy.given(g_[v], Role::kept, before + g_[v].name), g_.ops[i]);
         return copy.finish();
     }
 

@@ -226,7 +226,7 @@ Call bind_typed(const Binding& b)
             if (x != y)
                 k::cast(e, n, x, y);
         };
-    case OpKind::assign:
+    case OpKind::copy_into:
         return [n = a.n(1), x = a.in<T>(1), y = a.out<T>(0)](const k::Exec& e) { k::cast(e, n, x, y); };
     case OpKind::fill:
         return [n = a.n(0), v = *a.attrs().value, y = a.out<T>(0)](const k::Exec& e) { k::fill(e, n, v, y); };

@@ -95,7 +95,7 @@ private:
             finish_move(under_way_.front());
     }
 
-    /// Until the host goes on, nothing advances here. So that no peer waits for this rank meanwhile, all
+    /// Until the host continues, nothing advances here. So that no peer waits for this rank meanwhile, all
     /// collectives end and all messages are on their way.
     void leave_sends()
     {

@@ -146,7 +146,7 @@ std::string Trainer::why_skipped(double loss, double norm)
     return "";
 }
 
-void Trainer::train_step(MetricsRecord& record, bool goes_on)
+void Trainer::train_step(MetricsRecord& record, bool ahead)
 {
     const Seconds begin = now();
     Activity::of_process().enter(str("step ", state_.step + 1));
@@ -161,10 +161,10 @@ void Trainer::train_step(MetricsRecord& record, bool goes_on)
         return skipped.empty();
     };
     calls.before_changes = [&] { saver_->wait_for_snapshot(); };
-    const Ahead ahead{data_->train.at(state_.samples + t.global_batch), hyper(2),
-                      [this] { agreement_.emplace(world_, flags()); }};
-    if (goes_on)
-        calls.ahead = &ahead;
+    const Ahead next{data_->train.at(state_.samples + t.global_batch), hyper(2),
+                     [this] { agreement_.emplace(world_, flags()); }};
+    if (ahead)
+        calls.ahead = &next;
     const StepResult result = engine_->step(data_->train.at(state_.samples), hyper(1), calls);
     state_.step += 1;
     state_.updates += result.updated ? 1 : 0;

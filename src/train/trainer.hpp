@@ -30,8 +30,8 @@ private:
     Compiled compile_for_this_rank();
     /// Fills the description of the run that its checkpoints record.
     void describe_run(const std::string& build);
-    /// `goes_on`: another step follows directly.
-    void train_step(MetricsRecord& record, bool goes_on);
+    /// `ahead`: another step follows directly.
+    void train_step(MetricsRecord& record, bool ahead);
     /// Why a step's update is skipped; empty if it is not. Records the loss.
     std::string why_skipped(double loss, double norm);
     /// Throws, on all ranks, if too many steps in a row were skipped.
