@@ -158,7 +158,7 @@ bool ScheduleChart::has_chunks() const
 
 std::string ScheduleChart::summary() const
 {
-    return str("step ", length < 1 ? milliseconds(length) : format_seconds(length), ", bubble ",
+    return str("step ", step < 1 ? milliseconds(step) : format_seconds(step), ", bubble ",
                fixed(100 * bubble()), " % (mean of the ranks)");
 }
 

@@ -29,9 +29,10 @@ struct ScheduleChart {
     std::string title;
     std::vector<Row> rows;
     double length = 1; ///< of the time axis, seconds
+    double step = 1;   ///< from the begin of a step to that of the next, seconds; may be shorter
     int width = 1400;  ///< pixels
 
-    double bubble(const Row& row) const { return row.idle / length; }
+    double bubble(const Row& row) const { return row.idle / step; }
     /// The mean over the rows.
     double bubble() const;
     bool has(ScheduleMark mark) const;

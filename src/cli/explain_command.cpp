@@ -195,7 +195,7 @@ nlohmann::ordered_json schedule_json(const SimulatedStep& step, const ScheduleCh
     return {{"name", step.parallel.schedule},
             {"chunks", step.chunks},
             {"microbatches", step.ranks.front().program.microbatches},
-            {"step_seconds", chart.length},
+            {"step_seconds", chart.step},
             {"bubble", chart.bubble()},
             {"pipeline_ranks", ranks}};
 }

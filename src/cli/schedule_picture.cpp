@@ -15,7 +15,7 @@ namespace {
 ScheduleMark mark_of(Work work) { return static_cast<ScheduleMark>(work); }
 static_assert(static_cast<int>(ScheduleMark::weight_gradient) == static_cast<int>(Work::weight_gradient));
 
-ScheduleChart::Row row_of(const SimulatedRank& rank, i64 stage_rank, i64 ranks, Seconds length)
+ScheduleChart::Row row_of(const SimulatedRank& rank, i64 stage_rank, i64 ranks, Seconds step)
 {
     constexpr const char* names[] = {"forward", "backward", "input gradient", "weight gradient"};
     const Program& program = rank.program;
@@ -35,7 +35,7 @@ ScheduleChart::Row row_of(const SimulatedRank& rank, i64 stage_rank, i64 ranks, 
         row.spans.push_back({ScheduleMark::collective, span.begin, span.end, 0, -1, "collective"});
     for (const Span& span : activity.waits)
         row.spans.push_back({ScheduleMark::wait, span.begin, span.end, 0, -1, "waits"});
-    row.idle = length - activity.busy;
+    row.idle = step - activity.busy;
     row.in_flight = in_flight(tasks);
     row.activations = rank.memory.by_kind[static_cast<int>(MemoryKind::activations)];
     return row;
@@ -48,8 +48,9 @@ ScheduleChart schedule_picture(const SimulatedStep& step)
     ScheduleChart chart;
     const auto ranks = static_cast<i64>(step.ranks.size());
     chart.length = step.length();
+    chart.step = step.seconds;
     for (const SimulatedRank& rank : step.ranks)
-        chart.rows.push_back(row_of(rank, static_cast<i64>(chart.rows.size()), ranks, chart.length));
+        chart.rows.push_back(row_of(rank, static_cast<i64>(chart.rows.size()), ranks, chart.step));
     const Program& program = step.ranks.front().program;
     chart.title = str("schedule ", step.parallel.schedule, " of program ", program.graph.name, ": ",
                       counted(ranks, "pipeline rank"), ", ", counted(step.chunks, "chunk"), " each, ",

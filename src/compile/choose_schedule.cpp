@@ -63,9 +63,7 @@ Simulated simulated(RunConfig config, const CompileConfig& options, const Machin
         made.arena = std::max(made.arena, compiled.memory.arena);
         ranks.push_back({rank, std::move(compiled.programs[train_program]), compiled.memory, {}});
     });
-    simulate(ranks, machine, static_cast<int>(threads_of(config)), config.parallel.overlap);
-    for (const SimulatedRank& rank : ranks)
-        made.step = std::max(made.step, rank.timeline.length());
+    made.step = simulate(ranks, machine, static_cast<int>(threads_of(config)), config.parallel.overlap);
     Activity::of_process().advance();
     return made;
 }
@@ -77,15 +75,61 @@ RunConfig with_order(RunConfig config, const FoundOrder& found)
     return config;
 }
 
+/// The kinds of updates that the config may have.
+std::vector<UpdateMode> updates_of(const ParallelConfig& p)
+{
+    if (p.update != UpdateMode::automatic)
+        return {p.update};
+    if (p.pipeline == 1 || p.offload != Offload::none || p.graphs)
+        return {UpdateMode::synchronous};
+    return {UpdateMode::synchronous, UpdateMode::post_validated};
+}
+
+/// The least of what is simulated for each kind of update that fits: a post-validated one must be 1 %
+/// shorter, because some steps are clipped.
+class Fastest {
+public:
+    explicit Fastest(Bytes limit) : limit_(limit) {}
+
+    void look_at(RunConfig config, const CompileConfig& options, const Machine& machine)
+    {
+        for (const UpdateMode update : updates_of(config.parallel)) {
+            config.parallel.update = update;
+            const Simulated now = simulated(config, options, machine);
+            if (!best_ || std::pair(!fits(now), cost(config, now)) <
+                              std::pair(!fits(best_->second), cost(best_->first, best_->second)))
+                best_.emplace(config, now);
+        }
+    }
+    std::pair<RunConfig, Simulated> take() { return std::move(*best_); }
+
+private:
+    bool fits(const Simulated& s) const { return limit_ <= 0 || s.arena <= limit_; }
+    static Seconds cost(const RunConfig& config, const Simulated& s)
+    {
+        return config.parallel.update == UpdateMode::post_validated ? s.step / 0.99 : s.step;
+    }
+
+    Bytes limit_;
+    std::optional<std::pair<RunConfig, Simulated>> best_;
+};
+
+/// Bytes that the arena of a rank may have; 0: unknown.
+Bytes limit_of(const ParallelConfig& p, const Machine& machine)
+{
+    return p.memory_limit > 0  ? p.memory_limit
+           : machine.is_device ? machine.memory - machine.process
+                               : 0; // a host's memory is not known here
+}
+
 /// The best order for the microbatch of the config, by simulation of the most promising ones.
 std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const CompileConfig& options,
                                            const Machine& machine)
 {
     const ParallelConfig& p = config.parallel;
-    const Bytes limit = p.memory_limit > 0  ? p.memory_limit
-                        : machine.is_device ? machine.memory - machine.process
-                                            : 0; // a host's memory is not known here
+    const Bytes limit = limit_of(p, machine);
     RunConfig plain = config;
+    plain.parallel.update = updates_of(p).front();
     plain.parallel.schedule = name_of(ScheduleKind::zb_h1);
     plain.parallel.chunks = 0;
     plain.parallel.memory_limit = 0;
@@ -116,16 +160,10 @@ std::pair<RunConfig, Simulated> best_order(const RunConfig& config, const Compil
     if (candidates.empty()) // nothing is expected to fit: those that need least memory, for the error message
         candidates = {{named_order(ScheduleKind::one_f_one_b, p.pipeline, 1, search.microbatches), 0,
                        ScheduleKind::one_f_one_b}};
-    std::optional<std::pair<RunConfig, Simulated>> best;
-    for (const FoundOrder& candidate : candidates) {
-        RunConfig made = with_order(config, candidate);
-        const Simulated now = simulated(made, options, machine);
-        const auto fits = [&](const Simulated& s) { return limit <= 0 || s.arena <= limit; };
-        if (!best || (fits(now) && !fits(best->second)) ||
-            (fits(now) == fits(best->second) && now.step < best->second.step))
-            best.emplace(std::move(made), now);
-    }
-    return *best;
+    Fastest fastest(limit);
+    for (const FoundOrder& candidate : candidates)
+        fastest.look_at(with_order(config, candidate), options, machine);
+    return fastest.take();
 }
 
 } // namespace
@@ -158,15 +196,25 @@ BlockCosts block_costs(const RunConfig& config, const CompileConfig& options, co
 
 RunConfig choose_schedule(const RunConfig& config, const CompileConfig& options)
 {
-    if (config.parallel.schedule != automatic_schedule || !config.parallel.schedule_rows.empty())
-        return config;
+    const bool searches =
+        config.parallel.schedule == automatic_schedule && config.parallel.schedule_rows.empty();
     if (config.parallel.pipeline == 1) {
         RunConfig alone = config;
-        alone.parallel.schedule = name_of(ScheduleKind::one_f_one_b);
-        alone.parallel.chunks = 0;
+        alone.parallel.update = updates_of(config.parallel).front();
+        if (searches) {
+            alone.parallel.schedule = name_of(ScheduleKind::one_f_one_b);
+            alone.parallel.chunks = 0;
+        }
         return alone;
     }
+    if (!searches && config.parallel.update != UpdateMode::automatic)
+        return config;
     const Machine machine = deciding_machine(config.parallel, options.machine.is_device);
+    if (!searches) {
+        Fastest fastest(limit_of(config.parallel, machine));
+        fastest.look_at(config, options, machine);
+        return fastest.take().first;
+    }
     const i64 share = config.train.global_batch / config.parallel.data;
     std::optional<std::pair<RunConfig, Simulated>> best;
     const auto look_at = [&](i64 micro) {

@@ -157,12 +157,10 @@ PlanReport make_plan(const RunConfig& config, const Machine& machine, i64 ranks,
     };
     compile_ranks(
         settled, options, [&](const Mesh&, i64 rank) { return is_planned(settled, mesh, rank); }, keep);
-    simulate(report.simulated, report.machine, report.threads, settled.parallel.overlap);
-    for (const SimulatedRank& rank : report.simulated) {
-        report.step = std::max(report.step, rank.timeline.length());
+    report.step = simulate(report.simulated, report.machine, report.threads, settled.parallel.overlap);
+    for (const SimulatedRank& rank : report.simulated)
         report.stage_busy =
             std::max(report.stage_busy, rank.timeline.busy(rank.program.schedule, queue_compute));
-    }
     report.memory = verdict_on(report);
     if (report.memory.known && !report.memory.fits)
         report.memory.remedy = remedy_for(report, config, ranks);

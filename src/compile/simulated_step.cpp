@@ -22,15 +22,30 @@ int planned_threads(const ParallelConfig& config, const Machine& machine, int li
     return thread_count(config, limit, static_cast<int>(machine.ranks_of_a_node(rank_count(config))));
 }
 
-void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
+Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap)
 {
     std::vector<StageProgram> programs;
     for (const SimulatedRank& rank : ranks)
         programs.push_back({&rank.program.graph, &rank.program.schedule});
     if (const std::optional<StepFault> fault = find_fault(programs, overlap))
         TRV_CHECK(false, fault->problem);
-    for (std::size_t s = 0; Timeline & timeline : simulate(programs, machine, threads))
-        ranks[s++].timeline = std::move(timeline);
+    std::vector<Seconds> begins(programs.size(), 0);
+    Seconds seconds = 0;
+    // Steps that follow each other directly soon take the same time.
+    const int rounds = programs.front().schedule->decides_early ? 4 : 1;
+    for (int round = 0; round < rounds; ++round) {
+        const Seconds before = *std::max_element(begins.begin(), begins.end()),
+                      first = *std::min_element(begins.begin(), begins.end());
+        for (Seconds& begin : begins)
+            begin -= first;
+        std::vector<Timeline> timelines = simulate(programs, machine, threads, begins);
+        for (std::size_t s = 0; s < ranks.size(); ++s) {
+            begins[s] = timelines[s].length();
+            ranks[s].timeline = std::move(timelines[s]);
+        }
+        seconds = *std::max_element(begins.begin(), begins.end()) - (before - first);
+    }
+    return seconds;
 }
 
 SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& options, std::size_t program,
@@ -46,8 +61,9 @@ SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& option
             made.chunks = compiled.order.shape.chunks;
         });
     const ParallelConfig& links = config.parallel;
-    simulate(made.ranks, with_delay(options.machine, links.delay_latency, links.delay_bandwidth),
-             made.threads, links.overlap);
+    made.seconds =
+        simulate(made.ranks, with_delay(options.machine, links.delay_latency, links.delay_bandwidth),
+                 made.threads, links.overlap);
     return made;
 }
 

@@ -15,17 +15,20 @@ struct SimulatedRank {
 
 struct SimulatedStep {
     std::vector<SimulatedRank> ranks; ///< by pipeline rank
+    Seconds seconds = 0;              ///< from step to step
     ParallelConfig parallel;          ///< with values for what is "auto"
     i64 chunks = 1;
     int threads = 1;
-    Seconds length() const;
+    Seconds length() const; ///< of the timelines
 };
 
 /// CPU threads per rank on `machine`, as if it were this one. `limit` as in thread_count().
 int planned_threads(const ParallelConfig& config, const Machine& machine, int limit);
 
-/// Fills the timelines. `overlap`: parallel.overlap. \pre `ranks` has all stages, in order
-void simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
+/// Fills the timelines, of one step. Returns the time from step to step: with synchronous updates its length;
+/// with post-validated ones a rank begins the next step when it has ended this one. `overlap`:
+/// parallel.overlap. \pre `ranks` has all stages, in order
+Seconds simulate(std::vector<SimulatedRank>& ranks, const Machine& machine, int threads, bool overlap);
 
 /// Compiles and simulates one of the programs of compile_training(). Throws UserError.
 SimulatedStep simulate_step(const RunConfig& config, const CompileConfig& options, std::size_t program,

@@ -27,9 +27,10 @@ template <>
 inline constexpr std::array<std::string_view, 2> names_of_enum<Offload>{"none", "optimizer"};
 
 /// Whether an update waits for the global norm.
-enum class UpdateMode { synchronous, post_validated };
+enum class UpdateMode { synchronous, post_validated, automatic };
 template <>
-inline constexpr std::array<std::string_view, 2> names_of_enum<UpdateMode>{"synchronous", "post-validated"};
+inline constexpr std::array<std::string_view, 3> names_of_enum<UpdateMode>{"synchronous", "post-validated",
+                                                                           "auto"};
 
 enum class OptimizerKind { adamw, muon };
 template <>
@@ -197,8 +198,9 @@ struct ParallelConfig {
               "gathered, used and reduced in tiles; 0 = no maximum");
         visit("overlap", self.overlap, "overlap communication with computation");
         visit("update", self.update,
-              "when parameters are updated: when the global norm is known (synchronous), or before, where a "
-              "step that turns out to be clipped or skipped is done again (post-validated); the same bits");
+              "when parameters are updated: when the global norm is known (synchronous), or before, where an "
+              "update that turns out to be clipped or skipped is done again (post-validated), with the same "
+              "bits; auto = post-validated if a step is at least 1 % shorter by the simulator");
         visit("graphs", self.graphs, "on GPUs: capture a step as CUDA graphs once, then replay them");
         visit("bucket", self.bucket,
               "how gradients and parameters are grouped into collectives: \"none\", \"block\", \"greedy\", "

@@ -203,14 +203,20 @@ namespace {
 /// A stage on the clock of simulate().
 class StageClock {
 public:
-    /// By from, to, tag and microbatch: when it is sent.
-    using Sent = std::map<std::tuple<std::size_t, std::size_t, i64, i64>, Seconds>;
+    /// What the stages know of each other.
+    struct Shared {
+        using Message = std::tuple<std::size_t, std::size_t, i64, i64>; ///< from, to, tag and microbatch
+        std::map<Message, Seconds> sent;                                ///< when
+        /// By axis and number: of collectives of all stages, when each stage begins it.
+        std::map<std::pair<std::string, std::size_t>, std::map<std::size_t, Seconds>> meetings;
+        std::size_t stages = 1;
+    };
 
     StageClock(const StageProgram& program, std::size_t stage, const Machine& machine, i64 threads,
-               const Timeline* measured = nullptr)
+               const Timeline* measured = nullptr, Seconds begin = 0)
         : program_(program), stage_(stage), launch_(machine.launch), measured_(measured),
           costs_(op_costs(*program.graph, machine, threads)), known_(program.schedule->steps.size(), false),
-          queues_(program.schedule->queues.size()), next_(queues_.size(), 0), free_at_(queues_.size(), 0)
+          queues_(program.schedule->queues.size()), next_(queues_.size(), 0), free_at_(queues_.size(), begin)
     {
         timeline_.spans.resize(known_.size());
         std::size_t computed = known_.size();
@@ -223,9 +229,9 @@ public:
         }
     }
 
-    /// Runs Steps in the order of time as far as waits and messages allow. Without `sent`, a message arrives
-    /// when it is asked for. Returns whether a Step has run.
-    bool advance(Sent* sent)
+    /// Runs Steps in the order of time as far as waits and messages allow. Without `shared`, a message
+    /// arrives when it is asked for. Returns whether a Step has run.
+    bool advance(Shared* shared)
     {
         bool moved = false;
         for (;;) {
@@ -235,7 +241,7 @@ public:
                 if (next_[q] == queues_[q].size())
                     continue;
                 const std::size_t i = queues_[q][next_[q]];
-                const std::optional<Seconds> begin = begin_of(i, sent);
+                const std::optional<Seconds> begin = begin_of(i, shared);
                 if (begin && (first == known_.size() || *begin < first_begin ||
                               (*begin == first_begin && i < first))) {
                     first = i;
@@ -244,7 +250,7 @@ public:
             }
             if (first == known_.size())
                 return moved;
-            run(first, first_begin, sent);
+            run(first, first_begin, shared);
             moved = true;
         }
     }
@@ -271,16 +277,17 @@ private:
         const Step& step = program_.schedule->steps[i];
         return step.kind == StepKind::op ? &(*program_.graph)[step.op] : nullptr;
     }
-    Sent::key_type message(std::size_t i) const
+    Shared::Message message(std::size_t i) const
     {
         const Attributes& attrs = op_of(i)->attrs;
         const i64 microbatch = program_.schedule->steps[i].microbatch;
-        return attrs.to ? Sent::key_type(stage_, *attrs.to, *attrs.tag, microbatch)
-                        : Sent::key_type(*attrs.from, stage_, *attrs.tag, microbatch);
+        return attrs.to ? Shared::Message(stage_, *attrs.to, *attrs.tag, microbatch)
+                        : Shared::Message(*attrs.from, stage_, *attrs.tag, microbatch);
     }
 
-    /// Nothing if a Step for which it waits has not run, or its message is not sent.
-    std::optional<Seconds> begin_of(std::size_t i, const Sent* sent) const
+    /// Nothing if a Step for which it waits has not run, its message is not sent, or another stage has not
+    /// come to their collective.
+    std::optional<Seconds> begin_of(std::size_t i, Shared* shared) const
     {
         Seconds begin = free_at_[queue_of(i)];
         for (const StepId wait : program_.schedule->steps[i].waits) {
@@ -296,12 +303,23 @@ private:
             if (queue_of(i) != queue_compute && now.begin < begin && begin < now.end)
                 begin = now.end;
         }
-        if (const Op* op = op_of(i); sent && op && op->attrs.from && !sent->contains(message(i)))
+        const Op* op = op_of(i);
+        if (!shared || !op || !info(*op).communicates)
+            return begin;
+        if (op->attrs.from && !shared->sent.contains(message(i)))
             return {};
+        if (!op->attrs.tag && (*op->attrs.axis == world_axis || *op->attrs.axis == pipeline_axis)) {
+            auto& begins = shared->meetings[{*op->attrs.axis, next_[queue_of(i)]}];
+            begins.try_emplace(stage_, begin);
+            if (begins.size() < shared->stages)
+                return {};
+            for (const auto& [stage, other] : begins)
+                begin = std::max(begin, other);
+        }
         return begin;
     }
 
-    void run(std::size_t i, Seconds begin, Sent* sent)
+    void run(std::size_t i, Seconds begin, Shared* shared)
     {
         const Op* op = op_of(i);
         const OpCost cost =
@@ -309,8 +327,8 @@ private:
         Seconds end = begin + cost.alone;
         if (measured_ && !(op && info(*op).communicates))
             end = begin + measured_->spans[i].end - measured_->spans[i].begin;
-        if (sent && op && op->attrs.from)
-            end = std::max(begin, sent->at(message(i)));
+        if (shared && op && op->attrs.from)
+            end = std::max(begin, shared->sent.at(message(i)));
         // Transfers that share a link have it in turns: each takes longer by what the other moves meanwhile.
         std::erase_if(moving_, [&](const Moving& m) { return timeline_.spans[m.step].end <= begin; });
         if (cost.moving > 0) {
@@ -332,8 +350,8 @@ private:
         free_at_[queue_of(i)] = end;
         if (cost.copying > 0)
             free_at_[queue_compute] = std::max(free_at_[queue_compute], begin) + cost.copying;
-        if (sent && op && op->attrs.to)
-            (*sent)[message(i)] = end;
+        if (shared && op && op->attrs.to)
+            shared->sent[message(i)] = end;
     }
 
     const StageProgram& program_;
@@ -355,16 +373,18 @@ private:
 
 } // namespace
 
-std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads)
+std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads,
+                               const std::vector<Seconds>& begins)
 {
     std::vector<StageClock> clocks;
     for (std::size_t s = 0; s < stages.size(); ++s)
-        clocks.emplace_back(stages[s], s, machine, threads);
-    StageClock::Sent sent;
+        clocks.emplace_back(stages[s], s, machine, threads, nullptr, begins.empty() ? 0 : begins[s]);
+    StageClock::Shared shared;
+    shared.stages = stages.size();
     for (bool moved = true; moved;) {
         moved = false;
         for (StageClock& clock : clocks)
-            moved = clock.advance(&sent) || moved;
+            moved = clock.advance(&shared) || moved;
     }
     std::vector<Timeline> timelines;
     for (std::size_t s = 0; s < stages.size(); ++s) {

@@ -29,10 +29,13 @@ struct StageProgram {
 };
 
 /// Simulates all stages on one clock: a message arrives when its sender has sent it; other transfers take the
-/// same time on all ranks of their group. Collectives of several axes that use the same link at a time,
+/// same time on all ranks of their group; those of all stages begin on all at the same time. Collectives of
+/// several axes that use the same link at a time,
 /// within a node or between nodes, slow each other down. Throws InternalError if stages wait for each other
 /// forever. On CPUs, copies between ranks of a node delay the computation.
-std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads);
+/// `begins`: when each stage begins; empty: at 0.
+std::vector<Timeline> simulate(const std::vector<StageProgram>& stages, const Machine& machine, i64 threads,
+                               const std::vector<Seconds>& begins = {});
 
 /// Simulates one Schedule on the same clock; messages arrive when they are asked for. With `measured`, Steps
 /// that do not communicate take as long as there.

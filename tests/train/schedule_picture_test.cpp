@@ -24,7 +24,7 @@ ScheduleChart chart_of(ScheduleKind kind, i64 ranks, i64 chunks, i64 microbatche
     REQUIRE(played);
     ScheduleChart chart;
     chart.title = "by hand";
-    chart.length = played->length();
+    chart.length = chart.step = played->length();
     for (std::size_t r = 0; r < order.ranks.size(); ++r) {
         ScheduleChart::Row row;
         row.name = std::to_string(r);
@@ -95,7 +95,7 @@ TEST_CASE("chunks have their own letters, numbers stand where they fit, and what
     CHECK(chart.length == 15); // 2 chunks of 2 microbatches of 3, and a bubble of one forward and backward
     CHECK(lines_of(schedule_text(chart, 5 + 30))[1].substr(5, 8) == "F0F1f0f1");
     chart = {};
-    chart.length = 20;
+    chart.length = chart.step = 20;
     chart.rows.resize(1);
     chart.rows[0].spans = {
         {ScheduleMark::forward, 0, 4.6, 0, 12, ""},    {ScheduleMark::weight_gradient, 4.6, 7, 1, 3, ""},
