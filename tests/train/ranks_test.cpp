@@ -139,6 +139,24 @@ TEST_CASE("eight ranks have the losses of one, and use the arenas that plan prin
         CHECK(grid.err.find(str("(", rank["arena_bytes"].get<i64>(), " bytes)")) != std::string::npos);
 }
 
+namespace {
+
+/// Requires that the first rank of each stage has the same Steps in the same order on each queue.
+void require_same_slices(const TraceRows& ran, const TraceRows& planned)
+{
+    REQUIRE(planned.slices.size() > 6);
+    for (const auto& [row, slices] : planned.slices) {
+        INFO("rank " << row.first << ", queue " << row.second);
+        REQUIRE(ran.slices.contains(row));
+        const auto& other = ran.slices.at(row);
+        REQUIRE(slices.size() == other.size());
+        for (std::size_t i = 0; i < slices.size(); ++i)
+            CHECK((slices[i]["name"] == other[i]["name"] && slices[i]["args"] == other[i]["args"]));
+    }
+}
+
+} // namespace
+
 TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on two nodes share a clock there")
 {
     const Run run;
@@ -165,16 +183,8 @@ TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on tw
 
     const TraceRows ran = rows_of(run.folder / "run.json"), planned = rows_of(run.folder / "plan.json");
     CHECK(ran.names == planned.names);
-    REQUIRE(ran.slices.size() > 6);
     CHECK(ran.slices.size() == planned.slices.size());
-    for (const auto& [row, slices] : ran.slices) {
-        INFO("rank " << row.first << ", queue " << row.second);
-        REQUIRE(planned.slices.contains(row));
-        const auto& other = planned.slices.at(row);
-        REQUIRE(slices.size() == other.size());
-        for (std::size_t i = 0; i < slices.size(); ++i)
-            CHECK((slices[i]["name"] == other[i]["name"] && slices[i]["args"] == other[i]["args"]));
-    }
+    require_same_slices(ran, planned);
     // A message does not arrive before it is sent, within that bound, which is rounded.
     for (const TraceRows* trace : {&ran, &planned})
         for (const int from : {0, 1}) {
@@ -187,6 +197,28 @@ TEST_CASE("the trace of plan has the rows and slices of a run's, and ranks on tw
                 CHECK(arrived > sent[i]["ts"].get<double>() - bound - 0.1);
             }
         }
+}
+
+TEST_CASE("a run with post-validated updates has the order of Steps that the plan has")
+{
+    const Run run;
+    const std::vector<std::string> more{"checkpoint.dir=a", "log.dir=la", "parallel.zero=1",
+                                        "parallel.update=post-validated"};
+    auto words = Run::arguments(2, 4, 1, more);
+    words[0] = "plan";
+    words.insert(words.end(), {"--trace", "plan.json"});
+    REQUIRE(run_program(words, run.folder.path()).status == 0);
+    auto traced = more;
+    traced.push_back("log.trace=run.json");
+    const Outcome outcome = run.train(2, 4, 1, traced);
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    require_same_slices(rows_of(run.folder / "run.json"), rows_of(run.folder / "plan.json"));
+    // The same files as with synchronous updates.
+    REQUIRE(run.train(2, 4, 1, {"checkpoint.dir=b", "log.dir=lb", "parallel.zero=1"}).status == 0);
+    CHECK((run.content("a/step-00000006") == run.content("b/step-00000006")));
+    for (const char* name : {"loss", "grad_norm", "valid_loss"})
+        CHECK(run.metric("la", name) == run.metric("lb", name));
 }
 
 TEST_CASE("a run resumes bit for bit on its grid, and from the same numbers on any other", "[release]")
