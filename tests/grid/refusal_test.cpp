@@ -79,3 +79,18 @@ TEST_CASE("more stages than blocks, and batches that do not divide, are refused"
     CHECK(refusal(c).find("4 sequences per data rank do not divide into microbatches of 3") !=
           std::string::npos);
 }
+
+TEST_CASE("post-validated updates are refused where their states or messages are elsewhere")
+{
+    Case c = small();
+    c.parallel.update = UpdateMode::post_validated;
+    CHECK(refusal(c) == "");
+    c.parallel.offload = Offload::optimizer;
+    CHECK(refusal(c).find("parallel.update: \"post-validated\" does not go with parallel.offload") == 0);
+    c.parallel.offload = Offload::none;
+    c.parallel.graphs = true;
+    CHECK(refusal(c).find("set parallel.update to \"synchronous\" or parallel.graphs to false") !=
+          std::string::npos);
+    c.parallel.update = UpdateMode::automatic;
+    CHECK(refusal(c) == "");
+}

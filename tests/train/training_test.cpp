@@ -109,9 +109,9 @@ TEST_CASE("two runs are bitwise the same, and so is one that stopped and resumed
 
 TEST_CASE("the arena that plan prints is the arena that the run uses")
 {
-    for (const char* precision : {"f32", "bf16", "f64"}) {
+    for (const char* key : {"train.precision=f32", "train.precision=bf16", "train.precision=f64",
+                            "parallel.update=post-validated"}) {
         const Run run;
-        const std::string key = std::string("train.precision=") + precision;
         const Outcome plan = run.trivium_in({"plan", "run.toml", key, "train.micro_batch=2", "--json"});
         REQUIRE(plan.status == 0);
         const i64 planned = nlohmann::json::parse(plan.out)["arena_bytes"];
