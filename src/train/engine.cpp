@@ -152,7 +152,8 @@ StepResult Engine::step_and_validate(const Batch& batch, const Hyper& hyper, con
     const Feed own = feed(train_program, batch, &hyper, assumed);
     if (!begun_)
         train.run_until_decision(own);
-    TRV_CHECK(!begun_ || *begun_ == hyper, "a step began with other numbers");
+    TRV_CHECK(!begun_ || std::memcmp(begun_->data(), hyper.data(), sizeof hyper) == 0,
+              "a step began with other numbers"); // also NaN
     begun_.reset();
     if (calls.before_changes)
         calls.before_changes();
