@@ -191,7 +191,8 @@ TEST_CASE("whether updates wait for the norm changes no bit")
                           Grid{1, 2, 2, 0, "zb-h1"}, Grid{2, 3, 1, 2, "gpipe"}})
         for (const OptimizerKind optimizer : {OptimizerKind::adamw, OptimizerKind::muon}) {
             const bool muon = optimizer == OptimizerKind::muon;
-            if ((contracts_on && muon != (g.pipeline == 2)) || (muon && g.tensor > 1))
+            const bool in_short = !muon && g.data == 2 && g.pipeline == 2 && g.zero == 1;
+            if ((contracts_on && !in_short) || (muon && g.tensor > 1))
                 continue;
             Case c = deep(muon ? Precision::f64 : Precision::bf16, g.zero == 1, g.data, g.tensor);
             c.optimizer = optimizer;
@@ -219,5 +220,5 @@ TEST_CASE("whether updates wait for the norm changes no bit")
                 CHECK(apart(train_on_threads(c), want) == "");
             }
         }
-    CHECK(std::min(repaired, kept) > 10);
+    CHECK(std::min(repaired, kept) > (contracts_on ? 2 : 10));
 }

@@ -46,7 +46,8 @@ Graph with_free_exchanges(Graph graph)
 
 } // namespace
 
-TEST_CASE("with post-validated updates, 1F1B with ZeRO 1 hides what stages exchange, except the first two")
+TEST_CASE("with post-validated updates, 1F1B with ZeRO 1 hides what stages exchange, except the first two",
+          "[release]")
 {
     const CompileConfig options = on_h100();
     SimulatedStep step =
@@ -69,7 +70,7 @@ TEST_CASE("with post-validated updates, 1F1B with ZeRO 1 hides what stages excha
     }
 }
 
-TEST_CASE("with post-validated updates, zb-h2 idles less than half as long")
+TEST_CASE("with post-validated updates, zb-h2 idles less than half as long", "[release]")
 {
     double idle[2];
     for (const UpdateMode update : {UpdateMode::synchronous, UpdateMode::post_validated}) {
@@ -87,7 +88,7 @@ TEST_CASE("with post-validated updates, zb-h2 idles less than half as long")
     CHECK(idle[1] < idle[0] / 2);
 }
 
-TEST_CASE("parallel.update = auto: post-validated where that is shorter")
+TEST_CASE("parallel.update = auto: post-validated where that is shorter", "[release]")
 {
     for (const char* schedule : {"1f1b", "zb-h2"}) {
         const auto step = [&](UpdateMode update) {
