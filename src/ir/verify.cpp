@@ -251,7 +251,8 @@ private:
                      place(carry.line), "a carry names no value", "name two values");
             TRV_RULE(!carried[carry.in.index()], at_fault(carry.in), "is carried twice", "keep one carry");
             const Role role = g_[carry.in].role;
-            TRV_RULE(role == Role::carry || g_[carry.in].lifetime == Lifetime::run && role != Role::constant,
+            TRV_RULE(role == Role::carry ||
+                         (g_[carry.in].lifetime == Lifetime::run && role != Role::constant),
                      at_fault(carry.in), str("has the role '", name_of(role), "', which cannot be carried"),
                      "only a carry, a state, a parameter or a kept value can be carried");
             TRV_RULE(carry.in != carry.out, at_fault(carry.in), "is carried to itself",
