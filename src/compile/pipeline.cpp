@@ -4,6 +4,7 @@
 #include "config/schedules.hpp"
 #include "schedule/order_check.hpp"
 #include "schedule/order_file.hpp"
+#include "schedule/schedule.hpp"
 
 namespace trivium {
 
@@ -38,6 +39,7 @@ void require_blocks(const RunConfig& config, ScheduleKind kind, i64 chunks)
 PipelineOrder training_order(const RunConfig& config)
 {
     const ParallelConfig& p = config.parallel;
+    require_few_steps(microbatch_count(config), config.model.layers + 2); // before a task is made for each
     if (is_schedule_file(p.schedule) || p.schedule == automatic_schedule)
         return parse_csv(p.schedule_rows, p.schedule, p.pipeline, microbatch_count(config));
     const ScheduleKind kind = *schedule_called(p.schedule);

@@ -145,16 +145,10 @@ private:
     /// The memory of all later stages of planning grows with the number of Steps and queues.
     void check_size() const
     {
-        constexpr i64 most_steps = i64{1} << 22, most_clocks = i64{1} << 27;
+        constexpr i64 most_clocks = i64{1} << 27;
         const auto ops = static_cast<i64>(graph_.ops.size()),
                    queues = static_cast<i64>(schedule_.queues.size());
-        const i64 most = most_steps / std::max<i64>(ops, 1);
-        if (config_.microbatches > most)
-            throw UserError(
-                {"train.micro_batch",
-                 str("makes ", config_.microbatches, " microbatches of ", ops, " ops, more than 2^22 Steps"),
-                 "every Step of an optimizer step is planned",
-                 "raise train.micro_batch, lower train.global_batch, or use more data ranks"});
+        require_few_steps(config_.microbatches, ops);
         if (queues > most_clocks / std::max<i64>(ops * config_.microbatches, 1))
             throw UserError({source_place(graph_, 0) + "graph '" + graph_.name + "'",
                              str("has ", ops, " ops on ", queues, " queues"),
@@ -392,6 +386,17 @@ private:
 };
 
 } // namespace
+
+void require_few_steps(i64 microbatches, i64 ops)
+{
+    constexpr i64 most = i64{1} << 22;
+    if (microbatches > most / std::max<i64>(ops, 1))
+        throw UserError(
+            {"train.micro_batch",
+             str("makes ", microbatches, " microbatches of at least ", ops, " ops, more than 2^22 Steps"),
+             "every Step of an optimizer step is planned",
+             "raise train.micro_batch, lower train.global_batch, or use more data ranks"});
+}
 
 Schedule build_schedule(const Graph& graph, const ScheduleConfig& config)
 {

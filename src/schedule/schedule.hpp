@@ -109,6 +109,9 @@ struct ScheduleConfig {
     i64 head = 0; ///< tasks before the decision, if the graph decides early (unroll.hpp)
 };
 
+/// Throws UserError if as many microbatches of at least `ops` ops have more Steps than can be planned.
+void require_few_steps(i64 microbatches, i64 ops);
+
 /// Unrolls the regions of a verified graph into Steps.
 Schedule build_schedule(const Graph& graph, const ScheduleConfig& config);
 

@@ -188,24 +188,24 @@ TEST_CASE("whether updates wait for the norm changes no bit")
     int repaired = 0, kept = 0;
     for (const Grid& g : {Grid{1, 1, 1, 0, "1f1b"}, Grid{2, 1, 2, 1, "1f1b"}, Grid{1, 4, 1, 0, "zb-h2"},
                           Grid{2, 2, 1, 1, "1f1b"}, Grid{2, 2, 1, 3, "zb-v"}, Grid{1, 3, 1, 0, "interleaved"},
-                          Grid{1, 2, 2, 0, "zb-h1"}, Grid{2, 3, 1, 2, "gpipe"}})
+                          Grid{1, 2, 2, 0, "zb-h1"}, Grid{2, 2, 1, 2, "gpipe"}})
         for (const OptimizerKind optimizer : {OptimizerKind::adamw, OptimizerKind::muon}) {
             const bool muon = optimizer == OptimizerKind::muon;
             const bool in_short = !muon && g.data == 2 && g.pipeline == 2 && g.zero == 1;
-            if ((contracts_on && !in_short) || (muon && g.tensor > 1))
+            if ((contracts_on && !in_short) || (muon && (g.pipeline != 2 || g.tensor > 1)))
                 continue;
             Case c = deep(muon ? Precision::f64 : Precision::bf16, g.zero == 1, g.data, g.tensor);
             c.optimizer = optimizer;
             c.parallel.pipeline = g.pipeline;
             c.parallel.schedule = g.schedule;
             c.parallel.zero = g.zero;
-            c.steps = 8;
+            c.steps = 7;
             c.counts_all = true;
             c.clip = 0;
             std::vector<double> norms = train_on_threads(c).norms;
-            std::nth_element(norms.begin(), norms.begin() + 4, norms.end());
+            std::nth_element(norms.begin(), norms.begin() + 3, norms.end());
             for (const auto& [clip, refused] : {std::pair(0.0, std::set<int>{}),
-                                                {norms[4], std::set<int>{0, 3, 4, 5}},
+                                                {norms[3], std::set<int>{0, 3, 4, 5}},
                                                 {1e-3, std::set<int>{}}}) {
                 if (contracts_on && clip == 1e-3)
                     continue;

@@ -92,7 +92,9 @@ TEST_CASE("parallel.update = auto: post-validated where that is shorter", "[rele
 {
     for (const char* schedule : {"1f1b", "zb-h2"}) {
         const auto step = [&](UpdateMode update) {
-            return simulate_step(pipeline_of_8(schedule, update), on_h100(), train_program, 1);
+            RunConfig config = pipeline_of_8(schedule, update);
+            config.train.global_batch = 32;
+            return simulate_step(config, on_h100(), train_program, 1);
         };
         const Seconds waits = step(UpdateMode::synchronous).seconds,
                       validates = step(UpdateMode::post_validated).seconds;
