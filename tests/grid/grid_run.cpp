@@ -237,7 +237,9 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
             return !c.refused.contains(step);
         };
         Ahead ahead;
-        if (step + 1 < c.steps) {
+        // Deferred streams work only while the host waits for them, so no step is begun before ranks meet to
+        // collect gradients.
+        if (step + 1 < c.steps && !(meddle.streams && step == 0)) {
             ahead = {runs::rows_of(data[at + 1]), hypers[at + 1]};
             calls.ahead = &ahead;
         }
