@@ -43,7 +43,6 @@ public:
         return add(std::move(made));
     }
 
-    void op(const Op& old) { op(old, old.region); }
     void op(Op made, Region region)
     {
         for (ValueId& v : made.operands)
@@ -145,6 +144,15 @@ private:
         TRV_CHECK(decided_.valid(), "no op waits for the outputs");
     }
 
+    void copy_chain(Copy& copy, Region region) const
+    {
+        for (std::size_t i = 0; i < g_.ops.size(); ++i)
+            if (late_[i])
+                copy.op(g_.ops[i], region);
+        for (const ValueId v : g_.outputs)
+            copy.output(v);
+    }
+
     void assume(Copy& copy) const
     {
         copy.replace(decided_, copy.given(g_[decided_], Role::hyper, value_name::assumed));
@@ -168,26 +176,17 @@ private:
     Graph train() const
     {
         Copy copy(g_, g_.name);
-        const auto each = [&](auto&& wanted) {
+        const auto copy_rest_of = [&](Region region) {
             for (std::size_t i = 0; i < g_.ops.size(); ++i)
-                if (wanted(i))
-                    copy.op(g_.ops[i]);
+                if (g_.ops[i].region == region && !late_[i] && !updates_[i])
+                    copy.op(g_.ops[i], region);
         };
-        const auto in = [&](Region region) {
-            return [this, region](std::size_t i) {
-                return g_.ops[i].region == region && !late_[i] && !updates_[i];
-            };
-        };
-        each(in(Region::prologue));
+        copy_rest_of(Region::prologue);
         const ValueId totals = copy.given(g_[own_], Role::kept, g_[own_].name);
         copy.replace(own_, totals);
-        for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            if (late_[i])
-                copy.op(g_.ops[i], Region::prologue);
-        for (const ValueId v : g_.outputs)
-            copy.output(v);
-        each(in(Region::microbatch));
-        each(in(Region::epilogue));
+        copy_chain(copy, Region::prologue);
+        copy_rest_of(Region::microbatch);
+        copy_rest_of(Region::epilogue);
         copy.rename(copy.of(own_), g_[own_].name + ".own");
         copy.overwrite(totals, copy.of(own_), g_[g_[own_].producer]);
         assume(copy);
@@ -208,7 +207,7 @@ private:
                     keep(v, kept);
             for (const ValueId v : overwritten(op))
                 keep(v, before);
-            copy.op(op);
+            copy.op(op, op.region);
         }
         return copy.finish();
     }
@@ -217,11 +216,7 @@ private:
     {
         Copy copy(g_, "validate");
         copy.replace(own_, copy.given(g_[own_], Role::kept, g_[own_].name));
-        for (std::size_t i = 0; i < g_.ops.size(); ++i)
-            if (late_[i])
-                copy.op(g_.ops[i]);
-        for (const ValueId v : g_.outputs)
-            copy.output(v);
+        copy_chain(copy, Region::epilogue);
         return copy.finish();
     }
 
@@ -248,7 +243,7 @@ private:
                     keeps[v.index()] = true;
                     copy.replace(v, copy.given(g_[v], Role::kept, kept + g_[v].name));
                 }
-            copy.op(g_.ops[i]);
+            copy.op(g_.ops[i], g_.ops[i].region);
         }
         return copy.finish();
     }

@@ -286,7 +286,7 @@ private:
     }
 
     /// Nothing if a Step for which it waits has not run, its message is not sent, or another stage has not
-    /// come to their collective.
+    /// come to their collective, to which this one then has come.
     std::optional<Seconds> begin_of(std::size_t i, Shared* shared) const
     {
         Seconds begin = free_at_[queue_of(i)];
