@@ -147,6 +147,37 @@ std::string print_real(double value)
     return out.find_first_of(".en") == std::string::npos ? out + ".0" : out;
 }
 
+namespace {
+
+const ListName& name_of(Attr attr)
+{
+    return *std::find_if(std::begin(list_names), std::end(list_names),
+                         [&](const ListName& list) { return list.attr == attr; });
+}
+
+/// One integer may stand without quotes.
+std::vector<i64> list_of(const AttrText& field, bool single)
+{
+    if (single || !field.quoted)
+        return {value_of<i64>(field)};
+    return value_of<std::vector<i64>>(field);
+}
+
+/// Whether the field is a list.
+bool take_list(const AttrText& field, NumberLists& lists)
+{
+    for (const ListName& list : list_names)
+        if (field.name == list.name) {
+            if (lists.find(list.attr))
+                refuse_twice(field);
+            lists.set(list.attr, list_of(field, list.single));
+            return true;
+        }
+    return false;
+}
+
+} // namespace
+
 std::string to_text(const Attributes& attributes)
 {
     std::string text;
@@ -160,6 +191,10 @@ std::string to_text(const Attributes& attributes)
             append(print_field(name, *value));
         }
     });
+    for (const NumberLists::Entry& list : attributes.lists.entries()) {
+        const ListName& name = name_of(list.attr);
+        append(name.single ? print_field(name.name, list.numbers.at(0)) : print_field(name.name, list.numbers));
+    }
     return text.empty() ? "" : text + "}";
 }
 
@@ -167,7 +202,7 @@ Attributes parse_attributes(const std::vector<AttrText>& fields)
 {
     Attributes made;
     for (const AttrText& field : fields) {
-        bool known = false;
+        bool known = take_list(field, made.lists);
         each_attribute([&](Attr, const char* name, auto member) {
             auto& value = made.*member;
             if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, FactorSizes>) {

@@ -27,12 +27,12 @@ public:
         check_names();
         check_sizes();
         check_axis();
-        if (a_.combine)
+        if (a_.combine && info(op_).communicates)
             check_shapes_stay();
+        if (a_.direction)
+            check_direction();
         if (a_.dim)
             check_dims();
-        if (a_.offset)
-            check_offset();
         if (a_.at)
             check_places();
         if (info(op_).parts)
@@ -62,6 +62,13 @@ private:
     void check_names() const
     {
         const OpInfo& row = info(op_);
+        for (const ListName& list : list_names) {
+            const bool given = a_.lists.find(list.attr) != nullptr;
+            if (given && !row.needs.has(list.attr) && !row.may_have.has(list.attr))
+                refuse_name(list.name);
+            if (!given && row.needs.has(list.attr))
+                refuse_lack(list.name);
+        }
         each_attribute([&](Attr attr, const char* name, auto member) {
             using Member = std::decay_t<decltype(a_.*member)>;
             if constexpr (!std::is_same_v<Member, FactorSizes>) {
@@ -69,13 +76,18 @@ private:
                 if (value && !row.needs.has(attr) && !row.may_have.has(attr))
                     refuse_name(name);
                 if (!value && row.needs.has(attr))
-                    throw UserError({place_of(g_, op_), str("has no attribute '", name, "'"), "",
-                                     str("write {", name, "=…} after its operands")});
+                    refuse_lack(name);
                 if constexpr (std::is_same_v<Member, std::optional<double>>)
                     if (value && !std::isfinite(*value))
                         fail(name, print_real(*value), "a real number", "write it with a point, like 1.0");
             }
         });
+    }
+
+    [[noreturn]] void refuse_lack(const char* name) const
+    {
+        throw UserError({place_of(g_, op_), str("has no attribute '", name, "'"), "",
+                         str("write {", name, "=…} after its operands")});
     }
 
     [[noreturn]] void refuse_name(const std::string& name) const
@@ -100,7 +112,7 @@ private:
             if (rule_.factors[f].kind == FactorKind::indexed)
                 indexed.push_back(rule_.factors[f].name);
         }
-        check_each(a_.sizes, sized, "", 1);
+        check_each(a_.sizes, sized, "", g_.at.empty() ? 1 : 0);
         check_each(a_.offsets, indexed, "_offset", 0);
     }
 
@@ -137,6 +149,13 @@ private:
                 fail(sends ? "to" : "from", std::to_string(*peer), "the coordinate of another rank",
                      "send to and receive from other ranks");
         }
+    }
+
+    void check_direction() const
+    {
+        constexpr std::string_view known[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+        if (std::find(std::begin(known), std::end(known), *a_.direction) == std::end(known))
+            fail("direction", *a_.direction, "one of eq, ne, lt, le, gt, ge", "write one of these");
     }
 
     void check_shapes_stay() const
@@ -179,19 +198,6 @@ private:
                      str("the only dimension that differs between operand ", i, " and its result"),
                      "write the dimension that the op changes");
         }
-    }
-
-    void check_offset() const
-    {
-        within("offset", *a_.offset, 0, max_elements);
-        const Shape in = rule_.shape_of(rule_.operands[0]), out = rule_.shape_of(rule_.results[0]);
-        i64 last = 0;
-        for (std::size_t d = 0; d < std::min(in.size(), out.size()); ++d)
-            last = in[d] != out[d] ? in[d] - out[d] : last;
-        if (*a_.offset > last)
-            fail("offset", std::to_string(*a_.offset),
-                 str("such that ", *a_.offset, " and the result's extent lie within the operand"),
-                 "take a slice within the operand");
     }
 
     /// Tensors that differ along one dimension, whose extents add up.
@@ -246,6 +252,24 @@ private:
 
 } // namespace
 
+const std::vector<i64>* NumberLists::find(Attr attr) const
+{
+    for (const Entry& entry : entries_)
+        if (entry.attr == attr)
+            return &entry.numbers;
+    return nullptr;
+}
+
+void NumberLists::set(Attr attr, std::vector<i64> numbers)
+{
+    const auto at = std::find_if(entries_.begin(), entries_.end(),
+                                 [&](const Entry& entry) { return entry.attr >= attr; });
+    if (at != entries_.end() && at->attr == attr)
+        at->numbers = std::move(numbers);
+    else
+        entries_.insert(at, {attr, std::move(numbers)});
+}
+
 i64 Attributes::offset_of(std::string_view factor) const
 {
     for (const FactorSize& offset : offsets)
@@ -263,6 +287,9 @@ Attributes merged(Attributes first, const Attributes& second)
         else if (!value)
             value = second.*member;
     });
+    for (const NumberLists::Entry& list : second.lists.entries())
+        if (!first.lists.find(list.attr))
+            first.lists.set(list.attr, list.numbers);
     return first;
 }
 

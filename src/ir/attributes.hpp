@@ -21,34 +21,6 @@ struct Value;
 /// The FP8 formats of a product's operands 0 and 1.
 using Fp8Formats = std::array<Fp8, 2>;
 
-/// The attributes of an op. The op table lists which members an op requires and which are optional.
-struct Attributes {
-    std::optional<std::string> axis{};     ///< mesh axis of a collective or a message, or the joint axis
-    std::optional<i64> from{}, to{};       ///< coordinate on that axis, of a message's sender or receiver
-    std::optional<i64> tag{};              ///< of a message: messages with the same tag stay in order
-    std::optional<DType> dtype{};          ///< of the result
-    std::optional<Space> space{};          ///< of the result, if not that of the operands
-    std::optional<Combine> combine{};      ///< of a reduction
-    std::optional<i64> offset{};           ///< of a slice: its first index
-    std::optional<double> clip{};          ///< maximum norm; 0: no clipping
-    std::optional<Rule> rule{};            ///< if the op table has none
-    std::optional<Fp8Formats> fp8{};       ///< formats to which a product's operands are rounded
-    std::optional<std::vector<i64>> dim{}; ///< per operand: the dimension that is gathered, scattered, sliced
-    FactorSizes sizes{};                   ///< of factors that no operand has
-    FactorSizes offsets{};                 ///< of indexed factors: the first index on this rank
-    std::optional<std::vector<i64>> at{};  ///< per operand: its position in the result
-    std::optional<double> eps{};           ///< of a norm, under the root
-    std::optional<double> scale{};         ///< of attention scores, or of an update's direction
-    std::optional<double> value{};         ///< of a fill
-    std::optional<double> weight_decay{};
-    std::optional<double> momentum{};      ///< the part of the last momentum that remains
-    std::optional<double> alpha{}, beta{}; ///< coefficients of a weighted sum
-
-    /// The first index of `factor` on this rank; 0 if it is not sharded.
-    i64 offset_of(std::string_view factor) const;
-    bool operator==(const Attributes&) const = default;
-};
-
 /// Names a member of Attributes, except sizes and offsets, which follow from an op's rule.
 enum class Attr : std::uint8_t {
     axis,
@@ -57,7 +29,6 @@ enum class Attr : std::uint8_t {
     tag,
     dtype,
     combine,
-    offset,
     clip,
     rule,
     fp8,
@@ -72,10 +43,129 @@ enum class Attr : std::uint8_t {
     momentum,
     alpha,
     beta,
-    space
+    space,
+    direction,
+    sharding,
+    // Lists of integers.
+    dims,
+    shape,
+    start,
+    limit,
+    stride,
+    low,
+    high,
+    interior,
+    window,
+    dilation,
+    base,
+    groups,
+    offset_dims,
+    collapsed_dims,
+    batch_dims,
+    index_batch_dims,
+    index_map,
+    index_dim,
+    slice_sizes,
+    count,
+    descending,
+    backwards,
+    begin,
+    whole,
+    owned,
+    needed
 };
 
-/// Calls visit(Attr, name, member) for each member of Attributes, in the order in which they print. A size is
+/// A list attribute's name in text. With `single`, it is one integer.
+struct ListName {
+    Attr attr;
+    const char* name;
+    bool single = false;
+};
+inline constexpr ListName list_names[] = {
+    {Attr::dims, "dims"},
+    {Attr::shape, "shape"},
+    {Attr::start, "start"},
+    {Attr::limit, "limit"},
+    {Attr::stride, "stride"},
+    {Attr::low, "low"},
+    {Attr::high, "high"},
+    {Attr::interior, "interior"},
+    {Attr::window, "window"},
+    {Attr::dilation, "dilation"},
+    {Attr::base, "base"},
+    {Attr::groups, "groups", true},
+    {Attr::offset_dims, "offset_dims"},
+    {Attr::collapsed_dims, "collapsed_dims"},
+    {Attr::batch_dims, "batch_dims"},
+    {Attr::index_batch_dims, "index_batch_dims"},
+    {Attr::index_map, "index_map"},
+    {Attr::index_dim, "index_dim", true},
+    {Attr::slice_sizes, "sizes"},
+    {Attr::count, "count", true},
+    {Attr::descending, "descending", true},
+    {Attr::backwards, "backwards", true},
+    {Attr::begin, "begin"},
+    {Attr::whole, "whole"},
+    {Attr::owned, "owned"},
+    {Attr::needed, "needed"},
+};
+
+/// The integer lists of an op, in the order of list_names. Most ops have none.
+class NumberLists {
+public:
+    struct Entry {
+        Attr attr;
+        std::vector<i64> numbers;
+        bool operator==(const Entry&) const = default;
+    };
+
+    NumberLists() = default;
+    NumberLists(std::initializer_list<Entry> entries)
+    {
+        for (const Entry& entry : entries)
+            set(entry.attr, entry.numbers);
+    }
+    /// Null if there is no such list.
+    const std::vector<i64>* find(Attr attr) const;
+    void set(Attr attr, std::vector<i64> numbers);
+    const std::vector<Entry>& entries() const { return entries_; }
+    bool operator==(const NumberLists&) const = default;
+
+private:
+    std::vector<Entry> entries_;
+};
+
+/// The attributes of an op. The op table lists which members an op requires and which are optional.
+struct Attributes {
+    std::optional<std::string> axis{};     ///< mesh axis of a collective or a message, or the joint axis
+    std::optional<i64> from{}, to{};       ///< coordinate on that axis, of a message's sender or receiver
+    std::optional<i64> tag{};              ///< of a message: messages with the same tag stay in order
+    std::optional<DType> dtype{};          ///< of the result
+    std::optional<Space> space{};          ///< of the result, if not that of the operands
+    std::optional<Combine> combine{};      ///< of a reduction
+    std::optional<double> clip{};          ///< maximum norm; 0: no clipping
+    std::optional<Rule> rule{};            ///< if the op table has none
+    std::optional<Fp8Formats> fp8{};       ///< formats to which a product's operands are rounded
+    std::optional<std::vector<i64>> dim{}; ///< per operand: the dimension that is gathered or scattered
+    FactorSizes sizes{};                   ///< of factors that no operand has
+    FactorSizes offsets{};                 ///< of indexed factors: the first index on this rank
+    std::optional<std::vector<i64>> at{};  ///< per operand: its position in the result
+    std::optional<double> eps{};           ///< of a norm, under the root
+    std::optional<double> scale{};         ///< of attention scores, or of an update's direction
+    std::optional<double> value{};         ///< of a fill
+    std::optional<double> weight_decay{};
+    std::optional<double> momentum{};      ///< the part of the last momentum that remains
+    std::optional<double> alpha{}, beta{}; ///< coefficients of a weighted sum
+    std::optional<std::string> direction{}; ///< of a comparison
+    std::optional<std::string> sharding{};  ///< of a manual region's boundary
+    NumberLists lists{};
+
+    /// The first index of `factor` on this rank; 0 if it is not sharded.
+    i64 offset_of(std::string_view factor) const;
+    bool operator==(const Attributes&) const = default;
+};
+
+/// Calls visit(Attr, name, member) for each member of Attributes except the lists, in the order in which they print. A size is
 /// printed under its factor's name, an offset under that name followed by "_offset".
 template <class Visit>
 void each_attribute(Visit&& visit)
@@ -86,7 +176,6 @@ void each_attribute(Visit&& visit)
     visit(Attr::tag, "tag", &Attributes::tag);
     visit(Attr::dtype, "dtype", &Attributes::dtype);
     visit(Attr::combine, "combine", &Attributes::combine);
-    visit(Attr::offset, "offset", &Attributes::offset);
     visit(Attr::clip, "clip", &Attributes::clip);
     visit(Attr::rule, "rule", &Attributes::rule);
     visit(Attr::fp8, "fp8", &Attributes::fp8);
@@ -102,6 +191,8 @@ void each_attribute(Visit&& visit)
     visit(Attr::momentum, "momentum", &Attributes::momentum);
     visit(Attr::alpha, "alpha", &Attributes::alpha);
     visit(Attr::beta, "beta", &Attributes::beta);
+    visit(Attr::direction, "direction", &Attributes::direction);
+    visit(Attr::sharding, "sharding", &Attributes::sharding);
 }
 
 /// A set of members.
@@ -111,12 +202,12 @@ public:
     constexpr AttrSet(std::initializer_list<Attr> members)
     {
         for (const Attr a : members)
-            bits_ |= 1u << static_cast<unsigned>(a);
+            bits_ |= u64{1} << static_cast<unsigned>(a);
     }
     constexpr bool has(Attr a) const { return (bits_ >> static_cast<unsigned>(a) & 1u) != 0; }
 
 private:
-    unsigned bits_ = 0;
+    u64 bits_ = 0;
 };
 
 /// The attributes of two ops that are merged: those of `first`, and those that only `second` has.

@@ -244,7 +244,12 @@ ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)
 
 ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
 {
-    return collective(OpKind::slice, x, dim, part.size, {.offset = part.begin}, ".slice");
+    const Shape shape = graph_[x].type.shape;
+    std::vector<i64> start(shape.size(), 0), limit = shape;
+    start[dim] = part.begin;
+    limit[dim] = part.begin + part.size;
+    return op1(OpKind::slice, {x}, {.lists = {{Attr::start, start}, {Attr::limit, limit}}},
+               graph_[x].name + ".slice");
 }
 
 std::vector<ValueId> Builder::divided(ValueId x, std::size_t dim, const std::vector<i64>& extents)

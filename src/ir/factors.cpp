@@ -122,6 +122,8 @@ const std::string& star_name(std::size_t i)
     return i < known.size() ? known[i] : other = str("*", i);
 }
 
+constexpr i64 unknown = -1; ///< the size of a factor that no operand has shown yet
+
 /// This runs for each op after each pass, so texts are made only for errors.
 class Matcher {
 public:
@@ -149,7 +151,7 @@ public:
         FactorList dims = expand(pattern);
         for (std::size_t i = 0; i < dims.size(); ++i) {
             Factor& factor = rule.factors[static_cast<std::size_t>(dims[i])];
-            if (factor.size == 0)
+            if (factor.size == unknown)
                 factor.size = shape[i];
             else if (factor.size != shape[i])
                 refuse(str("dimension ", i, " of operand ", operand, " is ", shape[i], ", but '", factor.name,
@@ -182,7 +184,7 @@ public:
     void take_sizes(const FactorSizes& sizes)
     {
         for (const auto& [name, size] : sizes)
-            if (const int at = find(name); at >= 0 && rule.factors[static_cast<std::size_t>(at)].size == 0) {
+            if (const int at = find(name); at >= 0 && rule.factors[static_cast<std::size_t>(at)].size == unknown) {
                 if (size < 0 || size > max_elements)
                     refuse(str("the size of '", name, "' is ", size, ", must be from 1 to 2^48"));
                 rule.factors[static_cast<std::size_t>(at)].size = size;
@@ -208,7 +210,7 @@ private:
     {
         if (const int known = find(name); known >= 0)
             return known;
-        rule.factors.push_back({name, FactorKind::parallel, 0});
+        rule.factors.push_back({name, FactorKind::parallel, unknown});
         const int added = static_cast<int>(rule.factors.size()) - 1;
         if (rule.factors.size() == few + 1)
             for (int f = 0; f < added; ++f)
@@ -260,6 +262,27 @@ int FactorRule::find(std::string_view name) const
     return -1;
 }
 
+std::vector<int> FactorRule::parts_of(int dim) const
+{
+    const Factor& factor = (*this)[dim];
+    if (factor.window)
+        return {factor.window->of};
+    return factor.parts.empty() ? std::vector<int>{dim} : factor.parts;
+}
+
+Stretch window_of(const Window& window, const Stretch& part, i64 extent)
+{
+    if (part.size == 0 || extent == 0)
+        return {0, 0};
+    const i64 one = part.begin * window.stride, other = (part.begin + part.size - 1) * window.stride;
+    const i64 first = std::max<i64>(std::min(one, other) - window.low, 0),
+              last = std::max(one, other) - window.low + window.reach;
+    if (last < 0)
+        return {0, 0};
+    const i64 begin = ceil_div(first, window.base), end = std::min(last / window.base + 1, extent);
+    return begin < end ? Stretch{begin, end - begin} : Stretch{0, 0};
+}
+
 FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, const FactorSizes& sizes,
                      const std::function<std::string()>& place, bool variadic)
 {
@@ -286,7 +309,7 @@ FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, 
             in_results[static_cast<std::size_t>(f)] = true;
     for (std::size_t f = 0; f < rule.factors.size(); ++f) {
         Factor& factor = rule.factors[f];
-        if (factor.size <= 0)
+        if (factor.size == unknown)
             matcher.refuse(str("no operand or attribute determines the size of '", factor.name, "'"));
         if (!in_results[f])
             factor.kind = FactorKind::reduced;
@@ -296,8 +319,10 @@ FactorRule make_rule(const Rule& of, const std::vector<const Shape*>& operands, 
         };
         if (listed(of->indexed))
             factor.kind = FactorKind::indexed;
-        if (listed(of->replicated))
+        if (listed(of->replicated)) {
             factor.kind = FactorKind::replicated;
+            factor.blocked = true;
+        }
     }
     return rule;
 }

@@ -19,6 +19,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -71,13 +72,34 @@ Rule joined_rule(const FactorRule& first, const FactorRule& second, std::size_t 
 /// The rules of the two gradients of a product "A, B -> C": "C, B -> A" for operand 0, "A, C -> B" for 1.
 Rule product_gradient_rule(const Rule& product, int operand);
 
+/// replicated: a rank needs all of it. indexed: a rank may hold a shard, whose first index its op knows.
 enum class FactorKind { parallel, reduced, replicated, indexed };
 
+/// How a dimension follows from a factor of the result: index i of that factor reads the indices
+/// (i stride - low + t) / base of the dimension, for t from 0 to `reach`, where they are whole numbers within
+/// the dimension. A slice, a pad, a reversal, a part of a concatenation, a convolution's input are windows.
+struct Window {
+    int of = -1; ///< the factor
+    i64 stride = 1, base = 1, low = 0, reach = 0;
+    bool operator==(const Window&) const = default;
+};
+
+/// A factor, or what a dimension is made of: `parts` (a product of factors, major first) or `window`.
 struct Factor {
     std::string name;
     FactorKind kind = FactorKind::parallel;
     i64 size = 0;
+    bool blocked = false; ///< propagation does not carry its axes
+    std::vector<int> parts{};
+    std::optional<Window> window{};
+    /// Of a manual region's boundary: the axes that shard this factor, no others. Empty: any.
+    std::vector<std::string> pinned{};
+
+    bool composed() const { return !parts.empty() || window.has_value(); }
 };
+
+/// The indices that a window reads for the indices in `part`, clipped to a dimension of `extent`.
+Stretch window_of(const Window& window, const Stretch& part, i64 extent);
 
 using FactorList = std::vector<int>; ///< a factor's index per dimension
 
@@ -90,6 +112,9 @@ struct FactorRule {
 
     Shape shape_of(const FactorList& dims) const;
     int find(std::string_view name) const; ///< index, or -1
+    const Factor& operator[](int factor) const { return factors[static_cast<std::size_t>(factor)]; }
+    /// The factors that a dimension is made of, major first: itself, its parts, or that of its window.
+    std::vector<int> parts_of(int dim) const;
 };
 
 /// The size or the first index of a factor.

@@ -43,13 +43,15 @@ void check_bucket(const Graph& graph, const Op& op)
                              "put only tensors of one element type into a bucket"});
 }
 
-DType element_type(const Graph& graph, const Op& op, const ResultType& type)
+DType element_type(const Graph& graph, const Op& op, const ResultType& type, std::size_t result)
 {
     switch (type.of) {
     case ResultType::Of::operand:
         return graph[op.operands[static_cast<std::size_t>(type.operand)]].type.dtype;
     case ResultType::Of::accumulator: return accumulator_of(graph[op.operands[0]].type.dtype);
     case ResultType::Of::f64: return DType::f64;
+    case ResultType::Of::i32: return DType::i32;
+    case ResultType::Of::each: return graph[op.operands[result]].type.dtype;
     case ResultType::Of::attribute: return needed(graph, op, "dtype", op.attrs.dtype);
     }
     throw InternalError(__FILE__, __LINE__, "no such result type");
@@ -68,6 +70,8 @@ FactorRule rule_of(const Graph& graph, const Op& op)
                            [&](ValueId v) { return v.index() < graph.values.size(); }),
                "an operand that is not in the graph");
     const OpInfo& row = info(op);
+    if (row.factors)
+        return row.factors(graph, op);
     check_operand_count(graph, op);
     std::vector<const Shape*> shapes(plain_operands(op));
     for (std::size_t i = 0; i < shapes.size(); ++i)
@@ -85,9 +89,9 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op)
 std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule& rule)
 {
     const OpInfo& row = info(op);
-    if (const std::size_t required = row.bucket  ? rule.operands.size()
-                                     : row.parts ? rule.results.size()
-                                                 : row.results.size();
+    if (const std::size_t required = row.bucket                 ? rule.operands.size()
+                                     : row.parts || row.factors ? rule.results.size()
+                                                                : row.results.size();
         rule.results.size() != required)
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",
@@ -102,7 +106,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
             type = ResultType::attribute();
         else if (i == 0 && op.accumulate && type.of != ResultType::Of::f64)
             type = ResultType::accumulator();
-        types.push_back({element_type(graph, op, type), rule.shape_of(rule.results[i])});
+        types.push_back({element_type(graph, op, type, i), rule.shape_of(rule.results[i])});
     }
     return types;
 }

@@ -4,6 +4,7 @@
 #include "ir/limits.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 namespace trivium {
 
@@ -27,6 +28,24 @@ i64 Mesh::size(const std::string& name) const
 {
     const int at = find(name);
     return at < 0 ? 1 : axes[static_cast<std::size_t>(at)].size;
+}
+
+std::optional<i64> Mesh::size_of(std::string_view name) const
+{
+    if (const int at = find(std::string(name)); at >= 0)
+        return axes[static_cast<std::size_t>(at)].size;
+    const std::size_t open = name.find(":("), close = name.find(')');
+    if (open == std::string_view::npos || close == std::string_view::npos)
+        return {};
+    const int at = find(std::string(name.substr(0, open)));
+    i64 major = 0, size = 0;
+    std::from_chars(name.data() + open + 2, name.data() + close, major);
+    std::from_chars(name.data() + close + 1, name.data() + name.size(), size);
+    // The size of the axis is a multiple of major * size.
+    const i64 whole = at < 0 ? 0 : axes[static_cast<std::size_t>(at)].size;
+    if (major < 1 || size < 1 || major > whole || size > whole || whole % (major * size) != 0)
+        return {};
+    return size;
 }
 
 i64 Mesh::ranks_along(const std::string& axis) const { return axis == world_axis ? ranks() : size(axis); }

@@ -38,6 +38,9 @@ struct Mesh {
     int find(const std::string& name) const;
     /// Size of the axis called `name`; 1 if the mesh has no such axis.
     i64 size(const std::string& name) const;
+    /// Size of the axis, or of the part of an axis "x:(2)4" (Shardy's sub-axes: of size 4, below a major part of
+    /// 2); nothing if the mesh has none.
+    std::optional<i64> size_of(std::string_view name) const;
     /// Ranks of a group along `axis`, or of all for "world", the joint axis.
     i64 ranks_along(const std::string& axis) const;
     /// Throws InternalError if the mesh has no such rank.
@@ -55,13 +58,22 @@ void check_mesh(const Mesh& mesh, const std::string& place);
 struct DimSharding {
     std::vector<std::string> axes; ///< major first; empty: whole on every rank
     bool open = true;              ///< propagation may add axes
-    bool operator==(const DimSharding&) const = default;
+    int priority = 0;              ///< propagation begins with the lowest
+    int by = -1;                   ///< the op along which propagation set it; -1: none, it was given
+
+    bool operator==(const DimSharding& other) const
+    {
+        return axes == other.axes && open == other.open && priority == other.priority;
+    }
 };
 
 /// How partial values are combined.
 enum class Combine : std::uint8_t {
     sum,
-    lse ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
+    lse, ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
+    max,
+    min,
+    product
 };
 std::string_view name_of(Combine combine);
 /// The combiner called `name`, or nothing.
@@ -78,7 +90,8 @@ struct Partial {
 struct Sharding {
     std::vector<DimSharding> dims;
     std::vector<Partial> partial;
-    std::string origin; ///< origin, for `explain`: an annotation or a rule
+    std::string origin{}; ///< origin, for `explain`: an annotation or a rule
+    std::vector<std::string> replicated{}; ///< axes that propagation must not use
     bool operator==(const Sharding&) const = default;
 };
 

@@ -16,6 +16,8 @@ std::string result_types(const OpInfo& row)
         case ResultType::Of::operand: text += str("as operand ", type.operand); break;
         case ResultType::Of::accumulator: text += "accumulator"; break;
         case ResultType::Of::f64: text += "f64"; break;
+        case ResultType::Of::i32: text += "i32"; break;
+        case ResultType::Of::each: text += "as each operand"; break;
         case ResultType::Of::attribute: text += "`dtype`"; break;
         }
     }
@@ -26,11 +28,14 @@ std::string result_types(const OpInfo& row)
 std::string attributes(const OpInfo& row)
 {
     std::string text;
-    each_attribute([&](Attr attr, const char* name, auto) {
+    const auto append = [&](Attr attr, const char* name) {
         if (row.needs.has(attr) || row.may_have.has(attr))
             text += str(text.empty() ? "" : " ", name, row.may_have.has(attr) ? "?" : "",
                         attr == Attr::rule && row.operands ? str(" (", *row.operands, ")") : "");
-    });
+    };
+    each_attribute([&](Attr attr, const char* name, auto) { append(attr, name); });
+    for (const ListName& list : list_names)
+        append(list.attr, list.name);
     return text;
 }
 
@@ -66,7 +71,9 @@ std::string op_reference()
         "|\n|---|---|---|---|---|---|---|---|\n";
     for (const std::string& name : op_names()) {
         const OpInfo& row = *find_op(name);
-        std::string rule = row.rule ? to_text(*row.rule) : "the attribute `rule`";
+        std::string rule = row.rule      ? to_text(*row.rule)
+                           : row.factors ? "by its attributes"
+                                         : "the attribute `rule`";
         for (std::size_t at = 0; (at = rule.find('|', at)) != std::string::npos; at += 2)
             rule.insert(at, "\\");
         const std::string code = row.rule ? "`" + rule + "`" : rule;

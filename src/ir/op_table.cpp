@@ -2,6 +2,8 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
+#include "ir/general_gradients.hpp"
+#include "ir/general_rules.hpp"
 
 #include <algorithm>
 
@@ -51,6 +53,12 @@ Bytes attention_grad_tiles(const FactorRule& rule, Bytes element)
 Bytes block_sums(const FactorRule& rule, Bytes)
 {
     return 8 * ceil_div(element_count(rule.shape_of(rule.operands[0])), 16384);
+}
+
+/// The order of the sorted elements, as i32.
+Bytes order_of_elements(const FactorRule& rule, Bytes)
+{
+    return 4 * element_count(rule.shape_of(rule.operands[0]));
 }
 
 /// dV, dP, dQ, dK are model FLOPs; recomputing Q K' is not counted.

@@ -38,7 +38,7 @@ public:
 
 /// The element type of a result.
 struct ResultType {
-    enum class Of : std::uint8_t { operand, accumulator, f64, attribute };
+    enum class Of : std::uint8_t { operand, accumulator, f64, i32, attribute, each };
     Of of{};
     int operand = 0;
 
@@ -46,14 +46,31 @@ struct ResultType {
     /// The accumulator type of operand 0.
     static constexpr ResultType accumulator() { return {Of::accumulator}; }
     static constexpr ResultType f64() { return {Of::f64}; }
+    static constexpr ResultType i32() { return {Of::i32}; }
+    /// That of the operand with the result's position.
+    static constexpr ResultType each() { return {Of::each}; }
     /// The attribute `dtype`.
     static constexpr ResultType attribute() { return {Of::attribute}; }
+};
+
+/// What one rank computes of an op: its stretch of each factor, and the boxes of operands and results.
+struct LocalPart {
+    const Graph& graph; ///< of all ranks
+    const Op& op;       ///< of all ranks
+    const FactorRule& rule;
+    std::vector<Stretch> factors;
+    std::vector<Box> operands, results;
+    std::vector<bool> first; ///< by factor: the rank holds the first shard
 };
 
 struct OpInfo {
     OpKind kind{};
     const char* name = "";
-    std::optional<Rule> rule{};    ///< none: the op's attribute `rule`
+    std::optional<Rule> rule{}; ///< none: `factors`, or the op's attribute `rule`
+    /// The factors, if they follow from attributes and shapes. Throws UserError if these do not fit.
+    FactorRule (*factors)(const Graph&, const Op&) = nullptr;
+    /// Changes the attributes to those of one rank's part; null: they stay.
+    void (*localize)(Attributes&, const LocalPart&) = nullptr;
     std::optional<int> operands{}; ///< if the rule is an attribute: number of operands; none: one or more
     std::vector<ResultType> results{};
     AttrSet needs{}, may_have{};
@@ -78,6 +95,10 @@ struct OpInfo {
     bool separable = false; ///< parts of a factor may be computed separately: joined if a result has it,
                             ///< added if only operands have it
     bool bucket = false;    ///< may have several operands of one element type, with one result per operand
+    bool reshapes = false;  ///< moves elements only, like an element-wise op for propagation
+    bool forward_first = false; ///< the same, from operands to results only
+    bool expands = false; ///< repeats elements: propagation goes from operands to results last
+    bool manual = false;  ///< the boundary of a manual region
 };
 
 const OpInfo& info(OpKind kind);

@@ -20,8 +20,10 @@
 // A line `stages` gives the pipeline stage of each block.
 // With a line `at` it is one rank's graph: its types are those of the rank's shards, and `of f32[8,8]` after
 // a type states the shape over all ranks. `on host` after it: the value is in host memory. A sharding may
-// follow a type: <data,tensor+data?,-|tensor:sum> lists the axes of each dimension, major first, `-` for
-// none, `?` if propagation may add axes, and after the bar the axes over which the value is still partial.
+// follow a type: <data,tensor+data?@1,-|tensor:sum> lists the axes of each dimension, major first, `-` for
+// none, `?` if propagation may add axes, `@` its priority, and after the bar the axes over which the value is
+// still partial or (`data:replicated`) which propagation must not use. Ops may stand outside the regions: then
+// they are of the microbatch. docs/graphs.md has the grammar.
 // Attributes (attributes.hpp) follow an op; numbers are bare, all other values are quoted.
 #include "ir/graph.hpp"
 
@@ -32,6 +34,9 @@ std::string to_text(const Graph& graph);
 std::string to_text(const Sharding& sharding);
 /// The line of op `id`, without indentation.
 std::string to_text(const Graph& graph, OpId id);
+
+/// "<data,->" as in the text of a graph. Throws UserError at `place`.
+Sharding parse_sharding(std::string_view text, const std::string& place);
 
 /// Parses a graph; verify() checks the result. Names are ASCII; limits.hpp limits the length. Throws
 /// UserError with file, line and column. Values and ops keep their line numbers.

@@ -3,6 +3,7 @@
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
+#include "ir/text_cursor.hpp"
 
 #include <algorithm>
 #include <cctype>
@@ -12,205 +13,6 @@
 namespace trivium {
 
 namespace {
-
-/// A line of the text with a cursor.
-class Cursor {
-public:
-    Cursor(std::string_view line, const std::string& file, int number)
-        : line_(line), file_(file), number_(number)
-    {
-    }
-
-    std::string place() const { return str(file_, ":", number_, ":", at_ + 1); }
-
-    [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
-    {
-        throw UserError({place(), problem, "", remedy});
-    }
-
-    int number() const { return number_; }
-
-    /// Throws if there are already `most`.
-    void limit(std::size_t have, std::size_t most, const char* what) const
-    {
-        if (have >= most)
-            fail(str("more than ", most, " ", what), "use a smaller graph");
-    }
-
-    void skip()
-    {
-        while (at_ < line_.size() && (line_[at_] == ' ' || line_[at_] == '\t' || line_[at_] == '\r'))
-            ++at_;
-    }
-
-    bool done()
-    {
-        skip();
-        return at_ >= line_.size() || line_[at_] == '#';
-    }
-
-    bool take(std::string_view token)
-    {
-        skip();
-        if (line_.substr(at_, token.size()) != token)
-            return false;
-        at_ += token.size();
-        return true;
-    }
-
-    bool starts_with(char c)
-    {
-        skip();
-        return at_ < line_.size() && line_[at_] == c;
-    }
-
-    void want(std::string_view token)
-    {
-        if (!take(token))
-            fail(str("expected '", token, "'"), "see src/ir/text.hpp for the grammar");
-    }
-
-    std::string word()
-    {
-        skip();
-        const std::size_t begin = at_;
-        while (at_ < line_.size() &&
-               std::string_view(" \t\r,(){}=:[]\"%#").find(line_[at_]) == std::string_view::npos)
-            ++at_;
-        if (begin == at_)
-            fail("expected a name", "see src/ir/text.hpp for the grammar");
-        return std::string(line_.substr(begin, at_ - begin));
-    }
-    std::string name()
-    {
-        want("%");
-        return word();
-    }
-
-    i64 whole(i64 least, i64 most)
-    {
-        const std::size_t before = at_;
-        const i64 value = whole();
-        if (value < least || value > most) {
-            at_ = before;
-            fail(str(value, " is not in the range ", least, " to ", most), "use another number");
-        }
-        return value;
-    }
-
-    i64 whole()
-    {
-        const std::string text = word();
-        i64 value = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-        if (error != std::errc{} || end != text.data() + text.size())
-            fail(str("'", text, "' is not an integer"), "write an integer");
-        return value;
-    }
-
-    std::string quoted()
-    {
-        const std::size_t end = line_.find('"', at_);
-        if (end == std::string_view::npos)
-            fail("the string has no closing quote", "close it");
-        const std::string text(line_.substr(at_, end - at_));
-        at_ = end + 1;
-        if (std::any_of(text.begin(), text.end(),
-                        [](char ch) { return static_cast<unsigned char>(ch) >= 0x80; }))
-            fail("the string is not plain ASCII", "use ASCII characters only");
-        return text;
-    }
-
-    std::vector<AttrText> fields(std::string_view open, std::string_view close)
-    {
-        std::vector<AttrText> list;
-        if (!take(open))
-            return list;
-        while (!take(close)) {
-            if (!list.empty())
-                want(",");
-            limit(list.size(), max_text_operands, "attributes");
-            AttrText field;
-            field.name = word();
-            want("=");
-            field.quoted = take("\"");
-            field.place = place();
-            field.text = field.quoted ? quoted() : word();
-            list.push_back(std::move(field));
-        }
-        return list;
-    }
-
-    TensorType type()
-    {
-        TensorType made;
-        const std::string name = word();
-        if (const auto dtype = tensor_type_named(name))
-            made.dtype = *dtype;
-        else
-            fail(str("there is no element type '", name, "'"), "use f64, f32, bf16 or i32");
-        want("[");
-        while (!take("]")) {
-            if (!made.shape.empty())
-                want(",");
-            limit(made.shape.size(), max_dims, "dimensions");
-            made.shape.push_back(whole());
-        }
-        return made;
-    }
-
-    /// "<data,tensor+data?,-|tensor:sum>", or nothing.
-    Sharding sharding()
-    {
-        Sharding made;
-        if (!take("<"))
-            return made;
-        const auto name = [&] {
-            skip();
-            const std::size_t begin = at_;
-            while (at_ < line_.size() &&
-                   (std::isalnum(static_cast<unsigned char>(line_[at_])) || line_[at_] == '_'))
-                ++at_;
-            if (begin == at_)
-                fail("expected the name of a mesh axis, or '-'",
-                     "write a sharding as <data,tensor+data?,-|tensor:sum>");
-            return std::string(line_.substr(begin, at_ - begin));
-        };
-        while (!take(">")) {
-            if (take("|")) {
-                while (!take(">")) {
-                    limit(made.partial.size(), max_mesh_axes + 1, "axes");
-                    const std::string axis = name();
-                    want(":");
-                    const std::string combine = name();
-                    const auto known = combine_named(combine);
-                    if (!known)
-                        fail(str("there is no combiner '", combine, "'"), "use sum or lse");
-                    made.partial.push_back({axis, *known});
-                }
-                break;
-            }
-            if (!made.dims.empty())
-                want(",");
-            limit(made.dims.size(), max_dims, "dimensions");
-            DimSharding dim;
-            if (!take("-"))
-                do {
-                    limit(dim.axes.size(), max_mesh_axes, "axes");
-                    dim.axes.push_back(name());
-                } while (take("+"));
-            dim.open = take("?");
-            made.dims.push_back(std::move(dim));
-        }
-        return made;
-    }
-
-private:
-    std::string_view line_;
-    const std::string& file_;
-    int number_;
-    std::size_t at_ = 0;
-};
 
 class Parser {
 public:
@@ -278,6 +80,13 @@ private:
 
     void outside(Cursor& c)
     {
+        if (c.starts_with('%')) { // an op outside the regions is of the microbatch
+            region_ = Region::microbatch;
+            phase_ = Phase::forward;
+            block_ = 0;
+            scope_.clear();
+            return op(c);
+        }
         const std::string key = c.word();
         if (key == "graph") {
             once(c, graph_.name.empty(), "a name", "graph NAME");
@@ -325,7 +134,7 @@ private:
     {
         once(c, graph_.mesh.axes.empty(), "a mesh", "mesh");
         while (!c.done()) {
-            const std::string axis = c.word();
+            const std::string axis = c.axis();
             c.want("=");
             graph_.mesh.axes.push_back({axis, c.whole()});
             check_mesh(graph_.mesh, str(file_, ":", c.number(), ": "));
@@ -336,7 +145,7 @@ private:
     {
         once(c, graph_.at.empty(), "coordinates", "at");
         for (const MeshAxis& axis : graph_.mesh.axes) {
-            if (const std::string name = c.done() ? "" : c.word(); name != axis.name)
+            if (const std::string name = c.done() ? "" : c.axis(); name != axis.name)
                 c.fail(str("expected the coordinate on axis '", axis.name, "'"),
                        "name each axis of the mesh, in order");
             c.want("=");

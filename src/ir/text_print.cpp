@@ -23,7 +23,7 @@ std::string print_given(const Value& v)
 
 std::string to_text(const Sharding& sharding)
 {
-    if (sharding.dims.empty() && sharding.partial.empty())
+    if (sharding.dims.empty() && sharding.partial.empty() && sharding.replicated.empty())
         return "";
     std::string text = "<";
     for (std::size_t d = 0; d < sharding.dims.size(); ++d) {
@@ -32,9 +32,18 @@ std::string to_text(const Sharding& sharding)
             text += (a ? "+" : "") + sharding.dims[d].axes[a];
         text += sharding.dims[d].axes.empty() ? "-" : "";
         text += sharding.dims[d].open ? "?" : "";
+        if (sharding.dims[d].priority > 0)
+            text += str("@", sharding.dims[d].priority);
     }
-    for (std::size_t p = 0; p < sharding.partial.size(); ++p)
-        text += str(p ? " " : "|", sharding.partial[p].axis, ":", name_of(sharding.partial[p].combine));
+    const char* separator = "|";
+    for (const Partial& p : sharding.partial) {
+        text += str(separator, p.axis, ":", name_of(p.combine));
+        separator = " ";
+    }
+    for (const std::string& axis : sharding.replicated) {
+        text += str(separator, axis, ":replicated");
+        separator = " ";
+    }
     return text + ">";
 }
 

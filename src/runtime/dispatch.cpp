@@ -369,8 +369,10 @@ struct RowCopy {
 
 Call bind_slice(const Args& a)
 {
-    const auto dim = static_cast<std::size_t>(a.attrs().dim->front());
-    const RowCopy c(a.in_type(0).shape, dim, *a.attrs().offset, a.out_type(0).shape[dim]);
+    const Shape &in = a.in_type(0).shape, &out = a.out_type(0).shape;
+    const auto dim = static_cast<std::size_t>(
+        std::mismatch(in.begin(), in.end() - 1, out.begin()).first - in.begin());
+    const RowCopy c(in, dim, (*a.attrs().lists.find(Attr::start))[dim], out[dim]);
     const auto bind = [&](auto t) -> Call {
         using T = decltype(t);
         return [c, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {

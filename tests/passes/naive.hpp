@@ -80,7 +80,10 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
         REQUIRE(g[op.operands[0]].type.shape == mine.shape);
         const std::size_t dim = op.attrs.dim ? static_cast<std::size_t>(op.attrs.dim->front()) : 0;
         if (name == "slice") {
-            after[rank] = rows(mine, dim, {*op.attrs.offset, g[op.results[0]].type.shape[dim]});
+            after[rank] = mine;
+            const std::vector<i64>&start = *op.attrs.lists.find(Attr::start), &limit = *op.attrs.lists.find(Attr::limit);
+            for (std::size_t d = 0; d < start.size(); ++d)
+                after[rank] = rows(after[rank], d, {start[d], limit[d] - start[d]});
         } else {
             const std::string& axis = *op.attrs.axis;
             const bool world = axis == "world";

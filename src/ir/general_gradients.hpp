@@ -1,0 +1,47 @@
+#pragma once
+// Gradients of general tensor ops, as other ops of the table. Rows refer to them.
+#include "ir/op_table.hpp"
+
+namespace trivium::gradients {
+
+void none(Tape& tape); ///< zero almost everywhere
+void negate(Tape& tape);
+void abs(Tape& tape);
+void exp(Tape& tape);
+void expm1(Tape& tape);
+void log(Tape& tape);
+void log1p(Tape& tape);
+void sqrt(Tape& tape);
+void rsqrt(Tape& tape);
+void tanh(Tape& tape);
+void sigmoid(Tape& tape);
+void sin(Tape& tape);
+void cos(Tape& tape);
+void erf(Tape& tape);
+void subtract(Tape& tape);
+void multiply(Tape& tape);
+void divide(Tape& tape);
+void extremum(Tape& tape); ///< maximum or minimum; equal operands get one half each
+void power(Tape& tape);
+void remainder(Tape& tape);
+void select(Tape& tape);
+
+void reduce(Tape& tape); ///< equal extrema share the gradient
+void broadcast(Tape& tape);
+void transpose(Tape& tape);
+void reshape(Tape& tape);
+void slice(Tape& tape);
+void pad(Tape& tape);
+void concatenate(Tape& tape);
+void reverse(Tape& tape);
+void dynamic_slice(Tape& tape);
+void dynamic_update_slice(Tape& tape);
+void gather(Tape& tape);
+void scatter(Tape& tape); ///< of combine="sum" only
+void sort(Tape& tape);
+void top_k(Tape& tape);
+void cumsum(Tape& tape);
+void convolution(Tape& tape);
+void pool(Tape& tape); ///< not of combine="product"
+
+} // namespace trivium::gradients

@@ -1,0 +1,81 @@
+#pragma once
+// For the rules of ops: an op's attributes with their checks, and factors that are put together.
+#include "base/check.hpp"
+#include "ir/limits.hpp"
+#include "ir/op_table.hpp"
+
+namespace trivium {
+
+class OpView {
+public:
+    OpView(const Graph& graph, const Op& op) : graph_(graph), op_(op) {}
+
+    const Op& op() const { return op_; }
+    std::string place() const { return place_of(graph_, op_); }
+    const Shape& shape(std::size_t operand) const { return graph_[op_.operands[operand]].type.shape; }
+    std::size_t operands() const { return op_.operands.size() - (op_.accumulate ? 1 : 0); }
+
+    [[noreturn]] void fail(const std::string& problem, const std::string& remedy) const
+    {
+        throw UserError({place(), problem, "", remedy});
+    }
+    void require(bool holds, const std::string& problem, const std::string& remedy) const
+    {
+        if (!holds)
+            fail(problem, remedy);
+    }
+    void require_operands(std::size_t count) const;
+
+    /// The list, which must be there. With `length`, it has as many entries.
+    const std::vector<i64>& list(Attr attr, std::optional<std::size_t> length = {}) const;
+    /// The same, or `length` times `otherwise`.
+    std::vector<i64> list_or(Attr attr, std::size_t length, i64 otherwise) const;
+    std::vector<i64> list_or_empty(Attr attr) const;
+    i64 number_or(Attr attr, i64 otherwise) const;
+    /// A list of different dimensions of a tensor of `rank`; empty if it is missing.
+    std::vector<std::size_t> dims(Attr attr, std::size_t rank) const;
+    /// The attribute `shape`, or another list of extents.
+    Shape extents(Attr attr) const;
+
+private:
+    const Graph& graph_;
+    const Op& op_;
+};
+
+/// Puts together the factors of an op.
+class RuleMaker {
+public:
+    explicit RuleMaker(const OpView& view)
+    {
+        rule.operands.resize(view.operands());
+        for (std::size_t i = 0; i < view.operands(); ++i)
+            rule.operands[i].assign(view.shape(i).size(), -1);
+    }
+
+    int factor(i64 size, FactorKind kind = FactorKind::parallel, bool blocked = false)
+    {
+        return add({str("f", rule.factors.size()), kind, size, blocked});
+    }
+    /// A dimension made of several factors, major first; of one or none: that factor, or one of size 1.
+    int product(std::vector<int> parts);
+    int window(const Window& window, i64 extent)
+    {
+        Factor made{str("f", rule.factors.size()), FactorKind::parallel, extent};
+        made.window = window;
+        return add(std::move(made));
+    }
+    int add(Factor factor)
+    {
+        rule.factors.push_back(std::move(factor));
+        return static_cast<int>(rule.factors.size()) - 1;
+    }
+    void result(FactorList dims, Combine combine = Combine::sum)
+    {
+        rule.results.push_back(std::move(dims));
+        rule.combine.push_back(combine);
+    }
+
+    FactorRule rule;
+};
+
+} // namespace trivium

@@ -1,0 +1,176 @@
+#include "passes/axis_parts.hpp"
+
+#include "base/check.hpp"
+#include "ir/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+struct NamedPart {
+    int axis = -1;
+    i64 major = 1, size = 1;
+};
+
+/// The part of an axis that a sharding names. \pre Mesh::size_of(name) has a value
+NamedPart named_part(const Mesh& mesh, const std::string& name)
+{
+    if (const int at = mesh.find(name); at >= 0)
+        return {at, 1, mesh.axes[static_cast<std::size_t>(at)].size};
+    const std::size_t open = name.find(":("), close = name.find(')');
+    TRV_CHECK(open != std::string::npos && close != std::string::npos, "no axis '", name, "'");
+    NamedPart part{mesh.find(name.substr(0, open))};
+    std::from_chars(name.data() + open + 2, name.data() + close, part.major);
+    std::from_chars(name.data() + close + 1, name.data() + name.size(), part.size);
+    return part;
+}
+
+i64 least_prime_factor(i64 n)
+{
+    for (i64 p = 2; p * p <= n; ++p)
+        if (n % p == 0)
+            return p;
+    return n;
+}
+
+/// Calls visit(name) for each axis, or part of one, that a sharding of the graph names.
+template <class Visit>
+void each_axis_name(const Graph& graph, Visit&& visit)
+{
+    for (const Value& v : graph.values) {
+        for (const DimSharding& dim : v.sharding.dims)
+            for (const std::string& axis : dim.axes)
+                visit(v, axis);
+        for (const std::string& axis : v.sharding.replicated)
+            visit(v, axis);
+    }
+    const Value none;
+    for (const Op& op : graph.ops)
+        if (op.attrs.sharding)
+            for (const DimSharding& dim : parse_sharding(*op.attrs.sharding, "a manual region").dims)
+                for (const std::string& axis : dim.axes)
+                    visit(none, axis);
+}
+
+/// The products of major parts at which the named parts begin and end, by axis.
+std::vector<std::set<i64>> boundaries(const Graph& graph)
+{
+    std::vector<std::set<i64>> all(graph.mesh.axes.size());
+    for (std::size_t a = 0; a < all.size(); ++a)
+        all[a] = {1, graph.mesh.axes[a].size};
+    each_axis_name(graph, [&](const Value& v, const std::string& name) {
+        const NamedPart part = named_part(graph.mesh, name);
+        auto& mine = all[static_cast<std::size_t>(part.axis)];
+        for (const i64 at : {part.major, part.major * part.size})
+            for (const i64 other : mine)
+                if (at % other != 0 && other % at != 0)
+                    throw UserError({str(source_place(graph, v.line), "%", v.name),
+                                     str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
+                                     str("major parts of ", at, " and of ", other, " do not nest"),
+                                     "divide the axis in one way, or use a mesh with smaller axes"});
+        mine.insert({part.major, part.major * part.size});
+    });
+    return all;
+}
+
+} // namespace
+
+AxisParts::AxisParts(const Graph& graph, bool reshapes) : mesh_(graph.mesh), of_axis_(graph.mesh.axes.size())
+{
+    const auto all = boundaries(graph);
+    for (std::size_t a = 0; a < all.size(); ++a)
+        for (auto at = all[a].begin(); std::next(at) != all[a].end(); ++at) {
+            i64 major = *at, rest = *std::next(at) / *at;
+            while (rest > 1) {
+                const i64 size = reshapes ? least_prime_factor(rest) : rest;
+                of_axis_[a].push_back(static_cast<PartId>(parts_.size()));
+                parts_.push_back({static_cast<int>(a), major, size});
+                major *= size;
+                rest /= size;
+            }
+        }
+}
+
+PartList AxisParts::parts_of(const std::string& name) const
+{
+    const NamedPart named = named_part(mesh_, name);
+    PartList list;
+    for (const PartId id : of_axis_[static_cast<std::size_t>(named.axis)])
+        if ((*this)[id].major >= named.major && (*this)[id].major < named.major * named.size)
+            list.push_back(id);
+    return list;
+}
+
+PartList AxisParts::parts_of(const std::vector<std::string>& names) const
+{
+    PartList list;
+    for (const std::string& name : names)
+        for (const PartId part : parts_of(name))
+            list.push_back(part);
+    return list;
+}
+
+std::vector<std::string> AxisParts::names_of(const PartList& list) const
+{
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < list.size();) {
+        const Part first = (*this)[list[i]];
+        i64 size = first.size;
+        for (++i; i < list.size() && list[i] == list[i - 1] + 1 && (*this)[list[i]].axis == first.axis; ++i)
+            size *= (*this)[list[i]].size;
+        const MeshAxis& axis = mesh_.axes[static_cast<std::size_t>(first.axis)];
+        names.push_back(size == axis.size ? axis.name : str(axis.name, ":(", first.major, ")", size));
+    }
+    return names;
+}
+
+Graph with_parts_as_axes(Graph graph)
+{
+    const AxisParts parts(graph, false);
+    if (parts.count() == 0)
+        return graph;
+    Mesh mesh;
+    std::vector<std::string> name_of_part(parts.count());
+    bool divided = false;
+    for (const MeshAxis& axis : graph.mesh.axes) {
+        const PartList list = parts.parts_of(axis.name);
+        if (list.size() <= 1)
+            mesh.axes.push_back(axis);
+        for (const PartId part : list) {
+            name_of_part[static_cast<std::size_t>(part)] =
+                list.size() == 1 ? axis.name : str(axis.name, ":(", parts[part].major, ")", parts[part].size);
+            if (list.size() > 1)
+                mesh.axes.push_back({name_of_part[static_cast<std::size_t>(part)], parts[part].size});
+        }
+        divided = divided || list.size() > 1;
+    }
+    if (!divided)
+        return graph;
+    check_mesh(mesh, graph.file.empty() ? "" : graph.file + ": ");
+    const auto rename = [&](std::vector<std::string>& axes) {
+        std::vector<std::string> renamed;
+        for (const PartId part : parts.parts_of(axes))
+            renamed.push_back(name_of_part[static_cast<std::size_t>(part)]);
+        axes = std::move(renamed);
+    };
+    for (Value& v : graph.values) {
+        for (DimSharding& dim : v.sharding.dims)
+            rename(dim.axes);
+        rename(v.sharding.replicated);
+    }
+    for (Op& op : graph.ops)
+        if (op.attrs.sharding) {
+            Sharding manual = parse_sharding(*op.attrs.sharding, "a manual region");
+            for (DimSharding& dim : manual.dims)
+                rename(dim.axes);
+            op.attrs.sharding = to_text(manual);
+        }
+    graph.mesh = std::move(mesh);
+    return graph;
+}
+
+} // namespace trivium

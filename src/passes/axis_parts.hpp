@@ -1,0 +1,42 @@
+#pragma once
+// Mesh axes divided into parts, so that a reshape may shard several dimensions over one axis (Shardy's
+// sub-axes): "x:(2)4" is the part of size 4 of axis x below a major part of size 2.
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+using PartId = int;
+using PartList = std::vector<PartId>; ///< major first
+
+/// Every axis as a list of its parts. All parts of an axis multiply to its size; an axis that nothing divides
+/// is one part.
+class AxisParts {
+public:
+    struct Part {
+        int axis = 0;
+        i64 major = 1, size = 1; ///< product of the axis' parts before this one, and its own size
+    };
+
+    /// Divides the axes as the shardings of `graph` name them and, with `reshapes`, further into primes. Throws
+    /// UserError at a value whose sharding names a part that does not exist, or that overlaps another.
+    AxisParts(const Graph& graph, bool reshapes);
+
+    const Part& operator[](PartId part) const { return parts_[static_cast<std::size_t>(part)]; }
+    std::size_t count() const { return parts_.size(); }
+    /// The parts of an axis, or of a part of one, by name. Empty for an axis with one rank.
+    PartList parts_of(const std::string& name) const;
+    PartList parts_of(const std::vector<std::string>& names) const;
+    /// The shortest list of names: neighbouring parts become one.
+    std::vector<std::string> names_of(const PartList& parts) const;
+
+private:
+    const Mesh& mesh_;
+    std::vector<Part> parts_;
+    std::vector<PartList> of_axis_;
+};
+
+/// The graph on a mesh whose axes are the parts that its shardings name: from here on a part is an axis. The
+/// ranks keep their numbers.
+Graph with_parts_as_axes(Graph graph);
+
+} // namespace trivium
