@@ -30,22 +30,44 @@ i64 Mesh::size(const std::string& name) const
     return at < 0 ? 1 : axes[static_cast<std::size_t>(at)].size;
 }
 
-std::optional<i64> Mesh::size_of(std::string_view name) const
+namespace {
+
+/// "x:(2)4", or "x" with its whole size.
+struct AxisPart {
+    std::string_view name;
+    i64 major = 1, size = 0;
+};
+
+AxisPart axis_part(const Mesh& mesh, std::string_view name)
 {
-    if (const int at = find(std::string(name)); at >= 0)
-        return axes[static_cast<std::size_t>(at)].size;
+    if (const int at = mesh.find(std::string(name)); at >= 0)
+        return {name, 1, mesh.axes[static_cast<std::size_t>(at)].size};
     const std::size_t open = name.find(":("), close = name.find(')');
     if (open == std::string_view::npos || close == std::string_view::npos)
         return {};
-    const int at = find(std::string(name.substr(0, open)));
-    i64 major = 0, size = 0;
-    std::from_chars(name.data() + open + 2, name.data() + close, major);
-    std::from_chars(name.data() + close + 1, name.data() + name.size(), size);
-    // The size of the axis is a multiple of major * size.
-    const i64 whole = at < 0 ? 0 : axes[static_cast<std::size_t>(at)].size;
-    if (major < 1 || size < 1 || major > whole || size > whole || whole % (major * size) != 0)
+    AxisPart part{name.substr(0, open), 0, 0};
+    const int at = mesh.find(std::string(part.name));
+    std::from_chars(name.data() + open + 2, name.data() + close, part.major);
+    std::from_chars(name.data() + close + 1, name.data() + name.size(), part.size);
+    const i64 whole = at < 0 ? 0 : mesh.axes[static_cast<std::size_t>(at)].size;
+    if (part.major < 1 || part.size < 1 || part.major > whole || part.size > whole ||
+        whole % (part.major * part.size) != 0)
         return {};
-    return size;
+    return part;
+}
+
+} // namespace
+
+std::optional<i64> Mesh::size_of(std::string_view name) const
+{
+    const AxisPart part = axis_part(*this, name);
+    return part.size > 0 ? std::optional(part.size) : std::nullopt;
+}
+
+bool Mesh::overlap(std::string_view a, std::string_view b) const
+{
+    const AxisPart one = axis_part(*this, a), other = axis_part(*this, b);
+    return one.name == other.name && one.major < other.major * other.size && other.major < one.major * one.size;
 }
 
 i64 Mesh::ranks_along(const std::string& axis) const { return axis == world_axis ? ranks() : size(axis); }

@@ -41,6 +41,8 @@ struct Mesh {
     /// Size of the axis, or of the part of an axis "x:(2)4" (Shardy's sub-axes: of size 4, below a major part of
     /// 2); nothing if the mesh has none.
     std::optional<i64> size_of(std::string_view name) const;
+    /// Whether two such names have a part of an axis in common.
+    bool overlap(std::string_view a, std::string_view b) const;
     /// Ranks of a group along `axis`, or of all for "world", the joint axis.
     i64 ranks_along(const std::string& axis) const;
     /// Throws InternalError if the mesh has no such rank.

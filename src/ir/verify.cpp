@@ -103,6 +103,16 @@ private:
         }
     }
 
+    /// Refuses an axis, or a part of one, of which another one in `used` has a part.
+    template <class Where>
+    void require_unused(std::vector<std::string_view>& used, std::string_view axis, const Where& here,
+                        const char* what) const
+    {
+        for (const std::string_view other : used)
+            TRV_RULE(!g_.mesh.overlap(axis, other), here, str(what, " '", axis, "' twice"), "use an axis once");
+        used.push_back(axis);
+    }
+
     template <class Where>
     void check_sharding(const Value& v, const Where& here) const
     {
@@ -110,7 +120,8 @@ private:
         TRV_RULE(dims.size() == v.type.shape.size() || (level_ != Level::sharded && dims.empty()), here,
                  str("has ", v.type.shape.size(), " dimensions, its sharding ", dims.size()),
                  "shard each dimension, with - for none");
-        std::unordered_set<std::string_view> used, summed;
+        std::vector<std::string_view> used;
+        std::unordered_set<std::string_view> summed;
         for (const Partial& p : v.sharding.partial) {
             TRV_RULE(p.axis == world_axis || g_.mesh.find(p.axis) >= 0, here,
                      str("is partial over '", p.axis, "', which is not an axis of the mesh"),
@@ -121,16 +132,22 @@ private:
         for (std::size_t d = 0; d < dims.size(); ++d) {
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {
-                TRV_RULE(g_.mesh.find(axis) >= 0, here,
+                const std::optional<i64> size = g_.mesh.size_of(axis);
+                TRV_RULE(size.has_value(), here,
                          str("is sharded over '", axis, "', which is not an axis of the mesh"),
                          "name an axis of the line `mesh`");
-                TRV_RULE(used.insert(axis).second, here, str("is sharded over '", axis, "' twice"),
-                         "use an axis once");
-                parts *= g_.mesh.size(axis);
+                require_unused(used, axis, here, "is sharded over");
+                parts *= *size;
             }
             TRV_RULE(level_ == Level::local || parts <= v.type.shape[d], here,
                      str("dimension ", d, " of ", v.type.shape[d], " is sharded into ", parts, " parts"),
                      "use a smaller axis, or another dimension");
+        }
+        for (const std::string& axis : v.sharding.replicated) {
+            TRV_RULE(g_.mesh.size_of(axis).has_value(), here,
+                     str("is replicated over '", axis, "', which is not an axis of the mesh"),
+                     "name an axis of the line `mesh`");
+            require_unused(used, axis, here, "is replicated over");
         }
         if (!v.whole.empty() || (!g_.at.empty() && v.role != Role::computed)) {
             const Shape& whole = whole_shape(v);

@@ -2,139 +2,328 @@
 
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
+#include "passes/axis_parts.hpp"
+#include "passes/factor_shardings.hpp"
+#include "ir/text.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <set>
 
 namespace trivium {
 
 namespace {
 
-using Axes = std::vector<std::string>;
+/// Where propagation may carry the axes of a factor.
+struct Direction {
+    bool forward = false, backward = false;
+};
 
-bool starts_with(const Axes& longer, const Axes& shorter)
-{
-    return longer.size() >= shorter.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
-}
+constexpr int op_levels = 5;
 
 class Propagation {
 public:
-    explicit Propagation(Graph& graph) : graph_(graph)
+    explicit Propagation(Graph& graph)
+        : graph_(graph), parts_(graph, any_composed(graph)), values_(graph.values.size()),
+          users_(graph.values.size()), uses_(graph.values.size(), 0)
     {
-        for (Value& v : graph_.values) {
-            v.sharding.dims.resize(v.type.shape.size());
-            for (DimSharding& dim : v.sharding.dims)
-                std::erase_if(dim.axes, [&](const std::string& axis) { return graph_.mesh.size(axis) == 1; });
-        }
-        for (const Op& op : graph_.ops) {
-            rules_.push_back(rule_of(graph_, op));
-            if (op.accumulate) { // the result uses the accumulator's buffer
-                graph_[op.results[0]].sharding = graph_[op.operands.back()].sharding;
-                for (DimSharding& dim : graph_[op.results[0]].sharding.dims)
-                    dim.open = false;
-            }
-        }
+        for (std::size_t i = 0; i < graph_.values.size(); ++i)
+            begin(graph_.values[i], values_[i]);
+        for (std::size_t i = 0; i < graph_.ops.size(); ++i)
+            add(static_cast<int>(i));
+        for (const ValueId v : graph_.outputs)
+            ++uses_[v.index()];
+        mark_manual();
+        queued_.resize(ops_.size(), false);
     }
 
     void run()
     {
-        for (const bool all : {false, true})
-            while (sweep(all))
-                ;
-        for (Value& v : graph_.values)
-            for (DimSharding& dim : v.sharding.dims)
-                dim.open = false;
+        std::set<int> priorities{0};
+        for (const Given& given : given_)
+            priorities.insert(given.priority);
+        for (const int priority : priorities) {
+            for (const Given& given : given_)
+                if (given.priority == priority)
+                    admit(given);
+            for (int level = 0; level < op_levels; ++level)
+                for (const bool resolves : {false, true}) {
+                    resolves_ = resolves;
+                    sweep(level);
+                }
+        }
+        for (std::size_t i = 0; i < values_.size(); ++i)
+            finish(graph_.values[i], values_[i]);
     }
 
 private:
-    bool sweep(bool all)
-    {
-        bool changed = false;
-        const auto visit = [&](std::size_t i) {
-            if (all || passes_through(rules_[i]))
-                changed = propagate_op(i) || changed;
-        };
-        for (std::size_t i = 0; i < graph_.ops.size(); ++i)
-            visit(i);
-        for (std::size_t i = graph_.ops.size(); i-- > 0;)
-            visit(i);
-        return changed;
-    }
+    struct OpEntry {
+        FactorRule rule;
+        std::vector<ValueId> operands, results;
+        bool elementwise = false; ///< every tensor has the same dimensions
+        bool passes = false;      ///< pass-through, in both directions
+        bool boundary = false;    ///< states the sharding of an output
+    };
+    /// A dimension's sharding as the user gave it, with a priority above 0.
+    struct Given {
+        ValueId value;
+        std::size_t dim = 0;
+        int priority = 0;
+        PartList axes;
+        bool open = false;
+    };
 
-    static bool passes_through(const FactorRule& rule)
+    static bool any_composed(const Graph& graph)
     {
-        const auto same = [&](const FactorList& dims) { return dims.empty() || dims == rule.operands[0]; };
-        return !rule.operands.empty() && std::all_of(rule.operands.begin(), rule.operands.end(), same) &&
-               std::all_of(rule.results.begin(), rule.results.end(), same);
-    }
-
-    /// Calls visit(value, dimension, factor) for each dimension of each operand and result.
-    template <class Visit>
-    void each_dim(std::size_t i, Visit&& visit)
-    {
-        const Op& op = graph_.ops[i];
-        const auto tensor = [&](ValueId v, const FactorList& dims) {
-            for (std::size_t d = 0; d < dims.size(); ++d)
-                visit(graph_[v], d, static_cast<std::size_t>(dims[d]));
-        };
-        for (std::size_t o = 0; o < rules_[i].operands.size(); ++o)
-            tensor(op.operands[o], rules_[i].operands[o]);
-        for (std::size_t r = 0; r < rules_[i].results.size(); ++r)
-            tensor(op.results[r], rules_[i].results[r]);
-    }
-
-    bool propagate_op(std::size_t i)
-    {
-        const FactorRule& rule = rules_[i];
-        std::vector<std::optional<Axes>> wanted(rule.factors.size(), Axes{});
-        each_dim(i, [&](const Value& v, std::size_t d, std::size_t f) {
-            const Axes& axes = v.sharding.dims[d].axes;
-            if (rule.factors[f].kind == FactorKind::replicated || !wanted[f] || starts_with(*wanted[f], axes))
-                return;
-            if (starts_with(axes, *wanted[f]))
-                wanted[f] = axes;
-            else
-                wanted[f].reset();
+        return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+            if (!info(op).factors)
+                return false;
+            const FactorRule rule = rule_of(graph, op);
+            return std::any_of(rule.factors.begin(), rule.factors.end(),
+                               [](const Factor& f) { return !f.parts.empty(); });
         });
-        // An axis that could shard several factors is assigned to none of them.
-        for (const MeshAxis& axis : graph_.mesh.axes) {
-            const auto wants = [&](const std::optional<Axes>& axes) {
-                return axes && std::find(axes->begin(), axes->end(), axis.name) != axes->end();
-            };
-            if (std::count_if(wanted.begin(), wanted.end(), wants) > 1)
-                for (std::optional<Axes>& axes : wanted)
-                    if (axes)
-                        std::erase(*axes, axis.name);
-        }
-        bool changed = false;
-        each_dim(i, [&](Value& v, std::size_t d, std::size_t f) {
-            DimSharding& dim = v.sharding.dims[d];
-            if (!dim.open || !wanted[f] || wanted[f]->size() <= dim.axes.size() ||
-                !starts_with(*wanted[f], dim.axes))
-                return;
-            for (std::size_t a = dim.axes.size(); a < wanted[f]->size() && fits(v, d, (*wanted[f])[a]); ++a) {
-                dim.axes.push_back((*wanted[f])[a]);
-                std::string& by = v.sharding.origin;
-                by = by.empty()               ? origin(graph_.ops[i])
-                     : by.starts_with("the ") ? str(by, "; ", dim.axes.back(), " by ", origin(graph_.ops[i]))
-                                              : by;
-                changed = true;
+    }
+
+    void begin(const Value& v, ValueSharding& state)
+    {
+        state.dims.resize(v.type.shape.size());
+        state.blocked = parts_.parts_of(v.sharding.replicated);
+        const ValueId id(static_cast<std::size_t>(&v - graph_.values.data()));
+        for (std::size_t d = 0; d < v.sharding.dims.size(); ++d) {
+            const DimSharding& dim = v.sharding.dims[d];
+            const PartList axes = parts_.parts_of(dim.axes);
+            if (dim.priority == 0) {
+                state.dims[d] = {axes, dim.open};
+                continue;
             }
-        });
-        return changed;
+            // Until its turn nothing may shard it, nor use its axes for another dimension.
+            given_.push_back({id, d, dim.priority, axes, dim.open});
+            state.dims[d].open = false;
+            state.blocked.insert(state.blocked.end(), axes.begin(), axes.end());
+        }
     }
 
-    /// Whether `axis` may also shard dimension d: it shards no other dimension, and every rank gets at least
-    /// one row.
-    bool fits(const Value& v, std::size_t d, const std::string& axis) const
+    void admit(const Given& given)
     {
-        i64 parts = graph_.mesh.size(axis);
-        for (const std::string& a : v.sharding.dims[d].axes)
-            parts *= graph_.mesh.size(a);
-        return parts <= v.type.shape[d] &&
-               std::none_of(v.sharding.dims.begin(), v.sharding.dims.end(), [&](const DimSharding& dim) {
-                   return std::find(dim.axes.begin(), dim.axes.end(), axis) != dim.axes.end();
-               });
+        ValueSharding& state = values_[given.value.index()];
+        state.dims[given.dim] = {given.axes, given.open};
+        std::erase_if(state.blocked, [&](PartId part) {
+            return std::find(given.axes.begin(), given.axes.end(), part) != given.axes.end();
+        });
+    }
+
+    void add(int index)
+    {
+        const Op& op = graph_.ops[static_cast<std::size_t>(index)];
+        OpEntry entry{rule_of(graph_, op), op.operands, op.results};
+        if (op.accumulate) { // the result uses the accumulator's buffer
+            entry.operands.pop_back();
+            ValueSharding& result = values_[op.results[0].index()];
+            result = values_[op.operands.back().index()];
+            for (ValueSharding::Dim& dim : result.dims)
+                dim.open = false;
+        }
+        const auto same = [&](const FactorList& dims) { return dims.empty() || dims == entry.rule.operands[0]; };
+        entry.elementwise = !entry.rule.operands.empty() &&
+                            std::all_of(entry.rule.operands.begin(), entry.rule.operands.end(), same) &&
+                            std::all_of(entry.rule.results.begin(), entry.rule.results.end(), same) &&
+                            std::all_of(entry.rule.factors.begin(), entry.rule.factors.end(),
+                                        [](const Factor& f) { return f.kind == FactorKind::parallel; });
+        entry.passes = entry.elementwise || info(op).reshapes;
+        entry.boundary = info(op).placement && op.region == Region::microbatch &&
+                         std::find(graph_.outputs.begin(), graph_.outputs.end(), op.results[0]) != graph_.outputs.end();
+        for (const ValueId v : entry.operands) {
+            users_[v.index()].push_back(index);
+            ++uses_[v.index()];
+        }
+        ops_.push_back(std::move(entry));
+    }
+
+    /// Values of a manual region cannot be sharded over its axes.
+    void mark_manual()
+    {
+        std::vector<PartList> manual(values_.size());
+        bool any = false;
+        for (const Op& op : graph_.ops) {
+            PartList all;
+            for (const ValueId v : op.operands)
+                for (const PartId part : manual[v.index()])
+                    if (std::find(all.begin(), all.end(), part) == all.end())
+                        all.push_back(part);
+            if (info(op).manual) {
+                const bool enters = op.kind == OpKind::local;
+                for (const DimSharding& dim : parse_sharding(*op.attrs.sharding, place_of(graph_, op)).dims)
+                    for (const PartId part : parts_.parts_of(dim.axes)) {
+                        if (enters)
+                            all.push_back(part);
+                        else
+                            std::erase(all, part);
+                        any = true;
+                    }
+            }
+            for (const ValueId v : op.results)
+                manual[v.index()] = all;
+        }
+        for (std::size_t i = 0; any && i < values_.size(); ++i)
+            values_[i].blocked.insert(values_[i].blocked.end(), manual[i].begin(), manual[i].end());
+    }
+
+    /// One level of op priorities, until nothing changes: first the outputs' shardings, then all ops from the
+    /// first one on, each followed by the ops that read or made what it changed.
+    void sweep(int level)
+    {
+        const auto boundaries = [&] {
+            for (std::size_t i = 0; i < ops_.size(); ++i)
+                if (ops_[i].boundary)
+                    propagate_op(static_cast<int>(i), op_levels - 1, false);
+        };
+        boundaries();
+        for (std::size_t i = ops_.size(); i-- > 0;)
+            push(static_cast<int>(i));
+        while (!stack_.empty()) {
+            const int op = stack_.back();
+            stack_.pop_back();
+            queued_[static_cast<std::size_t>(op)] = false;
+            propagate_op(op, level, true);
+        }
+        boundaries();
+    }
+
+    void push(int op)
+    {
+        if (queued_[static_cast<std::size_t>(op)] || ops_[static_cast<std::size_t>(op)].boundary)
+            return;
+        queued_[static_cast<std::size_t>(op)] = true;
+        stack_.push_back(op);
+    }
+
+    /// Shardy's schedule of ops, each level with those before: what passes elements through and is the only
+    /// user of its operands; the same with several users; dimensions that every op passes through; all but
+    /// broadcasts forward; everything.
+    Direction direction(int index, int factor, int level) const
+    {
+        const OpEntry& op = ops_[static_cast<std::size_t>(index)];
+        const OpInfo& row = info(graph_.ops[static_cast<std::size_t>(index)]);
+        if (op.rule[factor].blocked)
+            return {};
+        Direction way;
+        if (op.passes || row.forward_first) {
+            const bool single = std::all_of(op.operands.begin(), op.operands.end(), [&](ValueId v) {
+                return uses_[v.index()] == 1 || graph_[v].type.shape.empty();
+            });
+            if (level >= 1 || single)
+                way = {true, !row.forward_first};
+        }
+        if (level >= 3 || (level == 2 && passes_factor(op.rule, factor)))
+            way = {way.forward || !row.expands, true};
+        if (level >= 4)
+            way = {true, true};
+        return way;
+    }
+
+    static bool passes_factor(const FactorRule& rule, int factor)
+    {
+        return rule[factor].kind == FactorKind::parallel &&
+               std::none_of(rule.factors.begin(), rule.factors.end(),
+                            [&](const Factor& f) { return f.window && f.window->of == factor; });
+    }
+
+    void propagate_op(int index, int level, bool notify)
+    {
+        OpEntry& op = ops_[static_cast<std::size_t>(index)];
+        std::vector<FactorShardings> operands, results;
+        bool sharded = false;
+        const auto project = [&](const std::vector<ValueId>& ids, const std::vector<FactorList>& dims,
+                                 std::vector<FactorShardings>& into) {
+            for (std::size_t i = 0; i < dims.size(); ++i) {
+                into.emplace_back(op.rule, dims[i], graph_[ids[i]].type.shape, values_[ids[i].index()], parts_);
+                sharded = sharded || into.back().sharded();
+            }
+        };
+        // Most ops of a large graph have no sharded tensor until late.
+        const auto any = [&](const std::vector<ValueId>& ids) {
+            return std::any_of(ids.begin(), ids.end(), [&](ValueId v) { return values_[v.index()].sharded(); });
+        };
+        if (!any(op.operands) && !any(op.results) && !info(graph_.ops[static_cast<std::size_t>(index)]).manual)
+            return;
+        project(op.operands, op.rule.operands, operands);
+        project(op.results, op.rule.results, results);
+        std::vector<PartList> axes;
+        for (std::size_t f = 0; f < op.rule.factors.size(); ++f) {
+            const Direction way = direction(index, static_cast<int>(f), level);
+            axes.push_back(compatible_axes(static_cast<int>(f), operands, results, way.forward, way.backward));
+            if (!op.rule.factors[f].pinned.empty())
+                axes.back() = parts_.parts_of(op.rule.factors[f].pinned);
+        }
+        if (std::all_of(axes.begin(), axes.end(), [](const PartList& list) { return list.empty(); }))
+            return;
+        if (!resolves_) {
+            // What no tensor of the op contradicts, for all of them.
+            for (std::size_t f = 0; f < axes.size(); ++f) {
+                for (const auto* tensors : {&operands, &results})
+                    for (const FactorShardings& tensor : *tensors)
+                        axes[f] = tensor.unopposed(static_cast<int>(f), axes[f]);
+                for (auto* tensors : {&operands, &results})
+                    for (FactorShardings& tensor : *tensors)
+                        tensor.extend(static_cast<int>(f), axes[f]);
+            }
+            return write_all(index, operands, results, notify);
+        }
+        const std::vector<int> order = factor_order(op.rule, op.elementwise, axes, operands, results, parts_);
+        for (FactorShardings& tensor : results)
+            for (const int f : order)
+                tensor.extend(f, axes[static_cast<std::size_t>(f)]);
+        for (FactorShardings& tensor : operands)
+            for (const int f : order) {
+                PartList wanted = tensor.admissible(f, axes[static_cast<std::size_t>(f)]);
+                if (op.elementwise) // not from operand to operand if the result cannot follow
+                    for (const FactorShardings& result : results)
+                        wanted = result.shorter(f, wanted);
+                tensor.extend(f, wanted);
+            }
+        write_all(index, operands, results, notify);
+    }
+
+    void write_all(int index, const std::vector<FactorShardings>& operands,
+                   const std::vector<FactorShardings>& results, bool notify)
+    {
+        const OpEntry& op = ops_[static_cast<std::size_t>(index)];
+        const auto write = [&](const std::vector<ValueId>& ids, const std::vector<FactorShardings>& from) {
+            for (std::size_t i = 0; i < from.size(); ++i)
+                if (from[i].changed())
+                    update(ids[i], from[i], index, notify);
+        };
+        write(op.operands, operands);
+        write(op.results, results);
+    }
+
+    void update(ValueId v, const FactorShardings& from, int by, bool notify)
+    {
+        ValueSharding& state = values_[v.index()];
+        if (!from.write(state, by) || !notify)
+            return;
+        if (const OpId producer = graph_[v].producer; producer && static_cast<int>(producer.index()) != by)
+            push(static_cast<int>(producer.index()));
+        for (std::size_t i = users_[v.index()].size(); i-- > 0;)
+            if (users_[v.index()][i] != by)
+                push(users_[v.index()][i]);
+    }
+
+    /// The sharding of a value in the graph: every dimension is closed, and knows which op set it.
+    void finish(Value& v, const ValueSharding& state)
+    {
+        v.sharding.dims.resize(state.dims.size());
+        for (std::size_t d = 0; d < state.dims.size(); ++d) {
+            DimSharding& dim = v.sharding.dims[d];
+            dim.axes = parts_.names_of(state.dims[d].axes);
+            dim.open = false;
+            dim.priority = 0;
+            dim.by = state.dims[d].by;
+            if (dim.by >= 0 && v.sharding.origin.empty())
+                v.sharding.origin = origin(graph_.ops[static_cast<std::size_t>(dim.by)]);
+            else if (dim.by >= 0 && v.sharding.origin.starts_with("the "))
+                v.sharding.origin += str("; ", dim.axes.back(), " by ", origin(graph_.ops[static_cast<std::size_t>(dim.by)]));
+        }
+        v.sharding.replicated.clear();
     }
 
     static std::string origin(const Op& op)
@@ -143,7 +332,15 @@ private:
     }
 
     Graph& graph_;
-    std::vector<FactorRule> rules_;
+    AxisParts parts_;
+    std::vector<OpEntry> ops_;
+    std::vector<ValueSharding> values_;
+    std::vector<std::vector<int>> users_; ///< by value: the ops that read it
+    std::vector<int> uses_;               ///< by value: operands and outputs that it is
+    std::vector<Given> given_;
+    bool resolves_ = false; ///< the aggressive strategy: where axes contradict each other, one of them wins
+    std::vector<int> stack_;
+    std::vector<bool> queued_;
 };
 
 } // namespace
