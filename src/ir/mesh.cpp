@@ -88,11 +88,21 @@ void check_mesh(const Mesh& mesh, const std::string& place)
     }
 }
 
-std::string_view name_of(Combine combine) { return combine == Combine::sum ? "sum" : "lse"; }
+std::string_view name_of(Combine combine)
+{
+    switch (combine) {
+    case Combine::sum: return "sum";
+    case Combine::lse: return "lse";
+    case Combine::max: return "max";
+    case Combine::min: return "min";
+    case Combine::product: break;
+    }
+    return "product";
+}
 
 std::optional<Combine> combine_named(std::string_view name)
 {
-    for (const Combine combine : {Combine::sum, Combine::lse})
+    for (const Combine combine : {Combine::sum, Combine::lse, Combine::max, Combine::min, Combine::product})
         if (name == name_of(combine))
             return combine;
     return {};

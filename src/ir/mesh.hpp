@@ -61,7 +61,10 @@ struct DimSharding {
 /// How partial values are combined.
 enum class Combine : std::uint8_t {
     sum,
-    lse ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
+    lse, ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
+    max, ///< NaN if one is
+    min,
+    product
 };
 std::string_view name_of(Combine combine);
 /// The combiner called `name`, or nothing.

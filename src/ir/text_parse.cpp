@@ -182,10 +182,10 @@ public:
                     limit(made.partial.size(), max_mesh_axes + 1, "axes");
                     const std::string axis = name();
                     want(":");
-                    const std::string combine = name();
-                    const auto known = combine_named(combine);
+                    const std::string how = name();
+                    const auto known = combine_named(how);
                     if (!known)
-                        fail(str("there is no combiner '", combine, "'"), "use sum or lse");
+                        fail(str("there is no combiner '", how, "'"), "use sum, lse, max, min or product");
                     made.partial.push_back({axis, *known});
                 }
                 break;
