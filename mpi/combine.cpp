@@ -60,12 +60,39 @@ void combine_blocks(const Combination& combination)
         }
 }
 
-void copy_blocks(std::span<const CopyBlock> blocks)
+namespace {
+
+/// Rows of `row` bytes, without a call for each.
+template <Bytes row>
+void copy_short_rows(const CopyBlock& block)
 {
-    for (const CopyBlock& block : blocks)
+    for (i64 r = 0; r < block.rows; ++r) {
+        std::byte held[row];
+        std::memcpy(held, block.from + r * block.from_stride, row);
+        std::memcpy(block.to + r * block.to_stride, held, row);
+    }
+}
+
+void copy_rows(const CopyBlock& block)
+{
+    switch (block.row) {
+    case 2: return copy_short_rows<2>(block);
+    case 4: return copy_short_rows<4>(block);
+    case 8: return copy_short_rows<8>(block);
+    case 16: return copy_short_rows<16>(block);
+    default:
         for (i64 r = 0; r < block.rows; ++r)
             if (std::byte* to = block.to + r * block.to_stride; to != block.from + r * block.from_stride)
                 std::memmove(to, block.from + r * block.from_stride, static_cast<std::size_t>(block.row));
+    }
+}
+
+} // namespace
+
+void copy_blocks(std::span<const CopyBlock> blocks)
+{
+    for (const CopyBlock& block : blocks)
+        copy_rows(block);
 }
 
 } // namespace trivium

@@ -38,6 +38,15 @@ TEST_CASE("ranks as threads")
     }
 }
 
+TEST_CASE("boxes between any number of ranks")
+{
+    for (const int ranks : {5, 6, 7})
+        CHECK_NOTHROW(run_on_threads(ranks, [](Comm& comm) {
+            for (const RankCase& each : box_exchange_cases())
+                each.run(comm);
+        }));
+}
+
 TEST_CASE("ranks as threads, with a delay")
 {
     for (const int ranks : {1, 2, 5})
