@@ -2,9 +2,9 @@
 // Collectives over a Comm: all-gather, reduce-scatter and all-reduce of tensors, in rounds that overlap with
 // computation.
 //
-// A reduction adds in rank order, in f32 (f64 for f64), independent of size, offset, bucket and scratch:
-// every rank sends each peer its contribution to the peer's shard, and the peer adds. So merging or moving
-// collectives changes no bit. bf16 is added in f32 and rounded once.
+// A reduction adds (or multiplies, …) in rank order, in f32 (f64 for f64), independent of size, offset,
+// bucket and scratch: every rank sends each peer its contribution to the peer's shard, and the peer adds. So
+// merging or moving collectives changes no bit. bf16 is added in f32 and rounded once. i32 wraps.
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
 
@@ -25,9 +25,9 @@ enum class CollectiveKind { all_gather, reduce_scatter, all_reduce };
 
 struct CollectiveShape {
     CollectiveKind kind = CollectiveKind::all_gather;
-    DType type = DType::f32; ///< any type; for reductions f64, f32 or bf16
-    Combine combine = Combine::sum;
-    std::vector<Operand> operands; ///< a bucket: several tensors in one collective
+    DType type = DType::f32;        ///< any type; for reductions f64, f32, bf16 or i32
+    Combine combine = Combine::sum; ///< of a reduction
+    std::vector<Operand> operands;  ///< a bucket: several tensors in one collective
 };
 
 /// Minimum scratch, and the scratch for a single round; with less, a collective takes more rounds and gives
@@ -42,7 +42,7 @@ CollectiveScratch collective_scratch(const CollectiveShape& shape, int ranks);
 class Collective {
 public:
     /// \pre scratch has at least collective_scratch().least bytes, aligned to 64, and the same size on all
-    /// members. \throws InternalError if not, and for a reduction of i32
+    /// members. \throws InternalError if not, and for a reduction of other types, or of i32 by lse
     Collective(Comm& comm, CollectiveShape shape, Piece scratch);
     ~Collective();
     Collective(Collective&&) noexcept;

@@ -1,5 +1,7 @@
 #include "mpi/collective_rounds.hpp"
 
+#include "mpi/combiners.hpp"
+
 namespace trivium {
 
 namespace {
@@ -43,7 +45,8 @@ CollectiveRounds::CollectiveRounds(CollectiveShape shape, int ranks, int rank, P
     : shape_(std::move(shape)), ranks_(ranks), rank_(rank), layout_(shape_, ranks),
       element_(size_of(shape_.type)), packed_(scratch.data), received_(scratch.data)
 {
-    TRV_CHECK(gathers_only() || shape_.type != DType::i32, "no reduction of i32");
+    TRV_CHECK(gathers_only() || combiners::combines(shape_.type, shape_.combine), "no reduction of ",
+              name_of(shape_.type), " by ", name_of(shape_.combine));
     const Bytes least = collective_scratch(shape_, ranks).least;
     TRV_CHECK(scratch.bytes >= least, "a collective with ", scratch.bytes, " bytes of scratch; it needs ",
               least);

@@ -54,7 +54,8 @@ std::vector<CopyBlock> copies_of_whole(const CollectiveShape& shape);
 
 class CollectiveRounds {
 public:
-    /// \throws InternalError if the scratch is too small or not aligned to 64, and for a reduction of i32
+    /// \throws InternalError if the scratch is too small or not aligned to 64, and for a reduction as in
+    /// Collective
     CollectiveRounds(CollectiveShape shape, int ranks, int rank, Piece scratch);
 
     /// Back to the first round.

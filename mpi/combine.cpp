@@ -1,41 +1,20 @@
 #include "mpi/combine.hpp"
 
-#include "base/bf16.hpp"
 #include "base/check.hpp"
+#include "mpi/combiners.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace trivium {
 
 namespace {
 
-struct Sum {
-    template <class T>
-    T operator()(T a, T b) const
-    {
-        return a + b;
-    }
-};
-
-struct LogSumExp {
-    template <class T>
-    T operator()(T a, T b) const
-    {
-        const T high = a < b ? b : a, low = a < b ? a : b;
-        if (std::isinf(low) && low < 0) // both are the identity
-            return high;
-        if (std::isinf(high) && high == low)
-            return high;
-        return high + std::log1p(std::exp(low - high));
-    }
-};
-
 /// Tiles fit the first-level cache, so every part is read once and `out` is written once.
-template <class T, class Accumulator, class Op>
-void combine_tiles(std::span<const std::byte* const> parts, std::byte* out, i64 count, Op op)
+template <class T, class Op>
+void combine_tiles(std::span<const std::byte* const> parts, std::byte* out, i64 count)
 {
+    using Accumulator = typename combiners::AccumulatorOf<T>::type;
     constexpr i64 tile = 1024;
     alignas(64) Accumulator sums[tile];
     for (i64 at = 0; at < count; at += tile) {
@@ -46,7 +25,7 @@ void combine_tiles(std::span<const std::byte* const> parts, std::byte* out, i64 
         for (const std::byte* part : parts.subspan(1)) {
             const T* next = reinterpret_cast<const T*>(part) + at;
             for (i64 i = 0; i < n; ++i)
-                sums[i] = op(sums[i], static_cast<Accumulator>(next[i]));
+                sums[i] = Op::of(sums[i], static_cast<Accumulator>(next[i]));
         }
         T* result = reinterpret_cast<T*>(out) + at;
         for (i64 i = 0; i < n; ++i)
@@ -54,30 +33,15 @@ void combine_tiles(std::span<const std::byte* const> parts, std::byte* out, i64 
     }
 }
 
-template <class Op>
-void combine_of(DType type, std::span<const std::byte* const> parts, std::byte* out, i64 count, Op op)
-{
-    if (type == DType::f64)
-        combine_tiles<double, double>(parts, out, count, op);
-    else if (type == DType::f32)
-        combine_tiles<float, float>(parts, out, count, op);
-    else if (type == DType::bf16)
-        combine_tiles<bf16, float>(parts, out, count, op);
-    else
-        TRV_CHECK(false, "no reduction of ", name_of(type));
-}
-
 } // namespace
 
 void combine_parts(DType type, Combine combine, std::span<const std::byte* const> parts, std::byte* out,
                    i64 count)
 {
-    TRV_EXPECT(!parts.empty() && (type == DType::f64 || type == DType::f32 || type == DType::bf16),
-               parts.size(), " parts of ", name_of(type));
-    if (combine == Combine::sum)
-        combine_of(type, parts, out, count, Sum{});
-    else
-        combine_of(type, parts, out, count, LogSumExp{});
+    TRV_EXPECT(!parts.empty(), "nothing to combine");
+    combiners::with_operator(type, combine, [&](auto element, auto op) {
+        combine_tiles<decltype(element), decltype(op)>(parts, out, count);
+    });
 }
 
 void combine_blocks(const Combination& combination)
@@ -96,12 +60,39 @@ void combine_blocks(const Combination& combination)
         }
 }
 
-void copy_blocks(std::span<const CopyBlock> blocks)
+namespace {
+
+/// Rows of `row` bytes, without a call for each.
+template <Bytes row>
+void copy_short_rows(const CopyBlock& block)
 {
-    for (const CopyBlock& block : blocks)
+    for (i64 r = 0; r < block.rows; ++r) {
+        std::byte held[row];
+        std::memcpy(held, block.from + r * block.from_stride, row);
+        std::memcpy(block.to + r * block.to_stride, held, row);
+    }
+}
+
+void copy_rows(const CopyBlock& block)
+{
+    switch (block.row) {
+    case 2: return copy_short_rows<2>(block);
+    case 4: return copy_short_rows<4>(block);
+    case 8: return copy_short_rows<8>(block);
+    case 16: return copy_short_rows<16>(block);
+    default:
         for (i64 r = 0; r < block.rows; ++r)
             if (std::byte* to = block.to + r * block.to_stride; to != block.from + r * block.from_stride)
                 std::memmove(to, block.from + r * block.from_stride, static_cast<std::size_t>(block.row));
+    }
+}
+
+} // namespace
+
+void copy_blocks(std::span<const CopyBlock> blocks)
+{
+    for (const CopyBlock& block : blocks)
+        copy_rows(block);
 }
 
 } // namespace trivium

@@ -18,7 +18,7 @@ public:
     enum class Way { native, gather, rounds };
 
     /// \pre scratch as for Collective, in memory of the device
-    /// \throws InternalError if not, and for a reduction of i32
+    /// \throws InternalError as Collective
     DeviceCollective(DeviceComm& comm, CollectiveShape shape, Piece scratch, bool deterministic);
 
     /// Enqueues it on the stream. All members enqueue their collectives of one DeviceComm in the same order.

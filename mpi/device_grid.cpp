@@ -26,9 +26,8 @@ DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend)
     world_ = grid.world().size() == 1 ? alone_ : &add(join_group(grid.world(), *backend_));
     // Groups along one axis are disjoint, and all ranks take the axes in the same order, so this cannot
     // deadlock.
-    for (const MeshAxis& axis : grid.mesh().axes)
-        if (axis.size > 1)
-            along_[axis.name] = &add(join_group(grid.along(axis.name), *backend_));
+    for (const std::string& axis : grid.groups())
+        along_[axis] = &add(join_group(grid.along(axis), *backend_));
 }
 
 DeviceGrid::~DeviceGrid()
@@ -44,6 +43,8 @@ DeviceComm& DeviceGrid::along(const std::string& axis) const
     if (axis == world_axis)
         return *world_;
     const auto found = along_.find(axis);
+    TRV_CHECK(found != along_.end() || grid_.mesh().ranks_along(axis) == 1,
+              "the devices have no communicator along ", axis);
     return found == along_.end() ? *alone_ : *found->second;
 }
 
@@ -99,8 +100,8 @@ void DeviceGrid::connect()
             comm.connect(agree(group, comm.planned()));
     };
     agreed(grid_.world(), *world_);
-    for (const MeshAxis& axis : grid_.mesh().axes)
-        agreed(grid_.along(axis.name), along(axis.name));
+    for (const std::string& axis : grid_.groups())
+        agreed(grid_.along(axis), along(axis));
 }
 
 void DeviceGrid::abandon()

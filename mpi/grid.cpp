@@ -22,7 +22,8 @@ std::vector<int> number(const std::vector<std::string>& names)
 
 } // namespace
 
-Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay)
+Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay,
+           const std::vector<std::string>& joint)
     : mesh_(mesh), world_(world)
 {
     TRV_CHECK(world.size() == mesh.ranks(), world.size(), " ranks for a mesh of ", mesh.ranks());
@@ -30,11 +31,17 @@ Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDel
     if (delay.any())
         delayed_ = make_delay_comm(world, std::make_shared<SlowLink>(SlowLink{delay}));
     Comm& all = along(world_axis);
+    const auto add = [&](const std::string& axis) {
+        if (axis == world_axis || along_.contains(axis) || mesh.ranks_along(axis) == 1)
+            return;
+        const std::vector<i64> group = mesh.group(at_, {axis});
+        along_[axis] = all.subgroup(std::vector<int>(group.begin(), group.end()));
+        groups_.push_back(axis);
+    };
     for (const MeshAxis& axis : mesh.axes)
-        if (axis.size > 1) {
-            const std::vector<i64> group = mesh.group(at_, {axis.name});
-            along_[axis.name] = all.subgroup(std::vector<int>(group.begin(), group.end()));
-        }
+        add(axis.name);
+    for (const std::string& axes : joint)
+        add(axes);
     alone_ = world.subgroup({world.rank()});
     node_of_rank_ = number(gather_texts(world, node));
 }
@@ -46,6 +53,8 @@ Comm& Grid::along(const std::string& axis) const
     if (axis == world_axis)
         return delayed_ ? *delayed_ : world_;
     const auto found = along_.find(axis);
+    TRV_CHECK(found != along_.end() || mesh_.ranks_along(axis) == 1, "the grid has no communicator along ",
+              axis);
     return found == along_.end() ? *alone_ : *found->second;
 }
 
@@ -53,10 +62,11 @@ int Grid::nodes() const { return *std::max_element(node_of_rank_.begin(), node_o
 
 bool Grid::crosses_nodes(const std::string& axis) const
 {
-    const int along = mesh_.find(axis);
-    for (i64 rank = 0; rank < mesh_.ranks() && along >= 0; ++rank) {
+    for (i64 rank = 0; rank < mesh_.ranks(); ++rank) {
         Coordinates first = mesh_.coordinates(rank); // first member of its group
-        first[static_cast<std::size_t>(along)] = 0;
+        for (std::size_t i = 0; i < first.size(); ++i)
+            if (joins(axis, mesh_.axes[i].name))
+                first[i] = 0;
         if (node_of_rank_[static_cast<std::size_t>(mesh_.rank(first))] !=
             node_of_rank_[static_cast<std::size_t>(rank)])
             return true;

@@ -1,6 +1,6 @@
 #pragma once
-// The process grid: the coordinates of each rank on a Mesh, and one communicator per axis, all made at
-// start-up.
+// The process grid: the coordinates of each rank on a Mesh, and one communicator per axis and per joint axis,
+// all made at start-up.
 #include "ir/mesh.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/delay_comm.hpp"
@@ -18,21 +18,28 @@ class Grid {
 public:
     /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis with more than one
     /// rank, and uses `world` for all axes together. `node` names this rank's node. With a delay,
-    /// transfers of all of these take as long as over such a link. \pre world.size() == mesh.ranks()
-    Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay = {});
+    /// transfers of all of these take as long as over such a link. `joint` lists the joint axes ("x+y") that
+    /// will be needed; each gets its own Comm, so that transfers along it are independent of all others.
+    /// \pre world.size() == mesh.ranks()
+    Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay = {},
+         const std::vector<std::string>& joint = {});
     ~Grid();
 
     const Mesh& mesh() const { return mesh_; }
     const Coordinates& at() const { return at_; }
     Comm& world() const { return world_; }
     /// The group along `axis`, or the world for "world". A group of this rank only if the mesh has no such
-    /// axis, or one rank along it.
+    /// axis, or one rank along it. A joint axis has the group of ranks that differ only along its axes, in
+    /// the order of their ranks; its name is as in the constructor. \throws InternalError for another joint
+    /// axis
     Comm& along(const std::string& axis) const;
+    /// The names of the communicators with more than one rank but the world's: axes, then joint axes.
+    const std::vector<std::string>& groups() const { return groups_; }
 
     /// Node of each world rank: 0, 1, … in order of appearance.
     const std::vector<int>& node_of_rank() const { return node_of_rank_; }
     int nodes() const;
-    /// Whether some group along `axis` has members on more than one node.
+    /// Whether some group along `axis`, or a joint axis, has members on more than one node.
     bool crosses_nodes(const std::string& axis) const;
     /// Number of ranks on this rank's node, and this rank's index among them.
     int local_ranks() const;
@@ -48,7 +55,8 @@ private:
     Coordinates at_;
     Comm& world_;
     std::unique_ptr<Comm> delayed_; ///< null without a delay
-    std::map<std::string, std::unique_ptr<Comm>> along_;
+    std::vector<std::string> groups_;
+    std::map<std::string, std::unique_ptr<Comm>> along_; ///< by name of groups_
     std::unique_ptr<Comm> alone_;
     std::vector<int> node_of_rank_;
     std::unique_ptr<DeviceGrid> devices_; ///< null if the host computes

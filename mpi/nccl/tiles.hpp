@@ -3,8 +3,8 @@
 // host can run them one after the other (the tests do that).
 #include "base/bf16.hpp"
 #include "mpi/collective_rounds.hpp"
+#include "mpi/combiners.hpp"
 
-#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -112,7 +112,7 @@ TRV_HOST_DEVICE inline void copy_thread(const Batch<DeviceCopy>& all, Thread me)
     }
 }
 
-// Sums, in vectors of 16 bytes if everything is aligned, otherwise element by element.
+// Reductions, in vectors of 16 bytes if everything is aligned, otherwise element by element.
 
 struct DeviceCombine {
     std::byte* out;
@@ -130,38 +130,10 @@ struct Slots {
     bool own;
 };
 
-template <class T>
-struct AccumulatorOf {
-    using type = float;
-};
-template <>
-struct AccumulatorOf<double> {
-    using type = double;
-};
-
-struct Sum {
-    template <class A>
-    TRV_HOST_DEVICE static A of(A a, A b)
-    {
-        return a + b;
-    }
-};
-
-struct LogSumExp {
-    template <class A>
-    TRV_HOST_DEVICE static A of(A a, A b)
-    {
-        const A high = a < b ? b : a, low = a < b ? a : b;
-        if ((std::isinf(low) && low < 0) || (std::isinf(high) && high == low)) // both are the identity
-            return high;
-        return high + std::log1p(std::exp(low - high));
-    }
-};
-
 template <class T, class Op, int width>
 TRV_HOST_DEVICE void combine_tile(const DeviceCombine& block, const Slots& slots, i64 begin, int thread)
 {
-    using A = typename AccumulatorOf<T>::type;
+    using A = typename combiners::AccumulatorOf<T>::type;
     using V = Vector<T, width>;
     const i64 end = block.rows * block.row;
     for (int u = 0; u < unroll; ++u) {
@@ -285,19 +257,13 @@ void combine(const Combination& combination, Launch&& launch)
         [&](const Batch<DeviceCombine>& all, i64 grid) { launch(all, slots, grid); });
 }
 
-/// Calls `run` with an element of the combination's type and its Op. \throws InternalError for i32
+/// Calls `run` with an element of the combination's type and its operator. \throws InternalError if it has no
+/// such reduction
 template <class Run>
 void with_combination(const Combination& combination, Run&& run)
 {
-    TRV_CHECK(is_floating(combination.type) || combination.blocks.empty(), "no reduction of ",
-              name_of(combination.type));
-    if (is_floating(combination.type))
-        with_type(combination.type, [&](auto element) {
-            if (combination.combine == Combine::sum)
-                run(element, Sum{});
-            else
-                run(element, LogSumExp{});
-        });
+    if (!combination.blocks.empty()) // a gather has no operator
+        combiners::with_operator(combination.type, combination.combine, run);
 }
 
 } // namespace trivium::tiles

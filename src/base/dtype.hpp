@@ -31,7 +31,7 @@ constexpr Bytes size_of(DType type) { return dtypes[static_cast<int>(type)].size
 constexpr const char* name_of(DType type) { return dtypes[static_cast<int>(type)].name; }
 /// Whether a graph may have tensors of `type`.
 constexpr bool is_tensor_type(DType type) { return type <= DType::i32; }
-/// Whether kernels and reductions compute with `type`.
+/// Whether kernels compute with `type`.
 constexpr bool is_floating(DType type) { return type <= DType::bf16; }
 /// The type in which sums over values of `type` are kept: f64 for f64, f32 for f32 and bf16.
 constexpr DType accumulator_of(DType type) { return type == DType::bf16 ? DType::f32 : type; }

@@ -90,7 +90,7 @@ Form expected(i64) { return {"an integer", "write it without quotes, like 3"}; }
 Form expected(double) { return {"a real number", "write it with a point, like 1.0"}; }
 Form expected(const std::string&) { return {"a string", "put it in quotes"}; }
 Form expected(DType) { return {"an element type", R"(write "f64", "f32", "bf16" or "i32")"}; }
-Form expected(Combine) { return {R"(one of "sum", "lse")", "write one of these"}; }
+Form expected(Combine) { return {R"(one of "sum", "lse", "max", "min", "product")", "write one of these"}; }
 Form expected(Space) { return {R"(one of "device", "host")", "write one of these"}; }
 Form expected(Fp8Formats)
 {

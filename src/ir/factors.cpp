@@ -45,7 +45,9 @@ Rule::Tensor parse_tensor(const std::string& text, const std::string& place, std
             const std::string name = word.substr(colon + 1);
             const auto combine = combine_named(name);
             if (!combine)
-                fail(place, str("there is no combiner '", name, "'; there are sum and lse"), rule);
+                fail(place,
+                     str("there is no combiner '", name, "'; there are sum, lse, max, min and product"),
+                     rule);
             tensor.combine = *combine;
             word.resize(colon);
         }

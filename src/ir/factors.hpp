@@ -8,7 +8,7 @@
 //                                     after the bar need replication (a rank must have all of d)
 //     "v d, * -> * d | v?"            embedding: v is indexed: a rank may hold a shard and return zero for
 //                                     the rest
-//     "* v, * -> *:lse, * | v?"       lse: how a result is combined over sharded factors (default: sum)
+//     "* v, * -> *:lse, * | v?"       lse: combiner of a result over sharded factors (default: sum)
 //     "., * -> ."                     `.` is a scalar
 //
 // A factor that only operands have is reduced. One that only results have takes its size from the op's

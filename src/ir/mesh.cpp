@@ -8,6 +8,18 @@
 
 namespace trivium {
 
+bool joins(std::string_view joint, std::string_view axis)
+{
+    while (true) {
+        const std::size_t end = joint.find(axis_joint);
+        if (joint.substr(0, end) == axis)
+            return true;
+        if (end == std::string_view::npos)
+            return false;
+        joint.remove_prefix(end + 1);
+    }
+}
+
 i64 Mesh::ranks() const
 {
     i64 count = 1;
@@ -70,7 +82,15 @@ bool Mesh::overlap(std::string_view a, std::string_view b) const
     return one.name == other.name && one.major < other.major * other.size && other.major < one.major * one.size;
 }
 
-i64 Mesh::ranks_along(const std::string& axis) const { return axis == world_axis ? ranks() : size(axis); }
+i64 Mesh::ranks_along(const std::string& axis) const
+{
+    if (axis == world_axis)
+        return ranks();
+    i64 count = 1;
+    for (const MeshAxis& each : axes)
+        count *= joins(axis, each.name) ? each.size : 1;
+    return count;
+}
 
 Coordinates Mesh::coordinates(i64 rank) const
 {
@@ -93,15 +113,15 @@ i64 Mesh::rank(const Coordinates& at) const
 
 std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::string>& along) const
 {
-    std::vector<i64> members;
-    for (i64 r = 0; r < ranks(); ++r) {
-        const Coordinates other = coordinates(r);
-        bool member = true;
-        for (std::size_t i = 0; i < axes.size(); ++i)
-            member = member && (other[i] == at[i] ||
-                                std::find(along.begin(), along.end(), axes[i].name) != along.end());
-        if (member)
-            members.push_back(r);
+    std::vector<i64> members{0}; // over the axes so far
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+        const bool free = std::any_of(along.begin(), along.end(),
+                                      [&](const std::string& axis) { return joins(axis, axes[i].name); });
+        std::vector<i64> next;
+        for (const i64 member : members)
+            for (i64 c = free ? 0 : at[i]; c < (free ? axes[i].size : at[i] + 1); ++c)
+                next.push_back(member * axes[i].size + c);
+        members = std::move(next);
     }
     return members;
 }
@@ -122,6 +142,8 @@ void check_mesh(const Mesh& mesh, const std::string& place)
         require(axis.name != world_axis, what, "has the name of the joint axis", "rename it");
         require(static_cast<std::size_t>(mesh.find(axis.name)) == i, what, "is listed twice",
                 "rename one of the two");
+        require(axis.name.find(axis_joint) == std::string::npos, what,
+                "has a '+' in its name, which joins axes", "rename it");
         require(axis.size > 0, what, str("has ", axis.size, " ranks"), "use one or more");
         require(axis.size <= max_ranks / ranks, what,
                 str("brings the mesh to more than ", max_ranks, " ranks: ", axis.size), "make it smaller");
@@ -129,11 +151,21 @@ void check_mesh(const Mesh& mesh, const std::string& place)
     }
 }
 
-std::string_view name_of(Combine combine) { return combine == Combine::sum ? "sum" : "lse"; }
+std::string_view name_of(Combine combine)
+{
+    switch (combine) {
+    case Combine::sum: return "sum";
+    case Combine::lse: return "lse";
+    case Combine::max: return "max";
+    case Combine::min: return "min";
+    case Combine::product: break;
+    }
+    return "product";
+}
 
 std::optional<Combine> combine_named(std::string_view name)
 {
-    for (const Combine combine : {Combine::sum, Combine::lse})
+    for (const Combine combine : {Combine::sum, Combine::lse, Combine::max, Combine::min, Combine::product})
         if (name == name_of(combine))
             return combine;
     return {};

@@ -20,6 +20,12 @@ namespace trivium {
 inline constexpr const char *replica_axis = "replica", *data_axis = "data", *pipeline_axis = "pipeline",
                             *tensor_axis = "tensor", *world_axis = "world";
 
+/// Joins the names of axes: all ranks along the axes of "x+y" form one group, in the order of their ranks.
+/// The order of the names does not matter. No axis has it in its name.
+inline constexpr char axis_joint = '+';
+/// Whether `axis` is one of the axes of `joint`, which may be a single axis.
+bool joins(std::string_view joint, std::string_view axis);
+
 struct MeshAxis {
     std::string name;
     i64 size = 1;
@@ -43,17 +49,19 @@ struct Mesh {
     std::optional<i64> size_of(std::string_view name) const;
     /// Whether two such names have a part of an axis in common.
     bool overlap(std::string_view a, std::string_view b) const;
-    /// Ranks of a group along `axis`, or of all for "world", the joint axis.
+    /// Ranks of a group along `axis`, along several as "x+y", or of all for "world", the joint axis. Axes
+    /// that the mesh does not have count as one rank.
     i64 ranks_along(const std::string& axis) const;
     /// Throws InternalError if the mesh has no such rank.
     Coordinates coordinates(i64 rank) const;
     i64 rank(const Coordinates& at) const;
-    /// The ranks that differ from `at` only along the axes `along`, ascending; includes `at`.
+    /// The ranks that differ from `at` only along the axes `along`, which may be joined, ascending; includes
+    /// `at`.
     std::vector<i64> group(const Coordinates& at, const std::vector<std::string>& along) const;
     bool operator==(const Mesh&) const = default;
 };
-/// Throws UserError at `place` if an axis has no rank, two axes have the same name, or there are too many
-/// (limits.hpp).
+/// Throws UserError at `place` if an axis has no rank, two axes have the same name, a name has a '+', or
+/// there are too many (limits.hpp).
 void check_mesh(const Mesh& mesh, const std::string& place);
 
 /// How one dimension is sharded.
@@ -73,7 +81,7 @@ struct DimSharding {
 enum class Combine : std::uint8_t {
     sum,
     lse, ///< log(exp(a) + exp(b)), in rank order; -inf is the identity
-    max,
+    max, ///< NaN if one is
     min,
     product
 };

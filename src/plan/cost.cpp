@@ -26,10 +26,10 @@ public:
         if (unknown && axis == world_axis)
             at->second = machine_.ranks_per_node;
         else if (unknown)
-            for (const i64 first : first_members(axis))
+            for (const std::vector<i64> steps = steps_along(axis); const i64 first : first_members(axis))
                 for (i64 i = 0, run = 0; i < size; ++i) {
                     const auto node = [&](i64 member) {
-                        return machine_.node_of(first + member * stride(axis));
+                        return machine_.node_of(first + steps[static_cast<std::size_t>(member)]);
                     };
                     run = i > 0 && node(i) == node(i - 1) ? run + 1 : 1;
                     if (i + 1 == size || node(i + 1) != node(i))
@@ -42,31 +42,27 @@ public:
     {
         if (machine_.ranks_per_node == 0 || mesh_.find(axis) < 0)
             return false;
-        const std::vector<i64> firsts = first_members(axis);
+        const std::vector<i64> firsts = first_members(axis), steps = steps_along(axis);
         return std::any_of(firsts.begin(), firsts.end(), [&](i64 first) {
-            return machine_.node_of(first + from * stride(axis)) !=
-                   machine_.node_of(first + to * stride(axis));
+            return machine_.node_of(first + steps[static_cast<std::size_t>(from)]) !=
+                   machine_.node_of(first + steps[static_cast<std::size_t>(to)]);
         });
     }
 
 private:
-    /// Between neighbours along the axis.
-    i64 stride(const std::string& axis) const
+    /// From the first member of a group along `axis`, which may be joint, to each member.
+    std::vector<i64> steps_along(const std::string& axis) const
     {
-        i64 stride = 1;
-        for (std::size_t a = static_cast<std::size_t>(mesh_.find(axis)) + 1; a < mesh_.axes.size(); ++a)
-            stride *= mesh_.axes[a].size;
-        return stride;
+        return mesh_.group(Coordinates(mesh_.axes.size(), 0), {axis});
     }
     /// The first rank of each group along the axis.
     std::vector<i64> first_members(const std::string& axis) const
     {
-        std::vector<i64> firsts;
-        const i64 step = stride(axis), size = mesh_.size(axis);
-        for (i64 first = 0; first < mesh_.ranks(); first += step * size)
-            for (i64 r = first; r < first + step; ++r)
-                firsts.push_back(r);
-        return firsts;
+        std::vector<std::string> others;
+        for (const MeshAxis& other : mesh_.axes)
+            if (!joins(axis, other.name))
+                others.push_back(other.name);
+        return mesh_.group(Coordinates(mesh_.axes.size(), 0), others);
     }
 
     const Mesh& mesh_;

@@ -162,8 +162,8 @@ const char* const sharding_legend =
     "# type: bf16[4,128] is the element type and the extents, outermost first; [] is a scalar.\n"
     "# sharding: <data,tensor+data,-|tensor:sum> lists, per dimension, the mesh axes over which it is "
     "sharded, major first, - for none;\n"
-    "#   after the bar: axes over which the value is still partial, to be combined by sum or by lse "
-    "(log of a sum of exponentials).\n";
+    "#   after the bar: axes over which the value is still partial, to be combined by sum, lse (log of a "
+    "sum of exponentials), max, min or product.\n";
 const char* const rule_legend = "# letters in rules: b sequences, s tokens (t of keys), d width, g key-value "
                                 "heads, r query heads each, e head size, f feed-forward, v vocabulary;\n"
                                 "#   x0, x1, … the dimensions of a communicated tensor, y the one that "

@@ -60,6 +60,27 @@ TEST_CASE("ranks and coordinates of a mesh, the last axis fastest")
     CHECK(Mesh{}.coordinates(0).empty());
 }
 
+TEST_CASE("joint axes")
+{
+    const Mesh mesh{{{"x:(1)2", 2}, {"y", 3}, {"x:(2)4", 4}}};
+    CHECK(mesh.ranks_along("y") == 3);
+    CHECK(mesh.ranks_along("x:(1)2+x:(2)4") == 8);
+    CHECK(mesh.ranks_along("x:(2)4+y") == 12);
+    CHECK(mesh.ranks_along("y+y") == 3);
+    CHECK(mesh.ranks_along("y+none") == 3);
+    CHECK(mesh.ranks_along("none") == 1);
+    CHECK(mesh.ranks_along("x") == 1); // not a part of a name
+    CHECK(mesh.ranks_along("world") == 24);
+    CHECK(mesh.group({1, 2, 3}, {"y+x:(1)2"}) == std::vector<i64>{3, 7, 11, 15, 19, 23});
+    CHECK(mesh.group({1, 2, 3}, {"y", "x:(1)2"}) == mesh.group({1, 2, 3}, {"y+x:(1)2"}));
+    CHECK(mesh.group({1, 2, 3}, {"x"}) == std::vector<i64>{23});
+    CHECK_NOTHROW(check_mesh(mesh, "test: "));
+    CHECK_THROWS_AS(check_mesh({{{"x+y", 2}}}, "test: "), UserError);
+    CHECK(joins("a+b", "b"));
+    CHECK_FALSE(joins("ab+c", "b"));
+    CHECK_FALSE(joins("", "b"));
+}
+
 TEST_CASE("a rank has unique coordinates, and groups along any axes partition the mesh")
 {
     Draw draw(1);

@@ -165,6 +165,32 @@ TEST_CASE("collectives of two axes that share a link slow each other down")
     CHECK(apart[1].end == Approx(3));
 }
 
+TEST_CASE("a collective along a joint axis costs what it does along one axis with the same ranks on nodes")
+{
+    const auto seconds = [](const Mesh& mesh, const std::string& axis, i64 ranks_per_node, bool is_device) {
+        Graph g;
+        g.mesh = mesh;
+        g.at = Coordinates(mesh.axes.size(), 0);
+        Builder b(g);
+        b.where = {Region::prologue, Phase::forward, 0, ""};
+        b.all_gather(b.value("x", {DType::f32, {1000}}, Role::parameter), axis, 0, 4000);
+        Machine machine;
+        machine.is_device = is_device;
+        machine.link_bytes_per_second = 1000;
+        machine.node_link_bytes_per_second = 100;
+        machine.node_link_latency = 3;
+        machine.ranks_per_node = ranks_per_node;
+        return simulate(g, build_schedule(g, {}), machine, 1).length();
+    };
+    const Mesh one{{{"all", 4}}}, several{{{"data", 2}, {"pipeline", 2}, {"tensor", 2}}};
+    for (const bool is_device : {false, true}) {
+        CHECK(seconds(several, "data+tensor", 2, is_device) == seconds(one, "all", 2, is_device));
+        CHECK(seconds(several, "tensor+pipeline", 4, is_device) == seconds(one, "all", 4, is_device));
+        CHECK(seconds(several, "data+pipeline", 2, is_device) == seconds(one, "all", 1, is_device));
+        CHECK(seconds(several, "data+tensor", 2, is_device) > seconds(several, "data+tensor", 8, is_device));
+    }
+}
+
 TEST_CASE("on CPUs, ranks of a node copy what they send each other instead of computing")
 {
     Graph g;

@@ -21,7 +21,22 @@ void put(DType type, std::byte* data, i64 index, double value)
     type == DType::f64    ? store(value)
     : type == DType::f32  ? store(static_cast<float>(value))
     : type == DType::bf16 ? store(bf16(static_cast<float>(value)))
-                          : store(static_cast<std::int32_t>(value * 1e5));
+                          : store(static_cast<std::int32_t>(value));
+}
+
+template <class T>
+T combined(Combine combine, T a, T b)
+{
+    switch (combine) {
+    case Combine::sum: return a + b;
+    case Combine::product: return a * b;
+    case Combine::max:
+        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : b > a ? b : a;
+    case Combine::min:
+        return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : b < a ? b : a;
+    default: TRV_CHECK(false, "no order of additions");
+    }
+    return a;
 }
 
 double get(DType type, const std::byte* data, i64 index)
@@ -30,11 +45,15 @@ double get(DType type, const std::byte* data, i64 index)
         std::memcpy(&element, data + index * static_cast<i64>(sizeof element), sizeof element);
         return element;
     };
-    return type == DType::f64 ? load(double{}) : type == DType::f32 ? load(float{}) : double{load(bf16{})};
+    return type == DType::f64   ? load(double{})
+           : type == DType::f32 ? load(float{})
+           : type == DType::i32 ? load(std::int32_t{})
+                                : double{load(bf16{})};
 }
 
-/// Signs and sizes that make a sum depend on its order; for lse some of it -infinity.
-double value_of(int rank, std::size_t operand, i64 index, Combine combine)
+/// Signs and sizes that make a sum depend on its order; for lse some of it -infinity, for max and min a few
+/// NaNs, infinities and zeros of both signs.
+double value_of(DType type, int rank, std::size_t operand, i64 index, Combine combine)
 {
     u64 x = static_cast<u64>(index) * 0x9e3779b97f4a7c15u + static_cast<u64>(rank) * 0xbf58476d1ce4e5b9u +
             operand * 77777;
@@ -43,7 +62,26 @@ double value_of(int rank, std::size_t operand, i64 index, Combine combine)
     x ^= x >> 31;
     if (combine == Combine::lse && (index % 5 == 0 || (x >> 20) % 3 == 0))
         return -std::numeric_limits<double>::infinity();
+    if (type == DType::i32) // all 32 bits, so that sums and products wrap
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(x));
+    if (combine == Combine::max || combine == Combine::min) {
+        const double rare[] = {std::numeric_limits<double>::quiet_NaN(),
+                               -std::numeric_limits<double>::infinity(),
+                               std::numeric_limits<double>::infinity(), 0.0, -0.0};
+        if ((x >> 20) % 64 < 5 || index % 11 == 0)
+            return rare[index % 11 == 0 ? 3 + (x >> 8) % 2 : (x >> 20) % 64];
+    }
     return (static_cast<double>(x >> 11) * 0x1p-53 - 0.5) * std::exp2(static_cast<double>(x % 8));
+}
+
+std::int32_t wrapped(Combine combine, std::int32_t a, std::int32_t b)
+{
+    const i64 x = a, y = b; // exact in 64 bits
+    const i64 exact = combine == Combine::sum       ? x + y
+                      : combine == Combine::product ? x * y
+                      : combine == Combine::max     ? std::max(x, y)
+                                                    : std::min(x, y);
+    return static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<u64>(exact)));
 }
 
 struct Extents {
@@ -123,7 +161,8 @@ public:
                         alike(get(options_.type, out_[k].data(), i), get(options_.type, expected.data(), i)),
                         what(k), ": element ", i, " is ", get(options_.type, out_[k].data(), i), ", not ",
                         get(options_.type, expected.data(), i));
-            } else if (!options_.deterministic && options_.type != DType::bf16) {
+            } else if (!options_.deterministic && options_.combine == Combine::sum &&
+                       (options_.type == DType::f32 || options_.type == DType::f64)) {
                 for (i64 i = 0; i < static_cast<i64>(expected.size()) / size(); ++i)
                     TRV_CHECK(std::abs(get(options_.type, out_[k].data(), i) -
                                        get(options_.type, expected.data(), i)) <= 1e-6 * largest_sum(),
@@ -176,7 +215,7 @@ private:
         const int source = options_.kind == CollectiveKind::all_gather ? 0 : rank;
         Bits bits(static_cast<std::size_t>(elements(k) * size()));
         for (i64 i = 0; i < elements(k); ++i)
-            put(options_.type, bits.data(), i, value_of(source, k, i, options_.combine));
+            put(options_.type, bits.data(), i, value_of(options_.type, source, k, i, options_.combine));
         return bits;
     }
     Bits part(const Bits& whole, std::size_t k, int rank) const
@@ -209,12 +248,18 @@ private:
                 continue;
             }
             auto narrow = static_cast<float>(wide);
+            auto whole = static_cast<std::int32_t>(options_.type == DType::i32 ? wide : 0);
             for (int r = 1; r < comm_.size(); ++r) { // the plain loop whose bits are guaranteed
                 const double next = get(options_.type, all[r].data(), i);
-                wide += next;
-                narrow += static_cast<float>(next);
+                if (options_.type == DType::i32)
+                    whole = wrapped(options_.combine, whole, static_cast<std::int32_t>(next));
+                wide = combined(options_.combine, wide, next);
+                narrow = combined(options_.combine, narrow, static_cast<float>(next));
             }
-            put(options_.type, sums.data(), i, options_.type == DType::f64 ? wide : double{narrow});
+            put(options_.type, sums.data(), i,
+                options_.type == DType::f64   ? wide
+                : options_.type == DType::i32 ? static_cast<double>(whole)
+                                              : double{narrow});
         }
         return part_out() ? part(sums, k, comm_.rank()) : sums;
     }
@@ -258,7 +303,7 @@ void run_all(Ground& ground, CollectiveKind kind, const std::vector<DType>& type
 {
     for (const DType type : types)
         for (const std::vector<Extents>& extents : tensors()) {
-            if (ground.slow() && (type == DType::f64 || type == DType::i32))
+            if (ground.slow() && (type == DType::f64 || type == DType::i32) && types.size() > 1)
                 continue;
             std::vector<std::vector<std::byte>> first;
             for (int scratch = 0; scratch <= 2; scratch += ground.slow() ? 2 : 1) {
@@ -287,6 +332,25 @@ void all_gathers(Ground& ground)
 void reduce_scatters(Ground& ground)
 {
     run_all(ground, CollectiveKind::reduce_scatter, floats, Combine::sum);
+}
+void other_combiners(Ground& ground)
+{
+    constexpr CollectiveKind scatter = CollectiveKind::reduce_scatter, reduce = CollectiveKind::all_reduce;
+    run_all(ground, scatter, floats, Combine::max);
+    run_all(ground, reduce, {DType::f32}, Combine::max, true);
+    run_all(ground, scatter, {DType::bf16}, Combine::min);
+    run_all(ground, reduce, {DType::f64}, Combine::min, false, false);
+    run_all(ground, scatter, {DType::f64}, Combine::product);
+    run_all(ground, reduce, {DType::bf16}, Combine::product);
+}
+void of_integers(Ground& ground)
+{
+    constexpr CollectiveKind scatter = CollectiveKind::reduce_scatter, reduce = CollectiveKind::all_reduce;
+    run_all(ground, scatter, {DType::i32}, Combine::sum, false, false);
+    run_all(ground, reduce, {DType::i32}, Combine::sum, true);
+    run_all(ground, reduce, {DType::i32}, Combine::max);
+    run_all(ground, scatter, {DType::i32}, Combine::min);
+    run_all(ground, reduce, {DType::i32}, Combine::product, false, false);
 }
 void all_reduces(Ground& ground) { run_all(ground, CollectiveKind::all_reduce, floats, Combine::sum); }
 void all_reduces_in_place(Ground& ground)
@@ -372,8 +436,9 @@ void refusals(Ground& ground)
         }
         return false;
     };
-    TRV_CHECK(refused({CollectiveKind::all_reduce, DType::i32, Combine::sum, {}}, {}),
-              "a sum of i32 is taken");
+    TRV_CHECK(refused({CollectiveKind::all_reduce, DType::i32, Combine::lse, {}}, {}) &&
+                  refused({CollectiveKind::reduce_scatter, DType::i64, Combine::sum, {}}, {}),
+              "lse of i32, or a sum of i64, is taken");
     std::vector<float> data(100);
     const CollectiveShape shape{
         CollectiveKind::all_reduce, DType::f32, Combine::sum, {{1, 100, 1, data.data(), data.data()}}};
@@ -391,7 +456,8 @@ std::vector<CollectiveCase> collective_cases()
 {
     return {{"all_gather", all_gathers},   {"reduce_scatter", reduce_scatters},
             {"all_reduce", all_reduces},   {"all_reduce in place", all_reduces_in_place},
-            {"lse", sums_of_exponentials}, {"fast", fast},
+            {"lse", sums_of_exponentials}, {"max, min, product", other_combiners},
+            {"i32", of_integers},          {"fast", fast},
             {"buckets", buckets},          {"several under way", several_under_way},
             {"refusals", refusals}};
 }

@@ -1,6 +1,7 @@
 #include "comm_suite.hpp"
 #include "mpi/grid.hpp"
 
+#include <algorithm>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -257,6 +258,64 @@ void grids(Comm& comm)
         }
 }
 
+/// Axes of a factorised mesh, as sub-axes are named.
+void joint_axes(Comm& comm)
+{
+    const i64 size = comm.size();
+    for (i64 x = 1; x <= size; ++x)
+        for (i64 y = 1; x * y <= size; ++y) {
+            if (size % (x * y) != 0)
+                continue;
+            const std::string first = "x:(1)2", second = "y", third = "x:(2)3";
+            const Mesh mesh{{{first, x}, {second, y}, {third, size / (x * y)}}};
+            const std::vector<std::string> joints{first + "+" + third, third + "+" + second,
+                                                  second + "+" + first + "+" + third, second + "+none"};
+            const Grid grid(comm, mesh, str("n", comm.rank() / 2), {}, joints);
+            std::vector<Comm*> seen{&grid.world()};
+            for (const std::string& axis : grid.groups()) {
+                Comm& along = grid.along(axis);
+                TRV_CHECK(std::find(seen.begin(), seen.end(), &along) == seen.end(), axis, " shares a Comm");
+                seen.push_back(&along);
+            }
+            for (const std::string& joint : joints) {
+                // The naive group: all ranks with the same coordinates elsewhere.
+                std::vector<int> members;
+                bool crosses = false;
+                for (int r = 0; r < comm.size(); ++r) {
+                    const Coordinates at = mesh.coordinates(r);
+                    bool member = true;
+                    for (std::size_t i = 0; i < 3; ++i)
+                        member = member && (at[i] == grid.at()[i] ||
+                                            ("+" + joint + "+").find("+" + mesh.axes[i].name + "+") !=
+                                                std::string::npos);
+                    if (member)
+                        members.push_back(r);
+                    crosses = crosses || (member && r / 2 != comm.rank() / 2);
+                }
+                Comm& along = grid.along(joint);
+                TRV_CHECK(along.world_ranks() == members, "members along ", joint);
+                TRV_CHECK(along.world_ranks()[static_cast<std::size_t>(along.rank())] == comm.rank(),
+                          "own rank along ", joint);
+                TRV_CHECK(mesh.ranks_along(joint) == along.size(), mesh.ranks_along(joint), " ranks along ",
+                          joint);
+                u64 present = 0;
+                for (const int r : members)
+                    present |= u64{1} << r;
+                TRV_CHECK(agree(along, u64{1} << comm.rank()) == present, "agreement along ", joint);
+                TRV_CHECK(grid.crosses_nodes(joint) == (agree(comm, crosses ? 1 : 0) != 0), joint,
+                          " crosses nodes");
+            }
+            bool refused = false;
+            try {
+                grid.along(second + "+" + third); // listed as another name
+            } catch (const InternalError&) {
+                refused = true;
+            }
+            TRV_CHECK(refused == (mesh.ranks_along(second + "+" + third) > 1),
+                      "a joint axis that is not listed");
+        }
+}
+
 } // namespace
 
 std::vector<RankCase> comm_cases()
@@ -268,5 +327,6 @@ std::vector<RankCase> comm_cases()
             {"subgroups", subgroups},
             {"agreement", agreement},
             {"success together", success_together},
-            {"grids", grids}};
+            {"grids", grids},
+            {"joint axes", joint_axes}};
 }

@@ -18,12 +18,14 @@ struct DeviceCase {
 
 /// Exchanges, messages, subgroups, agreement, the grid.
 std::vector<RankCase> comm_cases();
+/// Exchanges of boxes.
+std::vector<RankCase> box_exchange_cases();
 /// Gather, reduce and scatter.
 std::vector<CollectiveCase> collective_cases();
 /// Streams and links.
 std::vector<DeviceCase> device_cases();
 
-/// On the host: the first two, in order. \throws InternalError that names the case
+/// On the host: the first three, in order. \throws InternalError that names the case
 void run_comm_suite(trivium::Comm& comm);
 /// Between devices: the last two.
 void run_device_suite(trivium::Comm& comm, TestDevice& device);

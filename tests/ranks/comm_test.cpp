@@ -38,6 +38,15 @@ TEST_CASE("ranks as threads")
     }
 }
 
+TEST_CASE("boxes between any number of ranks")
+{
+    for (const int ranks : {5, 6, 7})
+        CHECK_NOTHROW(run_on_threads(ranks, [](Comm& comm) {
+            for (const RankCase& each : box_exchange_cases())
+                each.run(comm);
+        }));
+}
+
 TEST_CASE("ranks as threads, with a delay")
 {
     for (const int ranks : {1, 2, 5})
@@ -185,10 +194,10 @@ TEST_CASE("an abandoned message leaves no trace")
     });
 }
 
-TEST_CASE("lse: infinities and NaN")
+TEST_CASE("infinities, NaN and zeros of both signs")
 {
-    const float inf = std::numeric_limits<float>::infinity();
-    const auto combined = [](std::vector<float> values) {
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+    const auto combined = [](std::vector<float> values, Combine combine = Combine::lse) {
         std::vector<float> results(values.size());
         run_on_threads(static_cast<int>(values.size()), [&](Comm& comm) {
             float in = values[static_cast<std::size_t>(comm.rank())];
@@ -196,7 +205,7 @@ TEST_CASE("lse: infinities and NaN")
             Collective sum(comm,
                            {CollectiveKind::all_reduce,
                             DType::f32,
-                            Combine::lse,
+                            combine,
                             {{1, 1, 1, &in, &results[static_cast<std::size_t>(comm.rank())]}}},
                            {scratch, sizeof scratch});
             sum.start();
@@ -214,6 +223,17 @@ TEST_CASE("lse: infinities and NaN")
     CHECK(std::isnan(combined({1, std::nanf("")})));
     CHECK(std::isnan(combined({std::nanf(""), -inf})));
     CHECK(combined({1000, 1000}) == Approx(1000 + std::log(2.0)));
+    for (const Combine combine : {Combine::max, Combine::min, Combine::product, Combine::sum}) {
+        CHECK(std::isnan(combined({nan, 1, 2}, combine)));
+        CHECK(std::isnan(combined({1, nan, 2}, combine)));
+        CHECK(std::isnan(combined({1, 2, nan}, combine)));
+    }
+    CHECK(combined({-inf, 3, inf}, Combine::max) == inf);
+    CHECK(combined({-inf, 3, inf}, Combine::min) == -inf);
+    CHECK(combined({-inf, -inf}, Combine::max) == -inf);
+    CHECK(combined({3, -4, 5}, Combine::product) == -60);
+    CHECK(std::signbit(combined({-0.0f, 0.0f}, Combine::max))); // the first of equal ones
+    CHECK_FALSE(std::signbit(combined({0.0f, -0.0f}, Combine::min)));
 }
 
 TEST_CASE("the node's name")

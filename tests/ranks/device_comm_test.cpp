@@ -107,6 +107,22 @@ TEST_CASE("the communicators of a grid: one per axis, one for the world, and one
     CHECK(joined == 4 + 4 + 4 + 8); // the world, data, pipeline, and two links in each of two groups
 }
 
+TEST_CASE("joint axes have communicators between devices")
+{
+    const int joined = run_on_devices(8, [](Comm& comm, TestDevice& device) {
+        Grid grid(comm, {{{"x", 2}, {"y", 2}, {"z", 2}}}, "node", {}, {"z+x", "y+none"});
+        grid.open_devices(device.backend());
+        for (const char* axis : {"x", "y", "z+x", "y+none", "none"})
+            TRV_CHECK(grid.devices().along(axis).size() == grid.along(axis).size() &&
+                          grid.devices().along(axis).rank() == grid.along(axis).rank(),
+                      axis);
+        TRV_CHECK(grid.devices().along("z+x").size() == 4, "z+x");
+        grid.devices().along("z+x").plan(use_exchange);
+        grid.devices().connect();
+    });
+    CHECK(joined == 8 * (1 + 3 + 2));
+}
+
 TEST_CASE("ranks that share a device are detected")
 {
     CHECK_FALSE(share_a_device({}));

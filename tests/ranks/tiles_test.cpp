@@ -84,14 +84,18 @@ TEST_CASE("a copy of more tiles than thread blocks, and one in place")
 
 TEST_CASE("sums in the order of the ranks, for any alignment and number of blocks")
 {
-    for (const DType type : {DType::f32, DType::bf16, DType::f64})
+    const std::pair<DType, Combine> reductions[] = {
+        {DType::f32, Combine::sum},  {DType::bf16, Combine::sum}, {DType::f64, Combine::sum},
+        {DType::bf16, Combine::max}, {DType::f32, Combine::min},  {DType::f64, Combine::product},
+        {DType::i32, Combine::sum},  {DType::i32, Combine::min},  {DType::i32, Combine::product}};
+    for (const auto& [type, combine] : reductions)
         for (const int ranks : {1, 2, 3, 8})
             for (const bool own_slot : {true, false})
                 for (const i64 shift : {0, 1, 3}) // elements off the alignment
                     for (const i64 blocks : {1, 60}) {
                         const Bytes element = size_of(type);
                         const int rank = ranks / 2;
-                        Combination all{type, Combine::sum, ranks, rank, nullptr, 0, own_slot, {}};
+                        Combination all{type, combine, ranks, rank, nullptr, 0, own_slot, {}};
                         const i64 row = shift == 0 ? 1600 / element : 203, rows = 3,
                                   stride = row + 16 * (shift == 0);
                         all.slot =
@@ -108,6 +112,7 @@ TEST_CASE("sums in the order of the ranks, for any alignment and number of block
                                 };
                                 type == DType::f64   ? store(value)
                                 : type == DType::f32 ? store(static_cast<float>(value))
+                                : type == DType::i32 ? store(static_cast<std::int32_t>(value))
                                                      : store(bf16(static_cast<float>(value)));
                             }
                             return data;
@@ -127,8 +132,8 @@ TEST_CASE("sums in the order of the ranks, for any alignment and number of block
                         for (CombineBlock& block : all.blocks)
                             block.out = expected.data() + (block.out - out.data());
                         combine_blocks(all);
-                        INFO(name_of(type)
-                             << ", " << ranks << " ranks, shift " << shift << ", " << blocks << " blocks");
+                        INFO(name_of(type) << " by " << name_of(combine) << ", " << ranks << " ranks, shift "
+                                           << shift << ", " << blocks << " blocks");
                         CHECK(out == expected);
                     }
 }
