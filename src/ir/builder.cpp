@@ -242,14 +242,56 @@ ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)
     return collective(OpKind::all_reduce, x, no_dim, 0, {.axis = axis, .combine = combine}, ".reduced");
 }
 
+ValueId Builder::exchange(OpKind kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                          const std::vector<Box>& needed, const Shape& shape, const char* suffix)
+{
+    const auto numbers = [](const std::vector<Box>& boxes) {
+        std::vector<i64> list;
+        for (const Box& box : boxes) {
+            list.insert(list.end(), box.offset.begin(), box.offset.end());
+            list.insert(list.end(), box.shape.begin(), box.shape.end());
+        }
+        return list;
+    };
+    return op1(kind, {x},
+               {.axis = axis,
+                .lists = {{Attr::shape, shape}, {Attr::owned, numbers(owned)}, {Attr::needed, numbers(needed)}}},
+               graph_[x].name + suffix);
+}
+
+ValueId Builder::all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                            const std::vector<Box>& needed, const Shape& shape)
+{
+    return exchange(OpKind::all_to_all, x, axis, owned, needed, shape, ".exchanged");
+}
+
+ValueId Builder::permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                         const std::vector<Box>& needed, const Shape& shape)
+{
+    return exchange(OpKind::permute, x, axis, owned, needed, shape, ".permuted");
+}
+
+ValueId Builder::halo(ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                      const std::vector<Box>& needed, const Shape& shape)
+{
+    return exchange(OpKind::halo, x, axis, owned, needed, shape, ".halo");
+}
+
+ValueId Builder::part_at(ValueId x, const Box& part)
+{
+    std::vector<i64> limit = part.offset;
+    for (std::size_t d = 0; d < limit.size(); ++d)
+        limit[d] += part.shape[d];
+    return op1(OpKind::slice, {x}, {.lists = {{Attr::start, part.offset}, {Attr::limit, limit}}},
+               graph_[x].name + ".slice");
+}
+
 ValueId Builder::slice_of(ValueId x, std::size_t dim, Stretch part)
 {
-    const Shape shape = graph_[x].type.shape;
-    std::vector<i64> start(shape.size(), 0), limit = shape;
-    start[dim] = part.begin;
-    limit[dim] = part.begin + part.size;
-    return op1(OpKind::slice, {x}, {.lists = {{Attr::start, start}, {Attr::limit, limit}}},
-               graph_[x].name + ".slice");
+    Box box{Shape(graph_[x].type.shape.size(), 0), graph_[x].type.shape};
+    box.offset[dim] = part.begin;
+    box.shape[dim] = part.size;
+    return part_at(x, box);
 }
 
 std::vector<ValueId> Builder::divided(ValueId x, std::size_t dim, const std::vector<i64>& extents)

@@ -79,6 +79,16 @@ public:
     /// Sums, and keeps a shard of dimension `dim`, whose total extent is `extent`.
     ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
     ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
+    /// Exchanges between the ranks along `axis`, a mesh axis or a joint one: each owns a box of a tensor and then
+    /// has the one that it needs, which has `shape` on this rank.
+    ValueId all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                       const std::vector<Box>& needed, const Shape& shape);
+    ValueId permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                    const std::vector<Box>& needed, const Shape& shape);
+    ValueId halo(ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                 const std::vector<Box>& needed, const Shape& shape);
+    /// The part of `x` at these offsets.
+    ValueId part_at(ValueId x, const Box& part);
     /// Rows [part.begin, part.begin + part.size) of dimension `dim`.
     ValueId slice_of(ValueId x, std::size_t dim, Stretch part);
     /// Consecutive parts of dimension `dim` with these extents, which add up to its own.
@@ -92,6 +102,8 @@ public:
 private:
     ValueId collective(OpKind kind, ValueId x, std::size_t dim, i64 extent, Attributes attrs,
                        const char* suffix);
+    ValueId exchange(OpKind kind, ValueId x, const std::string& axis, const std::vector<Box>& owned,
+                     const std::vector<Box>& needed, const Shape& shape, const char* suffix);
     std::string unique(const std::string& hint);
 
     Graph& graph_;

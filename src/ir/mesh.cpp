@@ -36,39 +36,51 @@ int Mesh::find(const std::string& name) const
     return -1;
 }
 
-i64 Mesh::size(const std::string& name) const
-{
-    const int at = find(name);
-    return at < 0 ? 1 : axes[static_cast<std::size_t>(at)].size;
-}
-
 namespace {
 
-/// "x:(2)4", or "x" with its whole size.
+/// A part of a mesh axis: of `size`, below a major part of `major`.
 struct AxisPart {
-    std::string_view name;
-    i64 major = 1, size = 0;
+    int axis = -1;
+    i64 major = 1, size = 0, minor = 1;
+
+    i64 digit(i64 coordinate) const { return coordinate / minor % size; }
 };
 
+/// "x:(2)4", or "x" with its whole size; size 0 if the mesh has no such part.
 AxisPart axis_part(const Mesh& mesh, std::string_view name)
 {
     if (const int at = mesh.find(std::string(name)); at >= 0)
-        return {name, 1, mesh.axes[static_cast<std::size_t>(at)].size};
+        return {at, 1, mesh.axes[static_cast<std::size_t>(at)].size, 1};
     const std::size_t open = name.find(":("), close = name.find(')');
     if (open == std::string_view::npos || close == std::string_view::npos)
         return {};
-    AxisPart part{name.substr(0, open), 0, 0};
-    const int at = mesh.find(std::string(part.name));
+    AxisPart part{mesh.find(std::string(name.substr(0, open))), 0, 0, 1};
+    if (part.axis < 0)
+        return {};
     std::from_chars(name.data() + open + 2, name.data() + close, part.major);
     std::from_chars(name.data() + close + 1, name.data() + name.size(), part.size);
-    const i64 whole = at < 0 ? 0 : mesh.axes[static_cast<std::size_t>(at)].size;
+    const i64 whole = mesh.axes[static_cast<std::size_t>(part.axis)].size;
     if (part.major < 1 || part.size < 1 || part.major > whole || part.size > whole ||
         whole % (part.major * part.size) != 0)
         return {};
+    part.minor = whole / (part.major * part.size);
     return part;
 }
 
+/// Calls visit(part) for each axis, or part of one, of a joint axis "x+y:(1)2".
+template <class Visit>
+void each_part(const Mesh& mesh, std::string_view joint, Visit&& visit)
+{
+    while (!joint.empty()) {
+        const std::size_t end = std::min(joint.find(axis_joint), joint.size());
+        visit(axis_part(mesh, joint.substr(0, end)));
+        joint.remove_prefix(std::min(end + 1, joint.size()));
+    }
+}
+
 } // namespace
+
+i64 Mesh::size(const std::string& name) const { return std::max<i64>(axis_part(*this, name).size, 1); }
 
 std::optional<i64> Mesh::size_of(std::string_view name) const
 {
@@ -76,10 +88,24 @@ std::optional<i64> Mesh::size_of(std::string_view name) const
     return part.size > 0 ? std::optional(part.size) : std::nullopt;
 }
 
+i64 Mesh::index_along(const std::string& name, const Coordinates& at) const
+{
+    const AxisPart part = axis_part(*this, name);
+    return part.size > 0 ? part.digit(at[static_cast<std::size_t>(part.axis)]) : 0;
+}
+
 bool Mesh::overlap(std::string_view a, std::string_view b) const
 {
     const AxisPart one = axis_part(*this, a), other = axis_part(*this, b);
-    return one.name == other.name && one.major < other.major * other.size && other.major < one.major * one.size;
+    return one.axis == other.axis && one.major < other.major * other.size && other.major < one.major * one.size;
+}
+
+bool Mesh::has_group(std::string_view axis) const
+{
+    bool known = !axis.empty();
+    if (axis != world_axis)
+        each_part(*this, axis, [&](const AxisPart& part) { known = known && part.size > 0; });
+    return known;
 }
 
 i64 Mesh::ranks_along(const std::string& axis) const
@@ -87,8 +113,7 @@ i64 Mesh::ranks_along(const std::string& axis) const
     if (axis == world_axis)
         return ranks();
     i64 count = 1;
-    for (const MeshAxis& each : axes)
-        count *= joins(axis, each.name) ? each.size : 1;
+    each_part(*this, axis, [&](const AxisPart& part) { count *= std::max<i64>(part.size, 1); });
     return count;
 }
 
@@ -113,14 +138,29 @@ i64 Mesh::rank(const Coordinates& at) const
 
 std::vector<i64> Mesh::group(const Coordinates& at, const std::vector<std::string>& along) const
 {
+    std::vector<std::vector<AxisPart>> free(axes.size());
+    for (const std::string& axis : along)
+        each_part(*this, axis, [&](const AxisPart& part) {
+            if (part.size > 0)
+                free[static_cast<std::size_t>(part.axis)].push_back(part);
+        });
     std::vector<i64> members{0}; // over the axes so far
     for (std::size_t i = 0; i < axes.size(); ++i) {
-        const bool free = std::any_of(along.begin(), along.end(),
-                                      [&](const std::string& axis) { return joins(axis, axes[i].name); });
+        const auto fixed = [&](i64 coordinate) {
+            for (const AxisPart& part : free[i])
+                coordinate -= part.digit(coordinate) * part.minor;
+            return coordinate;
+        };
         std::vector<i64> next;
-        for (const i64 member : members)
-            for (i64 c = free ? 0 : at[i]; c < (free ? axes[i].size : at[i] + 1); ++c)
-                next.push_back(member * axes[i].size + c);
+        for (const i64 member : members) {
+            if (free[i].empty()) {
+                next.push_back(member * axes[i].size + at[i]);
+                continue;
+            }
+            for (i64 c = 0; c < axes[i].size; ++c)
+                if (fixed(c) == fixed(at[i]))
+                    next.push_back(member * axes[i].size + c);
+        }
         members = std::move(next);
     }
     return members;
@@ -184,11 +224,7 @@ Box box_of(const Shape& whole, const Sharding& sharding, const Mesh& mesh, const
     Box box{Shape(whole.size(), 0), whole};
     for (std::size_t d = 0; d < sharding.dims.size(); ++d)
         for (const std::string& axis : sharding.dims[d].axes) {
-            const int i = mesh.find(axis);
-            if (i < 0)
-                continue;
-            const Stretch part = part_of(box.shape[d], mesh.axes[static_cast<std::size_t>(i)].size,
-                                         at[static_cast<std::size_t>(i)]);
+            const Stretch part = part_of(box.shape[d], mesh.size(axis), mesh.index_along(axis, at));
             box.offset[d] += part.begin;
             box.shape[d] = part.size;
         }

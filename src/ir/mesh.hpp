@@ -42,11 +42,15 @@ struct Mesh {
     i64 ranks() const;
     /// Position of the axis called `name`, or -1.
     int find(const std::string& name) const;
-    /// Size of the axis called `name`; 1 if the mesh has no such axis.
+    /// Size of the axis called `name`, or of a part of one (size_of); 1 if the mesh has no such axis.
     i64 size(const std::string& name) const;
     /// Size of the axis, or of the part of an axis "x:(2)4" (Shardy's sub-axes: of size 4, below a major part of
     /// 2); nothing if the mesh has none.
     std::optional<i64> size_of(std::string_view name) const;
+    /// The rank's index along such an axis; 0 if the mesh has none.
+    i64 index_along(const std::string& name, const Coordinates& at) const;
+    /// Whether `axis` is "world", or joins such names by `+`.
+    bool has_group(std::string_view axis) const;
     /// Whether two such names have a part of an axis in common.
     bool overlap(std::string_view a, std::string_view b) const;
     /// Ranks of a group along `axis`, along several as "x+y", or of all for "world", the joint axis. Axes

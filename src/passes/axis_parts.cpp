@@ -56,23 +56,34 @@ void each_axis_name(const Graph& graph, Visit&& visit)
                     visit(none, axis);
 }
 
-/// The products of major parts at which the named parts begin and end, by axis.
-std::vector<std::set<i64>> boundaries(const Graph& graph)
+using Boundaries = std::vector<std::set<i64>>; ///< by axis: the products of major parts at which parts begin and end
+
+Boundaries whole_axes(const Mesh& mesh)
 {
-    std::vector<std::set<i64>> all(graph.mesh.axes.size());
-    for (std::size_t a = 0; a < all.size(); ++a)
-        all[a] = {1, graph.mesh.axes[a].size};
+    Boundaries all;
+    for (const MeshAxis& axis : mesh.axes)
+        all.push_back({1, axis.size});
+    return all;
+}
+
+void add_boundaries(Boundaries& all, const NamedPart& part)
+{
+    all[static_cast<std::size_t>(part.axis)].insert({part.major, part.major * part.size});
+}
+
+Boundaries boundaries_of(const Graph& graph)
+{
+    Boundaries all = whole_axes(graph.mesh);
     each_axis_name(graph, [&](const Value& v, const std::string& name) {
         const NamedPart part = named_part(graph.mesh, name);
-        auto& mine = all[static_cast<std::size_t>(part.axis)];
         for (const i64 at : {part.major, part.major * part.size})
-            for (const i64 other : mine)
+            for (const i64 other : all[static_cast<std::size_t>(part.axis)])
                 if (at % other != 0 && other % at != 0)
                     throw UserError({str(source_place(graph, v.line), "%", v.name),
                                      str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
                                      str("major parts of ", at, " and of ", other, " do not nest"),
                                      "divide the axis in one way, or use a mesh with smaller axes"});
-        mine.insert({part.major, part.major * part.size});
+        add_boundaries(all, part);
     });
     return all;
 }
@@ -81,12 +92,25 @@ std::vector<std::set<i64>> boundaries(const Graph& graph)
 
 AxisParts::AxisParts(const Graph& graph, bool reshapes) : mesh_(graph.mesh), of_axis_(graph.mesh.axes.size())
 {
-    const auto all = boundaries(graph);
-    for (std::size_t a = 0; a < all.size(); ++a)
-        for (auto at = all[a].begin(); std::next(at) != all[a].end(); ++at) {
+    divide(boundaries_of(graph), reshapes);
+}
+
+AxisParts::AxisParts(const Mesh& mesh, const std::vector<std::string>& names, bool primes)
+    : mesh_(mesh), of_axis_(mesh.axes.size())
+{
+    Boundaries all = whole_axes(mesh);
+    for (const std::string& name : names)
+        add_boundaries(all, named_part(mesh, name));
+    divide(all, primes);
+}
+
+void AxisParts::divide(const std::vector<std::set<i64>>& boundaries, bool primes)
+{
+    for (std::size_t a = 0; a < boundaries.size(); ++a)
+        for (auto at = boundaries[a].begin(); std::next(at) != boundaries[a].end(); ++at) {
             i64 major = *at, rest = *std::next(at) / *at;
             while (rest > 1) {
-                const i64 size = reshapes ? least_prime_factor(rest) : rest;
+                const i64 size = primes ? least_prime_factor(rest) : rest;
                 of_axis_[a].push_back(static_cast<PartId>(parts_.size()));
                 parts_.push_back({static_cast<int>(a), major, size});
                 major *= size;
@@ -126,51 +150,6 @@ std::vector<std::string> AxisParts::names_of(const PartList& list) const
         names.push_back(size == axis.size ? axis.name : str(axis.name, ":(", first.major, ")", size));
     }
     return names;
-}
-
-Graph with_parts_as_axes(Graph graph)
-{
-    const AxisParts parts(graph, false);
-    if (parts.count() == 0)
-        return graph;
-    Mesh mesh;
-    std::vector<std::string> name_of_part(parts.count());
-    bool divided = false;
-    for (const MeshAxis& axis : graph.mesh.axes) {
-        const PartList list = parts.parts_of(axis.name);
-        if (list.size() <= 1)
-            mesh.axes.push_back(axis);
-        for (const PartId part : list) {
-            name_of_part[static_cast<std::size_t>(part)] =
-                list.size() == 1 ? axis.name : str(axis.name, ":(", parts[part].major, ")", parts[part].size);
-            if (list.size() > 1)
-                mesh.axes.push_back({name_of_part[static_cast<std::size_t>(part)], parts[part].size});
-        }
-        divided = divided || list.size() > 1;
-    }
-    if (!divided)
-        return graph;
-    check_mesh(mesh, graph.file.empty() ? "" : graph.file + ": ");
-    const auto rename = [&](std::vector<std::string>& axes) {
-        std::vector<std::string> renamed;
-        for (const PartId part : parts.parts_of(axes))
-            renamed.push_back(name_of_part[static_cast<std::size_t>(part)]);
-        axes = std::move(renamed);
-    };
-    for (Value& v : graph.values) {
-        for (DimSharding& dim : v.sharding.dims)
-            rename(dim.axes);
-        rename(v.sharding.replicated);
-    }
-    for (Op& op : graph.ops)
-        if (op.attrs.sharding) {
-            Sharding manual = parse_sharding(*op.attrs.sharding, "a manual region");
-            for (DimSharding& dim : manual.dims)
-                rename(dim.axes);
-            op.attrs.sharding = to_text(manual);
-        }
-    graph.mesh = std::move(mesh);
-    return graph;
 }
 
 } // namespace trivium

@@ -3,10 +3,18 @@
 // sub-axes): "x:(2)4" is the part of size 4 of axis x below a major part of size 2.
 #include "ir/graph.hpp"
 
+#include <algorithm>
+#include <set>
+
 namespace trivium {
 
 using PartId = int;
 using PartList = std::vector<PartId>; ///< major first
+
+inline bool holds(const PartList& list, PartId part)
+{
+    return std::find(list.begin(), list.end(), part) != list.end();
+}
 
 /// Every axis as a list of its parts. All parts of an axis multiply to its size; an axis that nothing divides
 /// is one part.
@@ -20,6 +28,8 @@ public:
     /// Divides the axes as the shardings of `graph` name them and, with `reshapes`, further into primes. Throws
     /// UserError at a value whose sharding names a part that does not exist, or that overlaps another.
     AxisParts(const Graph& graph, bool reshapes);
+    /// The axes of a mesh, divided as `names` name them and, with `divide`, further into primes.
+    AxisParts(const Mesh& mesh, const std::vector<std::string>& names, bool divide);
 
     const Part& operator[](PartId part) const { return parts_[static_cast<std::size_t>(part)]; }
     std::size_t count() const { return parts_.size(); }
@@ -30,13 +40,11 @@ public:
     std::vector<std::string> names_of(const PartList& parts) const;
 
 private:
+    void divide(const std::vector<std::set<i64>>& boundaries, bool primes);
+
     const Mesh& mesh_;
     std::vector<Part> parts_;
     std::vector<PartList> of_axis_;
 };
-
-/// The graph on a mesh whose axes are the parts that its shardings name: from here on a part is an axis. The
-/// ranks keep their numbers.
-Graph with_parts_as_axes(Graph graph);
 
 } // namespace trivium

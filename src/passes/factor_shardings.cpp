@@ -8,8 +8,6 @@ namespace trivium {
 
 namespace {
 
-bool holds(const PartList& list, PartId part) { return std::find(list.begin(), list.end(), part) != list.end(); }
-
 bool begins_with(const PartList& longer, const PartList& shorter)
 {
     return longer.size() >= shorter.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());

@@ -1,5 +1,8 @@
 #include "passes/moves.hpp"
 
+#include "base/check.hpp"
+#include "passes/move_search.hpp"
+
 #include <algorithm>
 
 namespace trivium {
@@ -9,14 +12,65 @@ namespace {
 /// The layout after a move.
 void apply(Layout& layout, const Move& move)
 {
-    std::erase_if(layout.partial, [&](const Partial& p) {
-        return p.axis == move.axis &&
-               (move.kind == MoveKind::all_reduce || move.kind == MoveKind::reduce_scatter);
-    });
-    if (move.kind == MoveKind::all_gather)
+    if (move.kind == MoveKind::all_reduce || move.kind == MoveKind::reduce_scatter)
+        std::erase_if(layout.partial, [&](const Partial& p) { return p.axis == move.axis; });
+    if (!move.to.empty())
+        layout.axes = move.to;
+    else if (move.kind == MoveKind::all_gather)
         layout.axes[move.dim].pop_back();
     else if (move.kind != MoveKind::all_reduce)
         layout.axes[move.dim].push_back(move.axis);
+}
+
+/// Whether an axis, or a part of one, that `from` and `to` both name is at another place in `to`, or divided
+/// otherwise.
+bool changes_places(const DimAxes& from, const DimAxes& to, const Mesh& mesh)
+{
+    for (std::size_t d = 0; d < from.size(); ++d) {
+        const auto parted = std::mismatch(from[d].begin(), from[d].end(), to[d].begin(), to[d].end());
+        if (parted.first != from[d].end() && parted.second != to[d].end())
+            return true;
+        for (auto axis = parted.first; axis != from[d].end(); ++axis)
+            for (const auto& other : to)
+                for (const std::string& name : other)
+                    if (mesh.overlap(*axis, name))
+                        return true;
+    }
+    return false;
+}
+
+/// Elements that each of these ranks gets from others in an exchange, added.
+double received(const DimAxes& from, const DimAxes& to, const Shape& whole, const Mesh& mesh,
+                const std::vector<i64>& ranks)
+{
+    double moved = 0;
+    for (const i64 rank : ranks) {
+        const Coordinates at = mesh.coordinates(rank);
+        const Box have = box_of(whole, sharding_of({from, {}}), mesh, at),
+                  need = box_of(whole, sharding_of({to, {}}), mesh, at);
+        i64 common = 1;
+        for (std::size_t d = 0; d < whole.size(); ++d)
+            common *= std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
+                                           std::max(have.offset[d], need.offset[d]));
+        moved += static_cast<double>(element_count(need.shape) - common);
+    }
+    return moved;
+}
+
+/// The same per rank; of a large mesh over the ranks that differ along the axes that the exchange concerns.
+double received(const DimAxes& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
+{
+    constexpr i64 few = 64;
+    const Coordinates first(mesh.axes.size(), 0);
+    std::vector<std::string> along;
+    for (const auto* dims : {&from, &to})
+        for (const auto& axes : *dims)
+            along.insert(along.end(), axes.begin(), axes.end());
+    std::vector<std::string> all;
+    for (const MeshAxis& axis : mesh.axes)
+        all.push_back(axis.name);
+    const std::vector<i64> ranks = mesh.group(first, mesh.ranks() <= few ? all : along);
+    return received(from, to, whole, mesh, ranks) / static_cast<double>(ranks.size());
 }
 
 } // namespace
@@ -38,7 +92,7 @@ Sharding sharding_of(const Layout& layout)
     return sharding;
 }
 
-std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mesh& mesh)
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
 {
     std::vector<Move> moves;
     Layout now = from;
@@ -58,11 +112,13 @@ std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mes
         };
         while (dim < to.size() && !next(dim))
             ++dim;
-        if (dim < to.size() && p.combine == Combine::sum) // a reduce-scatter can only compute sums
+        if (dim < to.size() && p.combine == Combine::sum)
             make({MoveKind::reduce_scatter, p.axis, dim, p.combine});
         else
             make({MoveKind::all_reduce, p.axis, 0, p.combine});
     }
+    if (changes_places(now.axes, to, mesh))
+        return search_moves(from, to, whole, mesh);
     const auto common = [&](std::size_t d) {
         std::size_t n = 0;
         while (n < now.axes[d].size() && n < to[d].size() && now.axes[d][n] == to[d][n])
@@ -90,12 +146,15 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
     };
     for (const Move& move : moves) {
         const double before = elements(), n = static_cast<double>(mesh.ranks_along(move.axis));
+        const DimAxes old = from.axes;
         apply(from, move);
         switch (move.kind) {
         case MoveKind::all_gather: moved += elements() * (n - 1) / n; break;
         case MoveKind::reduce_scatter: moved += before * (n - 1) / n; break;
         case MoveKind::all_reduce: moved += 2 * before * (n - 1) / n; break;
         case MoveKind::slice: break;
+        case MoveKind::all_to_all:
+        case MoveKind::permute: moved += received(old, from.axes, whole, mesh); break;
         }
     }
     return moved;
@@ -111,7 +170,7 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
 {
     const Mesh mesh = b.graph().mesh;
     for (const Move& move : moves) {
-        const i64 before = move.kind == MoveKind::all_reduce ? 0 : b.graph()[x].type.shape[move.dim];
+        const DimAxes before = now.axes;
         apply(now, move);
         const TensorType type = local_type(whole, now.axes, mesh, at);
         switch (move.kind) {
@@ -123,8 +182,19 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
         case MoveKind::slice:
             x = b.slice_of(
                 x, move.dim,
-                part_of(before, mesh.size(move.axis), at[static_cast<std::size_t>(mesh.find(move.axis))]));
+                part_of(b.graph()[x].type.shape[move.dim], mesh.size(move.axis), mesh.index_along(move.axis, at)));
             break;
+        case MoveKind::all_to_all:
+        case MoveKind::permute: {
+            std::vector<Box> owned, needed;
+            for (const i64 member : mesh.group(at, {move.axis})) {
+                owned.push_back(box_of(whole.shape, sharding_of({before, {}}), mesh, mesh.coordinates(member)));
+                needed.push_back(box_of(whole.shape, sharding_of({now.axes, {}}), mesh, mesh.coordinates(member)));
+            }
+            x = move.kind == MoveKind::permute ? b.permute(x, move.axis, owned, needed, type.shape)
+                                               : b.all_to_all(x, move.axis, owned, needed, type.shape);
+            break;
+        }
         }
         b.graph()[x].sharding = sharding_of(now);
         b.graph()[x].whole = whole.shape;

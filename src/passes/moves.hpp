@@ -19,20 +19,27 @@ struct Layout {
 /// The same as a closed sharding.
 Sharding sharding_of(const Layout& layout);
 
-enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice };
+/// slice: ranks keep a part of what they have. all_to_all: the last axes of some dimensions become the last of
+/// others. permute: whole shards change ranks.
+enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice, all_to_all, permute };
 
 struct Move {
     MoveKind kind{};
-    std::string axis;
+    std::string axis; ///< or, of an exchange, a joint axis
     std::size_t dim = 0;
     Combine combine = Combine::sum; ///< of a reduction
+    DimAxes to{};                   ///< the sharding after the move; empty: `axis` at the end of `dim`
 };
 
-/// The moves from `from` to the combined shards `to`: first reductions, the fastest axis before the slower
-/// ones, as reduce-scatter if `to` has that axis next; then gathers; then slices, which move no data.
-std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Mesh& mesh);
+/// The moves from `from` to the combined shards `to` of a tensor of shape `whole` that send the fewest
+/// elements; among equals, the fewest moves, slices first. Where no axis changes its place that is: reductions,
+/// the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then gathers; then
+/// slices. Otherwise a shortest-path search over layouts, in which an axis may be divided, of at most
+/// `search_limit` layouts; beyond, the same simple sequence.
+std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh);
+inline constexpr int search_limit = 20'000;
 
-/// Elements that a rank sends, on average, for the moves. `whole`: the tensor's shape over all ranks.
+/// Elements that a rank receives, on average, for the moves; for a reduction, the elements that it sends.
 double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& whole, const Mesh& mesh);
 
 /// The type of the shard that the rank at `at` holds of a tensor of type `whole`.

@@ -2,6 +2,7 @@
 
 #include "base/check.hpp"
 #include "passes/moves.hpp"
+#include "passes/op_sharding.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,13 +13,22 @@ namespace trivium {
 
 namespace {
 
-/// The axes that shard each factor of one op, major first.
-using Assignment = std::vector<std::vector<std::string>>;
+/// Whether some op has dimensions made of several factors, over which one axis may be divided.
+bool any_composed(const Graph& graph)
+{
+    return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+        if (!info(op).factors)
+            return false;
+        const FactorRule rule = rule_of(graph, op);
+        return std::any_of(rule.factors.begin(), rule.factors.end(),
+                           [](const Factor& f) { return !f.parts.empty(); });
+    });
+}
 
 class Partitioner {
 public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
-        : g_(graph), c_(config), b_(out_), values_(graph.values.size())
+        : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph))
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -39,9 +49,7 @@ public:
                 place(op);
             else if (info(op).contributes)
                 contribute(op);
-            else if (const auto pending = all_pending(op))
-                emit(op, rule_of(g_, op), assignment_of(op, *pending), pending->partial);
-            else
+            else if (!run_pending(op))
                 choose(op);
         }
         b_.where = {Region::epilogue, Phase::update, 0, ""};
@@ -64,6 +72,8 @@ private:
         Layout layout;
         ValueId settled; ///< as its sharding requires: combined, and in its shards
         std::map<std::tuple<DimAxes, Region, Phase, int>, ValueId> copies; ///< in other shardings
+        std::map<std::tuple<DimAxes, std::vector<i64>, Region, Phase, int>, ValueId>
+            parts; ///< other boxes than those of shardings: by the sharding and this rank's box
     };
 
     static bool is_sum(const Move& move)
@@ -89,7 +99,7 @@ private:
         Placed& p = of(v);
         if (p.settled)
             return;
-        std::vector<Move> moves = moves_between(p.layout, wanted(v), g_.mesh);
+        std::vector<Move> moves = moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh);
         Layout to{wanted(v), put_off_sums(moves)};
         if (to.partial.empty())
             return;
@@ -135,7 +145,7 @@ private:
             b_.where.block =
                 g_[g_[v].producer].block; // the reduction belongs to the op that computed the partial values
             b_.where.scope = g_[g_[v].producer].scope;
-            p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_.mesh), p.layout,
+            p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh), p.layout,
                                    g_[v].type, c_.at);
             b_.where = reader;
         }
@@ -152,7 +162,7 @@ private:
         ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
         if (!copy) {
             const Layout from{wanted(v), {}};
-            copy = emit_moves(b_, settled, moves_between(from, axes, g_.mesh), from, g_[v].type, c_.at);
+            copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from, g_[v].type, c_.at);
         }
         return copy;
     }
@@ -168,7 +178,7 @@ private:
         Placed& p = of(to);
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
-        std::vector<Move> moves = moves_between(source.layout, wanted(to), g_.mesh);
+        std::vector<Move> moves = moves_between(source.layout, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
             p.layout.partial = put_off_sums(moves);
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
@@ -206,111 +216,28 @@ private:
         append(op, std::move(local), {layout});
     }
 
-    /// For a linear op whose operands are all partial over the same axes: their layout, in which it may run.
-    std::optional<Layout> all_pending(const Op& op)
+    /// Runs a linear op whose operands are all partial over the same axes without summing them first. Whether
+    /// it could.
+    bool run_pending(const Op& op)
     {
-        if (!info(op).linear || (op.accumulate && !sums_[op.operands[0].index()]))
-            return {};
+        if (!info(op).linear || op.operands.empty() || (op.accumulate && !sums_[op.operands[0].index()]))
+            return false;
         if (op.accumulate)
             settle_addend(op.operands[0]);
-        const Layout& first = of(op.operands[0]).layout;
+        const Layout first = of(op.operands[0]).layout;
         if (op.accumulate && first.axes != of(op.operands.back()).layout.axes)
-            return {};
+            return false;
         for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i) {
             const Placed& p = of(op.operands[i]);
             if (p.layout.partial.empty() || p.layout != first || p.settled)
-                return {};
+                return false;
         }
-        return first;
-    }
-
-    Assignment assignment_of(const Op& op, const Layout& layout)
-    {
-        const FactorRule rule = rule_of(g_, op);
-        Assignment made(rule.factors.size());
-        for (std::size_t d = 0; d < layout.axes.size(); ++d)
-            made[static_cast<std::size_t>(rule.operands[0][d])] = layout.axes[d];
-        return made;
-    }
-
-    static DimAxes axes_for(const FactorList& dims, const Assignment& assignment)
-    {
-        DimAxes axes;
-        for (const int f : dims)
-            axes.push_back(assignment[static_cast<std::size_t>(f)]);
-        return axes;
-    }
-
-    /// The distribution of result `r` if the op runs with its factors sharded like this.
-    Layout result_layout(const FactorRule& rule, std::size_t r, const Assignment& assignment) const
-    {
-        Layout layout{axes_for(rule.results[r], assignment), {}};
-        for (std::size_t f = 0; f < assignment.size(); ++f)
-            if (std::find(rule.results[r].begin(), rule.results[r].end(), static_cast<int>(f)) ==
-                rule.results[r].end())
-                for (const std::string& axis : assignment[f])
-                    layout.partial.push_back({axis, rule.combine[r]});
-        std::sort(layout.partial.begin(), layout.partial.end(), [&](const Partial& a, const Partial& b) {
-            return g_.mesh.find(a.axis) > g_.mesh.find(b.axis);
-        });
-        return layout;
-    }
-
-    /// For each axis, the factors that it could shard: those that it shards in some operand or result.
-    std::vector<std::pair<std::string, std::vector<int>>> options(const Op& op, const FactorRule& rule) const
-    {
-        std::vector<std::pair<std::string, std::vector<int>>> all;
-        for (const MeshAxis& axis : g_.mesh.axes) {
-            if (axis.size == 1 || axis.name == c_.stage_axis)
-                continue;
-            std::vector<int> factors{-1};
-            const auto look = [&](ValueId v, const FactorList& dims) {
-                for (std::size_t d = 0; d < dims.size(); ++d) {
-                    const auto& axes = g_[v].sharding.dims[d].axes;
-                    const Factor& factor = rule.factors[static_cast<std::size_t>(dims[d])];
-                    if (factor.kind != FactorKind::replicated && factor.size >= axis.size &&
-                        std::find(axes.begin(), axes.end(), axis.name) != axes.end() &&
-                        std::find(factors.begin(), factors.end(), dims[d]) == factors.end())
-                        factors.push_back(dims[d]);
-                }
-            };
-            for (std::size_t i = 0; i < rule.operands.size(); ++i)
-                look(op.operands[i], rule.operands[i]);
-            for (std::size_t i = 0; i < rule.results.size(); ++i)
-                look(op.results[i], rule.results[i]);
-            all.emplace_back(axis.name, std::move(factors));
-        }
-        return all;
-    }
-
-    /// Orders the axes of each factor as in some operand or result, otherwise fastest first.
-    void order_axes(const Op& op, const FactorRule& rule, Assignment& assignment) const
-    {
-        for (std::size_t f = 0; f < assignment.size(); ++f) {
-            auto& axes = assignment[f];
-            if (axes.size() < 2)
-                continue;
-            std::sort(axes.begin(), axes.end(),
-                      [&](const auto& a, const auto& b) { return g_.mesh.find(a) > g_.mesh.find(b); });
-            const auto follow = [&](ValueId v, const FactorList& dims) {
-                for (std::size_t d = 0; d < dims.size(); ++d)
-                    if (dims[d] == static_cast<int>(f)) {
-                        std::vector<std::string> order = g_[v].sharding.dims[d].axes;
-                        std::erase_if(order, [&](const auto& a) {
-                            return std::find(axes.begin(), axes.end(), a) == axes.end();
-                        });
-                        if (order.size() == axes.size())
-                            axes = order;
-                    }
-            };
-            for (std::size_t r = 0; r < rule.results.size(); ++r)
-                follow(op.results[r], rule.results[r]);
-            for (std::size_t i = 0; i < rule.operands.size(); ++i)
-                follow(op.operands[i], rule.operands[i]);
-            for (std::size_t r = 0; r < rule.results.size(); ++r)
-                if (aliased_operand(op, r)) // sharded like its buffer
-                    follow(op.results[r], rule.results[r]);
-        }
+        const OpSharding sharding(g_, op, parts_, c_.stage_axis);
+        const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
+        if (!assignment)
+            return false;
+        emit(op, sharding, *assignment, first.partial);
+        return true;
     }
 
     /// Whether v is kept longer than a microbatch, or is such a value resharded (a gathered parameter).
@@ -321,31 +248,94 @@ private:
         return g_[v].lifetime != Lifetime::microbatch;
     }
 
+    double bytes_moved(const Layout& from, const DimAxes& to, const Value& v) const
+    {
+        return elements_moved(moves_between(from, to, v.type.shape, g_.mesh), from, v.type.shape, g_.mesh) *
+               static_cast<double>(size_of(v.type.dtype));
+    }
+
+    /// The boxes that the ranks of an exchange own and need: `owned` by sharding, or both by the op.
+    struct Boxes {
+        std::vector<Box> owned, needed;
+    };
+
+    /// The mean bytes that a rank lacks of the boxes that it needs.
+    double bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,
+                         const Assignment& assignment, const Value& v) const
+    {
+        const Coordinates first(g_.mesh.axes.size(), 0);
+        double cells = 0, ranks = 0;
+        for (const i64 rank : g_.mesh.group(first, names_in(from))) {
+            const Coordinates at = g_.mesh.coordinates(rank);
+            const Box have = shard_of(v, from, at), need = sharding.operand_box(operand, assignment, at);
+            i64 common = 1;
+            for (std::size_t d = 0; d < have.shape.size(); ++d)
+                common *= std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
+                                               std::max(have.offset[d], need.offset[d]));
+            cells += static_cast<double>(element_count(need.shape) - common);
+            ++ranks;
+        }
+        return cells / ranks * static_cast<double>(size_of(v.type.dtype));
+    }
+
+    static std::vector<std::string> names_in(const DimAxes& axes)
+    {
+        std::vector<std::string> all;
+        for (const auto& dim : axes)
+            all.insert(all.end(), dim.begin(), dim.end());
+        return all;
+    }
+
+    Box shard_of(const Value& v, const DimAxes& axes, const Coordinates& at) const
+    {
+        return box_of(v.type.shape, sharding_of({axes, {}}), g_.mesh, at);
+    }
+
+    /// An operand that an op reads in boxes that are not shards: how it gets them.
+    struct Approach {
+        DimAxes axes;   ///< the sharding from which
+        bool exchanges; ///< from its neighbours; otherwise each rank has all that it needs
+        double bytes;
+    };
+
+    Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment, const Layout& from,
+                      const Value& v) const
+    {
+        const DimAxes sharded = sharding.operand_axes(i, assignment), whole = sharding.regular_axes(i, assignment);
+        Approach halo{sharded, true,
+                      bytes_moved(from, sharded, v) + bytes_lacking(sharded, sharding, i, assignment, v)},
+            slice{whole, false, bytes_moved(from, whole, v)};
+        return slice.bytes <= halo.bytes ? slice : halo;
+    }
+
     /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
     /// Computed for the first rank, which has the largest shards, because all ranks must make the same
     /// choice.
-    std::optional<double> cost(const Op& op, const FactorRule& rule, const Assignment& assignment)
+    std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment)
     {
         // A value that outlives the microbatch would be moved in every microbatch: never worth it.
         constexpr double fixed = 1e9;
         const Coordinates first(g_.mesh.axes.size(), 0);
+        const FactorRule& rule = sharding.rule();
         double bytes = 0, touched = 0;
         for (std::size_t i = 0; i < rule.operands.size(); ++i) {
             const Value& v = g_[op.operands[i]];
-            const DimAxes axes = axes_for(rule.operands[i], assignment);
+            const DimAxes axes = sharding.operand_axes(i, assignment);
             touched += static_cast<double>(local_type(v.type, axes, g_.mesh, first).bytes());
-            if (of(op.operands[i]).copies.count({axes, op.region, op.phase, stage_of(g_, op)}))
+            const Layout from{wanted(op.operands[i]), v.sharding.partial};
+            double moved = 0;
+            if (sharding.irregular_operand(i, assignment))
+                moved = approach(sharding, i, assignment, from, v).bytes;
+            else if (of(op.operands[i]).copies.count({axes, op.region, op.phase, stage_of(g_, op)}))
                 continue;
-            const Layout from{wanted(op.operands[i]), {}};
-            const double moved =
-                elements_moved(moves_between(from, axes, g_.mesh), from, v.type.shape, g_.mesh) *
-                static_cast<double>(size_of(v.type.dtype));
+            else
+                moved = bytes_moved(from, axes, v);
             bytes +=
                 moved * (op.region == Region::microbatch && outlives_microbatch(op.operands[i]) ? fixed : 1);
         }
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
-            const Layout made = result_layout(rule, r, assignment);
+            const Layout made = sharding.result_layout(r, assignment);
             touched += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
             if (const ValueId into = aliased_operand(op, r)) {
                 const Layout& kept = of(into).layout;
@@ -354,30 +344,30 @@ private:
                     return {};
                 continue;
             }
-            std::vector<Move> moves = moves_between(made, wanted(op.results[r]), g_.mesh);
+            std::vector<Move> moves = moves_between(made, wanted(op.results[r]), v.type.shape, g_.mesh);
             if (sums_[op.results[r].index()])
                 std::erase_if(moves, is_sum);
             bytes += elements_moved(moves, made, v.type.shape, g_.mesh) *
                      static_cast<double>(size_of(v.type.dtype));
+            if (sharding.irregular_result(r, assignment))
+                bytes += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
         }
         return bytes + 1e-3 * touched;
     }
 
     void choose(const Op& op)
     {
-        const FactorRule rule = rule_of(g_, op);
-        const auto axes = options(op, rule);
+        const OpSharding sharding(g_, op, parts_, c_.stage_axis);
+        const auto& axes = sharding.options();
         std::optional<Assignment> best;
         double least = 0;
         std::vector<std::size_t> choice(axes.size(), 0);
+        std::vector<int> factors(axes.size(), -1);
         for (bool more = true; more;) {
-            Assignment assignment(rule.factors.size());
             for (std::size_t a = 0; a < axes.size(); ++a)
-                if (const int f = axes[a].second[choice[a]]; f >= 0)
-                    assignment[static_cast<std::size_t>(f)].push_back(axes[a].first);
-            order_axes(op, rule, assignment);
-            if (fits(rule, assignment))
-                if (const auto price = cost(op, rule, assignment); price && (!best || *price < least)) {
+                factors[a] = axes[a].second[choice[a]];
+            if (const auto assignment = sharding.assignment(factors))
+                if (const auto price = cost(op, sharding, *assignment); price && (!best || *price < least)) {
                     least = *price;
                     best = assignment;
                 }
@@ -392,52 +382,97 @@ private:
             throw UserError(
                 {place_of(g_, op), "cannot be sharded such that its result stays in its operand's buffer",
                  "the two are sharded, or still partial, over different axes", "shard both in the same way"});
-        emit(op, rule, *best, {});
+        emit(op, sharding, *best, {});
     }
 
-    bool fits(const FactorRule& rule, const Assignment& assignment) const
+    /// What the op reads of operand i on this rank.
+    ValueId operand_for(const Op& op, const OpSharding& sharding, std::size_t i, const Assignment& assignment)
     {
-        for (std::size_t f = 0; f < assignment.size(); ++f) {
-            i64 parts = 1;
-            for (const std::string& axis : assignment[f])
-                parts *= g_.mesh.size(axis);
-            if (parts > rule.factors[f].size)
-                return false;
+        const ValueId v = op.operands[i];
+        if (!sharding.irregular_operand(i, assignment))
+            return sharded_as(v, sharding.operand_axes(i, assignment));
+        const Layout from{wanted(v), g_[v].sharding.partial};
+        const Approach way = approach(sharding, i, assignment, from, g_[v]);
+        const Box need = sharding.operand_box(i, assignment, c_.at);
+        std::vector<i64> key = need.offset;
+        key.insert(key.end(), need.shape.begin(), need.shape.end());
+        key.push_back(way.exchanges);
+        const auto at = std::tuple(sharding.operand_axes(i, assignment), key, b_.where.region, b_.where.phase,
+                                   stage_of_block(b_.where.block));
+        if (const auto known = of(v).parts.find(at); known != of(v).parts.end())
+            return known->second;
+        const ValueId x = sharded_as(v, way.axes);
+        const auto needed = [&](const Coordinates& rank) { return sharding.operand_box(i, assignment, rank); };
+        const ValueId made = way.exchanges
+                                 ? exchanged(x, way.axes, [&](const Coordinates& rank) { return shard_of(g_[v], way.axes, rank); }, needed)
+                                 : sliced(x, shard_of(g_[v], way.axes, c_.at), need);
+        of(v).parts[at] = made;
+        return made;
+    }
+
+    ValueId sliced(ValueId x, const Box& have, Box need)
+    {
+        for (std::size_t d = 0; d < need.offset.size(); ++d)
+            need.offset[d] = need.shape[d] > 0 ? need.offset[d] - have.offset[d] : 0;
+        return b_.part_at(x, need);
+    }
+
+    /// An exchange with the neighbours along the axes that shard the tensor.
+    template <class Owned, class Needed>
+    ValueId exchanged(ValueId x, const DimAxes& axes, const Owned& owned, const Needed& needed)
+    {
+        std::string joint;
+        for (const std::string& name : names_in(axes))
+            joint += (joint.empty() ? "" : "+") + name;
+        std::vector<Box> have, need;
+        for (const i64 member : g_.mesh.group(c_.at, {joint})) {
+            have.push_back(owned(g_.mesh.coordinates(member)));
+            need.push_back(needed(g_.mesh.coordinates(member)));
         }
-        return true;
+        return b_.halo(x, joint, have, need, needed(c_.at).shape);
     }
 
     /// Appends the local op. With `pending`, its operands are still partial over these axes.
-    void emit(const Op& op, const FactorRule& rule, const Assignment& assignment,
+    void emit(const Op& op, const OpSharding& sharding, const Assignment& assignment,
               const std::vector<Partial>& pending)
     {
-        Op local = op;
+        const FactorRule& rule = sharding.rule();
+        Op local = sharding.local_op(assignment, c_.at);
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
-            local.operands[i] = !pending.empty()
-                                    ? of(op.operands[i]).native
-                                    : sharded_as(op.operands[i], axes_for(rule.operands[i], assignment));
+            local.operands[i] =
+                !pending.empty() ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);
         if (op.accumulate)
             local.operands.back() = of(op.operands.back()).native;
-        for (std::size_t f = 0; f < assignment.size(); ++f) {
-            if (assignment[f].empty())
-                continue;
-            const Factor& factor = rule.factors[f];
-            Sharding one;
-            one.dims = {{assignment[f], false}};
-            const Box part = box_of({factor.size}, one, g_.mesh, c_.at);
-            for (FactorSize& size : local.attrs.sizes)
-                if (size.factor == factor.name)
-                    size.size = part.shape[0];
-            if (factor.kind == FactorKind::indexed)
-                local.attrs.offsets.push_back({factor.name, part.offset[0]});
-        }
         std::vector<Layout> layouts;
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
-            layouts.push_back(result_layout(rule, r, assignment));
+            layouts.push_back(sharding.result_layout(r, assignment));
             if (!pending.empty())
                 layouts.back().partial = pending;
         }
+        if (info(op).manual)
+            return cross(op, local.operands[0], layouts[0]);
         append(op, std::move(local), layouts);
+        for (std::size_t r = 0; r < rule.results.size(); ++r)
+            if (sharding.irregular_result(r, assignment)) {
+                Placed& p = of(op.results[r]);
+                p.native = exchanged(
+                    p.native, p.layout.axes,
+                    [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
+                    [&](const Coordinates& rank) { return shard_of(g_[op.results[r]], p.layout.axes, rank); });
+                out_[p.native].sharding = sharding_of(p.layout);
+                if (p.settled)
+                    p.settled = p.native;
+            }
+    }
+
+    /// The boundary of a manual region: the rank's shard, seen as another tensor.
+    void cross(const Op& op, ValueId x, const Layout& layout)
+    {
+        Placed& p = of(op.results[0]);
+        p.layout = layout;
+        p.native = b_.reshard_to(x, sharding_of(layout), g_[op.results[0]].name);
+        if (layout.axes == wanted(op.results[0]))
+            p.settled = p.native;
     }
 
     void append(const Op& op, Op local, const std::vector<Layout>& layouts)
@@ -470,6 +505,7 @@ private:
     Graph out_;
     Builder b_;
     std::vector<Placed> values_;
+    AxisParts parts_;
     std::vector<bool> sums_; ///< by value (find_sums)
 };
 

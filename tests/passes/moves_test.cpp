@@ -111,7 +111,18 @@ double sent_by(const Graph& g, const Op& op)
     const std::string name = info(op).name;
     if (name == "slice")
         return 0;
-    const auto n = static_cast<double>(g.mesh.size(*op.attrs.axis));
+    if (op.attrs.lists.find(Attr::owned)) { // what it receives
+        const std::vector<i64> members = g.mesh.group(g.at, {*op.attrs.axis});
+        const auto me = static_cast<std::size_t>(
+            std::find(members.begin(), members.end(), g.mesh.rank(g.at)) - members.begin());
+        const Box own = boxes(op, Attr::owned)[me], need = boxes(op, Attr::needed)[me];
+        i64 common = 1;
+        for (std::size_t d = 0; d < own.shape.size(); ++d)
+            common *= std::max<i64>(0, std::min(own.offset[d] + own.shape[d], need.offset[d] + need.shape[d]) -
+                                           std::max(own.offset[d], need.offset[d]));
+        return static_cast<double>(element_count(need.shape) - common);
+    }
+    const auto n = static_cast<double>(g.mesh.ranks_along(*op.attrs.axis));
     const auto in = static_cast<double>(g[op.operands[0]].type.elements()),
                out = static_cast<double>(g[op.results[0]].type.elements());
     return (name == "all_gather" ? out : name == "all_reduce" ? 2 * in : in) * (n - 1) / n;
@@ -121,11 +132,11 @@ double sent_by(const Graph& g, const Op& op)
 
 TEST_CASE("the moves from any layout to any other give each rank its shard")
 {
-    int with_each[4] = {};
+    int with_each[6] = {};
     for (u64 seed = 0; seed < 3000; ++seed) {
         const Problem p = random_problem(seed);
         INFO("seed " << seed);
-        const std::vector<Move> moves = moves_between(p.from, p.to, p.mesh);
+        const std::vector<Move> moves = moves_between(p.from, p.to, p.whole, p.mesh);
         for (const Move& move : moves)
             ++with_each[static_cast<int>(move.kind)];
         std::vector<Graph> graphs(static_cast<std::size_t>(p.mesh.ranks()));
@@ -173,9 +184,9 @@ TEST_CASE("no move if nothing changes, and the shortest sequence otherwise")
 {
     const Mesh mesh{{{"data", 2}, {"tensor", 3}}};
     const auto names = [&](const Layout& from, const DimAxes& to) {
-        static constexpr const char* kinds[] = {"all_gather ", "reduce_scatter ", "all_reduce ", "slice "};
+        static constexpr const char* kinds[] = {"all_gather ", "reduce_scatter ", "all_reduce ", "slice ", "all_to_all ", "permute "};
         std::vector<std::string> all;
-        for (const Move& move : moves_between(from, to, mesh))
+        for (const Move& move : moves_between(from, to, Shape(to.size(), 12), mesh))
             all.push_back(kinds[static_cast<int>(move.kind)] + move.axis);
         return all;
     };
@@ -192,8 +203,8 @@ TEST_CASE("no move if nothing changes, and the shortest sequence otherwise")
     CHECK(names({{{"tensor"}}, {{"data"}}}, {{"tensor", "data"}}) == Names{"reduce_scatter data"});
     CHECK(names({{{}}, {{"data"}, {"tensor"}}}, {{"tensor", "data"}}) ==
           Names{"reduce_scatter tensor", "reduce_scatter data"});
-    // An axis that must become major to another one requires a gather over that one first.
-    CHECK(names({{{"data"}}, {}}, {{"tensor", "data"}}) ==
-          Names{"all_gather data", "slice tensor", "slice data"});
+    // An axis that becomes major to another one: shards change ranks, nothing is gathered.
+    CHECK(names({{{"data"}}, {}}, {{"tensor", "data"}}) == Names{"slice tensor", "permute data+tensor"});
+    CHECK(names({{{"data"}, {}}, {}}, {{}, {"data"}}) == Names{"all_to_all data"});
     CHECK(names({{{"tensor", "data"}}, {}}, {{"tensor"}}) == Names{"all_gather data"});
 }

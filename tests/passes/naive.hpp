@@ -3,6 +3,7 @@
 #include "catch.hpp"
 #include "ir/op_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace trivium::naive {
@@ -66,6 +67,50 @@ inline Array combined(const std::vector<const Array*>& parts, Combine combine)
     return y;
 }
 
+/// The boxes that an exchange lists, by member.
+inline std::vector<Box> boxes(const Op& op, Attr list)
+{
+    const std::vector<i64>& numbers = *op.attrs.lists.find(list);
+    const std::size_t rank = op.attrs.lists.find(Attr::shape)->size();
+    std::vector<Box> all;
+    for (std::size_t i = 0; i < numbers.size(); i += 2 * rank) {
+        const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(i);
+        const auto middle = begin + static_cast<std::ptrdiff_t>(rank);
+        all.push_back({{begin, middle}, {middle, middle + static_cast<std::ptrdiff_t>(rank)}});
+    }
+    return all;
+}
+
+/// What member `me` needs of the members' boxes, cell by cell.
+inline Array exchanged(const Op& op, const std::vector<const Array*>& parts, std::size_t me)
+{
+    const std::vector<Box> owned = boxes(op, Attr::owned), needed = boxes(op, Attr::needed);
+    REQUIRE(owned.size() == parts.size());
+    Array y{needed[me].shape, {}};
+    for (i64 i = 0; i < element_count(y.shape); ++i) {
+        Shape cell(y.shape.size());
+        i64 rest = i;
+        for (std::size_t d = cell.size(); d-- > 0; rest /= y.shape[d])
+            cell[d] = needed[me].offset[d] + rest % y.shape[d];
+        int owners = 0;
+        for (std::size_t m = 0; m < parts.size(); ++m) {
+            bool inside = true;
+            i64 at = 0;
+            for (std::size_t d = 0; d < cell.size(); ++d) {
+                const i64 local = cell[d] - owned[m].offset[d];
+                inside = inside && local >= 0 && local < owned[m].shape[d];
+                at = at * owned[m].shape[d] + local;
+            }
+            if (!inside)
+                continue;
+            ++owners;
+            y.cells.push_back(parts[m]->cells[static_cast<std::size_t>(at)]);
+        }
+        REQUIRE(owners == 1);
+    }
+    return y;
+}
+
 /// Applies op `n` of each rank's graph, a collective or a slice, to the ranks' arrays.
 inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::size_t n,
                                       const std::vector<Array>& before)
@@ -93,14 +138,18 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
             if (!world)
                 for (const i64 member : g.mesh.group(g.at, {axis}))
                     parts.push_back(&before[static_cast<std::size_t>(member)]);
-            if (name == "all_gather")
+            if (op.attrs.lists.find(Attr::owned)) {
+                const std::vector<i64> members = g.mesh.group(g.at, {axis});
+                const auto me = std::find(members.begin(), members.end(), g.mesh.rank(g.at)) - members.begin();
+                after[rank] = exchanged(op, parts, static_cast<std::size_t>(me));
+            } else if (name == "all_gather")
                 after[rank] = joined(parts, dim);
             else if (name == "all_reduce")
                 after[rank] = combined(parts, *op.attrs.combine);
             else if (name == "reduce_scatter")
                 after[rank] = rows(combined(parts, Combine::sum), dim,
                                    part_of(mine.shape[dim], g.mesh.size(axis),
-                                           g.at[static_cast<std::size_t>(g.mesh.find(axis))]));
+                                           g.mesh.index_along(axis, g.at)));
             else
                 FAIL("no move makes the op " << name);
         }

@@ -1,0 +1,334 @@
+#include "passes/move_search.hpp"
+
+#include "base/check.hpp"
+#include "passes/axis_parts.hpp"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+namespace trivium {
+
+namespace {
+
+/// Each axis part is in at most one place: in a dimension, or among those over which the tensor is partial.
+struct State {
+    std::vector<PartList> dims;
+    PartList partial;
+    bool permutes = false; ///< the last move was a permutation: another one is part of it
+    auto operator<=>(const State&) const = default;
+
+    bool uses(PartId part) const
+    {
+        return holds(partial, part) ||
+               std::any_of(dims.begin(), dims.end(), [&](const PartList& dim) { return holds(dim, part); });
+    }
+};
+
+struct Step {
+    MoveKind kind{};
+    PartId part = -1;
+    std::size_t dim = 0;
+};
+
+class Search {
+public:
+    Search(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh, AxisParts parts)
+        : whole_(whole), mesh_(mesh), parts_(std::move(parts))
+    {
+        for (std::size_t d = 0; d < to.size(); ++d) {
+            first_.dims.push_back(parts_.parts_of(from.axes[d]));
+            last_.dims.push_back(parts_.parts_of(to[d]));
+        }
+        for (const Partial& p : from.partial)
+            for (const PartId part : parts_.parts_of(p.axis)) {
+                first_.partial.push_back(part);
+                combine_[part] = p.combine;
+            }
+    }
+
+    /// Dijkstra's algorithm; nothing if it reaches its limit.
+    std::vector<Move> run()
+    {
+        relax(0, first_, {}, -1);
+        int visited = 0;
+        while (!queue_.empty()) {
+            const int id = queue_.top().second;
+            queue_.pop();
+            if (nodes_[static_cast<std::size_t>(id)].done)
+                continue;
+            nodes_[static_cast<std::size_t>(id)].done = true;
+            const State state = nodes_[static_cast<std::size_t>(id)].state;
+            if (state.dims == last_.dims && state.partial.empty())
+                return named(id);
+            if (++visited > search_limit)
+                break;
+            expand(id, state);
+        }
+        return {};
+    }
+
+private:
+    struct Cost {
+        double elements = 0;
+        int moves = 0;
+        auto operator<=>(const Cost&) const = default;
+    };
+    struct Node {
+        State state;
+        Cost cost;
+        Step step;
+        int before = -1;
+        bool done = false;
+    };
+
+    double local(const State& state) const
+    {
+        auto n = static_cast<double>(element_count(whole_));
+        for (const PartList& dim : state.dims)
+            for (const PartId part : dim)
+                n /= static_cast<double>(parts_[part].size);
+        return n;
+    }
+
+    bool fits(const PartList& dim, std::size_t d) const
+    {
+        i64 count = 1;
+        for (const PartId part : dim)
+            count *= parts_[part].size;
+        return count <= whole_[d];
+    }
+
+    void expand(int id, const State& state)
+    {
+        const double mine = local(state);
+        const auto go = [&](State next, MoveKind kind, PartId part, std::size_t dim, double moved) {
+            next.permutes = kind == MoveKind::permute;
+            // Neighbouring slices, gathers and exchanges become one, so only the first counts.
+            const MoveKind last = nodes_[static_cast<std::size_t>(id)].step.kind;
+            const bool another = id > 0 && last == kind;
+            relax_from(id, std::move(next), {kind, part, dim}, moved, kind == MoveKind::slice || another ? 0 : 1);
+        };
+        for (std::size_t d = 0; d < state.dims.size(); ++d)
+            for (const PartId part : last_.dims[d])
+                if (!state.uses(part)) {
+                    State next = state;
+                    next.dims[d].push_back(part);
+                    if (fits(next.dims[d], d))
+                        go(std::move(next), MoveKind::slice, part, d, 0);
+                }
+        for (const PartId part : state.partial) {
+            const auto n = static_cast<double>(parts_[part].size);
+            State next = state;
+            std::erase(next.partial, part);
+            go(next, MoveKind::all_reduce, part, 0, 2 * mine * (n - 1) / n);
+            for (std::size_t d = 0; d < state.dims.size() && combine_[part] == Combine::sum; ++d) {
+                State scattered = next;
+                scattered.dims[d].push_back(part);
+                if (holds(last_.dims[d], part) && fits(scattered.dims[d], d))
+                    go(std::move(scattered), MoveKind::reduce_scatter, part, d, mine * (n - 1) / n);
+            }
+        }
+        for (std::size_t d = 0; d < state.dims.size(); ++d) {
+            if (state.dims[d].empty())
+                continue;
+            const PartId part = state.dims[d].back();
+            const auto n = static_cast<double>(parts_[part].size);
+            State next = state;
+            next.dims[d].pop_back();
+            go(next, MoveKind::all_gather, part, d, mine * (n - 1));
+            for (std::size_t e = 0; e < state.dims.size(); ++e)
+                if (e != d && holds(last_.dims[e], part)) {
+                    State moved = next;
+                    moved.dims[e].push_back(part);
+                    if (fits(moved.dims[e], e))
+                        go(std::move(moved), MoveKind::all_to_all, part, d, mine * (n - 1) / n);
+                }
+        }
+        permute(id, state, mine, go);
+    }
+
+    /// Parts of one size change places, or one takes the place of another that shards nothing; neighbours in
+    /// a dimension change their order.
+    template <class Go>
+    void permute(int, const State& state, double mine, const Go& go)
+    {
+        // A permutation moves at most all; what some ranks keep is counted when its cost is computed.
+        const double moved = state.permutes ? 0 : mine;
+        for (std::size_t d = 0; d < state.dims.size(); ++d)
+            for (std::size_t i = 0; i < state.dims[d].size(); ++i) {
+                const PartId part = state.dims[d][i];
+                if (i + 1 < state.dims[d].size() && parts_[part].size != parts_[state.dims[d][i + 1]].size) {
+                    State next = state;
+                    std::swap(next.dims[d][i], next.dims[d][i + 1]);
+                    go(std::move(next), MoveKind::permute, part, d, moved);
+                }
+                for (std::size_t e = d; e < state.dims.size(); ++e)
+                    for (std::size_t j = e == d ? i + 1 : 0; j < state.dims[e].size(); ++j)
+                        if (parts_[state.dims[e][j]].size == parts_[part].size) {
+                            State next = state;
+                            std::swap(next.dims[d][i], next.dims[e][j]);
+                            go(std::move(next), MoveKind::permute, part, d, moved);
+                        }
+                for (const PartList& dim : last_.dims)
+                    for (const PartId other : dim)
+                        if (!state.uses(other) && parts_[other].size == parts_[part].size) {
+                            State next = state;
+                            next.dims[d][i] = other;
+                            go(std::move(next), MoveKind::permute, part, d, moved);
+                        }
+            }
+    }
+
+    void relax_from(int id, State next, Step step, double moved, int moves)
+    {
+        Cost cost = nodes_[static_cast<std::size_t>(id)].cost;
+        cost.elements += moved;
+        cost.moves += moves;
+        relax(cost, std::move(next), step, id);
+    }
+    void relax(int, State state, Step step, int before) { relax(Cost{}, std::move(state), step, before); }
+    void relax(const Cost& cost, State state, Step step, int before)
+    {
+        const auto [at, added] = known_.try_emplace(state, static_cast<int>(nodes_.size()));
+        const int id = at->second;
+        if (added)
+            nodes_.push_back({std::move(state), cost, step, before});
+        Node& node = nodes_[static_cast<std::size_t>(id)];
+        if (!added && (node.done || !(cost < node.cost)))
+            return;
+        node.cost = cost;
+        node.step = step;
+        node.before = before;
+        queue_.emplace(cost, id);
+    }
+
+    DimAxes names(const State& state) const
+    {
+        DimAxes axes;
+        for (const PartList& dim : state.dims)
+            axes.push_back(parts_.names_of(dim));
+        return axes;
+    }
+
+    /// The steps that lead to a node as moves, neighbours of one kind joined.
+    std::vector<Move> named(int id) const
+    {
+        std::vector<int> path;
+        for (; id > 0; id = nodes_[static_cast<std::size_t>(id)].before)
+            path.push_back(id);
+        std::reverse(path.begin(), path.end());
+        std::vector<Move> moves;
+        for (std::size_t i = 0; i < path.size();) {
+            const int before = nodes_[static_cast<std::size_t>(path[i])].before;
+            const Step first = nodes_[static_cast<std::size_t>(path[i])].step;
+            const bool exchange = first.kind == MoveKind::all_to_all || first.kind == MoveKind::permute;
+            PartList list;
+            std::size_t end = i;
+            for (; end < path.size(); ++end) {
+                const Step& step = nodes_[static_cast<std::size_t>(path[end])].step;
+                if (step.kind != first.kind)
+                    break;
+                if (exchange)
+                    continue;
+                // The parts of a gather come from the last one on.
+                PartList longer = list;
+                const bool backwards = first.kind == MoveKind::all_gather || first.kind == MoveKind::reduce_scatter;
+                longer.insert(first.kind == MoveKind::all_gather ? longer.begin() : longer.end(), step.part);
+                (void)backwards;
+                if (step.dim != first.dim || parts_.names_of(longer).size() > 1)
+                    break;
+                list = std::move(longer);
+            }
+            const State &from = nodes_[static_cast<std::size_t>(before)].state,
+                        &to = nodes_[static_cast<std::size_t>(path[end - 1])].state;
+            Move move{first.kind, exchange ? group(from, to) : parts_.names_of(list)[0], first.dim,
+                      combine_.count(first.part) ? combine_.at(first.part) : Combine::sum, names(to)};
+            moves.push_back(std::move(move));
+            i = end;
+        }
+        return moves;
+    }
+
+    /// The axes that shard what an exchange moves: those of `from` that do not stay where they are.
+    std::string group(const State& from, const State& to) const
+    {
+        PartList list;
+        for (std::size_t d = 0; d < from.dims.size(); ++d) {
+            const auto [mine, other] =
+                std::mismatch(from.dims[d].begin(), from.dims[d].end(), to.dims[d].begin(), to.dims[d].end());
+            (void)other;
+            list.insert(list.end(), mine, from.dims[d].end());
+        }
+        std::sort(list.begin(), list.end());
+        std::string joint;
+        for (const std::string& name : parts_.names_of(list))
+            joint += (joint.empty() ? "" : "+") + name;
+        return joint;
+    }
+
+    const Shape& whole_;
+    const Mesh& mesh_;
+    AxisParts parts_;
+    State first_, last_;
+    std::map<PartId, Combine> combine_;
+    std::vector<Node> nodes_;
+    std::map<State, int> known_;
+    using Entry = std::pair<Cost, int>;
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
+};
+
+/// Whether every rank has a shard of the same size, so that parts of axes nest.
+bool even(const DimAxes& axes, const Shape& whole, const Mesh& mesh)
+{
+    for (std::size_t d = 0; d < axes.size(); ++d) {
+        i64 count = 1;
+        for (const std::string& axis : axes[d])
+            count *= mesh.size(axis);
+        if (whole[d] % count != 0)
+            return false;
+    }
+    return true;
+}
+
+/// All sums, then one exchange.
+std::vector<Move> direct(const Layout& from, const DimAxes& to)
+{
+    std::vector<Move> moves;
+    for (const Partial& p : from.partial)
+        moves.push_back({MoveKind::all_reduce, p.axis, 0, p.combine, from.axes});
+    std::string joint;
+    for (std::size_t d = 0; d < to.size(); ++d) {
+        const auto parted = std::mismatch(from.axes[d].begin(), from.axes[d].end(), to[d].begin(), to[d].end());
+        for (auto axis = parted.first; axis != from.axes[d].end(); ++axis)
+            joint += (joint.empty() ? "" : "+") + *axis;
+    }
+    moves.push_back({MoveKind::permute, joint, 0, Combine::sum, to});
+    return moves;
+}
+
+} // namespace
+
+std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh)
+{
+    std::vector<std::string> names;
+    bool overlap = false;
+    for (const auto* dims : {&from.axes, &to})
+        for (const auto& axes : *dims)
+            for (const std::string& axis : axes) {
+                for (const std::string& other : names)
+                    overlap = overlap || (other != axis && mesh.overlap(other, axis));
+                names.push_back(axis);
+            }
+    for (const Partial& p : from.partial)
+        names.push_back(p.axis);
+    const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh);
+    if (divides || !overlap) {
+        Search search(from, to, whole, mesh, AxisParts(mesh, names, divides));
+        if (std::vector<Move> moves = search.run(); !moves.empty())
+            return moves;
+    }
+    return direct(from, to);
+}
+
+} // namespace trivium

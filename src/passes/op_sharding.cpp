@@ -1,0 +1,320 @@
+#include "passes/op_sharding.hpp"
+
+#include "base/check.hpp"
+#include "passes/factor_shardings.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts, std::string stage_axis)
+    : g_(graph), op_(op), parts_(parts), stage_axis_(std::move(stage_axis)), rule_(rule_of(graph, op))
+{
+    for (const Factor& factor : rule_.factors)
+        composed_ = composed_ || factor.composed();
+    std::vector<bool> listed(parts.count(), false);
+    const auto project = [&](ValueId v, const FactorList& dims) {
+        Assignment& mine = by_tensor_.emplace_back(rule_.factors.size());
+        if (!composed_) {
+            for (std::size_t d = 0; d < dims.size(); ++d)
+                if (!g_[v].sharding.dims[d].axes.empty())
+                    mine[static_cast<std::size_t>(dims[d])] = parts.parts_of(g_[v].sharding.dims[d].axes);
+            return;
+        }
+        ValueSharding sharding;
+        for (const DimSharding& dim : g_[v].sharding.dims)
+            sharding.dims.push_back({parts.parts_of(dim.axes)});
+        const FactorShardings factors(rule_, dims, g_[v].type.shape, sharding, parts);
+        for (std::size_t f = 0; f < rule_.factors.size(); ++f)
+            if (const PartList* axes = factors.axes_of(static_cast<int>(f)))
+                mine[f] = *axes;
+    };
+    for (std::size_t i = 0; i < rule_.operands.size(); ++i)
+        project(op.operands[i], rule_.operands[i]);
+    for (std::size_t r = 0; r < rule_.results.size(); ++r)
+        project(op.results[r], rule_.results[r]);
+    PartList pinned;
+    for (const Factor& factor : rule_.factors)
+        for (const PartId part : parts.parts_of(factor.pinned))
+            pinned.push_back(part);
+    for (std::size_t p = 0; p < parts.count(); ++p) {
+        const auto part = static_cast<PartId>(p);
+        const MeshAxis& axis = g_.mesh.axes[static_cast<std::size_t>(parts[part].axis)];
+        if (axis.name == stage_axis_ || holds(pinned, part))
+            continue;
+        std::vector<int> factors{-1};
+        const auto look = [&](std::size_t tensor, const FactorList& dims) {
+            for (const int dim : dims)
+                for (const int f : rule_.parts_of(dim))
+                    if (rule_[f].kind != FactorKind::replicated && rule_[f].pinned.empty() &&
+                        rule_[f].size >= parts[part].size &&
+                        holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part) &&
+                        std::find(factors.begin(), factors.end(), f) == factors.end())
+                        factors.push_back(f);
+        };
+        for (std::size_t i = 0; i < rule_.operands.size(); ++i)
+            look(i, rule_.operands[i]);
+        for (std::size_t r = 0; r < rule_.results.size(); ++r)
+            look(rule_.operands.size() + r, rule_.results[r]);
+        options_.emplace_back(part, std::move(factors));
+    }
+}
+
+std::optional<Assignment> OpSharding::assignment(const std::vector<int>& factors) const
+{
+    Assignment made(rule_.factors.size());
+    for (std::size_t o = 0; o < options_.size(); ++o)
+        if (factors[o] >= 0)
+            made[static_cast<std::size_t>(factors[o])].push_back(options_[o].first);
+    order(made);
+    for (std::size_t f = 0; f < made.size(); ++f)
+        if (!rule_.factors[f].pinned.empty())
+            made[f] = parts_.parts_of(rule_.factors[f].pinned);
+    return possible(made) ? std::optional(std::move(made)) : std::nullopt;
+}
+
+std::optional<Assignment> OpSharding::assignment_like(const DimAxes& operand) const
+{
+    ValueSharding sharding;
+    for (const auto& axes : operand)
+        sharding.dims.push_back({parts_.parts_of(axes)});
+    const FactorShardings factors(rule_, rule_.operands[0], g_[op_.operands[0]].type.shape, sharding, parts_);
+    Assignment made(rule_.factors.size());
+    for (std::size_t f = 0; f < made.size(); ++f)
+        if (const PartList* axes = factors.axes_of(static_cast<int>(f)))
+            made[f] = *axes;
+    for (std::size_t f = 0; f < made.size(); ++f)
+        if (!made[f].empty() && rule_.factors[f].kind == FactorKind::replicated && composed_)
+            return {};
+    if (!possible(made) || operand_axes(0, made) != operand || (composed_ && irregular_operand(0, made)))
+        return {};
+    return made;
+}
+
+void OpSharding::order(Assignment& assignment) const
+{
+    for (std::size_t f = 0; f < assignment.size(); ++f) {
+        PartList& axes = assignment[f];
+        if (axes.size() < 2)
+            continue;
+        std::sort(axes.begin(), axes.end(), [&](PartId a, PartId b) {
+            return parts_[a].axis != parts_[b].axis ? parts_[a].axis > parts_[b].axis : a < b;
+        });
+        const auto follow = [&](std::size_t tensor) {
+            PartList order = by_tensor_[tensor][f];
+            std::erase_if(order, [&](PartId part) { return !holds(axes, part); });
+            if (order.size() == axes.size())
+                axes = order;
+        };
+        const std::size_t operands = rule_.operands.size();
+        for (std::size_t r = 0; r < rule_.results.size(); ++r)
+            follow(operands + r);
+        for (std::size_t i = 0; i < operands; ++i)
+            follow(i);
+        for (std::size_t r = 0; r < rule_.results.size(); ++r)
+            if (aliased_operand(op_, r)) // sharded like its buffer
+                follow(operands + r);
+    }
+}
+
+/// Every rank has a part of each factor, and of each dimension one stretch.
+bool OpSharding::possible(const Assignment& assignment) const
+{
+    const auto count = [&](int f) {
+        i64 parts = 1;
+        for (const PartId part : assignment[static_cast<std::size_t>(f)])
+            parts *= parts_[part].size;
+        return parts;
+    };
+    for (std::size_t f = 0; f < assignment.size(); ++f)
+        if (count(static_cast<int>(f)) > rule_.factors[f].size)
+            return false;
+    if (!composed_)
+        return true;
+    const auto contiguous = [&](const FactorList& dims) {
+        return std::all_of(dims.begin(), dims.end(), [&](int dim) {
+            bool single = true; // of all factors so far, a rank has one index
+            for (const int f : rule_[dim].parts) {
+                if (!single && count(f) > 1)
+                    return false;
+                single = single && count(f) == rule_[f].size;
+            }
+            return true;
+        });
+    };
+    return std::all_of(rule_.operands.begin(), rule_.operands.end(), contiguous) &&
+           std::all_of(rule_.results.begin(), rule_.results.end(), contiguous);
+}
+
+DimAxes OpSharding::axes_for(const FactorList& dims, const Assignment& assignment) const
+{
+    DimAxes axes;
+    for (const int dim : dims) {
+        if (!rule_[dim].composed()) {
+            axes.push_back(parts_.names_of(assignment[static_cast<std::size_t>(dim)]));
+            continue;
+        }
+        PartList list;
+        for (const int f : rule_.parts_of(dim))
+            list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
+                        assignment[static_cast<std::size_t>(f)].end());
+        axes.push_back(parts_.names_of(list));
+    }
+    return axes;
+}
+
+DimAxes OpSharding::operand_axes(std::size_t i, const Assignment& assignment) const
+{
+    return axes_for(rule_.operands[i], assignment);
+}
+
+Layout OpSharding::result_layout(std::size_t r, const Assignment& assignment) const
+{
+    Layout layout{axes_for(rule_.results[r], assignment), {}};
+    std::vector<bool> kept(rule_.factors.size(), false);
+    for (const int dim : rule_.results[r])
+        for (const int f : rule_.parts_of(dim))
+            kept[static_cast<std::size_t>(f)] = true;
+    for (std::size_t f = 0; f < assignment.size(); ++f)
+        if (!kept[f] && rule_.factors[f].pinned.empty())
+            for (const std::string& axis : parts_.names_of(assignment[f]))
+                layout.partial.push_back({axis, rule_.combine[r]});
+    std::sort(layout.partial.begin(), layout.partial.end(), [&](const Partial& a, const Partial& b) {
+        return parts_.parts_of(a.axis)[0] > parts_.parts_of(b.axis)[0];
+    });
+    return layout;
+}
+
+Stretch OpSharding::stretch(std::size_t factor, const Assignment& assignment, const Coordinates& at) const
+{
+    Sharding one;
+    one.dims = {{parts_.names_of(assignment[factor]), false}};
+    const Box part = box_of({rule_.factors[factor].size}, one, g_.mesh, at);
+    return {part.offset[0], part.shape[0]};
+}
+
+Stretch OpSharding::dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const
+{
+    const Factor& made = rule_[dim];
+    const auto part_of = [&](int f) { return stretch(static_cast<std::size_t>(f), assignment, at); };
+    if (made.window) {
+        if (assignment[static_cast<std::size_t>(made.window->of)].empty())
+            return {0, extent};
+        return window_of(*made.window, part_of(made.window->of), extent);
+    }
+    if (made.parts.empty())
+        return part_of(dim);
+    Stretch all{0, 1};
+    for (const int f : made.parts) {
+        const Stretch part = part_of(f);
+        all.begin = all.begin * rule_[f].size + part.begin;
+        all.size *= part.size;
+    }
+    return all;
+}
+
+Box OpSharding::box(const FactorList& dims, const Shape& whole, const Assignment& assignment,
+                    const Coordinates& at) const
+{
+    Box made;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+        const Stretch part = dim_stretch(dims[d], whole[d], assignment, at);
+        made.offset.push_back(part.begin);
+        made.shape.push_back(part.size);
+    }
+    return made;
+}
+
+Box OpSharding::operand_box(std::size_t i, const Assignment& assignment, const Coordinates& at) const
+{
+    return box(rule_.operands[i], g_[op_.operands[i]].type.shape, assignment, at);
+}
+
+Box OpSharding::result_box(std::size_t r, const Assignment& assignment, const Coordinates& at) const
+{
+    return box(rule_.results[r], g_[op_.results[r]].type.shape, assignment, at);
+}
+
+bool OpSharding::irregular(int dim, i64 extent, const Assignment& assignment) const
+{
+    if (!rule_[dim].composed())
+        return false;
+    PartList list;
+    for (const int f : rule_.parts_of(dim))
+        list.insert(list.end(), assignment[static_cast<std::size_t>(f)].begin(),
+                    assignment[static_cast<std::size_t>(f)].end());
+    if (list.empty())
+        return false;
+    Sharding regular;
+    regular.dims = {{parts_.names_of(list), false}};
+    const Coordinates first(g_.mesh.axes.size(), 0);
+    for (const i64 rank : g_.mesh.group(first, regular.dims[0].axes)) {
+        const Coordinates at = g_.mesh.coordinates(rank);
+        const Box shard = box_of({extent}, regular, g_.mesh, at);
+        if (dim_stretch(dim, extent, assignment, at) != Stretch{shard.offset[0], shard.shape[0]})
+            return true;
+    }
+    return false;
+}
+
+bool OpSharding::irregular_operand(std::size_t i, const Assignment& assignment) const
+{
+    const Shape& whole = g_[op_.operands[i]].type.shape;
+    for (std::size_t d = 0; composed_ && d < whole.size(); ++d)
+        if (irregular(rule_.operands[i][d], whole[d], assignment))
+            return true;
+    return false;
+}
+
+bool OpSharding::irregular_result(std::size_t r, const Assignment& assignment) const
+{
+    const Shape& whole = g_[op_.results[r]].type.shape;
+    for (std::size_t d = 0; composed_ && d < whole.size(); ++d)
+        if (irregular(rule_.results[r][d], whole[d], assignment))
+            return true;
+    return false;
+}
+
+DimAxes OpSharding::regular_axes(std::size_t i, const Assignment& assignment) const
+{
+    DimAxes axes = operand_axes(i, assignment);
+    const Shape& whole = g_[op_.operands[i]].type.shape;
+    for (std::size_t d = 0; d < whole.size(); ++d)
+        if (irregular(rule_.operands[i][d], whole[d], assignment))
+            axes[d].clear();
+    return axes;
+}
+
+Op OpSharding::local_op(const Assignment& assignment, const Coordinates& at) const
+{
+    Op local = op_;
+    std::vector<Stretch> stretches(assignment.size());
+    for (std::size_t f = 0; f < assignment.size(); ++f) {
+        const Factor& factor = rule_.factors[f];
+        stretches[f] = assignment[f].empty() ? Stretch{0, factor.size} : stretch(f, assignment, at);
+        if (assignment[f].empty())
+            continue;
+        for (FactorSize& size : local.attrs.sizes)
+            if (size.factor == factor.name)
+                size.size = stretches[f].size;
+        if (factor.kind == FactorKind::indexed)
+            local.attrs.offsets.push_back({factor.name, stretches[f].begin});
+    }
+    if (!info(op_).localize)
+        return local;
+    LocalPart part{g_, op_, rule_, std::move(stretches), {}, {}, {}};
+    for (std::size_t i = 0; i < rule_.operands.size(); ++i)
+        part.operands.push_back(operand_box(i, assignment, at));
+    for (std::size_t r = 0; r < rule_.results.size(); ++r)
+        part.results.push_back(result_box(r, assignment, at));
+    for (const PartList& axes : assignment) {
+        i64 index = 0;
+        for (const std::string& axis : parts_.names_of(axes))
+            index += g_.mesh.index_along(axis, at);
+        part.first.push_back(index == 0);
+    }
+    info(op_).localize(local.attrs, part);
+    return local;
+}
+
+} // namespace trivium

@@ -1,0 +1,63 @@
+#pragma once
+// How one op may be sharded: which axes shard which factors, and what each rank then reads and makes.
+#include "ir/op_table.hpp"
+#include "passes/axis_parts.hpp"
+#include "passes/moves.hpp"
+
+namespace trivium {
+
+/// The axes that shard each factor of an op, major first.
+using Assignment = std::vector<PartList>;
+
+class OpSharding {
+public:
+    /// All must outlive it.
+    OpSharding(const Graph& graph, const Op& op, const AxisParts& parts, std::string stage_axis);
+
+    const FactorRule& rule() const { return rule_; }
+
+    /// For each axis, the factors that it could shard: those that it shards in some operand or result; -1: none.
+    const std::vector<std::pair<PartId, std::vector<int>>>& options() const { return options_; }
+    /// The assignment of one factor (or -1) for each of options(), with the axes of a factor in the order of
+    /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
+    std::optional<Assignment> assignment(const std::vector<int>& factors) const;
+    /// The assignment by which operand 0 has these axes. Nothing if it cannot.
+    std::optional<Assignment> assignment_like(const DimAxes& operand) const;
+
+    DimAxes operand_axes(std::size_t i, const Assignment& assignment) const;
+    Layout result_layout(std::size_t r, const Assignment& assignment) const;
+
+    /// What the rank at `at` reads of operand i, and computes of result r.
+    Box operand_box(std::size_t i, const Assignment& assignment, const Coordinates& at) const;
+    Box result_box(std::size_t r, const Assignment& assignment, const Coordinates& at) const;
+    /// Whether some rank's box of the operand or result differs from its shard by operand_axes() or
+    /// result_layout(): a window that reads its neighbours' elements, factors that do not divide evenly.
+    bool irregular_operand(std::size_t i, const Assignment& assignment) const;
+    bool irregular_result(std::size_t r, const Assignment& assignment) const;
+    /// operand_axes() without the dimensions in which they differ.
+    DimAxes regular_axes(std::size_t i, const Assignment& assignment) const;
+
+    Stretch stretch(std::size_t factor, const Assignment& assignment, const Coordinates& at) const;
+    /// The op of the rank at `at`, but for its operands and results.
+    Op local_op(const Assignment& assignment, const Coordinates& at) const;
+
+private:
+    DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;
+    Stretch dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
+    Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment, const Coordinates& at) const;
+    bool irregular(int dim, i64 extent, const Assignment& assignment) const;
+    bool possible(const Assignment& assignment) const;
+    void order(Assignment& assignment) const;
+
+    const Graph& g_;
+    const Op& op_;
+    const AxisParts& parts_;
+    std::string stage_axis_;
+    FactorRule rule_;
+    bool composed_ = false; ///< some dimension is made of factors
+    /// The axes of each factor by the sharding of each operand, then of each result.
+    std::vector<Assignment> by_tensor_;
+    std::vector<std::pair<PartId, std::vector<int>>> options_;
+};
+
+} // namespace trivium
