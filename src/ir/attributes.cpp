@@ -138,7 +138,7 @@ private:
         if (!a_.axis)
             return;
         const int axis = g_.mesh.find(*a_.axis);
-        if (axis < 0 && *a_.axis != world_axis)
+        if (!g_.mesh.has_group(*a_.axis))
             fail("axis", *a_.axis, "an axis of the mesh, or \"world\"", "name an axis of the line `mesh`");
         for (const bool sends : {false, true}) {
             const auto& peer = sends ? a_.to : a_.from;

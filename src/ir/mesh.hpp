@@ -106,7 +106,13 @@ struct Sharding {
     std::vector<Partial> partial;
     std::string origin{}; ///< origin, for `explain`: an annotation or a rule
     std::vector<std::string> replicated{}; ///< axes that propagation must not use
-    bool operator==(const Sharding&) const = default;
+    bool pinned = false; ///< a user or the model stated it: the value itself has it, wherever it is read
+
+    bool operator==(const Sharding& other) const
+    {
+        return dims == other.dims && partial == other.partial && origin == other.origin &&
+               replicated == other.replicated;
+    }
 };
 
 /// A half-open range of one dimension.

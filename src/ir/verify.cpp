@@ -76,8 +76,6 @@ private:
             TRV_RULE(v.type.bytes() <= max_graph_tensors - bytes, here,
                      "the tensors up to this one have more than 2^58 bytes", "use a smaller graph");
             bytes += v.type.bytes();
-            TRV_RULE(level_ == Level::local || v.sharding.partial.empty(), here,
-                     "a partial value in a global graph", "partition first");
             check_sharding(v, here);
             check_init(g_, v);
         }
@@ -123,12 +121,15 @@ private:
         std::vector<std::string_view> used;
         std::unordered_set<std::string_view> summed;
         for (const Partial& p : v.sharding.partial) {
-            TRV_RULE(p.axis == world_axis || g_.mesh.find(p.axis) >= 0, here,
+            TRV_RULE(g_.mesh.has_group(p.axis), here,
                      str("is partial over '", p.axis, "', which is not an axis of the mesh"),
                      "name an axis of the line `mesh`, or world");
             TRV_RULE(summed.insert(p.axis).second, here, str("is partial over '", p.axis, "' twice"),
                      "use an axis once");
         }
+        if (level_ != Level::local)
+            for (const Partial& p : v.sharding.partial)
+                used.push_back(p.axis);
         for (std::size_t d = 0; d < dims.size(); ++d) {
             i64 parts = 1;
             for (const std::string& axis : dims[d].axes) {

@@ -73,6 +73,27 @@ std::optional<Assignment> OpSharding::assignment(const std::vector<int>& factors
     return possible(made) ? std::optional(std::move(made)) : std::nullopt;
 }
 
+std::vector<Assignment> OpSharding::assignments() const
+{
+    constexpr std::size_t most = 4096;
+    std::vector<Assignment> all;
+    std::vector<std::size_t> choice(options_.size(), 0);
+    std::vector<int> factors(options_.size(), -1);
+    for (bool more = true; more && all.size() < most;) {
+        for (std::size_t o = 0; o < options_.size(); ++o)
+            factors[o] = options_[o].second[choice[o]];
+        if (std::optional<Assignment> one = assignment(factors))
+            all.push_back(*std::move(one));
+        more = false;
+        for (std::size_t o = 0; o < options_.size() && !more; ++o) {
+            more = ++choice[o] < options_[o].second.size();
+            if (!more)
+                choice[o] = 0;
+        }
+    }
+    return all;
+}
+
 std::optional<Assignment> OpSharding::assignment_like(const DimAxes& operand) const
 {
     ValueSharding sharding;

@@ -21,6 +21,9 @@ public:
     /// The assignment of one factor (or -1) for each of options(), with the axes of a factor in the order of
     /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
     std::optional<Assignment> assignment(const std::vector<int>& factors) const;
+    /// All assignments, each way to choose from options(): at least one; of an op with very many, those that
+    /// shard no more than the first axes.
+    std::vector<Assignment> assignments() const;
     /// The assignment by which operand 0 has these axes. Nothing if it cannot.
     std::optional<Assignment> assignment_like(const DimAxes& operand) const;
 

@@ -1,6 +1,7 @@
 #include "passes/partition.hpp"
 
 #include "base/check.hpp"
+#include "passes/lookahead.hpp"
 #include "passes/moves.hpp"
 #include "passes/op_sharding.hpp"
 
@@ -36,6 +37,7 @@ public:
         out_.stage_of_block = g_.stage_of_block;
         out_.at = c_.at;
         find_sums();
+        ahead_ = look_ahead(g_, parts_, c_.stage_axis, sums_);
     }
 
     Graph run()
@@ -123,7 +125,11 @@ private:
     }
 
     Placed& of(ValueId v) { return values_[v.index()]; }
-    DimAxes wanted(ValueId v) const { return dim_axes(g_[v].sharding); }
+    DimAxes wanted(ValueId v) const
+    {
+        const auto home = ahead_.homes.find(v);
+        return home != ahead_.homes.end() ? home->second : dim_axes(g_[v].sharding);
+    }
 
     void give(ValueId v)
     {
@@ -358,26 +364,16 @@ private:
     void choose(const Op& op)
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
-        const auto& axes = sharding.options();
+        const auto foreseen = ahead_.assignments.find(static_cast<std::size_t>(&op - g_.ops.data()));
+        if (foreseen != ahead_.assignments.end())
+            return emit(op, sharding, foreseen->second, {});
         std::optional<Assignment> best;
         double least = 0;
-        std::vector<std::size_t> choice(axes.size(), 0);
-        std::vector<int> factors(axes.size(), -1);
-        for (bool more = true; more;) {
-            for (std::size_t a = 0; a < axes.size(); ++a)
-                factors[a] = axes[a].second[choice[a]];
-            if (const auto assignment = sharding.assignment(factors))
-                if (const auto price = cost(op, sharding, *assignment); price && (!best || *price < least)) {
-                    least = *price;
-                    best = assignment;
-                }
-            more = false;
-            for (std::size_t a = 0; a < axes.size() && !more; ++a) {
-                more = ++choice[a] < axes[a].second.size();
-                if (!more)
-                    choice[a] = 0;
+        for (const Assignment& assignment : sharding.assignments())
+            if (const auto price = cost(op, sharding, assignment); price && (!best || *price < least)) {
+                least = *price;
+                best = assignment;
             }
-        }
         if (!best)
             throw UserError(
                 {place_of(g_, op), "cannot be sharded such that its result stays in its operand's buffer",
@@ -506,6 +502,7 @@ private:
     Builder b_;
     std::vector<Placed> values_;
     AxisParts parts_;
+    Foresight ahead_;
     std::vector<bool> sums_; ///< by value (find_sums)
 };
 

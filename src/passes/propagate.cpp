@@ -83,10 +83,15 @@ private:
         });
     }
 
-    void begin(const Value& v, ValueSharding& state)
+    void begin(Value& v, ValueSharding& state)
     {
+        v.sharding.pinned = !v.sharding.dims.empty() || !v.sharding.partial.empty();
+        for (const Partial& p : v.sharding.partial)
+            for (const PartId part : parts_.parts_of(p.axis))
+                state.blocked.push_back(part);
         state.dims.resize(v.type.shape.size());
-        state.blocked = parts_.parts_of(v.sharding.replicated);
+        for (const PartId part : parts_.parts_of(v.sharding.replicated))
+            state.blocked.push_back(part);
         const ValueId id(static_cast<std::size_t>(&v - graph_.values.data()));
         for (std::size_t d = 0; d < v.sharding.dims.size(); ++d) {
             const DimSharding& dim = v.sharding.dims[d];
