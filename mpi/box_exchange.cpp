@@ -8,38 +8,6 @@ namespace trivium {
 
 namespace {
 
-constexpr Bytes box_alignment = 64;
-
-bool overlap(const Box& a, const Box& b)
-{
-    for (std::size_t d = 0; d < a.shape.size(); ++d)
-        if (std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) <=
-            std::max(a.offset[d], b.offset[d])) // also if one is empty
-            return false;
-    return true;
-}
-
-/// What two boxes have in common, if that is not empty.
-std::optional<Box> common(const Box& a, const Box& b)
-{
-    if (!overlap(a, b))
-        return {};
-    Box both = a;
-    for (std::size_t d = 0; d < a.shape.size(); ++d) {
-        both.offset[d] = std::max(a.offset[d], b.offset[d]);
-        both.shape[d] = std::min(a.offset[d] + a.shape[d], b.offset[d] + b.shape[d]) - both.offset[d];
-    }
-    return both;
-}
-
-std::string text_of(const Box& box)
-{
-    std::string text = "[";
-    for (std::size_t d = 0; d < box.shape.size(); ++d)
-        text += str(d ? "," : "", box.offset[d], ":", box.offset[d] + box.shape[d]);
-    return text + "]";
-}
-
 void check_shape(const BoxExchangeShape& shape)
 {
     TRV_CHECK(size_of(shape.type) > 1, "boxes of ", name_of(shape.type));
@@ -58,12 +26,12 @@ void check_owners(const BoxExchangeShape& shape)
 {
     for (std::size_t r = 0; r < shape.owned.size(); ++r) {
         for (std::size_t other = 0; other < r; ++other)
-            TRV_CHECK(!overlap(shape.owned[r], shape.owned[other]), "ranks ", other, " and ", r,
+            TRV_CHECK(!common_part(shape.owned[r], shape.owned[other]), "ranks ", other, " and ", r,
                       " own boxes ", text_of(shape.owned[other]), " and ", text_of(shape.owned[r]),
                       ", which overlap");
         i64 found = 0;
         for (const Box& owned : shape.owned)
-            if (const auto both = common(owned, shape.needed[r]))
+            if (const auto both = common_part(owned, shape.needed[r]))
                 found += element_count(both->shape);
         TRV_CHECK(found == element_count(shape.needed[r].shape), "rank ", r, " needs box ",
                   text_of(shape.needed[r]), ", but only ", found, " of its ",
@@ -143,44 +111,11 @@ void add_copy(std::vector<CopyBlock>& copies, const Box& part, std::byte* to, co
     }
 }
 
-/// Whether `part` is one run of the dense box.
-bool is_contiguous(const Box& part, const Box& box)
-{
-    const std::vector<CopyDim> dims = copy_dims(part.shape, view_of(part, part), view_of(part, box));
-    return dims.empty() || (dims.size() == 1 && dims[0].from == 1);
-}
-
-/// Visits this rank's parts with each peer: visit(peer, part, box), with what it sends of the box that it
-/// owns, then with what it receives into the one that it needs.
-template <class Send, class Receive>
-void for_each_part(const BoxExchangeShape& shape, int rank, Send&& send, Receive&& receive)
-{
-    const auto own = static_cast<std::size_t>(rank);
-    for (std::size_t peer = 0; peer < shape.owned.size(); ++peer)
-        if (peer != own) {
-            if (const auto part = common(shape.owned[own], shape.needed[peer]))
-                send(peer, *part, shape.owned[own]);
-            if (const auto part = common(shape.owned[peer], shape.needed[own]))
-                receive(peer, *part, shape.needed[own]);
-        }
-}
-
 } // namespace
-
-Bytes box_exchange_scratch(const BoxExchangeShape& shape, int rank)
-{
-    check_shape(shape);
-    Bytes bytes = 0;
-    const auto add = [&](std::size_t, const Box& part, const Box& box) {
-        if (!is_contiguous(part, box))
-            bytes += round_up(element_count(part.shape) * size_of(shape.type), box_alignment);
-    };
-    for_each_part(shape, rank, add, add);
-    return bytes;
-}
 
 Round box_exchange_round(const BoxExchangeShape& shape, int rank, const void* in, void* out, Piece scratch)
 {
+    check_shape(shape);
     const Bytes least = box_exchange_scratch(shape, rank);
     check_owners(shape);
     TRV_CHECK(scratch.bytes >= least, "an exchange of boxes with ", scratch.bytes,
@@ -223,7 +158,7 @@ Round box_exchange_round(const BoxExchangeShape& shape, int rank, const void* in
             add_copy(round.spread, part, to, box, receive.data, part, element);
         });
     const auto own = static_cast<std::size_t>(rank);
-    if (const auto part = common(shape.owned[own], shape.needed[own]))
+    if (const auto part = common_part(shape.owned[own], shape.needed[own]))
         add_copy(round.keep, *part, to, shape.needed[own], from, shape.owned[own], element);
     return round;
 }

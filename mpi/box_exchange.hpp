@@ -2,21 +2,12 @@
 // Moves a tensor from one distribution over a group to another, in one exchange: an all-gather, an
 // all-to-all, a permutation, a halo, or any other.
 //
-// Each member owns a box of the tensor and needs a box. It sends each peer the part of its own box that the
-// peer needs. Parts that are contiguous in a box travel from and to it; others are packed.
+// Each member owns a box of the tensor and needs a box (ir/exchange.hpp). It sends each peer the part of its
+// own box that the peer needs. Parts that are contiguous in a box travel from and to it; others are packed.
+#include "ir/exchange.hpp"
 #include "mpi/collective_rounds.hpp"
 
 namespace trivium {
-
-struct BoxExchangeShape {
-    DType type = DType::f32; ///< only its size matters: 2, 4 or 8 bytes
-    /// By rank, in the coordinates of one tensor, which may begin anywhere. Owned boxes are disjoint. Needed
-    /// boxes may overlap, and be larger or smaller than what the rank owns. Both may be empty.
-    std::vector<Box> owned, needed;
-};
-
-/// Scratch of a rank: what it packs, and what it receives and must unpack.
-Bytes box_exchange_scratch(const BoxExchangeShape& shape, int rank);
 
 /// The exchange of a rank as copies of blocks and pieces for its peers; nothing is combined. `keep` copies
 /// what the rank owns itself. \pre as for BoxExchange

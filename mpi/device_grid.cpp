@@ -24,10 +24,16 @@ DeviceGrid::DeviceGrid(const Grid& grid, std::shared_ptr<DeviceBackend> backend)
 {
     alone_ = &add(backend_->join({}, 1, 0, DeviceGroup::all));
     world_ = grid.world().size() == 1 ? alone_ : &add(join_group(grid.world(), *backend_));
+    open_groups();
+}
+
+void DeviceGrid::open_groups()
+{
     // Groups along one axis are disjoint, and all ranks take the axes in the same order, so this cannot
     // deadlock.
-    for (const std::string& axis : grid.groups())
-        along_[axis] = &add(join_group(grid.along(axis), *backend_));
+    for (const std::string& axis : grid_.groups())
+        if (!along_.contains(axis))
+            along_[axis] = &add(join_group(grid_.along(axis), *backend_));
 }
 
 DeviceGrid::~DeviceGrid()

@@ -15,8 +15,8 @@ struct Link {
 };
 
 /// The communicators of one rank's device. Transfers of one communicator run one after the other, so each
-/// axis, joint axis, the world and each link has its own. The constructor and open_links() make all of them,
-/// none is made later.
+/// axis, joint axis, the world and each link has its own. The constructor, open_groups() and open_links()
+/// make all of them, none is made later.
 class DeviceGrid {
 public:
     /// All ranks of the grid call it, each with its device ready. `grid` must outlive it.
@@ -24,6 +24,9 @@ public:
     DeviceGrid(const DeviceGrid&) = delete;
     DeviceGrid& operator=(const DeviceGrid&) = delete;
     ~DeviceGrid();
+
+    /// Makes the communicators along the grid's groups that do not exist yet. All ranks call it.
+    void open_groups();
 
     /// See Grid::along().
     DeviceComm& along(const std::string& axis) const;

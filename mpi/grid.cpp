@@ -30,20 +30,35 @@ Grid::Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDel
     at_ = mesh.coordinates(world.rank());
     if (delay.any())
         delayed_ = make_delay_comm(world, std::make_shared<SlowLink>(SlowLink{delay}));
-    Comm& all = along(world_axis);
-    const auto add = [&](const std::string& axis) {
-        if (axis == world_axis || along_.contains(axis) || mesh.ranks_along(axis) == 1)
-            return;
-        const std::vector<i64> group = mesh.group(at_, {axis});
-        along_[axis] = all.subgroup(std::vector<int>(group.begin(), group.end()));
-        groups_.push_back(axis);
-    };
     for (const MeshAxis& axis : mesh.axes)
         add(axis.name);
-    for (const std::string& axes : joint)
-        add(axes);
+    open(joint);
     alone_ = world.subgroup({world.rank()});
     node_of_rank_ = number(gather_texts(world, node));
+}
+
+void Grid::add(const std::string& axis)
+{
+    if (axis == world_axis || along_.contains(axis) || mesh_.ranks_along(axis) == 1)
+        return;
+    const std::vector<i64> group = mesh_.group(at_, {axis});
+    along_[axis] = along(world_axis).subgroup(std::vector<int>(group.begin(), group.end()));
+    groups_.push_back(axis);
+}
+
+void Grid::open(const std::vector<std::string>& joint)
+{
+    std::string own;
+    for (const std::string& axis : joint)
+        own += axis + "\n";
+    for (const std::string& lists : gather_texts(world_, own))
+        for (std::size_t begin = 0; begin < lists.size();) {
+            const std::size_t end = lists.find('\n', begin);
+            add(lists.substr(begin, end - begin));
+            begin = end + 1;
+        }
+    if (devices_)
+        devices_->open_groups();
 }
 
 Grid::~Grid() = default;
@@ -63,12 +78,8 @@ int Grid::nodes() const { return *std::max_element(node_of_rank_.begin(), node_o
 bool Grid::crosses_nodes(const std::string& axis) const
 {
     for (i64 rank = 0; rank < mesh_.ranks(); ++rank) {
-        Coordinates first = mesh_.coordinates(rank); // first member of its group
-        for (std::size_t i = 0; i < first.size(); ++i)
-            if (joins(axis, mesh_.axes[i].name))
-                first[i] = 0;
-        if (node_of_rank_[static_cast<std::size_t>(mesh_.rank(first))] !=
-            node_of_rank_[static_cast<std::size_t>(rank)])
+        const i64 first = mesh_.group(mesh_.coordinates(rank), {axis}).front();
+        if (node_of_rank_[static_cast<std::size_t>(first)] != node_of_rank_[static_cast<std::size_t>(rank)])
             return true;
     }
     return false;

@@ -18,19 +18,23 @@ class Grid {
 public:
     /// All ranks of `world` call it with the same mesh. Makes a Comm along every axis with more than one
     /// rank, and uses `world` for all axes together. `node` names this rank's node. With a delay,
-    /// transfers of all of these take as long as over such a link. `joint` lists the joint axes ("x+y") that
-    /// will be needed; each gets its own Comm, so that transfers along it are independent of all others.
+    /// transfers of all of these take as long as over such a link. `joint` lists joint axes ("x+y") as for
+    /// open(); each gets its own Comm, so that transfers along it are independent of all others.
     /// \pre world.size() == mesh.ranks()
     Grid(Comm& world, const Mesh& mesh, const std::string& node, const LinkDelay& delay = {},
          const std::vector<std::string>& joint = {});
     ~Grid();
+
+    /// Makes communicators along more joint axes, also between devices if those are open. All ranks call it;
+    /// their lists may differ, and all ranks get the communicators of all lists.
+    void open(const std::vector<std::string>& joint);
 
     const Mesh& mesh() const { return mesh_; }
     const Coordinates& at() const { return at_; }
     Comm& world() const { return world_; }
     /// The group along `axis`, or the world for "world". A group of this rank only if the mesh has no such
     /// axis, or one rank along it. A joint axis has the group of ranks that differ only along its axes, in
-    /// the order of their ranks; its name is as in the constructor. \throws InternalError for another joint
+    /// the order of their ranks; its name is as in open(). \throws InternalError for another joint
     /// axis
     Comm& along(const std::string& axis) const;
     /// The names of the communicators with more than one rank but the world's: axes, then joint axes.
@@ -51,6 +55,8 @@ public:
     DeviceGrid& devices() const;
 
 private:
+    void add(const std::string& axis);
+
     Mesh mesh_;
     Coordinates at_;
     Comm& world_;

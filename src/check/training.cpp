@@ -65,7 +65,7 @@ Compiled compile_tiny(const RunConfig& config, int rank)
 
 TinyOutcome train_tiny(Comm& ranks, const RankFacts& facts, const RunConfig& config, Compiled compiled)
 {
-    Grid grid(ranks, compiled.programs[train_program].graph.mesh, facts.node);
+    Grid grid(ranks, compiled.programs[train_program].graph.mesh, facts.node, {}, joint_axes(compiled));
     if (ranks.size() > 1)
         open_devices(grid); // where the build has any
     Engine engine(std::move(compiled), executor_config(config, facts.threads), &grid);

@@ -5,6 +5,7 @@
 #include "compile/saved_values.hpp"
 #include "compile/settle.hpp"
 #include "compile/smaller.hpp"
+#include "ir/collectives.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/bucket.hpp"
@@ -356,6 +357,16 @@ DType compute_type(Precision precision)
 }
 
 DType master_type(Precision precision) { return precision == Precision::f64 ? DType::f64 : DType::f32; }
+
+std::vector<std::string> joint_axes(const Compiled& compiled)
+{
+    std::vector<std::string> axes;
+    for (const Program& program : compiled.programs)
+        for (std::string& axis : joint_axes(program.graph))
+            if (std::find(axes.begin(), axes.end(), axis) == axes.end())
+                axes.push_back(std::move(axis));
+    return axes;
+}
 
 Mesh mesh_of(const ParallelConfig& p)
 {

@@ -38,6 +38,9 @@ struct Compiled {
     Flops flops = 0;                ///< model FLOPs of an optimizer step, over all ranks
 };
 
+/// The joint axes along which its programs communicate (ir/collectives.hpp), for their Grid.
+std::vector<std::string> joint_axes(const Compiled& compiled);
+
 struct CompileConfig {
     Machine machine;
     RunnerConfig runner;

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/counted.hpp"
 #include "ir/attribute_text.hpp"
+#include "ir/exchange.hpp"
 #include "ir/limits.hpp"
 #include "ir/op_table.hpp"
 
@@ -27,7 +28,9 @@ public:
         check_names();
         check_sizes();
         check_axis();
-        if (a_.combine && info(op_).communicates)
+        if (info(op_).exchanges)
+            check_exchange(g_, op_);
+        if (a_.combine && !a_.dim && info(op_).communicates)
             check_shapes_stay();
         if (a_.direction)
             check_direction();
@@ -133,19 +136,39 @@ private:
                 {place_of(g_, op_), str("has the attribute '", *twice, suffix, "' twice"), "", "keep one"});
     }
 
+    /// Whether it joins axes of the mesh, or parts of them, each once.
+    bool joins_axes(std::string_view joint) const
+    {
+        std::vector<std::string_view> seen;
+        for (;;) {
+            const std::size_t end = joint.find(axis_joint);
+            seen.push_back(joint.substr(0, end));
+            if (!g_.mesh.size_of(seen.back()) ||
+                std::any_of(seen.begin(), seen.end() - 1,
+                            [&](std::string_view other) { return g_.mesh.overlap(other, seen.back()); }))
+                return false;
+            if (end == std::string_view::npos)
+                return true;
+            joint.remove_prefix(end + 1);
+        }
+    }
+
     void check_axis() const
     {
         if (!a_.axis)
             return;
         const int axis = g_.mesh.find(*a_.axis);
-        if (!g_.mesh.has_group(*a_.axis))
-            fail("axis", *a_.axis, "an axis of the mesh, or \"world\"", "name an axis of the line `mesh`");
+        const bool message = a_.from || a_.to;
+        if (message ? axis < 0 : *a_.axis != world_axis && !joins_axes(*a_.axis))
+            fail("axis", *a_.axis,
+                 message ? "an axis of the mesh" : "an axis of the mesh, several joined by '+', or \"world\"",
+                 "name axes of the line `mesh`, each once");
         for (const bool sends : {false, true}) {
             const auto& peer = sends ? a_.to : a_.from;
             if (!peer)
                 continue;
             within(sends ? "to" : "from", *peer, 0, g_.mesh.ranks_along(*a_.axis) - 1);
-            if (axis >= 0 && !g_.at.empty() && g_.at[static_cast<std::size_t>(axis)] == *peer)
+            if (!g_.at.empty() && g_.at[static_cast<std::size_t>(axis)] == *peer)
                 fail(sends ? "to" : "from", std::to_string(*peer), "the coordinate of another rank",
                      "send to and receive from other ranks");
         }

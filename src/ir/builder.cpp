@@ -232,9 +232,13 @@ ValueId Builder::all_gather(ValueId x, const std::string& axis, std::size_t dim,
     return collective(OpKind::all_gather, x, dim, extent, {.axis = axis}, ".gathered");
 }
 
-ValueId Builder::reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent)
+ValueId Builder::reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent,
+                                Combine combine)
 {
-    return collective(OpKind::reduce_scatter, x, dim, extent, {.axis = axis}, ".scattered");
+    Attributes attrs{.axis = axis};
+    if (combine != Combine::sum)
+        attrs.combine = combine;
+    return collective(OpKind::reduce_scatter, x, dim, extent, std::move(attrs), ".scattered");
 }
 
 ValueId Builder::all_reduce(ValueId x, const std::string& axis, Combine combine)

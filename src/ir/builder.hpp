@@ -70,14 +70,15 @@ public:
     /// Copies `x` into the buffer of `into`, a value of lifetime run, and returns its next content.
     ValueId overwrite(ValueId into, ValueId x);
 
-    // Communication. `axis` is a mesh axis, or world_axis.
+    // Communication. `axis` is a mesh axis, a joint one ("x+y"), or world_axis; of messages, a mesh axis.
     /// The value that stage `from` sends with this tag.
     ValueId receive(const std::string& axis, i64 from, i64 tag, TensorType type, const std::string& name);
     void send(const std::string& axis, i64 to, i64 tag, ValueId x);
     /// Concatenates the shards of dimension `dim`, whose total extent is `extent`.
     ValueId all_gather(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
-    /// Sums, and keeps a shard of dimension `dim`, whose total extent is `extent`.
-    ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent);
+    /// Combines, and keeps a shard of dimension `dim`, whose extent is then `extent`.
+    ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent,
+                           Combine combine = Combine::sum);
     ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
     /// Exchanges between the ranks along `axis`, a mesh axis or a joint one: each owns a box of a tensor and then
     /// has the one that it needs, which has `shape` on this rank.

@@ -5,6 +5,10 @@
 
 namespace trivium {
 
+/// The axes along which its ops communicate that are no axes of the mesh but joint ones ("x+y"), or parts of
+/// axes; sorted. Grid::open() makes their communicators.
+std::vector<std::string> joint_axes(const Graph& graph);
+
 /// Whether the op collects, in a microbatch, what outlives the microbatch: a sharded parameter. Nothing but
 /// the order of the ops says when it begins.
 bool gathers_parameters(const Graph& graph, const Op& op);

@@ -276,9 +276,6 @@ FactorRule exchange(const Graph& graph, const Op& given)
     const Shape shape = op.extents(Attr::shape);
     op.require(shape.size() == op.shape(0).size(), "has a result with another number of dimensions",
                "keep the number of dimensions");
-    const std::size_t boxes = op.list(Attr::owned).size();
-    op.require(boxes == op.list(Attr::needed).size() && (shape.empty() ? boxes == 0 : boxes % (2 * shape.size()) == 0),
-               "has lists of boxes that do not fit", "list offsets and extents of each rank's box");
     RuleMaker maker(op);
     FactorList result;
     for (std::size_t d = 0; d < shape.size(); ++d) {

@@ -1,4 +1,5 @@
 #include "base/check.hpp"
+#include "ir/exchange.hpp"
 #include "ir/op_table.hpp"
 
 #include <algorithm>
@@ -168,6 +169,8 @@ Bytes least_scratch_of(const Graph& graph, const Op& op)
     if (row.scratch == ScratchKind::product &&
         op.attrs.fp8) // both operands in FP8, and the library's scratch
         return graph[op.operands[0]].type.bytes() + graph[op.operands[1]].type.bytes() + (Bytes{4} << 20);
+    if (row.exchanges)
+        return box_exchange_scratch(exchange_of(graph, op), exchange_rank(graph, op));
     if (!row.least_scratch)
         return 0;
     return row.least_scratch(rule_of(graph, op), size_of(accumulator_of(graph[op.operands[0]].type.dtype)));

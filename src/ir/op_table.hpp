@@ -90,6 +90,7 @@ struct OpInfo {
         false;          ///< may lack operands, which count as 0: exactly one of all ranks contributes each
     bool cheap = false; ///< selective recomputation computes it again: large results for little work
     bool communicates = false; ///< moves data between ranks, along the mesh axis of its attribute `axis`
+    bool exchanges = false; ///< moves boxes between ranks, of a tensor that they hold in parts (exchange.hpp)
     bool parts =
         false; ///< the operand's (or the result's) parts along one dimension are its results (operands)
     bool separable = false; ///< parts of a factor may be computed separately: joined if a result has it,

@@ -71,8 +71,8 @@ private:
             TRV_RULE(names.insert(v.name).second, here, "the name is used twice", "rename one of the two");
             TRV_RULE(v.producer.valid() == (v.role == Role::computed), here,
                      "a value has either a producer or a role", "give it a producer or a role");
-            check_shape(v, v.type.shape, here);
-            check_shape(v, v.whole, here);
+            check_shape(v, v.type.shape, level_ == Level::local ? 0 : 1, here); // a rank's shard may be empty
+            check_shape(v, v.whole, 1, here);
             TRV_RULE(v.type.bytes() <= max_graph_tensors - bytes, here,
                      "the tensors up to this one have more than 2^58 bytes", "use a smaller graph");
             bytes += v.type.bytes();
@@ -86,18 +86,18 @@ private:
     }
 
     template <class Where>
-    void check_shape(const Value& v, const Shape& shape, const Where& here) const
+    void check_shape(const Value& v, const Shape& shape, i64 least, const Where& here) const
     {
         TRV_RULE(shape.size() <= max_dims, here, str("has more than ", max_dims, " dimensions"),
                  "join dimensions");
         i64 elements = 1;
         for (const i64 extent : shape) {
-            TRV_RULE(extent > 0, here, str("has an empty dimension: ", TensorType{v.type.dtype, shape}),
+            TRV_RULE(extent >= least, here, str("has an empty dimension: ", TensorType{v.type.dtype, shape}),
                      "make every extent positive");
-            TRV_RULE(elements <= max_elements / extent, here,
+            TRV_RULE(elements <= max_elements / std::max<i64>(extent, 1), here,
                      str("has more than 2^48 elements: ", TensorType{v.type.dtype, shape}),
                      "make it smaller");
-            elements *= extent;
+            elements *= std::max<i64>(extent, 1);
         }
     }
 

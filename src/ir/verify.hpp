@@ -1,6 +1,7 @@
 #pragma once
 // The rules of a legal graph, by level: global (whole tensors, no sharding yet), sharded (values have
-// shardings), local (one rank's shapes, explicit collectives). Each pass states its input and output level.
+// shardings), local (one rank's shapes, which may be empty, and explicit collectives). Each pass states its
+// input and output level.
 #include "ir/graph.hpp"
 
 namespace trivium {

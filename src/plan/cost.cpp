@@ -1,6 +1,7 @@
 #include "plan/cost.hpp"
 
 #include "base/check.hpp"
+#include "ir/exchange.hpp"
 
 #include <algorithm>
 #include <map>
@@ -58,6 +59,13 @@ private:
     /// The first rank of each group along the axis.
     std::vector<i64> first_members(const std::string& axis) const
     {
+        if (axis.find(':') != std::string::npos) { // a part of an axis
+            std::vector<i64> first;
+            for (i64 rank = 0; rank < mesh_.ranks(); ++rank)
+                if (mesh_.group(mesh_.coordinates(rank), {axis}).front() == rank)
+                    first.push_back(rank);
+            return first;
+        }
         std::vector<std::string> others;
         for (const MeshAxis& other : mesh_.axes)
             if (!joins(axis, other.name))
@@ -100,6 +108,21 @@ struct OpCost {
     Seconds copying = 0;
 };
 
+/// Whether ranks first send each other contributions, then results.
+bool goes_both_ways(const Op& op) { return op.attrs.combine && !op.attrs.dim; }
+
+/// The ranks along the axis, in the order of their numbers in the group.
+std::vector<i64> group_of(const Graph& graph, const std::string& axis)
+{
+    if (graph.at.empty())
+        return {0};
+    std::vector<std::string> along{axis};
+    if (axis == world_axis)
+        for (along = {}; const MeshAxis& each : graph.mesh.axes)
+            along.push_back(each.name);
+    return graph.mesh.group(graph.at, along);
+}
+
 /// Of `bytes` to or from ranks of the same node, of a transfer of `all` bytes.
 Seconds copying(const Machine& machine, double bytes, Bytes all)
 {
@@ -109,8 +132,46 @@ Seconds copying(const Machine& machine, double bytes, Bytes all)
            (all > machine.cache ? static_cast<double>(all) / machine.bytes_per_second : 0);
 }
 
+/// Of an exchange of boxes: a message from or to each peer that has a part, and the bytes of the direction
+/// that has more.
+OpCost cost_of_exchange(const Graph& graph, const Op& op, const Machine& machine)
+{
+    const BoxExchangeShape shape = exchange_of(graph, op);
+    const int own = exchange_rank(graph, op);
+    const std::vector<i64> members = group_of(graph, *op.attrs.axis);
+    const i64 node = machine.node_of(members[static_cast<std::size_t>(own)]);
+    struct Direction {
+        i64 messages[2] = {}; ///< within the node, and between nodes
+        Bytes bytes[2] = {};
+    };
+    Direction sent, received;
+    const auto note = [&](Direction& direction) {
+        return [&](std::size_t peer, const Box& part, const Box&) {
+            const bool between = machine.node_of(members[peer]) != node;
+            ++direction.messages[between];
+            direction.bytes[between] += element_count(part.shape) * size_of(shape.type);
+        };
+    };
+    for_each_part(shape, own, note(sent), note(received));
+    OpCost cost{machine.launch + machine.collective_latency, 0, Link::within_node};
+    for (const bool between : {false, true}) {
+        const Bytes bytes = std::max(sent.bytes[between], received.bytes[between]);
+        cost.alone += static_cast<double>(std::max(sent.messages[between], received.messages[between])) *
+                      machine.latency(between);
+        cost.moving += static_cast<double>(bytes) / machine.link_rate(between);
+        if (between && bytes > 0)
+            cost.link = Link::between_nodes;
+    }
+    cost.alone += cost.moving;
+    if (cost.link == Link::within_node)
+        cost.copying = copying(machine, static_cast<double>(sent.bytes[0]), bytes_of(graph, op));
+    return cost;
+}
+
 OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Placement& placement)
 {
+    if (info(op).exchanges)
+        return cost_of_exchange(graph, op, machine);
     const std::string& axis = *op.attrs.axis;
     const auto bytes = static_cast<double>(bytes_sent(graph, op));
     if (op.attrs.tag) {
@@ -122,7 +183,7 @@ OpCost cost_of_move(const Graph& graph, const Op& op, const Machine& machine, Pl
     }
     const TransferCost cost = collective_cost(axis, graph.mesh, machine, placement);
     const Seconds moving = bytes / cost.bytes_per_second;
-    return {cost.start + (op.attrs.combine ? 2 : 1) * cost.messages + moving, moving,
+    return {cost.start + (goes_both_ways(op) ? 2 : 1) * cost.messages + moving, moving,
             cost.between_nodes ? Link::between_nodes : Link::within_node,
             cost.between_nodes ? 0 : copying(machine, bytes, bytes_of(graph, op))};
 }
@@ -150,6 +211,8 @@ Seconds seconds_of_compute(const Graph& graph, const Op& op, const Machine& mach
 
 Bytes bytes_sent(const Graph& graph, const Op& op)
 {
+    if (info(op).exchanges)
+        return box_exchange_sent(exchange_of(graph, op), exchange_rank(graph, op));
     Bytes in = 0, out = 0;
     for (const ValueId v : op.operands)
         in += graph[v].type.bytes();
@@ -160,8 +223,7 @@ Bytes bytes_sent(const Graph& graph, const Op& op)
     if (op.attrs.from)
         return 0;
     const i64 ranks = graph.mesh.ranks_along(*op.attrs.axis);
-    const bool both_ways = in == out && op.attrs.combine;
-    const Bytes all = (both_ways ? 2 : 1) * std::max(in, out);
+    const Bytes all = (goes_both_ways(op) ? 2 : 1) * std::max(in, out);
     return all - ceil_div(all, ranks); // all * (ranks - 1) / ranks, without overflow
 }
 
@@ -304,7 +366,7 @@ private:
             return begin;
         if (op->attrs.from && !shared->sent.contains(message(i)))
             return {};
-        if (!op->attrs.tag && (*op->attrs.axis == world_axis || *op->attrs.axis == pipeline_axis)) {
+        if (!op->attrs.tag && (*op->attrs.axis == world_axis || joins(*op->attrs.axis, pipeline_axis))) {
             auto& begins = shared->meetings[{*op->attrs.axis, next_[queue_of(i)]}];
             begins.try_emplace(stage_, begin);
             if (begins.size() < shared->stages)

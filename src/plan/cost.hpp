@@ -7,7 +7,8 @@
 
 namespace trivium {
 
-/// Bytes that a rank sends for one run of a communicating op, averaged over the ranks.
+/// Bytes that a rank sends for one run of a communicating op: of a collective averaged over the ranks, of an
+/// exchange of boxes those of this rank.
 Bytes bytes_sent(const Graph& graph, const Op& op);
 
 /// What a collective along an axis takes: start + messages (twice for an all-reduce) + bytes sent /

@@ -1,7 +1,7 @@
 #include "plan/report.hpp"
 
 #include "base/check.hpp"
-#include "ir/op_table.hpp"
+#include "ir/collectives.hpp"
 #include "ir/text.hpp"
 #include "plan/cost.hpp"
 
@@ -72,6 +72,8 @@ std::vector<CommunicationTotal> communication_totals(const Graph& graph, i64 mic
     std::vector<std::string> axes;
     for (const MeshAxis& axis : graph.mesh.axes)
         axes.push_back(axis.name);
+    for (const std::string& axis : joint_axes(graph))
+        axes.push_back(axis);
     axes.push_back(world_axis);
     for (const std::string& axis : axes)
         for (const std::string_view part : {"prologue", "forward", "backward", "epilogue"})

@@ -44,6 +44,11 @@ CollectiveShape collective_shape(const Binding& b)
 
 Piece exchange_scratch(const Binding& b) { return {static_cast<std::byte*>(b.scratch.data), b.scratch.size}; }
 
+BoxExchange box_exchange(const Binding& b, Comm& comm)
+{
+    return {comm, exchange_of(*b.graph, *b.op), b.operands[0], b.results[0], exchange_scratch(b)};
+}
+
 bool is_collective(const Op& op) { return info(op).bucket; }
 
 Message message_of(const Binding& b)

@@ -1,5 +1,6 @@
 #pragma once
 // Binds ops that communicate to the grid's communicators.
+#include "mpi/box_exchange.hpp"
 #include "mpi/collective.hpp"
 #include "mpi/grid.hpp"
 #include "runtime/dispatch.hpp"
@@ -20,7 +21,8 @@ public:
     virtual void finish() = 0;
 };
 
-/// Throws InternalError for an op that does not communicate. `deterministic`: as for DeviceCollective; the
+/// Throws InternalError for an op that does not communicate, and UserError for an exchange of boxes on a
+/// device. `deterministic`: as for DeviceCollective; the
 /// host's collectives always are. \pre on a device, open_links() was called with the op's graph
 std::unique_ptr<Communication> bind_communication(const Binding& binding, const Grid& grid,
                                                   bool deterministic = true);
@@ -44,6 +46,8 @@ void abandon_devices(const Grid& grid);
 bool is_collective(const Op& op);
 CollectiveShape collective_shape(const Binding& binding);
 Piece exchange_scratch(const Binding& binding);
+/// Of an op that exchanges boxes, over the communicator along its axis.
+BoxExchange box_exchange(const Binding& binding, Comm& comm);
 
 struct Message {
     bool sends;

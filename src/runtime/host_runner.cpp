@@ -130,7 +130,7 @@ private:
             break;
         case StepKind::fetch: {
             std::vector<std::byte>& to = bound_.fetched_by(step);
-            std::memcpy(to.data(), bound_.at(step.operands[0]), to.size());
+            std::copy_n(bound_.at(step.operands[0]), to.size(), to.data());
             break;
         }
         }

@@ -50,7 +50,7 @@ public:
         for (const auto& [step, place] : staged_)
             if (schedule_.steps[step].kind == StepKind::fetch) {
                 std::vector<std::byte>& to = bound_.fetched_by(schedule_.steps[step]);
-                std::memcpy(to.data(), place, to.size());
+                std::copy_n(place, to.size(), to.data());
             }
     }
 

@@ -199,6 +199,8 @@ private:
     /// a small window for each peer and direction.
     Bytes exchange_scratch(const Op& op) const
     {
+        if (info(op).exchanges)
+            return least_scratch_of(graph_, op);
         Bytes in = 0, out = 0;
         for (const ValueId v : op.operands)
             in += graph_[v].type.bytes();
@@ -238,12 +240,14 @@ private:
     }
 
     /// The Steps that share a scratch buffer, which each uses only while it runs: those of one kind, space
-    /// and part of the step (what is alive differs between parts), or the collectives of one queue.
+    /// and part of the step (what is alive differs between parts), or the collectives of one queue. What
+    /// collectives get must be the same on all ranks of a group, unlike what exchanges of boxes need.
     struct ScratchOf {
         int part = 0;
         ScratchKind kind{};
         Space space{};
         int queue = 0;
+        bool exchanges = false;
         auto operator<=>(const ScratchOf&) const = default;
     };
     struct Scratch {
@@ -259,7 +263,7 @@ private:
                          : op.phase == Phase::forward    ? 1
                                                          : 2;
         if (kind == ScratchKind::exchange)
-            return {part, kind, Space::device, queue_of(op)};
+            return {part, kind, Space::device, queue_of(op), info(op).exchanges};
         return {part, kind, result_space(graph_, op), queue_compute};
     }
 

@@ -106,6 +106,7 @@ Compiled Trainer::compile_for_this_rank()
     require_free_memory(grid_, computing_.address(),
                         compiled.memory.arena +
                             (machine_.is_device ? 0 : compiled.memory.snapshot + compiled.memory.host_arena));
+    grid_.open(joint_axes(compiled));
     Activity::of_process().enter("the allocation");
     return compiled;
 }

@@ -204,7 +204,7 @@ Outcome train(const Case& c, Comm& ranks, Compiled compiled, const Meddle& meddl
     }
     const std::unique_ptr<Comm> meddled = meddle.comm ? meddle.comm(ranks, program) : nullptr;
     Comm& world = meddled ? *meddled : ranks;
-    Grid grid(world, program.graph.mesh, "node");
+    Grid grid(world, program.graph.mesh, "node", {}, joint_axes(compiled));
     if (world.size() > 1)
         open_devices(grid); // if the build has any
     Engine engine(std::move(compiled), {.overlap = config.parallel.overlap, .graphs = meddle.graphs}, &grid,

@@ -2,12 +2,14 @@
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/builder.hpp"
+#include "ir/verify.hpp"
 #include "model/model.hpp"
 #include "passes/autodiff.hpp"
 #include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/simplify.hpp"
 #include "plan/cost.hpp"
+#include "plan/report.hpp"
 
 #include <tuple>
 
@@ -189,6 +191,78 @@ TEST_CASE("a collective along a joint axis costs what it does along one axis wit
         CHECK(seconds(several, "data+pipeline", 2, is_device) == seconds(one, "all", 1, is_device));
         CHECK(seconds(several, "data+tensor", 2, is_device) > seconds(several, "data+tensor", 8, is_device));
     }
+}
+
+TEST_CASE("an exchange of boxes: a message per peer, and the bytes of the busier direction")
+{
+    // Four ranks along x+y, on two nodes or one. Each sends its 1000 numbers to the next rank, rank 1 also
+    // 500 of them to rank 3.
+    const auto graph_of = [](i64 rank) {
+        Graph g;
+        g.name = "g";
+        g.mesh = {{{"x", 2}, {"y", 2}}};
+        g.at = g.mesh.coordinates(rank);
+        Builder b(g);
+        b.where = {Region::prologue, Phase::forward, 0, ""};
+        b.op1(OpKind::halo, {b.value("p", {DType::f32, {1000}}, Role::parameter)},
+              {.axis = "x+y",
+               .lists = {{Attr::shape,
+                          {rank == 3  ? 1500
+                           : rank > 0 ? 1000
+                                      : 0}},
+                         {Attr::owned, {0, 1000, -1000, 1000, -2000, 1000, -3000, 1000}},
+                         {Attr::needed, {0, 0, 0, 1000, -1000, 1000, -2000, 1500}}}});
+        verify(g, Level::local);
+        return g;
+    };
+    Machine machine;
+    machine.launch = 0.5;
+    machine.collective_latency = 0.25;
+    machine.link_latency = 2;
+    machine.node_link_latency = 10;
+    machine.link_bytes_per_second = 1000;
+    machine.node_link_bytes_per_second = 100;
+    machine.is_device = true;
+    const auto seconds = [&](i64 rank) { return op_seconds(graph_of(rank), machine, 1).at(0); };
+    const double start = 0.75;
+    CHECK(bytes_sent(graph_of(0), graph_of(0).ops[0]) == 4000);
+    CHECK(bytes_sent(graph_of(1), graph_of(1).ops[0]) == 6000);
+    CHECK(bytes_sent(graph_of(3), graph_of(3).ops[0]) == 0);
+    CHECK(seconds(0) == Approx(start + 2 + 4));
+    CHECK(seconds(1) == Approx(start + 2 * 2 + 6));
+    machine.ranks_per_node = 2;
+    CHECK(seconds(0) == Approx(start + 2 + 4));               // rank 1 is on its node
+    CHECK(seconds(1) == Approx(start + 2 + 4 + 2 * 10 + 60)); // ranks 2 and 3 are not
+    CHECK(seconds(2) == Approx(start + 2 + 4 + 10 + 40));
+    CHECK(seconds(3) == Approx(start + 2 + 4 + 10 + 20));
+    machine.is_device = false;
+    machine.launch = 0;
+    CHECK(seconds(0) == Approx(0.25 + 2 + 4));
+}
+
+TEST_CASE("communication along joint axes has rows of its own")
+{
+    Graph g;
+    g.name = "g";
+    g.mesh = {{{"x", 2}, {"y", 2}}};
+    g.at = {1, 0};
+    Builder b(g);
+    b.where = {Region::epilogue, Phase::update, 0, ""};
+    const ValueId x = b.value("x", {DType::f32, {100}}, Role::parameter);
+    b.all_reduce(x, "y", Combine::sum);
+    b.all_gather(x, "x+y", 0, 400);
+    b.reduce_scatter(x, "x+y", 0, 25, Combine::max);
+    const std::vector<CommunicationTotal> totals = communication_totals(g, 3);
+    const auto bytes = [&](const std::string& axis) {
+        Bytes sum = 0;
+        for (const CommunicationTotal& t : totals)
+            sum += t.axis == axis && t.part == "step" ? t.bytes : 0;
+        return sum;
+    };
+    CHECK(bytes("y") == 400);
+    CHECK(bytes("x+y") == 1200 + 300);
+    CHECK(bytes("all") == 1900);
+    CHECK(build_schedule(g, {}).queues.back() == "x+y");
 }
 
 TEST_CASE("on CPUs, ranks of a node copy what they send each other instead of computing")

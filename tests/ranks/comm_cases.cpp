@@ -313,6 +313,13 @@ void joint_axes(Comm& comm)
             }
             TRV_CHECK(refused == (mesh.ranks_along(second + "+" + third) > 1),
                       "a joint axis that is not listed");
+            // Ranks may list different ones.
+            Grid more(comm, mesh, "node");
+            more.open({joints[static_cast<std::size_t>(comm.rank()) % 2], joints[2]});
+            more.open({});
+            for (std::size_t i = 0; i < std::min<std::size_t>(static_cast<std::size_t>(size), 2); ++i)
+                TRV_CHECK(more.along(joints[i]).world_ranks() == grid.along(joints[i]).world_ranks(),
+                          "a joint axis that some ranks listed");
         }
 }
 

@@ -117,10 +117,12 @@ TEST_CASE("joint axes have communicators between devices")
                           grid.devices().along(axis).rank() == grid.along(axis).rank(),
                       axis);
         TRV_CHECK(grid.devices().along("z+x").size() == 4, "z+x");
+        grid.open({"z+x", "x+y"}); // one more
+        TRV_CHECK(grid.devices().along("x+y").rank() == grid.along("x+y").rank(), "x+y");
         grid.devices().along("z+x").plan(use_exchange);
         grid.devices().connect();
     });
-    CHECK(joined == 8 * (1 + 3 + 2));
+    CHECK(joined == 8 * (1 + 3 + 2 + 1));
 }
 
 TEST_CASE("ranks that share a device are detected")

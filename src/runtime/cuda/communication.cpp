@@ -63,6 +63,10 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
                                                              exchange_scratch(b), deterministic);
         return std::make_unique<StreamMove>([collective](void* stream) { collective->enqueue(stream); });
     }
+    if (info(*b.op).exchanges)
+        throw UserError({place_of(*b.graph, *b.op), "exchanges between devices are not built yet",
+                         str("the op moves boxes along '", axis, "'"),
+                         "use a build for CPUs, or shardings between which collectives suffice"});
     const Message m = message_of(b);
     DeviceComm& link = grid.devices().link(axis, link_of(m.sends, grid.along(axis).rank(), m.peer, m.tag));
     if (m.sends)

@@ -7,16 +7,18 @@ namespace trivium {
 
 namespace {
 
-class CollectiveMove : public Communication {
+/// A collective or an exchange of boxes.
+template <class Transfer>
+class GroupMove : public Communication {
 public:
-    explicit CollectiveMove(Collective collective) : collective_(std::move(collective)) {}
-    void start(const kernels::Exec&) override { collective_.start(); }
-    bool progress() override { return collective_.progress(); }
-    std::vector<int> waits_for() const override { return collective_.waits_for(); }
-    void finish() override { collective_.finish(); }
+    explicit GroupMove(Transfer transfer) : transfer_(std::move(transfer)) {}
+    void start(const kernels::Exec&) override { transfer_.start(); }
+    bool progress() override { return transfer_.progress(); }
+    std::vector<int> waits_for() const override { return transfer_.waits_for(); }
+    void finish() override { transfer_.finish(); }
 
 private:
-    Collective collective_;
+    Transfer transfer_;
 };
 
 class MessageMove : public Communication {
@@ -57,7 +59,10 @@ std::unique_ptr<Communication> bind_communication(const Binding& b, const Grid& 
 {
     Comm& comm = grid.along(*b.op->attrs.axis);
     if (is_collective(*b.op))
-        return std::make_unique<CollectiveMove>(Collective(comm, collective_shape(b), exchange_scratch(b)));
+        return std::make_unique<GroupMove<Collective>>(
+            Collective(comm, collective_shape(b), exchange_scratch(b)));
+    if (info(*b.op).exchanges)
+        return std::make_unique<GroupMove<BoxExchange>>(box_exchange(b, comm));
     return std::make_unique<MessageMove>([&comm, m = message_of(b)] {
         return m.sends ? comm.send(m.peer, m.tag, {m.piece.data, m.piece.bytes})
                        : comm.receive(m.peer, m.tag, m.piece);
