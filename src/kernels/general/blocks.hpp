@@ -31,19 +31,28 @@ void for_tiles(const Exec& exec, const char* label, i64 rows, i64 columns, F f)
         });
 }
 
+template <class T>
+void copy_array(const Exec& exec, const char* label, i64 n, const T* x, T* y)
+{
+    for_tiles(
+        exec, label, 1, n, KOKKOS_LAMBDA(const Row& row, i64, i64 begin, i64 end) {
+            row.copy(end - begin, x + begin, y + begin);
+        });
+}
+
+template <class T>
+void fill_array(const Exec& exec, const char* label, i64 n, T value, T* y)
+{
+    for_each_index(
+        exec, label, n, KOKKOS_LAMBDA(i64 i) { y[i] = value; });
+}
+
 /// Takes the last coordinate off a row-major index.
 TRV_HOST_DEVICE inline i64 take_last(i64& index, i64 extent)
 {
     const i64 coordinate = index % extent;
     index /= extent;
     return coordinate;
-}
-
-/// The smallest i in [0, n] with a + i * step >= 0, for step > 0.
-TRV_HOST_DEVICE inline i64 first_reaching(i64 a, i64 step, i64 n)
-{
-    const i64 i = a >= 0 ? 0 : (-a + step - 1) / step;
-    return i < n ? i : n;
 }
 
 /// a restricted to [low, high].

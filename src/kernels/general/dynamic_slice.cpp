@@ -95,9 +95,7 @@ void dynamic_update_slice(const Exec& exec, const DynamicSliceShape& shape, cons
                           const DynamicStarts& starts, T* y)
 {
     if (x != y)
-        for_tiles(
-            exec, "dynamic_update_slice", 1, product_of(shape.extent, shape.rank),
-            KOKKOS_LAMBDA(const Row& row, i64, i64 a, i64 b) { row.copy(b - a, x + a, y + a); });
+        copy_array(exec, "dynamic_update_slice", product_of(shape.extent, shape.rank), x, y);
     const SliceBlocks blocks = blocks_of(shape);
     const i64 columns = blocks.columns();
     const DynamicStarts from = starts;

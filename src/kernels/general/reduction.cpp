@@ -10,7 +10,7 @@ namespace {
 /// Dimensions of x with their strides, outermost first.
 struct Extents {
     int count = 0;
-    i64 extent[most_dims], stride[most_dims];
+    i64 extent[most_dims] = {}, stride[most_dims] = {};
 
     i64 total() const { return product_of(extent, count); }
     void append(i64 n, i64 s)
