@@ -10,8 +10,6 @@ using namespace trivium::kernels;
 
 namespace {
 
-std::size_t size(i64 n) { return static_cast<std::size_t>(n); }
-
 bool has(const DimList& list, int dim)
 {
     for (int i = 0; i < list.count; ++i)
@@ -22,11 +20,11 @@ bool has(const DimList& list, int dim)
 
 /// A drawn gather: the operand's dimensions are batch, collapsed or of the window, some are indexed. The
 /// operand is a shard, and so is the window.
-struct Drawn {
+struct DrawnGather {
     GatherShape shape;
     Index extent, indices, out; ///< local extents; out: of the result, or of the updates
 
-    Drawn(Draw& draw, int round)
+    DrawnGather(Draw& draw, int round)
     {
         GatherShape& s = shape;
         s.rank = static_cast<int>(draw(1, 4));
@@ -151,7 +149,7 @@ TEMPLATE_TEST_CASE("gather follows StableHLO", "", TRV_TENSOR_TYPES)
     using T = TestType;
     Draw draw("gather");
     for (int round = 1; round <= 60; ++round) {
-        const Drawn drawn(draw, round);
+        const DrawnGather drawn(draw, round);
         const auto x = draw.tensor<T>(volume(drawn.extent), -99, 99);
         const auto starts = draw.tensor<std::int32_t>(volume(drawn.indices), -3, 12);
         std::vector<T> want;
@@ -177,7 +175,7 @@ TEMPLATE_TEST_CASE("scatter follows StableHLO, in the order of the updates", "",
     using T = TestType;
     Draw draw("scatter");
     for (int round = 1; round <= 60; ++round) {
-        const Drawn drawn(draw, round);
+        const DrawnGather drawn(draw, round);
         const auto how = static_cast<Combine>(round % 5);
         const bool from_operand = draw(0, 1) == 1;
         const i64 most = how == Combine::product ? 1 : 3;

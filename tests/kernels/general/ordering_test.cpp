@@ -10,8 +10,6 @@ using namespace trivium::kernels;
 
 namespace {
 
-std::size_t size(i64 n) { return static_cast<std::size_t>(n); }
-
 /// Small integers with many equal ones, and a few NaN.
 template <class T>
 std::vector<T> keys_of(Draw& draw, i64 n)

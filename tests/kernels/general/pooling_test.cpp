@@ -8,11 +8,11 @@ using namespace trivium::kernels;
 namespace {
 
 /// A drawn pool; `out` follows from drawn padding.
-struct Drawn {
+struct DrawnPool {
     PoolShape shape;
     Index in, out, window;
 
-    Drawn(Draw& draw, int round)
+    DrawnPool(Draw& draw, int round)
     {
         shape.rank = static_cast<int>(draw(1, 4));
         for (int d = 0; d < shape.rank; ++d) {
@@ -56,7 +56,7 @@ TEMPLATE_TEST_CASE("pool", "", TRV_TENSOR_TYPES)
     using T = TestType;
     Draw draw("pool");
     for (int round = 1; round <= 20; ++round) {
-        const Drawn drawn(draw, round);
+        const DrawnPool drawn(draw, round);
         const auto x = draw.tensor<T>(volume(drawn.in), -2, 2);
         for (const Combine how : {Combine::sum, Combine::max, Combine::min, Combine::product}) {
             const double inf = std::is_integral_v<T> ? 2147483647.0 : std::numeric_limits<double>::infinity();
@@ -96,7 +96,7 @@ TEMPLATE_TEST_CASE("the gradient of a pool with max or min, for boxes", "", TRV_
     using T = TestType;
     Draw draw("pool_grad");
     for (int round = 1; round <= 30; ++round) {
-        const Drawn drawn(draw, round);
+        const DrawnPool drawn(draw, round);
         PoolGradShape shape;
         shape.windows = drawn.shape;
         const std::size_t rank = drawn.in.size();

@@ -39,6 +39,8 @@ private:
     u64 next_ = 0;
 };
 
+inline std::size_t size(i64 n) { return static_cast<std::size_t>(n); }
+
 inline i64 volume(const Index& extents)
 {
     i64 product = 1;
