@@ -6,8 +6,6 @@
 
 namespace trivium::kernels {
 
-namespace {
-
 /// The shape with 3 spatial dimensions, the added ones first.
 struct Conv3 {
     i64 b, c, o, groups;
@@ -58,6 +56,8 @@ struct Conv3 {
         return at / stride[d] < out[d] ? at / stride[d] : -1;
     }
 };
+
+namespace {
 
 } // namespace
 

@@ -5,8 +5,6 @@
 
 namespace trivium::kernels {
 
-namespace {
-
 /// The shape with its trailing dimensions that are neither sliced nor sharded as one unit of `unit` elements.
 /// At least one dimension stays.
 struct SliceBlocks {
@@ -16,6 +14,8 @@ struct SliceBlocks {
 
     i64 columns() const { return shape.slice_extent[shape.rank - 1] * unit; }
 };
+
+namespace {
 
 SliceBlocks blocks_of(const DynamicSliceShape& shape)
 {

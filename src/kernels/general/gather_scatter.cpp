@@ -5,13 +5,6 @@
 
 namespace trivium::kernels {
 
-namespace {
-
-bool contains(const DimList& list, int dim)
-{
-    return std::find(list.of, list.of + list.count, dim) != list.of + list.count;
-}
-
 /// What a kernel needs of a GatherShape. "Out" is the result of a gather, or the updates of a scatter.
 struct WindowPlan {
     int rank = 0; ///< of out
@@ -36,6 +29,19 @@ struct WindowPlan {
         return -1;
     }
 };
+
+/// Dimensions of the updates.
+struct UpdateDims {
+    int count = 0;
+    int of[most_dims];
+};
+
+namespace {
+
+bool contains(const DimList& list, int dim)
+{
+    return std::find(list.of, list.of + list.count, dim) != list.of + list.count;
+}
 
 WindowPlan plan_of(const GatherShape& shape)
 {
@@ -149,12 +155,6 @@ void gather_runs(const Exec& exec, const WindowPlan& plan, i64 rows, const T* x,
             row.each(b - end, [=](i64 i) { to[end + i] = T(Acc<T>(0)); });
         });
 }
-
-/// Dimensions of the updates.
-struct UpdateDims {
-    int count = 0;
-    int of[most_dims];
-};
 
 template <class T, class Join>
 void scatter_updates(const Exec& exec, const WindowPlan& plan, Join join, const std::int32_t* indices,

@@ -5,33 +5,12 @@
 
 namespace trivium::kernels {
 
-namespace {
-
-/// The place of a window's element in one dimension, or -1 outside of the whole tensor.
-TRV_HOST_DEVICE i64 element_of(const PoolShape& s, int d, i64 window, i64 t)
-{
-    const i64 at = window * s.stride[d] - s.low[d] + t * s.dilation[d];
-    if (at < 0 || at % s.base[d] != 0)
-        return -1;
-    return at / s.base[d] < s.in[d] ? at / s.base[d] : -1;
-}
-
 /// The dimensions in which a window has more than one element.
 struct WindowDims {
     int count = 0;
     int of[most_dims] = {};
     i64 elements = 1; ///< of a window
 };
-WindowDims window_dims(const PoolShape& shape)
-{
-    WindowDims dims;
-    for (int d = 0; d < shape.rank; ++d) {
-        dims.elements *= shape.window[d];
-        if (shape.window[d] != 1)
-            dims.of[dims.count++] = d;
-    }
-    return dims;
-}
 
 /// Strides of a contiguous tensor.
 struct PoolStrides {
@@ -46,6 +25,28 @@ struct PoolStrides {
         }
     }
 };
+
+namespace {
+
+/// The place of a window's element in one dimension, or -1 outside of the whole tensor.
+TRV_HOST_DEVICE i64 element_of(const PoolShape& s, int d, i64 window, i64 t)
+{
+    const i64 at = window * s.stride[d] - s.low[d] + t * s.dilation[d];
+    if (at < 0 || at % s.base[d] != 0)
+        return -1;
+    return at / s.base[d] < s.in[d] ? at / s.base[d] : -1;
+}
+
+WindowDims window_dims(const PoolShape& shape)
+{
+    WindowDims dims;
+    for (int d = 0; d < shape.rank; ++d) {
+        dims.elements *= shape.window[d];
+        if (shape.window[d] != 1)
+            dims.of[dims.count++] = d;
+    }
+    return dims;
+}
 
 /// The offset in x of element t of the window at `windows` (its index per dimension), or -1 outside of the
 /// whole tensor. `fixed` is the offset of the dimensions with one element per window.

@@ -5,10 +5,8 @@
 
 namespace trivium::kernels {
 
-namespace {
-
 /// Dimensions of x with their strides, outermost first.
-struct Extents {
+struct ReduceExtents {
     int count = 0;
     i64 extent[most_dims] = {}, stride[most_dims] = {};
 
@@ -29,9 +27,11 @@ struct Extents {
 };
 
 struct ReduceGroups {
-    Extents kept, reduced; ///< each with at least one dimension; neighbours of the same kind are merged
+    ReduceExtents kept, reduced; ///< each with at least one dimension; neighbours of the same kind are merged
     bool last_reduced = false;
 };
+
+namespace {
 
 ReduceGroups groups_of(const ReduceShape& shape)
 {
@@ -44,7 +44,7 @@ ReduceGroups groups_of(const ReduceShape& shape)
         stride = extent == 0 ? 0 : stride / extent;
         if (extent == 1)
             continue;
-        Extents& to = shape.reduced[d] ? groups.reduced : groups.kept;
+        ReduceExtents& to = shape.reduced[d] ? groups.reduced : groups.kept;
         if (last == shape.reduced[d]) {
             to.extent[to.count - 1] *= extent;
             to.stride[to.count - 1] = stride;
@@ -63,7 +63,7 @@ ReduceGroups groups_of(const ReduceShape& shape)
 
 /// The combinations of `width` <= W neighbouring columns: parts of up to 64 elements each, then of those.
 template <int W, class T, class To, class Join>
-TRV_HOST_DEVICE void combine_columns(const Extents& over, int width, Join join, const T* x, To* y)
+TRV_HOST_DEVICE void combine_columns(const ReduceExtents& over, int width, Join join, const T* x, To* y)
 {
     using A = Acc<T>;
     constexpr i64 depth = 64;
@@ -102,7 +102,7 @@ template <class T, class To, class Join>
 void reduce_runs(const Exec& exec, const ReduceGroups& groups, i64 results, Join join, const T* x, To* y)
 {
     using A = Acc<T>;
-    const Extents kept = groups.kept, over = groups.reduced;
+    const ReduceExtents kept = groups.kept, over = groups.reduced;
     const i64 run = over.extent[over.count - 1], outer = product_of(over.extent, over.count - 1);
     for_rows<T>(
         exec, "reduce", results, run, KOKKOS_LAMBDA(const Row& row, i64 r) {
@@ -122,7 +122,7 @@ void reduce_runs(const Exec& exec, const ReduceGroups& groups, i64 results, Join
 template <int W, class T, class To, class Join>
 void reduce_columns(const Exec& exec, const ReduceGroups& groups, i64 results, Join join, const T* x, To* y)
 {
-    const Extents kept = groups.kept, over = groups.reduced;
+    const ReduceExtents kept = groups.kept, over = groups.reduced;
     const i64 columns = W == 1 ? 1 : kept.extent[kept.count - 1], tiles = ceil_div(columns, W);
     const int outer = W == 1 ? kept.count : kept.count - 1;
     for_blocks<loops_per_row>(
