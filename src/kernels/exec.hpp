@@ -3,7 +3,8 @@
 //
 // Conventions of this room:
 //   - tensors are row-major and contiguous; a suffix names the shape: x_rd is [rows, dim];
-//   - T is the storage type, double, float or bf16; arithmetic and statistics are Acc<T>;
+//   - T is the storage type, double, float or bf16; arithmetic and statistics are Acc<T>; in general/ T may
+//     be int32, too, whose arithmetic wraps around;
 //   - a "gradient accumulator" is Acc<T>*; `overwrite` stores the sum, otherwise it is added;
 //   - the caller owns every buffer; no kernel allocates; sizes are i64, token ids int32;
 //   - results are the same bits for any number of threads, and in every run;
@@ -34,6 +35,10 @@ struct AccOf {
 template <>
 struct AccOf<double> {
     using type = double;
+};
+template <>
+struct AccOf<std::int32_t> {
+    using type = std::int32_t;
 };
 } // namespace detail
 

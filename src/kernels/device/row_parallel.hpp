@@ -148,6 +148,16 @@ public:
         return joined_max(top);
     }
 
+    template <class A, class F, class Join>
+    KOKKOS_FUNCTION A fold(i64 n, A none, F f, Join join) const
+    {
+        A mine = none;
+        TRV_ROLLED
+        for (i64 i = team_.rank(); i < n; i += team_.size())
+            mine = join(mine, f(i));
+        return joined(mine, none, join);
+    }
+
     template <class F>
     KOKKOS_FUNCTION void single(F f) const
     {
@@ -253,6 +263,9 @@ private:
     const Team& team_;
     mutable int turn_ = 0;
 };
+
+inline constexpr int columns_at_once = 1; // so that neighbouring threads have neighbouring elements
+inline constexpr int loops_per_row = 64;
 
 /// Threads for a row of `width` elements of `size` bytes: two packs per thread, so that few rows are active
 /// at a time.

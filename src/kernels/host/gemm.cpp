@@ -2,70 +2,26 @@
 #include "kernels/gemm.hpp"
 
 #include "base/check.hpp"
+#include "dnnl_calls.hpp"
 #include "kernels/epilogue.hpp"
 #include "tiled_product.hpp"
 
 #include <array>
 #include <cstring>
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.hpp>
 
 namespace trivium::kernels {
 
 namespace {
-
-/// Checks every call of oneDNN.
-template <class F>
-auto checked(const char* what, F f)
-{
-    try {
-        return f();
-    } catch (const dnnl::error& error) {
-        throw InternalError(__FILE__, __LINE__,
-                            str("oneDNN: ", what, ": ", error.what(), " (status ", error.status, ")"));
-    }
-}
-
-/// Sets OpenMP's threads for a scope: oneDNN reads them when it makes and when it runs a primitive.
-class ThreadScope {
-public:
-    explicit ThreadScope(int threads) : before_(omp_get_max_threads())
-    {
-        if (threads != before_)
-            omp_set_num_threads(threads);
-    }
-    ThreadScope(const ThreadScope&) = delete;
-    ThreadScope& operator=(const ThreadScope&) = delete;
-    ~ThreadScope()
-    {
-        if (omp_get_max_threads() != before_)
-            omp_set_num_threads(before_);
-    }
-
-private:
-    int before_;
-};
-
-const dnnl::engine& engine()
-{
-    static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-    return cpu;
-}
-
-dnnl::memory::data_type type_of(DType type)
-{
-    return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
-}
 
 /// [batch, rows, columns], each matrix row-major, or column-major if `transposed`.
 dnnl::memory::desc matrix(DType type, i64 batch, i64 stride, i64 rows, i64 columns, bool transposed)
 {
     const i64 row = transposed ? 1 : columns, column = transposed ? rows : 1;
     if (batch == 1)
-        return {{rows, columns}, type_of(type), dnnl::memory::dims{row, column}};
+        return {{rows, columns}, dnnl_type(type), dnnl::memory::dims{row, column}};
     // A shared operand broadcasts: its batch is 1.
     return {{stride == 0 ? 1 : batch, rows, columns},
-            type_of(type),
+            dnnl_type(type),
             dnnl::memory::dims{stride == 0 ? rows * columns : stride, row, column}};
 }
 
@@ -119,7 +75,7 @@ struct Product::Impl {
                 after.append_sum(1.0f);
                 attributes.set_post_ops(after);
             }
-            const dnnl::matmul::primitive_desc desc({a, b, c}, attributes, engine(), true);
+            const dnnl::matmul::primitive_desc desc({a, b, c}, attributes, dnnl_engine(), true);
             if (!desc)
                 return false;
             primitive[overwrite] = dnnl::matmul(desc);
@@ -139,11 +95,11 @@ struct Product::Impl {
         }
         if (tiled)
             return tiled_product({.threads = threads}, shape, from_a, from_b, to, overwrite, lent);
-        checked("running a product", [&] {
+        checked_dnnl("running a product", [&] {
             const ThreadScope scope(threads);
-            dnnl::stream stream(engine());
+            dnnl::stream stream(dnnl_engine());
             const auto memory = [&](const dnnl::memory::desc& desc, const void* data) {
-                return dnnl::memory(desc, engine(), const_cast<void*>(data));
+                return dnnl::memory(desc, dnnl_engine(), const_cast<void*>(data));
             };
             primitive[overwrite].execute(
                 stream, {{DNNL_ARG_SRC, memory(a, from_a)},
@@ -165,7 +121,8 @@ Product::Product(const ProductShape& shape, int threads, Bytes most_scratch)
         impl_->threads = stable_threads(impl_->shape, threads);
         if (impl_->empty() || impl_->shape.k == 0)
             return;
-        impl_->tiled = shape.in == DType::f64 || !checked("making a product", [&] { return impl_->make(); });
+        impl_->tiled =
+            shape.in == DType::f64 || !checked_dnnl("making a product", [&] { return impl_->make(); });
         if (impl_->tiled)
             impl_->scratch = tiled_product_scratch(impl_->shape, impl_->threads);
         if (shape.fp8_a != Fp8::none) {

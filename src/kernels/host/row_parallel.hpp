@@ -104,6 +104,25 @@ public:
         return *std::max_element(lane, lane + lanes);
     }
 
+    /// join of all f(i), `none` for n = 0, in an order that depends only on n.
+    template <class A, class F, class Join>
+    A fold(i64 n, A none, F f, Join join) const
+    {
+        A lane[lanes];
+        for (int j = 0; j < lanes; ++j)
+            lane[j] = none;
+        const i64 whole = n / lanes * lanes;
+        for (i64 i = 0; i < whole; i += lanes)
+            for (i64 j = 0; j < lanes; ++j)
+                lane[j] = join(lane[j], f(i + j));
+        for (i64 j = 0; j < n - whole; ++j)
+            lane[j] = join(lane[j], f(whole + j));
+        for (int width = lanes / 2; width > 0; width /= 2)
+            for (int j = 0; j < width; ++j)
+                lane[j] = join(lane[j], lane[j + width]);
+        return lane[0];
+    }
+
     /// Once per row.
     template <class F>
     void single(F f) const
@@ -178,6 +197,11 @@ void for_parts(const Exec& exec, i64 n, i64 grain, F f)
             f(begin, end);
     }
 }
+
+/// Neighbouring elements that one iteration of each() should compute together, if each element takes a loop.
+inline constexpr int columns_at_once = 16;
+/// Iterations of each() per row, if each iteration takes a loop.
+inline constexpr int loops_per_row = 4;
 
 /// f(row, r) for r in [0, rows), each of about `width` elements of T.
 template <class T, class F>

@@ -1,0 +1,37 @@
+#pragma once
+// Reductions over windows, and where a window's maximum or minimum is.
+#include "kernels/general/combine.hpp"
+
+namespace trivium::kernels {
+
+/// Per dimension: element t of window o is at (o * stride - low + t * dilation) / base of x, where that is
+/// divisible and inside; otherwise it is the identity of the combination.
+struct PoolShape {
+    int rank = 0; ///< at most 16
+    i64 in[16] = {}, out[16] = {};
+    i64 window[16] = {}, stride[16] = {}, low[16] = {}, dilation[16] = {}, base[16] = {};
+};
+
+/// y[o] = the combination (not set) of the elements of window o, computed in Acc<T> in row-major order.
+template <class T>
+void pool(const Exec& exec, const PoolShape& shape, Combine how, const T* x, T* y);
+
+/// `windows` has the extents of the whole tensors. x, dy and dx may be boxes of them, which begin at the
+/// given indices; dx has the same whole tensor as x. x must have all elements of the whole tensor that the
+/// windows of dy which meet dx contain.
+struct PoolGradShape {
+    PoolShape windows;
+    i64 x_begin[16] = {}, x_extent[16] = {};
+    i64 dy_begin[16] = {}, dy_extent[16] = {};
+    i64 dx_begin[16] = {}, dx_extent[16] = {};
+};
+
+enum class Extremum { max, min };
+
+/// dx[i] = sum of dy[o] over the windows o of dy whose first maximum (or minimum), in row-major order, is at
+/// i: the gradient of pool with max or min. The first NaN counts as the maximum and as the minimum.
+template <class T>
+void pool_extremum_grad(const Exec& exec, const PoolGradShape& shape, Extremum extremum, const T* dy,
+                        const T* x, T* dx);
+
+} // namespace trivium::kernels

@@ -1,0 +1,54 @@
+#pragma once
+// Internal: calls of oneDNN, with its errors and its threads.
+#include "base/check.hpp"
+#include "base/dtype.hpp"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
+
+namespace trivium::kernels {
+
+/// Checks every call of oneDNN.
+template <class F>
+auto checked_dnnl(const char* what, F f)
+{
+    try {
+        return f();
+    } catch (const dnnl::error& error) {
+        throw InternalError(__FILE__, __LINE__,
+                            str("oneDNN: ", what, ": ", error.what(), " (status ", error.status, ")"));
+    }
+}
+
+/// Sets OpenMP's threads for a scope: oneDNN reads them when it makes and when it runs a primitive.
+class ThreadScope {
+public:
+    explicit ThreadScope(int threads) : before_(omp_get_max_threads())
+    {
+        if (threads != before_)
+            omp_set_num_threads(threads);
+    }
+    ThreadScope(const ThreadScope&) = delete;
+    ThreadScope& operator=(const ThreadScope&) = delete;
+    ~ThreadScope()
+    {
+        if (omp_get_max_threads() != before_)
+            omp_set_num_threads(before_);
+    }
+
+private:
+    int before_;
+};
+
+inline const dnnl::engine& dnnl_engine()
+{
+    static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
+    return cpu;
+}
+
+inline dnnl::memory::data_type dnnl_type(DType type)
+{
+    return type == DType::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+}
+
+} // namespace trivium::kernels
