@@ -13,7 +13,7 @@ namespace trivium::runs {
 SmallGraph::SmallGraph(Graph graph, i64 microbatches, Ids ids) : ids_(std::move(ids))
 {
     start_runtime();
-    verify(graph, Level::global);
+    verify(graph, graph.at.empty() ? Level::global : Level::local);
     program.graph = std::move(graph);
     program.schedule = build_schedule(program.graph, {microbatches, {}, small_machine().machine.scratch});
     MemoryConfig memory;
