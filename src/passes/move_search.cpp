@@ -15,7 +15,7 @@ namespace {
 struct State {
     std::vector<PartList> dims;
     PartList partial;
-    bool permutes = false; ///< the last move was a permutation: another one is part of it
+    bool exchanges = false; ///< the last move was an exchange: another one is part of it
     auto operator<=>(const State&) const = default;
 
     bool uses(PartId part) const
@@ -30,6 +30,8 @@ struct Step {
     PartId part = -1;
     std::size_t dim = 0;
 };
+
+bool is_exchange(MoveKind kind) { return kind == MoveKind::all_to_all || kind == MoveKind::permute; }
 
 class Search {
 public:
@@ -103,11 +105,12 @@ private:
     {
         const double mine = local(state);
         const auto go = [&](State next, MoveKind kind, PartId part, std::size_t dim, double moved) {
-            next.permutes = kind == MoveKind::permute;
-            // Neighbouring slices, gathers and exchanges become one, so only the first counts.
-            const MoveKind last = nodes_[static_cast<std::size_t>(id)].step.kind;
-            const bool another = id > 0 && last == kind;
-            relax_from(id, std::move(next), {kind, part, dim}, moved, kind == MoveKind::slice || another ? 0 : 1);
+            next.exchanges = is_exchange(kind);
+            // Neighbours become one move, so only the first counts; one exchange takes every element once.
+            const bool another = id > 0 && (next.exchanges ? state.exchanges
+                                                           : nodes_[static_cast<std::size_t>(id)].step.kind == kind);
+            relax_from(id, std::move(next), {kind, part, dim}, is_exchange(kind) && another ? 0 : moved,
+                       kind == MoveKind::slice || another ? 0 : 1);
         };
         for (std::size_t d = 0; d < state.dims.size(); ++d)
             for (const PartId part : last_.dims[d])
@@ -137,24 +140,35 @@ private:
             State next = state;
             next.dims[d].pop_back();
             go(next, MoveKind::all_gather, part, d, mine * (n - 1));
-            for (std::size_t e = 0; e < state.dims.size(); ++e)
-                if (e != d && holds(last_.dims[e], part)) {
-                    State moved = next;
-                    moved.dims[e].push_back(part);
-                    if (fits(moved.dims[e], e))
-                        go(std::move(moved), MoveKind::all_to_all, part, d, mine * (n - 1) / n);
+            // The last axes become the last of another dimension, in its order.
+            for (std::size_t e = 0; e < state.dims.size(); ++e) {
+                State moved = state;
+                PartList suffix;
+                double all = 1;
+                while (e != d && !moved.dims[d].empty() && holds(last_.dims[e], moved.dims[d].back())) {
+                    suffix.push_back(moved.dims[d].back());
+                    moved.dims[d].pop_back();
+                    all *= static_cast<double>(parts_[suffix.back()].size);
+                    std::sort(suffix.begin(), suffix.end(), [&](PartId a, PartId b) {
+                        return std::find(last_.dims[e].begin(), last_.dims[e].end(), a) <
+                               std::find(last_.dims[e].begin(), last_.dims[e].end(), b);
+                    });
+                    State joined = moved;
+                    joined.dims[e].insert(joined.dims[e].end(), suffix.begin(), suffix.end());
+                    if (fits(joined.dims[e], e))
+                        go(std::move(joined), MoveKind::all_to_all, part, d, mine * (all - 1) / all);
                 }
+            }
         }
-        permute(id, state, mine, go);
+        permute(state, mine, go);
     }
 
     /// Parts of one size change places, or one takes the place of another that shards nothing; neighbours in
     /// a dimension change their order.
     template <class Go>
-    void permute(int, const State& state, double mine, const Go& go)
+    void permute(const State& state, double mine, const Go& go)
     {
-        // A permutation moves at most all; what some ranks keep is counted when its cost is computed.
-        const double moved = state.permutes ? 0 : mine;
+        const double moved = mine; // at most; what some ranks keep is counted when the cost is computed
         for (std::size_t d = 0; d < state.dims.size(); ++d)
             for (std::size_t i = 0; i < state.dims[d].size(); ++i) {
                 const PartId part = state.dims[d][i];
@@ -222,27 +236,28 @@ private:
         for (std::size_t i = 0; i < path.size();) {
             const int before = nodes_[static_cast<std::size_t>(path[i])].before;
             const Step first = nodes_[static_cast<std::size_t>(path[i])].step;
-            const bool exchange = first.kind == MoveKind::all_to_all || first.kind == MoveKind::permute;
+            const bool exchange = is_exchange(first.kind);
+            MoveKind kind = first.kind;
             PartList list;
             std::size_t end = i;
             for (; end < path.size(); ++end) {
                 const Step& step = nodes_[static_cast<std::size_t>(path[end])].step;
+                if (exchange && is_exchange(step.kind)) {
+                    kind = step.kind == MoveKind::all_to_all ? step.kind : kind;
+                    continue;
+                }
                 if (step.kind != first.kind)
                     break;
-                if (exchange)
-                    continue;
                 // The parts of a gather come from the last one on.
                 PartList longer = list;
-                const bool backwards = first.kind == MoveKind::all_gather || first.kind == MoveKind::reduce_scatter;
                 longer.insert(first.kind == MoveKind::all_gather ? longer.begin() : longer.end(), step.part);
-                (void)backwards;
                 if (step.dim != first.dim || parts_.names_of(longer).size() > 1)
                     break;
                 list = std::move(longer);
             }
             const State &from = nodes_[static_cast<std::size_t>(before)].state,
                         &to = nodes_[static_cast<std::size_t>(path[end - 1])].state;
-            Move move{first.kind, exchange ? group(from, to) : parts_.names_of(list)[0], first.dim,
+            Move move{kind, exchange ? group(from, to) : parts_.names_of(list)[0], first.dim,
                       combine_.count(first.part) ? combine_.at(first.part) : Combine::sum, names(to)};
             moves.push_back(std::move(move));
             i = end;

@@ -3,7 +3,10 @@
 #include "base/check.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/partition.hpp"
 #include "passes/propagate.hpp"
+#include "passes/simplify.hpp"
+#include "plan/collective_list.hpp"
 
 #include "catch.hpp"
 
@@ -64,6 +67,68 @@ std::string shardings_wrong(const Case& test, const Graph& sharded)
     return wrong;
 }
 
+/// "all_gather(x,y)": the axes in alphabetical order, neighbouring parts as they are named.
+std::string text_of(std::string kind, std::vector<std::string> axes)
+{
+    std::sort(axes.begin(), axes.end());
+    std::string list;
+    for (const std::string& axis : axes)
+        list += (list.empty() ? "" : ",") + axis;
+    return kind + "(" + list + ")";
+}
+
+/// Exchanges in a row as one, without axes: where Shardy permutes and then exchanges, or exchanges several times,
+/// ours is one exchange, in which every element travels once.
+std::vector<std::string> merged(const std::vector<std::string>& all)
+{
+    std::vector<std::string> out;
+    for (const std::string& one : all) {
+        const bool exchange = one.starts_with("all_to_all") || one.starts_with("permute");
+        if (!exchange)
+            out.push_back(one);
+        else if (out.empty() || out.back() != "exchange")
+            out.emplace_back("exchange");
+    }
+    return out;
+}
+
+std::string collectives_wrong(const Case& test, const Graph& sharded)
+{
+    for (const std::string& line : test.expected) {
+        if (!line.starts_with("collectives "))
+            continue;
+        std::vector<std::string> want, got;
+        std::istringstream words(line.substr(line.find(' ') + 1));
+        for (std::string word; words >> word && word != "none";) {
+            const std::size_t open = word.find('(');
+            std::vector<std::string> axes;
+            std::string rest = word.substr(open + 1, word.size() - open - 2);
+            // A part "x:(2)2" has brackets of its own, no comma.
+            std::istringstream names(rest);
+            for (std::string axis; std::getline(names, axis, ',');)
+                axes.push_back(axis);
+            want.push_back(text_of(word.substr(0, open), axes));
+        }
+        Bytes bytes = 0;
+        const Graph local = simplify(partition(sharded, {Coordinates(sharded.mesh.axes.size(), 0)}));
+        verify(local, Level::local);
+        for (const CollectiveEntry& entry : collectives_of(local)) {
+            got.push_back(text_of(entry.kind, entry.axes));
+            bytes += entry.bytes;
+        }
+        if (merged(want) != merged(got)) {
+            const auto joined = [](const std::vector<std::string>& all) {
+                std::string text;
+                for (const std::string& one : all)
+                    text += " " + one;
+                return all.empty() ? " none" : text;
+            };
+            return str("  collectives: expected", joined(want), ", got", joined(got), " (", bytes, " bytes)\n");
+        }
+    }
+    return "";
+}
+
 } // namespace
 
 TEST_CASE("Shardy's cases")
@@ -80,7 +145,7 @@ TEST_CASE("Shardy's cases")
             verify(graph, Level::global);
             const Graph sharded = propagate(std::move(graph));
             verify(sharded, Level::sharded);
-            wrong = shardings_wrong(test, sharded);
+            wrong = shardings_wrong(test, sharded) + collectives_wrong(test, sharded);
         } catch (const Error& error) {
             wrong = error.what();
         }

@@ -1,0 +1,23 @@
+#pragma once
+// The collectives of a rank's graph as users think of them: what moves, along which axes, for which op.
+#include "ir/graph.hpp"
+
+#include <string>
+#include <vector>
+
+namespace trivium {
+
+struct CollectiveEntry {
+    std::string kind; ///< all_gather, all_reduce, reduce_scatter, all_to_all, permute, halo
+    std::vector<std::string> axes;
+    Bytes bytes = 0;   ///< that a rank sends, on average
+    std::string value; ///< what moves
+    std::string at;    ///< the first op that reads the result; empty: it is an output
+    int line = 0;      ///< of that op in the graph's file; 0: none
+};
+
+/// In the order of the graph. Neighbours of one kind that move the same value, one after the other, are one
+/// entry with the axes of all.
+std::vector<CollectiveEntry> collectives_of(const Graph& local);
+
+} // namespace trivium
