@@ -208,7 +208,7 @@ private:
         double sum = bytes(native, home(v), v);
         for (const auto& need : needs(v)) {
             const double moved = bytes({home(v), {}}, need.second, v);
-            sum += moved * (g_[v].lifetime != Lifetime::microbatch ? 1e9 : 1);
+            sum += moved * (g_[v].lifetime != Lifetime::microbatch && !g_.carries.empty() ? 1e9 : 1);
         }
         return sum;
     }

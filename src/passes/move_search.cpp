@@ -109,7 +109,11 @@ private:
             // Neighbours become one move, so only the first counts; one exchange takes every element once.
             const bool another = id > 0 && (next.exchanges ? state.exchanges
                                                            : nodes_[static_cast<std::size_t>(id)].step.kind == kind);
-            relax_from(id, std::move(next), {kind, part, dim}, is_exchange(kind) && another ? 0 : moved,
+            // Of equals, what reduces comes first.
+            const double later = state.partial.empty() || kind == MoveKind::slice ? 0 : 1e-9 * mine;
+            const bool reduces = kind == MoveKind::all_reduce || kind == MoveKind::reduce_scatter;
+            relax_from(id, std::move(next), {kind, part, dim},
+                       (is_exchange(kind) && another ? 0 : moved) + (reduces ? 0 : later),
                        kind == MoveKind::slice || another ? 0 : 1);
         };
         for (std::size_t d = 0; d < state.dims.size(); ++d)

@@ -43,10 +43,13 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
         if (axis.name == stage_axis_ || holds(pinned, part))
             continue;
         std::vector<int> factors{-1};
+        bool elsewhere = false; // it shards a factor of which every rank needs all
         const auto look = [&](std::size_t tensor, const FactorList& dims) {
             for (const int dim : dims)
                 for (const int f : rule_.parts_of(dim))
-                    if (rule_[f].kind != FactorKind::replicated && rule_[f].pinned.empty() &&
+                    if (rule_[f].kind == FactorKind::replicated)
+                        elsewhere = elsewhere || holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part);
+                    else if (rule_[f].pinned.empty() &&
                         rule_[f].size >= parts[part].size &&
                         holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part) &&
                         std::find(factors.begin(), factors.end(), f) == factors.end())
@@ -56,6 +59,13 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
             look(i, rule_.operands[i]);
         for (std::size_t r = 0; r < rule_.results.size(); ++r)
             look(rule_.operands.size() + r, rule_.results[r]);
+        // Then another factor may have it instead.
+        for (std::size_t f = 0; elsewhere && info(op).factors && f < rule_.factors.size(); ++f)
+            if (const Factor& factor = rule_.factors[f];
+                factor.kind == FactorKind::parallel && !factor.composed() && factor.pinned.empty() &&
+                factor.size >= parts[part].size &&
+                std::find(factors.begin(), factors.end(), static_cast<int>(f)) == factors.end())
+                factors.push_back(static_cast<int>(f));
         options_.emplace_back(part, std::move(factors));
     }
 }
@@ -196,13 +206,14 @@ Layout OpSharding::result_layout(std::size_t r, const Assignment& assignment) co
     for (const int dim : rule_.results[r])
         for (const int f : rule_.parts_of(dim))
             kept[static_cast<std::size_t>(f)] = true;
+    PartList summed;
     for (std::size_t f = 0; f < assignment.size(); ++f)
         if (!kept[f] && rule_.factors[f].pinned.empty())
-            for (const std::string& axis : parts_.names_of(assignment[f]))
-                layout.partial.push_back({axis, rule_.combine[r]});
-    std::sort(layout.partial.begin(), layout.partial.end(), [&](const Partial& a, const Partial& b) {
-        return parts_.parts_of(a.axis)[0] > parts_.parts_of(b.axis)[0];
-    });
+            summed.insert(summed.end(), assignment[f].begin(), assignment[f].end());
+    std::sort(summed.begin(), summed.end());
+    const std::vector<std::string> names = parts_.names_of(summed);
+    for (auto name = names.rbegin(); name != names.rend(); ++name) // the fastest first
+        layout.partial.push_back({*name, rule_.combine[r]});
     return layout;
 }
 

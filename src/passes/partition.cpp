@@ -144,7 +144,29 @@ private:
         out_.values.push_back(std::move(value));
         Placed& p = of(v);
         p.native = p.settled = ValueId(out_.values.size() - 1);
-        p.layout = {wanted(v), {}};
+        p.layout = {wanted(v), g_[v].sharding.partial};
+    }
+
+    /// How the value is kept: in the shards of its sharding, and partial only as that says.
+    Layout kept(ValueId v)
+    {
+        Layout layout{wanted(v), {}};
+        for (const Partial& p : of(v).layout.partial)
+            if (std::find(g_[v].sharding.partial.begin(), g_[v].sharding.partial.end(), p) !=
+                g_[v].sharding.partial.end())
+                layout.partial.push_back(p);
+        return layout;
+    }
+
+    /// The moves from where it is computed to where it is kept.
+    std::vector<Move> settling(ValueId v)
+    {
+        Layout from = of(v).layout;
+        const Layout to = kept(v);
+        std::erase_if(from.partial, [&](const Partial& p) {
+            return std::find(to.partial.begin(), to.partial.end(), p) != to.partial.end();
+        });
+        return moves_between(from, to.axes, g_[v].type.shape, g_.mesh);
     }
 
     /// The value as its sharding requires it.
@@ -156,8 +178,7 @@ private:
             b_.where.block =
                 g_[g_[v].producer].block; // the reduction belongs to the op that computed the partial values
             b_.where.scope = g_[g_[v].producer].scope;
-            p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh), p.layout,
-                                   g_[v].type, c_.at);
+            p.settled = emit_moves(b_, p.native, settling(v), p.layout, g_[v].type, c_.at);
             b_.where = reader;
         }
         return p.settled;
@@ -168,11 +189,11 @@ private:
     ValueId sharded_as(ValueId v, const DimAxes& axes)
     {
         const ValueId settled = whole(v);
-        if (axes == wanted(v))
+        const Layout from = kept(v);
+        if (axes == from.axes && from.partial.empty())
             return settled;
         ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
         if (!copy) {
-            const Layout from{wanted(v), {}};
             copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from, g_[v].type, c_.at);
         }
         return copy;
@@ -189,7 +210,13 @@ private:
         Placed& p = of(to);
         p.layout = {wanted(to), {}};
         const Placed& source = of(from);
-        std::vector<Move> moves = moves_between(source.layout, wanted(to), g_[to].type.shape, g_.mesh);
+        p.layout.partial = source.layout.partial;
+        p.layout.partial = kept(to).partial;
+        Layout rest = source.layout; // but what stays partial
+        std::erase_if(rest.partial, [&](const Partial& partial) {
+            return std::find(p.layout.partial.begin(), p.layout.partial.end(), partial) != p.layout.partial.end();
+        });
+        std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
             p.layout.partial = put_off_sums(moves);
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
@@ -243,6 +270,16 @@ private:
             if (p.layout.partial.empty() || p.layout != first || p.settled)
                 return false;
         }
+        // Not if that makes the partial tensor larger, nor for other combiners: the op is linear, max is not.
+        i64 before = 0, after = 0;
+        for (std::size_t i = 0; i + (op.accumulate ? 1 : 0) < op.operands.size(); ++i)
+            before += g_[op.operands[i]].type.elements();
+        for (const ValueId v : op.results)
+            after += g_[v].type.elements();
+        if (after > before || std::any_of(first.partial.begin(), first.partial.end(), [](const Partial& p) {
+                return p.combine != Combine::sum;
+            }))
+            return false;
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
         const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
         if (!assignment)
@@ -316,7 +353,7 @@ private:
         Approach halo{sharded, true,
                       bytes_moved(from, sharded, v) + bytes_lacking(sharded, sharding, i, assignment, v)},
             slice{whole, false, bytes_moved(from, whole, v)};
-        return slice.bytes <= halo.bytes ? slice : halo;
+        return slice.bytes == 0 || slice.bytes < halo.bytes ? slice : halo;
     }
 
     /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
@@ -324,8 +361,9 @@ private:
     /// choice.
     std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment)
     {
-        // A value that outlives the microbatch would be moved in every microbatch: never worth it.
-        constexpr double fixed = 1e9;
+        // A value that outlives the microbatch would be moved in every microbatch: never worth it. A program
+        // without accumulators runs once.
+        const double fixed = g_.carries.empty() ? 1 : 1e9;
         const Coordinates first(g_.mesh.axes.size(), 0);
         const FactorRule& rule = sharding.rule();
         double bytes = 0, touched = 0;
@@ -333,7 +371,7 @@ private:
             const Value& v = g_[op.operands[i]];
             const DimAxes axes = sharding.operand_axes(i, assignment);
             touched += static_cast<double>(local_type(v.type, axes, g_.mesh, first).bytes());
-            const Layout from{wanted(op.operands[i]), v.sharding.partial};
+            const Layout from = kept(op.operands[i]);
             double moved = 0;
             if (sharding.irregular_operand(i, assignment))
                 moved = approach(sharding, i, assignment, from, v).bytes;
@@ -392,7 +430,7 @@ private:
         const ValueId v = op.operands[i];
         if (!sharding.irregular_operand(i, assignment))
             return sharded_as(v, sharding.operand_axes(i, assignment));
-        const Layout from{wanted(v), g_[v].sharding.partial};
+        const Layout from = kept(v);
         const Approach way = approach(sharding, i, assignment, from, g_[v]);
         const Box need = sharding.operand_box(i, assignment, c_.at);
         std::vector<i64> key = need.offset;
@@ -418,19 +456,39 @@ private:
         return b_.part_at(x, need);
     }
 
+    /// Whether ranks only swap what they have.
+    static bool same_boxes(std::vector<Box> have, std::vector<Box> need)
+    {
+        const auto less = [](const Box& a, const Box& b) { return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape); };
+        std::sort(have.begin(), have.end(), less);
+        std::sort(need.begin(), need.end(), less);
+        return have == need;
+    }
+
     /// An exchange with the neighbours along the axes that shard the tensor.
     template <class Owned, class Needed>
     ValueId exchanged(ValueId x, const DimAxes& axes, const Owned& owned, const Needed& needed)
     {
+        // Only along the dimensions in which some rank needs something else than it has.
+        const Coordinates first(g_.mesh.axes.size(), 0);
         std::string joint;
-        for (const std::string& name : names_in(axes))
-            joint += (joint.empty() ? "" : "+") + name;
+        for (std::size_t d = 0; d < axes.size(); ++d) {
+            const std::vector<i64> ranks = g_.mesh.group(first, axes[d]);
+            if (std::all_of(ranks.begin(), ranks.end(), [&](i64 rank) {
+                    const Box have = owned(g_.mesh.coordinates(rank)), need = needed(g_.mesh.coordinates(rank));
+                    return have.offset[d] == need.offset[d] && have.shape[d] == need.shape[d];
+                }))
+                continue;
+            for (const std::string& name : axes[d])
+                joint += (joint.empty() ? "" : "+") + name;
+        }
         std::vector<Box> have, need;
         for (const i64 member : g_.mesh.group(c_.at, {joint})) {
             have.push_back(owned(g_.mesh.coordinates(member)));
             need.push_back(needed(g_.mesh.coordinates(member)));
         }
-        return b_.halo(x, joint, have, need, needed(c_.at).shape);
+        const Shape shape = needed(c_.at).shape;
+        return same_boxes(have, need) ? b_.permute(x, joint, have, need, shape) : b_.halo(x, joint, have, need, shape);
     }
 
     /// Appends the local op. With `pending`, its operands are still partial over these axes.
