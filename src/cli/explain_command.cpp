@@ -4,6 +4,7 @@
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
 #include "cli/config_json.hpp"
+#include "cli/graph_report.hpp"
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "cli/memory_picture.hpp"
@@ -40,6 +41,7 @@ struct ExplainArguments {
     std::string svg, csv;
     std::string machine = default_machine();
     i64 rank = 0;
+    double costly = 0.1;
 };
 
 nlohmann::ordered_json shardings_json(const Graph& graph)
@@ -102,6 +104,16 @@ Compiled compile_file(const std::string& path, const Machine& machine, i64 rank)
         {std::move(made.graph), 1, std::move(made.schedule), std::move(made.sharded)});
     compiled.memory = made.memory;
     return compiled;
+}
+
+/// Costly communication of a graph of all ranks; nothing for that of one rank, or of a pipeline.
+std::vector<Advice> advice(const ExplainArguments& a)
+{
+    const Graph graph = parse_graph(
+        read_file(a.config.file, "graph file", static_cast<Bytes>(max_text_bytes)), a.config.file);
+    if (!graph.at.empty() || graph.mesh.ranks() == 1 || graph.mesh.size(pipeline_axis) > 1)
+        return {};
+    return advise(graph, a.costly);
 }
 
 /// Refuses a file that is neither a graph by its name nor a config by its contents.
@@ -281,6 +293,12 @@ int explain(const ExplainArguments& a)
             out["graph"] = to_text(program->graph);
         if (selected("shardings"))
             out["shardings"] = shardings_json(program->sharded);
+        if (selected("shardings") && is_graph)
+            out["values"] = values_json(program->sharded);
+        if (selected("communication") && is_graph) {
+            out["collectives"] = collectives_json(collectives_of(program->graph));
+            out["warnings"] = advice_json(advice(a));
+        }
         if (selected("communication")) {
             out["communication"] = communication_json(program->graph);
             out["communication_totals"] =
@@ -302,6 +320,9 @@ int explain(const ExplainArguments& a)
     }
     if (selected("shardings"))
         fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
+    if (selected("communication") && is_graph && program->graph.mesh.ranks() > 1)
+        fmt::print("# collectives of rank {}: what, along which axes, bytes sent, of which value, for which op\n{}{}",
+                   a.rank, collectives_table(collectives_of(program->graph)), advice_text(advice(a)));
     if (selected("communication") && program->graph.mesh.ranks() > 1) {
         fmt::print(
             "# communication of rank {}: where, what, along which axis, tensors, bytes sent each time, "
@@ -345,6 +366,10 @@ void add_explain_command(Command& program)
                            "commands", "memory", "schedule"}})
         .option("--machine", arguments->machine, machine_help(), {.type = "MACHINE"})
         .option("--rank", arguments->rank, "rank whose program is printed (default: 0)",
+                {.from = 0, .to = 1e9})
+        .option("--costly", arguments->costly,
+                "of a FILE.graph: warn of a collective that sends more than this share of the bytes of a rank's "
+                "tensors, and name the annotation that avoids it (default: 0.1)",
                 {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "program to print: train or eval",
                 {.words = {"train", "eval"}})

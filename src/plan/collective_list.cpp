@@ -31,19 +31,26 @@ std::vector<CollectiveEntry> collectives_of(const Graph& local)
                 reader[v.index()] = &op;
     std::vector<CollectiveEntry> all;
     ValueId last; // what the last entry made
+    i64 last_dim = -1;
+    std::size_t begin = 0; // of the entry's axes along the current dimension
     for (const Op& op : local.ops) {
         if (!info(op).communicates || op.operands.empty() || op.results.empty())
             continue;
         const std::string kind = info(op).name;
         const bool more = !all.empty() && last && op.operands[0] == last && all.back().kind == kind;
         if (!more)
-            all.push_back({kind, {}, 0, local[op.operands[0]].name, "", 0});
+            all.push_back({kind, {}, 0, local[op.operands[0]].name, "", "", 0});
         CollectiveEntry& entry = all.back();
-        // A gather goes from the last axis to the first.
+        // Along a dimension, a gather goes from the last axis to the first.
+        const i64 dim = op.attrs.dim ? op.attrs.dim->front() : -1;
+        if (!more || dim != last_dim || kind != "all_gather")
+            begin = entry.axes.size();
+        last_dim = dim;
         const std::vector<std::string> axes = names_of(*op.attrs.axis);
-        entry.axes.insert(kind == "all_gather" ? entry.axes.begin() : entry.axes.end(), axes.begin(), axes.end());
+        entry.axes.insert(entry.axes.begin() + static_cast<std::ptrdiff_t>(begin), axes.begin(), axes.end());
         entry.bytes += bytes_sent(local, op);
         last = op.results[0];
+        entry.made = local[last].name;
         const Op* user = reader[last.index()];
         entry.at = user ? place_of(local, *user) : "";
         entry.line = user ? user->line : 0;

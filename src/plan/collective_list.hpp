@@ -12,12 +12,13 @@ struct CollectiveEntry {
     std::vector<std::string> axes;
     Bytes bytes = 0;   ///< that a rank sends, on average
     std::string value; ///< what moves
+    std::string made;  ///< what it becomes
     std::string at;    ///< the first op that reads the result; empty: it is an output
     int line = 0;      ///< of that op in the graph's file; 0: none
 };
 
 /// In the order of the graph. Neighbours of one kind that move the same value, one after the other, are one
-/// entry with the axes of all.
+/// entry with the axes of all: by dimension, major first.
 std::vector<CollectiveEntry> collectives_of(const Graph& local);
 
 } // namespace trivium

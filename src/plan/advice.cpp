@@ -1,0 +1,122 @@
+#include "plan/advice.hpp"
+
+#include "base/check.hpp"
+#include "ir/op_table.hpp"
+#include "ir/text.hpp"
+#include "passes/partition.hpp"
+#include "passes/propagate.hpp"
+#include "passes/simplify.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace trivium {
+
+namespace {
+
+Graph first_rank(const Graph& sharded)
+{
+    return simplify(partition(sharded, {Coordinates(sharded.mesh.axes.size(), 0)}));
+}
+
+Bytes sent(const std::vector<CollectiveEntry>& all)
+{
+    Bytes bytes = 0;
+    for (const CollectiveEntry& entry : all)
+        bytes += entry.bytes;
+    return bytes;
+}
+
+/// The value over all ranks of which a local value is a shard: "x" of "x.gathered.slice".
+ValueId global_of(const Graph& graph, std::string name)
+{
+    for (;;) {
+        if (const ValueId v = graph.find(name))
+            return v;
+        const std::size_t dot = name.rfind('.');
+        if (dot == std::string::npos)
+            return {};
+        name.resize(dot);
+    }
+}
+
+Sharding closed(const Sharding& sharding)
+{
+    Sharding made;
+    for (const DimSharding& dim : sharding.dims)
+        made.dims.push_back({dim.axes, false});
+    return made;
+}
+
+/// The sharding with the axes left out, and with each of them at the end of each dimension.
+std::vector<Sharding> variants(const Sharding& sharding, const Shape& shape, const Mesh& mesh,
+                               const std::vector<std::string>& axes)
+{
+    Sharding without = closed(sharding);
+    for (DimSharding& dim : without.dims)
+        std::erase_if(dim.axes, [&](const std::string& name) {
+            return std::any_of(axes.begin(), axes.end(), [&](const auto& axis) { return mesh.overlap(axis, name); });
+        });
+    std::vector<Sharding> all{without};
+    for (const std::string& axis : axes)
+        for (std::size_t d = 0; d < shape.size(); ++d) {
+            Sharding one = without;
+            one.dims[d].axes.push_back(axis);
+            i64 parts = 1;
+            for (const std::string& name : one.dims[d].axes)
+                parts *= mesh.size(name);
+            if (parts <= shape[d] && one.dims != sharding.dims)
+                all.push_back(std::move(one));
+        }
+    return all;
+}
+
+/// All that a rank sends if the value has this annotation; nothing if that is not possible.
+std::optional<Bytes> sent_with(Graph graph, ValueId v, const Sharding& sharding)
+{
+    graph[v].sharding = sharding;
+    try {
+        return sent(collectives_of(first_rank(propagate(std::move(graph)))));
+    } catch (const UserError&) {
+        return {};
+    }
+}
+
+} // namespace
+
+std::vector<Advice> advise(const Graph& graph, double share, int tries)
+{
+    const Graph sharded = propagate(graph), local = first_rank(sharded);
+    const std::vector<CollectiveEntry> all = collectives_of(local);
+    double tensors = 0;
+    for (const Value& v : local.values)
+        tensors += static_cast<double>(v.type.bytes());
+    const Bytes before = sent(all);
+    std::vector<Advice> list;
+    std::set<std::pair<ValueId, std::vector<std::string>>> tried;
+    for (const CollectiveEntry& entry : all) {
+        if (static_cast<double>(entry.bytes) <= share * tensors)
+            continue;
+        Advice advice{entry, static_cast<double>(entry.bytes) / tensors, "", "", 0};
+        const ValueId from = global_of(sharded, entry.value), made = global_of(sharded, entry.made);
+        const auto consider = [&](ValueId v, const Sharding& annotation) {
+            if (--tries < 0)
+                return;
+            const std::optional<Bytes> after = sent_with(graph, v, annotation);
+            if (after && before - *after > advice.saved)
+                advice = {entry, advice.share, sharded[v].name, to_text(annotation), before - *after};
+        };
+        const bool first = tried.emplace(from, entry.axes).second;
+        if (from && first)
+            for (const Sharding& one :
+                 variants(sharded[from].sharding, sharded[from].type.shape, sharded.mesh, entry.axes))
+                consider(from, one);
+        if (made && from && made != from && first && sharded[made].type.shape == sharded[from].type.shape)
+            consider(made, closed(sharded[from].sharding)); // it stays as it is
+        list.push_back(std::move(advice));
+    }
+    return list;
+}
+
+} // namespace trivium
