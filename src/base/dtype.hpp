@@ -52,6 +52,8 @@ template <>
 inline constexpr DType dtype_of<double> = DType::f64;
 template <>
 inline constexpr DType dtype_of<bf16> = DType::bf16;
+template <>
+inline constexpr DType dtype_of<std::int32_t> = DType::i32;
 
 /// Calls `f` with a value of the C++ type that stands for `type`: f(double{}), f(float{}) or f(bf16{}).
 /// Throws InternalError for a type that is not floating-point.
@@ -64,6 +66,13 @@ auto with_type(DType type, F&& f)
     case DType::f32: return f(float{});
     default: return f(bf16{});
     }
+}
+
+/// The same for every type that a tensor may have: also f(std::int32_t{}).
+template <class F>
+auto with_tensor_type(DType type, F&& f)
+{
+    return type == DType::i32 ? f(std::int32_t{}) : with_type(type, f);
 }
 
 } // namespace trivium

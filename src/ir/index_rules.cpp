@@ -69,27 +69,48 @@ struct GatherDims {
     }
 };
 
+/// The extents of a scatter's window.
+Shape window_sizes(const GatherDims& dims, const Shape& operand, const Shape& updates)
+{
+    Shape sizes(operand.size(), 1);
+    for (std::size_t i = 0; i < dims.window.size(); ++i)
+        sizes[dims.window[i]] = updates[dims.offset[i]];
+    return sizes;
+}
+
 /// The factors that operand, indices and slices share. `scatters`: the operand is a result.
 struct GatherFactors {
     FactorList operand, indices, slices;
 };
 
+/// The operand's extents over all ranks.
+Shape whole_shape(const OpView& op)
+{
+    return op.op().attrs.lists.find(Attr::whole) ? op.list(Attr::whole, op.shape(0).size()) : op.shape(0);
+}
+
+/// `sizes`: of the window over all ranks.
 GatherFactors gather_factors(RuleMaker& maker, const OpView& op, const GatherDims& dims, const Shape& operand,
                              const Shape& indices, const Shape& sizes, std::size_t slices_rank, bool scatters)
 {
+    const Shape whole = whole_shape(op);
+    const bool clamps = op.number_or(Attr::clamp, scatters ? 0 : 1) != 0;
+    // The window covers the dimension, from its begin on.
+    const auto passes = [&](std::size_t d) {
+        return sizes[d] == whole[d] && !lists(dims.collapsed, d) && (clamps || !lists(dims.index_map, d));
+    };
     GatherFactors made{FactorList(operand.size(), -1), FactorList(indices.size(), -1),
                        FactorList(slices_rank, -1)};
     // What an index selects may be sharded: other ranks return zero, or skip the update.
     const FactorKind selected = scatters ? FactorKind::parallel : FactorKind::reduced;
     for (std::size_t d = 0; d < operand.size(); ++d) {
-        const bool passes = sizes[d] == operand[d] && !lists(dims.collapsed, d);
-        made.operand[d] = maker.factor(operand[d], passes || lists(dims.batch, d) ? FactorKind::parallel : selected);
+        const bool shared = passes(d) || lists(dims.batch, d);
+        made.operand[d] = maker.factor(operand[d], shared ? FactorKind::parallel : selected);
     }
     for (std::size_t i = 0; i < dims.window.size(); ++i) {
         const std::size_t d = dims.window[i];
-        made.slices[dims.offset[i]] = sizes[d] == operand[d]
-                                          ? made.operand[d]
-                                          : maker.factor(sizes[d], FactorKind::replicated, true);
+        made.slices[dims.offset[i]] =
+            passes(d) ? made.operand[d] : maker.factor(sizes[d], FactorKind::replicated, true);
     }
     const std::vector<std::size_t> from_indices = dims.index_dims(indices.size());
     std::size_t next = 0;
@@ -203,7 +224,7 @@ FactorRule gather(const Graph& graph, const Op& given)
                                   ? 1
                                   : 0);
     const GatherDims dims(op, operand, indices, rank);
-    const auto whole = given.attrs.lists.find(Attr::whole) ? op.list(Attr::whole, operand.size()) : operand;
+    const Shape whole = whole_shape(op);
     for (std::size_t d = 0; d < operand.size(); ++d)
         op.require(sizes[d] >= 0 && sizes[d] <= whole[d] &&
                        (sizes[d] <= 1 || (!lists(dims.collapsed, d) && !lists(dims.batch, d))),
@@ -218,14 +239,7 @@ FactorRule gather(const Graph& graph, const Op& given)
 
 void local_gather(Attributes& attrs, const LocalPart& part)
 {
-    const OpView op(part.graph, part.op);
-    std::vector<i64> sizes = op.list(Attr::slice_sizes);
-    const Shape& operand = part.graph[part.op.operands[0]].type.shape;
-    for (std::size_t d = 0; d < sizes.size(); ++d) // a window over a whole dimension is over the rank's part of it
-        if (sizes[d] == operand[d])
-            sizes[d] = part.operands[0].shape[d];
     set_place(attrs, part);
-    attrs.lists.set(Attr::slice_sizes, std::move(sizes));
 }
 
 FactorRule scatter(const Graph& graph, const Op& given)
@@ -235,10 +249,9 @@ FactorRule scatter(const Graph& graph, const Op& given)
     const Shape &operand = op.shape(0), &indices = op.shape(1), &updates = op.shape(2);
     op.require(given.attrs.combine != Combine::lse, "cannot scatter by lse", "use sum, max, min or product");
     const GatherDims dims(op, operand, indices, updates.size());
-    Shape sizes(operand.size(), 1);
-    for (std::size_t i = 0; i < dims.window.size(); ++i)
-        sizes[dims.window[i]] = updates[dims.offset[i]];
-    const auto whole = given.attrs.lists.find(Attr::whole) ? op.list(Attr::whole, operand.size()) : operand;
+    const Shape sizes = given.attrs.lists.find(Attr::slice_sizes) ? op.list(Attr::slice_sizes, operand.size())
+                                                                  : window_sizes(dims, operand, updates);
+    const Shape whole = whole_shape(op);
     for (std::size_t d = 0; d < operand.size(); ++d)
         op.require(sizes[d] <= whole[d], str("writes ", sizes[d], " of dimension ", d, ", which has ", operand[d]),
                    "use updates that fit into the operand");
@@ -262,7 +275,11 @@ FactorRule scatter(const Graph& graph, const Op& given)
 
 void local_scatter(Attributes& attrs, const LocalPart& part)
 {
+    const OpView op(part.graph, part.op);
+    const Shape &operand = op.shape(0), &updates = op.shape(2);
     set_place(attrs, part);
+    attrs.lists.set(Attr::slice_sizes,
+                    window_sizes(GatherDims(op, operand, op.shape(1), updates.size()), operand, updates));
     // The operand's content counts once among the ranks that share the updates.
     for (std::size_t f = 0; f < part.factors.size(); ++f)
         if (part.rule.factors[f].kind == FactorKind::reduced && !part.first[f])

@@ -1,5 +1,6 @@
 #include "runtime/dispatch.hpp"
 
+#include "base/check.hpp"
 #include "kernels/attention.hpp"
 #include "kernels/cache.hpp"
 #include "kernels/elementwise.hpp"
@@ -8,6 +9,8 @@
 #include "kernels/norm.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/rope.hpp"
+#include "runtime/dispatch_general.hpp"
+#include "runtime/op_args.hpp"
 
 #include <algorithm>
 #include <type_traits>
@@ -17,44 +20,6 @@ namespace trivium {
 namespace k = kernels;
 
 namespace {
-
-/// Addresses, shapes and attributes of one op, with short names for the table below.
-struct Args {
-    const Binding& b;
-
-    const TensorType& in_type(int i) const
-    {
-        return (*b.graph)[b.op->operands[static_cast<std::size_t>(i)]].type;
-    }
-    const TensorType& out_type(int i) const
-    {
-        return (*b.graph)[b.op->results[static_cast<std::size_t>(i)]].type;
-    }
-    i64 n(int i) const { return in_type(i).elements(); }
-    i64 last(int i) const { return in_type(i).shape.back(); }
-    i64 rows(int i) const
-    {
-        const Shape& shape = in_type(i).shape; // may be empty
-        return element_count(Shape(shape.begin(), shape.end() - 1));
-    }
-    i64 dim(int i, int d) const { return in_type(i).shape[static_cast<std::size_t>(d)]; }
-    template <class T>
-    const T* in(int i) const
-    {
-        return static_cast<const T*>(b.operands[static_cast<std::size_t>(i)]);
-    }
-    const std::int32_t* ids(int i) const { return in<std::int32_t>(i); }
-    template <class T>
-    T* out(int i) const
-    {
-        return static_cast<T*>(b.results[static_cast<std::size_t>(i)]);
-    }
-    const Attributes& attrs() const { return b.op->attrs; }
-    /// The first token of this rank's shard of the vocabulary.
-    i64 first_token() const { return attrs().offset_of("v"); }
-    bool over() const { return b.overwrite; }
-    k::Scratch scratch() const { return b.scratch; }
-};
 
 k::NormShape norm_shape(const Args& a, int x) { return {a.rows(x), a.last(x), a.attrs().eps.value_or(0)}; }
 
@@ -356,69 +321,6 @@ Call bind_stack(const Binding& b)
             y = static_cast<double*>(b.results[0])](const k::Exec& e) { k::stack(e, n, parts, y); };
 }
 
-/// Copies of `part` elements of each row, to or from rows of `whole` that begin `offset` elements later.
-struct RowCopy {
-    i64 rows = 1, part = 1, whole = 1, offset = 0;
-
-    /// The rows of a tensor of `shape` of which dimension `dim` is cut at `begin` for `extent`.
-    RowCopy(const Shape& shape, std::size_t dim, i64 begin, i64 extent)
-    {
-        i64 inner = 1;
-        for (std::size_t d = 0; d < shape.size(); ++d)
-            (d < dim ? rows : inner) *= d == dim ? 1 : shape[d];
-        part = extent * inner;
-        whole = shape[dim] * inner;
-        offset = begin * inner;
-    }
-};
-
-Call bind_slice(const Args& a)
-{
-    const Shape &in = a.in_type(0).shape, &out = a.out_type(0).shape;
-    const auto dim = static_cast<std::size_t>(
-        std::mismatch(in.begin(), in.end() - 1, out.begin()).first - in.begin());
-    const RowCopy c(in, dim, (*a.attrs().lists.find(Attr::start))[dim], out[dim]);
-    const auto bind = [&](auto t) -> Call {
-        using T = decltype(t);
-        return [c, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-            k::copy_rows(e, c.rows, c.part, x + c.offset, c.whole, y, c.part);
-        };
-    };
-    return a.in_type(0).dtype == DType::i32 ? bind(std::int32_t{}) : with_type(a.in_type(0).dtype, bind);
-}
-
-/// Consecutive parts of a dimension: of the operand into results, or of operands into the result.
-Call bind_parts(const Args& a)
-{
-    const bool splits = a.b.op->kind == OpKind::split;
-    const Shape& whole = splits ? a.in_type(0).shape : a.out_type(0).shape;
-    const auto count = static_cast<int>(splits ? a.b.op->results.size() : a.b.op->operands.size());
-    const std::size_t dim = divided_dim(*a.b.graph, *a.b.op);
-    std::vector<RowCopy> copies;
-    i64 begin = 0;
-    for (int i = 0; i < count; ++i) {
-        const i64 extent = (splits ? a.out_type(i) : a.in_type(i)).shape[dim];
-        copies.emplace_back(whole, dim, begin, extent);
-        begin += extent;
-    }
-    return with_type(a.in_type(0).dtype, [&](auto t) -> Call {
-        using T = decltype(t);
-        std::vector<std::pair<const T*, T*>> ends;
-        for (int i = 0; i < count; ++i) {
-            const i64 offset = copies[static_cast<std::size_t>(i)].offset;
-            ends.emplace_back(splits ? a.in<T>(0) + offset : a.in<T>(i),
-                              splits ? a.out<T>(i) : a.out<T>(0) + offset);
-        }
-        return [splits, copies, ends](const k::Exec& e) {
-            for (std::size_t i = 0; i < copies.size(); ++i) {
-                const RowCopy& c = copies[i];
-                k::copy_rows(e, c.rows, c.part, ends[i].first, splits ? c.whole : c.part, ends[i].second,
-                             splits ? c.part : c.whole);
-            }
-        };
-    });
-}
-
 } // namespace
 
 Call Dispatch::bind(const Binding& b)
@@ -446,11 +348,17 @@ Call Dispatch::bind(const Binding& b)
     case OpKind::stack: return bind_stack(b);
     case OpKind::sum_squares:
     case OpKind::adamw: return bind_together({&b, 1});
-    case OpKind::slice: return bind_slice(a);
+    case OpKind::convolution:
+    case OpKind::convolution_grad_x:
+    case OpKind::convolution_grad_w: return bind_convolution(b);
     case OpKind::split:
-    case OpKind::concat: return bind_parts(a);
+    case OpKind::concat: return bind_parts(b);
     default: break;
     }
+    if (Call call = bind_general(b))
+        return call;
+    if (Call call = bind_integers(b))
+        return call;
     const DType type = a.in_type(0).dtype;
     if (type == DType::f64 || type == DType::f32)
         if (Call call = type == DType::f64 ? bind_real<double>(b) : bind_real<float>(b))

@@ -25,7 +25,7 @@ struct Binding {
 /// one step, sums of squares.
 bool can_bind_together(const Binding& first, const Binding& next);
 
-/// Makes Calls; caches the compiled products by shape.
+/// Makes Calls; caches the compiled products and convolutions by shape.
 class Dispatch {
 public:
     explicit Dispatch(int threads);
@@ -41,6 +41,7 @@ public:
 private:
     struct Products;
     Call bind_product(const Binding& binding);
+    Call bind_convolution(const Binding& binding);
 
     int threads_;
     std::unique_ptr<Products> products_;

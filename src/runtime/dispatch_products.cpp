@@ -1,8 +1,13 @@
-// Products: a rule becomes one matrix product with its epilogue, compiled once per shape.
+// Products: a rule becomes one matrix product with its epilogue, compiled once per shape, or sums over factors.
+// Convolutions: prepared once per shape.
 #include "base/check.hpp"
+#include "ir/general_rules.hpp"
+#include "ir/op_view.hpp"
 #include "ir/product_form.hpp"
 #include "kernels/gemm.hpp"
-#include "runtime/dispatch.hpp"
+#include "kernels/general/convolution.hpp"
+#include "kernels/general/einsum.hpp"
+#include "runtime/general_shapes.hpp"
 
 #include <map>
 #include <tuple>
@@ -12,6 +17,7 @@ namespace trivium {
 struct Dispatch::Products {
     using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
+    std::map<std::vector<i64>, std::unique_ptr<kernels::Convolution>> convolutions; ///< by all numbers of the shape
 };
 
 namespace {
@@ -37,6 +43,98 @@ kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue 
     return {};
 }
 
+/// The rule's form as a single matrix product, if the libraries compute it: not of i32, or without factors to
+/// sum over, or where the factors mix.
+std::optional<ProductForm> library_form(const FactorRule& rule, const Binding& binding, const std::string& place)
+{
+    const Op& op = *binding.op;
+    if ((*binding.graph)[op.operands[0]].type.dtype == DType::i32)
+        return {};
+    try {
+        const ProductForm form = product_form(rule, place);
+        if (form.batch > 0 && form.m > 0 && form.n > 0 && form.k > 0)
+            return form;
+    } catch (const UserError&) {
+        if (op.kind != OpKind::matmul)
+            throw;
+    }
+    return {};
+}
+
+kernels::EinsumShape einsum_shape(const FactorRule& rule)
+{
+    const FactorList& result = rule.results[0];
+    std::vector<int> order = result; // the reduced factors last
+    for (std::size_t i = 0; i < 2; ++i)
+        for (const int f : rule.operands[i])
+            if (std::find(order.begin(), order.end(), f) == order.end())
+                order.push_back(f);
+    kernels::EinsumShape s;
+    TRV_CHECK(order.size() <= 16, "a product over ", order.size(), " factors; the kernel has room for 16");
+    s.factors = static_cast<int>(order.size());
+    s.reduced = s.factors - static_cast<int>(result.size());
+    for (std::size_t i = 0; i < order.size(); ++i)
+        s.size[i] = rule[order[i]].size;
+    const auto put_strides = [&](i64(&strides)[16], const FactorList& dims) {
+        i64 stride = 1;
+        for (std::size_t d = dims.size(); d-- > 0; stride *= rule[dims[d]].size)
+            strides[std::find(order.begin(), order.end(), dims[d]) - order.begin()] += stride;
+    };
+    put_strides(s.a, rule.operands[0]);
+    put_strides(s.b, rule.operands[1]);
+    put_strides(s.c, result);
+    return s;
+}
+
+Call bind_einsum(const Binding& binding, const FactorRule& rule)
+{
+    const Args a{binding};
+    TRV_CHECK(binding.op->kind == OpKind::matmul, "op '", info(*binding.op).name, "' is not a single matrix product");
+    const DType in = a.in_type(0).dtype, out = a.out_type(0).dtype;
+    TRV_CHECK(a.in_type(1).dtype == in && (out == in || out == accumulator_of(in)), "a product of ", a.in_type(0),
+              " and ", a.in_type(1), " into ", a.out_type(0));
+    const kernels::EinsumShape s = einsum_shape(rule);
+    return with_tensor_type(in, [&](auto from) {
+        using T = decltype(from);
+        const auto into = [&](auto to) -> Call {
+            return [s, x = a.in<T>(0), y = a.in<T>(1), z = a.out<decltype(to)>(0), overwrite = a.over()](
+                       const kernels::Exec& e) { kernels::einsum(e, s, x, y, z, overwrite); };
+        };
+        return out == in ? into(T{}) : into(kernels::Acc<T>{});
+    });
+}
+
+/// The shape of the convolution that the op is, or whose gradient it is. `x`, `w`, `y`: the shapes of its
+/// tensors on this rank.
+kernels::ConvShape convolution_shape(const Args& a, const Shape& x, const Shape& w, const Shape& y)
+{
+    const auto dims = general::window_dims(OpView(*a.b.graph, *a.b.op), {w.begin() + 2, w.end()});
+    kernels::ConvShape s;
+    s.spatial = static_cast<int>(dims.size());
+    s.b = x[0];
+    s.c = x[1];
+    s.o = y[1];
+    s.groups = std::max<i64>(1, a.number_or(Attr::groups, 1));
+    put(s.in, x, 2);
+    put(s.k, w, 2);
+    put(s.out, y, 2);
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+        s.stride[d] = dims[d].stride;
+        s.low[d] = dims[d].low;
+        s.dilation[d] = dims[d].dilation;
+        s.base[d] = dims[d].base;
+    }
+    return s;
+}
+
+std::vector<i64> numbers_of(const kernels::ConvShape& s)
+{
+    std::vector<i64> numbers = {s.spatial, s.b, s.c, s.o, s.groups};
+    for (const auto* list : {&s.in, &s.k, &s.out, &s.stride, &s.low, &s.dilation, &s.base})
+        numbers.insert(numbers.end(), std::begin(*list), std::end(*list));
+    return numbers;
+}
+
 } // namespace
 
 Dispatch::Dispatch(int threads) : threads_(threads), products_(std::make_unique<Products>()) {}
@@ -47,7 +145,11 @@ Call Dispatch::bind_product(const Binding& binding)
     const Graph& graph = *binding.graph;
     const Op& op = *binding.op;
     const std::string place = op.scope + "." + info(op).name;
-    const ProductForm form = product_form(rule_of(graph, op), place);
+    const FactorRule rule = rule_of(graph, op);
+    const std::optional<ProductForm> library = library_form(rule, binding, place);
+    if (!library)
+        return bind_einsum(binding, rule);
+    const ProductForm& form = *library;
     const DType in = graph[op.operands[0]].type.dtype, out = graph[op.results[0]].type.dtype;
     const kernels::Epilogue epilogue = epilogue_of(op.kind);
     const Fp8Formats formats = op.attrs.fp8.value_or(Fp8Formats{Fp8::none, Fp8::none});
@@ -78,6 +180,38 @@ Call Dispatch::bind_product(const Binding& binding)
     return [ready = product.get(), a, b, c = binding.results[0], overwrite = binding.overwrite,
             scratch = binding.scratch, more = epilogue_operands(binding, epilogue)](
                const kernels::Exec& exec) { ready->run(exec, a, b, c, overwrite, scratch, more); };
+}
+
+Call Dispatch::bind_convolution(const Binding& binding)
+{
+    using kernels::ConvKind;
+    const Args a{binding};
+    const OpKind op = binding.op->kind;
+    const ConvKind kind = op == OpKind::convolution          ? ConvKind::forward
+                          : op == OpKind::convolution_grad_x ? ConvKind::grad_x
+                                                             : ConvKind::grad_w;
+    // Operands: x, w; dy, w; dy, x.
+    const Shape &first = a.in_shape(0), &second = a.in_shape(1), &result = a.out_shape(0);
+    const kernels::ConvShape shape = kind == ConvKind::forward  ? convolution_shape(a, first, second, result)
+                                     : kind == ConvKind::grad_x ? convolution_shape(a, result, second, first)
+                                                                : convolution_shape(a, second, result, first);
+    const DType type = a.in_type(0).dtype;
+    TRV_CHECK(a.in_type(1).dtype == type && a.out_type(0).dtype == type, "a convolution of ", a.in_type(0), " with ",
+              a.in_type(1));
+    std::vector<i64> key = numbers_of(shape);
+    key.insert(key.end(), {static_cast<i64>(kind), static_cast<i64>(type), binding.scratch.size});
+    std::unique_ptr<kernels::Convolution>& made = products_->convolutions[key];
+    if (!made)
+        made = std::make_unique<kernels::Convolution>(kind, shape, type, threads_, binding.scratch.size);
+    const void *x = binding.operands[0], *y = binding.operands[1];
+    void* const z = binding.results[0];
+    if (made->scratch_bytes() > binding.scratch.size)
+        return [kind, shape, type, x, y, z](const kernels::Exec& e) {
+            kernels::plain_convolution(e, kind, shape, type, x, y, z);
+        };
+    return [ready = made.get(), x, y, z, scratch = binding.scratch](const kernels::Exec& e) {
+        ready->run(e, x, y, z, scratch);
+    };
 }
 
 } // namespace trivium

@@ -198,7 +198,7 @@ double Executor::fetched(std::string_view name, i64 element) const
     const TensorType& type = bound_->graph[bound_->graph.outputs[at]].type;
     TRV_CHECK(element >= 0 && element < type.elements(), "output '", name, "' has ", type.elements(),
               " elements");
-    return with_type(type.dtype, [&](auto t) {
+    return with_tensor_type(type.dtype, [&](auto t) {
         decltype(t) value;
         std::memcpy(&value, bound_->fetched[at].data() + static_cast<Bytes>(sizeof value) * element,
                     sizeof value);

@@ -6,8 +6,8 @@
 
 namespace trivium::kernels {
 
-template <class T>
-void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, T* c)
+template <class T, class To>
+void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, To* c, bool overwrite)
 {
     using A = Acc<T>;
     TRV_CHECK(shape.factors <= most_dims && shape.reduced <= shape.factors, "einsum: ", shape.factors,
@@ -21,7 +21,7 @@ void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, 
     for_blocks<loops_per_row>(
         exec, "einsum", product_of(shape.size, kept), KOKKOS_LAMBDA(i64 r) {
             const T *from_a = a, *from_b = b;
-            T* to = c;
+            To* to = c;
             for (int d = kept - 1; d >= 0; --d) {
                 const i64 i = take_last(r, s.size[d]);
                 from_a += i * s.a[d];
@@ -43,12 +43,14 @@ void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, 
                         plus(part, times(static_cast<A>(in_a[i * step_a]), static_cast<A>(in_b[i * step_b])));
                 sum = plus(sum, part);
             }
-            *to = static_cast<T>(sum);
+            *to = static_cast<To>(overwrite ? sum : plus(static_cast<A>(*to), sum));
         });
 }
 
-#define TRV_INSTANTIATE(T) template void einsum(const Exec&, const EinsumShape&, const T*, const T*, T*);
+#define TRV_INSTANTIATE(T)                                                                                   \
+    template void einsum(const Exec&, const EinsumShape&, const T*, const T*, T*, bool);
 TRV_FOR_TENSOR(TRV_INSTANTIATE)
+template void einsum(const Exec&, const EinsumShape&, const bf16*, const bf16*, float*, bool);
 
 } // namespace trivium::kernels
 #undef TRV_INSTANTIATE

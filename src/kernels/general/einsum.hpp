@@ -14,9 +14,9 @@ struct EinsumShape {
     i64 a[16] = {}, b[16] = {}, c[16] = {};
 };
 
-/// c = sum of a * b over the reduced factors, added in Acc<T> in row-major order; 0 if one of them has size
-/// 0.
-template <class T>
-void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, T* c);
+/// c (+)= sum of a * b over the reduced factors, added in Acc<T> in row-major order; the sum is 0 if one of
+/// them has size 0. To is T or Acc<T>.
+template <class T, class To>
+void einsum(const Exec& exec, const EinsumShape& shape, const T* a, const T* b, To* c, bool overwrite = true);
 
 } // namespace trivium::kernels

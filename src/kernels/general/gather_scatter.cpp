@@ -17,6 +17,7 @@ struct WindowPlan {
     i64 shift[most_dims];       ///< local place of a window that starts at 0
     i64 most[most_dims];        ///< the last start at which the window is inside
     i64 index_place[most_dims]; ///< of the start in an index vector, or -1
+    bool clamps = true;
 
     i64 operand_count() const { return product_of(extent, operand_rank); }
     i64 out_count() const { return product_of(out, rank); }
@@ -43,9 +44,10 @@ bool contains(const DimList& list, int dim)
     return std::find(list.of, list.of + list.count, dim) != list.of + list.count;
 }
 
-WindowPlan plan_of(const GatherShape& shape)
+WindowPlan plan_of(const GatherShape& shape, bool clamps)
 {
     WindowPlan plan;
+    plan.clamps = shape.clamps.value_or(clamps);
     plan.operand_rank = shape.rank;
     const int index_dims = shape.index_rank - (shape.index_dim < shape.index_rank ? 1 : 0);
     plan.rank = index_dims + shape.offset_dims.count;
@@ -107,7 +109,7 @@ struct WindowPlace {
     i64 free = 0; ///< the place in the dimension `free`
 };
 TRV_HOST_DEVICE WindowPlace window_place(const WindowPlan& plan, const i64* coordinates,
-                                         const std::int32_t* indices, bool clamp, int free)
+                                         const std::int32_t* indices, int free)
 {
     for (int d = 0; d < plan.rank; ++d)
         indices += coordinates[d] * plan.index_step[d];
@@ -116,7 +118,7 @@ TRV_HOST_DEVICE WindowPlace window_place(const WindowPlan& plan, const i64* coor
         i64 at = plan.shift[d] + (plan.out_dim[d] >= 0 ? coordinates[plan.out_dim[d]] : 0);
         if (plan.index_place[d] >= 0) {
             const i64 start = indices[plan.index_place[d]];
-            at += clamp ? clamped(start, 0, plan.most[d]) : start;
+            at += plan.clamps ? clamped(start, 0, plan.most[d]) : start;
         }
         place.offset += at * plan.stride[d];
         if (d == free)
@@ -146,7 +148,7 @@ void gather_runs(const Exec& exec, const WindowPlan& plan, i64 rows, const T* x,
             i64 coordinates[most_dims];
             coordinates_of(plan, plan.rank - 1, r, coordinates);
             const int last = plan.operand_rank - 1;
-            const WindowPlace place = window_place(plan, coordinates, indices, true, last);
+            const WindowPlace place = window_place(plan, coordinates, indices, last);
             const i64 first = place.inside ? clamped(-place.free, a, b) : b;
             const i64 end = place.inside ? clamped(plan.extent[last] - place.free, first, b) : b;
             T* const to = y + r * columns;
@@ -202,7 +204,7 @@ void scatter_updates(const Exec& exec, const WindowPlan& plan, Join join, const 
                     coordinates[d] = take_last(index, plan.out[d]);
                     from += coordinates[d] * plan.out_stride[d];
                 }
-                const WindowPlace place = window_place(plan, coordinates, indices, false, free);
+                const WindowPlace place = window_place(plan, coordinates, indices, free);
                 if (!place.inside)
                     continue;
                 // On a device each thread has the same columns in every step.
@@ -224,7 +226,7 @@ void scatter_updates(const Exec& exec, const WindowPlan& plan, Join join, const 
 template <class T>
 void gather(const Exec& exec, const GatherShape& shape, const T* x, const std::int32_t* indices, T* y)
 {
-    const WindowPlan plan = plan_of(shape);
+    const WindowPlan plan = plan_of(shape, true);
     const i64 count = plan.out_count();
     if (count == 0)
         return;
@@ -237,7 +239,7 @@ void gather(const Exec& exec, const GatherShape& shape, const T* x, const std::i
         exec, "gather", count, KOKKOS_LAMBDA(i64 i) {
             i64 coordinates[most_dims];
             coordinates_of(plan, plan.rank, i, coordinates);
-            const WindowPlace place = window_place(plan, coordinates, indices, true, -1);
+            const WindowPlace place = window_place(plan, coordinates, indices, -1);
             y[i] = place.inside ? x[place.offset] : T(Acc<T>(0));
         });
 }
@@ -246,7 +248,7 @@ template <class T>
 void scatter(const Exec& exec, const GatherShape& shape, Combine how, bool from_operand, const T* x,
              const std::int32_t* indices, const T* updates, T* y)
 {
-    const WindowPlan plan = plan_of(shape);
+    const WindowPlan plan = plan_of(shape, false);
     const i64 elements = plan.operand_count();
     with_combiner(how, [&](auto join) {
         if (from_operand && x != y) {

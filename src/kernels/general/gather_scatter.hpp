@@ -2,6 +2,8 @@
 // Gather and scatter with the dimension numbers of StableHLO.
 #include "kernels/general/combine.hpp"
 
+#include <optional>
+
 namespace trivium::kernels {
 
 /// A list of dimensions.
@@ -26,16 +28,18 @@ struct GatherShape {
     DimList offset_dims, collapsed_dims, batch_dims, index_batch_dims, index_map;
     i64 sizes[16] = {}; ///< of the whole window, for each dimension of the operand
     i64 slice_begin[16] = {}, slice_extent[16] = {};
+    /// Whether starts are clamped so that the window is inside of the whole operand. By default as in
+    /// StableHLO: for gather, not for scatter.
+    std::optional<bool> clamps{};
 };
 
-/// y = windows of x. Starts are clamped so that the window is inside of the whole operand; what is outside of
-/// the local part is 0.
+/// y = windows of x; what is outside of the (local part of the) operand is 0.
 template <class T>
 void gather(const Exec& exec, const GatherShape& shape, const T* x, const std::int32_t* indices, T* y);
 
 /// y = x with each update combined into its place, rounded to T each time, for each element in row-major
 /// order of the updates. Updates outside of the (local part of the) operand are skipped, each element for
-/// itself; starts are not clamped. Unless `from_operand`, y starts from the identity of `how` (0 for set) and
+/// itself. Unless `from_operand`, y starts from the identity of `how` (0 for set) and
 /// x is not read. y may be x. Runs in parallel over the dimensions of the window that are not indexed, and
 /// over batch dimensions.
 template <class T>

@@ -1,0 +1,38 @@
+#pragma once
+// For dispatch: attributes of general ops in the form that kernels have them.
+#include "base/check.hpp"
+#include "kernels/general/combine.hpp"
+#include "runtime/op_args.hpp"
+
+#include <algorithm>
+
+namespace trivium {
+
+/// The number of dimensions. Kernels have room for 16.
+inline int checked_rank(const Shape& shape)
+{
+    TRV_CHECK(shape.size() <= 16, shape.size(), " dimensions; kernels have at most 16");
+    return static_cast<int>(shape.size());
+}
+
+/// Into an array of a kernel's shape.
+template <std::size_t n>
+void put(i64 (&to)[n], const std::vector<i64>& from, std::size_t begin = 0)
+{
+    TRV_CHECK(from.size() - begin <= n, from.size() - begin, " numbers; a kernel has room for ", n);
+    std::copy(from.begin() + static_cast<std::ptrdiff_t>(begin), from.end(), to);
+}
+
+inline kernels::Combine combine_of(const Args& a)
+{
+    switch (a.attrs().combine.value_or(Combine::sum)) {
+    case Combine::max: return kernels::Combine::max;
+    case Combine::min: return kernels::Combine::min;
+    case Combine::product: return kernels::Combine::product;
+    case Combine::sum: return kernels::Combine::sum;
+    case Combine::lse: break;
+    }
+    throw InternalError(__FILE__, __LINE__, "no kernel of general ops combines by lse");
+}
+
+} // namespace trivium

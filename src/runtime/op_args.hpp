@@ -1,0 +1,55 @@
+#pragma once
+// For dispatch: addresses, shapes and attributes of one op, with short names.
+#include "runtime/dispatch.hpp"
+
+namespace trivium {
+
+struct Args {
+    const Binding& b;
+
+    const TensorType& in_type(int i) const
+    {
+        return (*b.graph)[b.op->operands[static_cast<std::size_t>(i)]].type;
+    }
+    const TensorType& out_type(int i) const
+    {
+        return (*b.graph)[b.op->results[static_cast<std::size_t>(i)]].type;
+    }
+    const Shape& in_shape(int i) const { return in_type(i).shape; }
+    const Shape& out_shape(int i) const { return out_type(i).shape; }
+    i64 n(int i) const { return in_type(i).elements(); }
+    i64 last(int i) const { return in_type(i).shape.back(); }
+    i64 rows(int i) const
+    {
+        const Shape& shape = in_type(i).shape; // may be empty
+        return element_count(Shape(shape.begin(), shape.end() - 1));
+    }
+    i64 dim(int i, int d) const { return in_type(i).shape[static_cast<std::size_t>(d)]; }
+    template <class T>
+    const T* in(int i) const
+    {
+        return static_cast<const T*>(b.operands[static_cast<std::size_t>(i)]);
+    }
+    const std::int32_t* ids(int i) const { return in<std::int32_t>(i); }
+    template <class T>
+    T* out(int i) const
+    {
+        return static_cast<T*>(b.results[static_cast<std::size_t>(i)]);
+    }
+    const Attributes& attrs() const { return b.op->attrs; }
+    /// The first token of this rank's shard of the vocabulary.
+    i64 first_token() const { return attrs().offset_of("v"); }
+    bool over() const { return b.overwrite; }
+    kernels::Scratch scratch() const { return b.scratch; }
+
+    const std::vector<i64>* find(Attr attr) const { return attrs().lists.find(attr); }
+    /// The list, or `length` times `otherwise`.
+    std::vector<i64> list_or(Attr attr, std::size_t length, i64 otherwise) const
+    {
+        return find(attr) ? *find(attr) : std::vector<i64>(length, otherwise);
+    }
+    const std::vector<i64>& list(Attr attr) const { return *find(attr); }
+    i64 number_or(Attr attr, i64 otherwise) const { return find(attr) ? find(attr)->at(0) : otherwise; }
+};
+
+} // namespace trivium
