@@ -21,9 +21,8 @@ void require_rank(i64 rank, i64 ranks)
                          str("choose a rank from 0 to ", ranks - 1)});
 }
 
-GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
+Graph read_graph(std::string_view text, const std::string& file)
 {
-    GraphProgram program;
     Graph graph = parse_graph(text, file);
     const bool local = !graph.at.empty();
     verify(graph, local ? Level::local : Level::global);
@@ -34,26 +33,50 @@ GraphProgram compile_graph(std::string_view text, const std::string& file, const
                          "communicates, but the graph is not that of a single rank",
                          "the graph has no line `at`",
                          "use the graph of all ranks, or the output of a later pass (explain --dump)"});
+    return graph;
+}
+
+Graph sharded_graph(Graph graph)
+{
+    if (graph.mesh.ranks() == 1)
+        return graph;
+    graph = propagate(std::move(graph));
+    verify(graph, Level::sharded);
+    return graph;
+}
+
+Graph local_graph(const Graph& sharded, i64 rank)
+{
+    const Mesh& mesh = sharded.mesh;
+    if (mesh.ranks() == 1)
+        return sharded;
+    const Coordinates at = mesh.coordinates(rank);
+    Graph graph = sharded;
+    if (const i64 ranks = mesh.size(pipeline_axis); ranks > 1) {
+        std::vector<int> each(static_cast<std::size_t>(ranks));
+        std::iota(each.begin(), each.end(), 0);
+        graph =
+            extract_stages(graph, {balance_stages(graph, each), each,
+                                   static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
+    }
+    graph = bucket(simplify(partition(graph, {at, pipeline_axis})), {});
+    verify(graph, Level::local);
+    return graph;
+}
+
+GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank)
+{
+    GraphProgram program;
+    Graph graph = read_graph(text, file);
+    if (graph.at.empty() && graph.mesh.ranks() > 1) {
+        require_rank(rank, graph.mesh.ranks());
+        program.sharded = sharded_graph(std::move(graph));
+        program.graph = local_graph(program.sharded, rank);
+    } else {
+        program.sharded = program.graph = std::move(graph);
+    }
     ScheduleConfig schedule;
     schedule.scratch = machine.scratch;
-    program.sharded = graph;
-    if (const Mesh mesh = graph.mesh; mesh.ranks() > 1 && !local) {
-        require_rank(rank, mesh.ranks());
-        const Coordinates at = mesh.coordinates(rank);
-        graph = propagate(std::move(graph));
-        verify(graph, Level::sharded);
-        program.sharded = graph;
-        if (const i64 ranks = mesh.size(pipeline_axis); ranks > 1) {
-            std::vector<int> each(static_cast<std::size_t>(ranks));
-            std::iota(each.begin(), each.end(), 0);
-            graph = extract_stages(
-                graph, {balance_stages(graph, each), each,
-                        static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
-        }
-        graph = bucket(simplify(partition(graph, {at, pipeline_axis})), {});
-        verify(graph, Level::local);
-    }
-    program.graph = std::move(graph);
     program.schedule = build_schedule(program.graph, schedule);
     program.memory = plan_memory({&program.schedule}, {});
     MemoryConfig host;

@@ -11,9 +11,18 @@ struct GraphProgram {
     MemoryPlan memory;
 };
 
+/// The graph of a file, verified. It is that of all ranks, or of one rank if it has a line `at`. Throws
+/// UserError, placed in `file`, if the text or the graph is not legal, or if the graph of all ranks has
+/// collectives or messages.
+Graph read_graph(std::string_view text, const std::string& file);
+
+/// The passes on a graph of all ranks: sharded_graph propagates its shardings, local_graph makes of the
+/// result the graph of one rank: stages, partition, simplify, bucket. A graph on one rank stays as it is.
+Graph sharded_graph(Graph graph);
+Graph local_graph(const Graph& sharded, i64 rank);
+
 /// `text` is the graph of all ranks, or of one rank (it has a line `at`). In the first case the graph of
-/// `rank` is made. Throws UserError, placed in `file`, if the text or the graph is not legal or there is no
-/// such rank.
+/// `rank` is made. Throws UserError as read_graph, or if there is no such rank.
 GraphProgram compile_graph(std::string_view text, const std::string& file, const Machine& machine, i64 rank);
 
 /// Throws UserError unless 0 <= rank < ranks.

@@ -45,7 +45,8 @@ const Rooms& designed_rooms()
         {"lifecycle", {"src/lifecycle", {"io_checkpoint", "io_metrics"}}},
         {"train", {"src/train", {"compile", "runtime", "io_tokens", "lifecycle"}}},
         {"check", {"src/check", {"train"}}},
-        {"cli", {"src/cli", {"check", "io_report", "io_hugging_face"}}},
+        {"programs", {"src/programs", {"plan", "runtime", "io_hugging_face"}}},
+        {"cli", {"src/cli", {"check", "io_report", "programs"}}},
     };
     return rooms;
 }

@@ -1,0 +1,138 @@
+#include "programs/compare.hpp"
+
+#include "base/check.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace trivium {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+template <class T>
+double number(const std::byte* data, i64 index)
+{
+    const T value = reinterpret_cast<const T*>(data)[index];
+    if constexpr (std::is_same_v<T, bf16>)
+        return static_cast<double>(static_cast<float>(value));
+    else
+        return static_cast<double>(value);
+}
+
+template <class T>
+double difference_of(const TensorType& whole, const std::byte* expected, const Box& box, const std::byte* got)
+{
+    double least = 0; // of denominators
+    if (is_floating(whole.dtype))
+        for (i64 i = 0; i < whole.elements(); ++i)
+            if (const double x = std::abs(number<T>(expected, i)); std::isfinite(x))
+                least = std::max(least, x / 100);
+    double largest = 0;
+    for_each_run(whole.shape, box, [&](i64 global, i64 local, i64 count) {
+        for (i64 i = 0; i < count; ++i) {
+            const double a = number<T>(got, local + i), b = number<T>(expected, global + i);
+            if (a == b || (std::isnan(a) && std::isnan(b)))
+                continue;
+            double here = infinity;
+            if (!is_floating(whole.dtype))
+                here = std::abs(a - b);
+            else if (std::isfinite(a) && std::isfinite(b))
+                here = std::abs(a - b) / std::max(std::abs(b), least);
+            largest = std::max(largest, here);
+        }
+    });
+    return largest;
+}
+
+/// Box and content as one message's pieces: the box's numbers have a known count.
+std::vector<i64> numbers_of(const Box& box)
+{
+    std::vector<i64> numbers = box.offset;
+    numbers.insert(numbers.end(), box.shape.begin(), box.shape.end());
+    return numbers;
+}
+
+template <class T>
+Piece piece_of(std::vector<T>& data)
+{
+    return {reinterpret_cast<std::byte*>(data.data()), static_cast<Bytes>(data.size() * sizeof(T))};
+}
+
+/// On rank 0: calls visit(box, data) with each rank's part of an output, its own first. The others send
+/// theirs.
+template <class Visit>
+void each_shard(Comm& comm, Shard& own, Visit&& visit)
+{
+    constexpr int box_tag = 0, data_tag = 1;
+    if (comm.rank() > 0) {
+        std::vector<i64> numbers = numbers_of(own.box);
+        const Piece box = piece_of(numbers), data = piece_of(own.data);
+        const auto sent = comm.send(0, box_tag, {box.data, box.bytes});
+        comm.send(0, data_tag, {data.data, data.bytes})->wait();
+        sent->wait();
+        return;
+    }
+    visit(own.box, own.data);
+    const std::size_t dims = own.type.shape.size();
+    for (int rank = 1; rank < comm.size(); ++rank) {
+        std::vector<i64> numbers(2 * dims);
+        comm.receive(rank, box_tag, piece_of(numbers))->wait();
+        const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(dims);
+        const Box box{{numbers.begin(), middle}, {middle, numbers.end()}};
+        TensorBytes data(static_cast<std::size_t>(element_count(box.shape) * size_of(own.type.dtype)));
+        comm.receive(rank, data_tag, piece_of(data))->wait();
+        visit(box, data);
+    }
+}
+
+} // namespace
+
+double difference(const TensorType& whole, const std::byte* expected, const Box& box, const std::byte* got)
+{
+    if (whole.dtype == DType::i32)
+        return difference_of<std::int32_t>(whole, expected, box, got);
+    return with_type(whole.dtype,
+                     [&](auto t) { return difference_of<decltype(t)>(whole, expected, box, got); });
+}
+
+Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorSource& source,
+                                 const CompareConfig& config)
+{
+    RankProgram program{sharded, {}};
+    succeed_together(comm, [&] { program.local = program_of_rank(sharded, comm.rank()).local; });
+    std::vector<Shard> shards = run_rank(program, comm, source, config.run);
+    std::vector<Shard> expected;
+    succeed_together(comm, [&] {
+        if (comm.rank() == 0 && config.compare)
+            expected = run_rank({sharded, unpartitioned(sharded)}, *make_self_comm(), source, config.run);
+    });
+    Comparison result;
+    if (config.compare)
+        result.difference = 0;
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+        ComparedOutput output{shards[i].name, shards[i].type, shards[i].sharding, {}, {}};
+        if (comm.rank() == 0 && config.gather)
+            output.whole.resize(static_cast<std::size_t>(output.type.bytes()));
+        double largest = 0;
+        each_shard(comm, shards[i], [&](const Box& box, const TensorBytes& data) {
+            if (config.compare)
+                largest =
+                    std::max(largest, difference(output.type, expected[i].data.data(), box, data.data()));
+            if (config.gather)
+                place_box(output.type, data.data(), box, output.whole.data());
+        });
+        if (config.compare) {
+            output.difference = std::bit_cast<double>(gather_numbers(comm, std::bit_cast<u64>(largest))[0]);
+            result.difference = std::max(*result.difference, *output.difference);
+        }
+        result.outputs.push_back(std::move(output));
+        shards[i].data = {};
+    }
+    return result;
+}
+
+} // namespace trivium

@@ -1,0 +1,263 @@
+#include "programs/rank_run.hpp"
+
+#include "base/check.hpp"
+#include "ir/collectives.hpp"
+#include "ir/op_table.hpp"
+#include "ir/verify.hpp"
+#include "plan/graph_file.hpp"
+#include "runtime/communication.hpp"
+#include "runtime/device.hpp"
+#include "runtime/executor.hpp"
+#include "schedule/memory.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+namespace trivium {
+
+namespace {
+
+/// The value of run lifetime in whose buffer v is, if an op has written it there.
+ValueId updated_in_place(const Graph& graph, ValueId v)
+{
+    bool computed = false;
+    while (const OpId producer = graph[v].producer) {
+        const Op& op = graph[producer];
+        const auto result =
+            static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
+        v = aliased_operand(op, result);
+        computed = true;
+        if (!v)
+            return v;
+    }
+    return computed && graph[v].lifetime == Lifetime::run ? v : ValueId();
+}
+
+/// Whether the op writes a parameter or a state.
+bool updates(const Graph& graph, const Op& op)
+{
+    return std::any_of(op.results.begin(), op.results.end(),
+                       [&](ValueId v) { return updated_in_place(graph, v).valid(); });
+}
+
+/// Executors fetch outputs once, before the first update.
+void require_fetchable(const Graph& graph, ValueId output)
+{
+    const OpId producer = graph[output].producer;
+    if (!producer)
+        return;
+    const auto refuse = [&](const char* problem, const char* remedy) {
+        throw UserError({place_of(graph, graph[producer]),
+                         str("%", graph[output].name, ", an output, is computed ", problem), "", remedy});
+    };
+    if (graph[producer].region == Region::prologue)
+        refuse("in the prologue", "compute it in the microbatch or in the epilogue");
+    for (std::size_t i = 0; i < producer.index(); ++i)
+        if (graph.ops[i].region == Region::epilogue && updates(graph, graph.ops[i]))
+            refuse("after an update", "compute it before the first update of a parameter or a state");
+}
+
+/// Where an output's content is after the run.
+struct Found {
+    ValueId value;
+    ValueId kept; ///< the run-lifetime value in whose buffer it is; invalid: the executor fetches it
+};
+
+const Buffer* kept_buffer_of(const Schedule& schedule, const std::string& name)
+{
+    for (const Buffer& buffer : schedule.buffers)
+        if (buffer.lifetime == Lifetime::run && buffer.name == name)
+            return &buffer;
+    return nullptr; // nothing reads the value
+}
+
+class RankRun {
+public:
+    RankRun(const RankProgram& program, Comm& comm, const TensorSource& source)
+        : global_(program.global), graph_(program.local), comm_(comm), source_(source)
+    {
+        if (comm.size() > 1)
+            at_ = graph_.mesh.coordinates(comm.rank());
+        for (const Value& value : global_.values)
+            if (!value.producer)
+                given_[value.name] = &value;
+    }
+
+    std::vector<Shard> run(const RankRunConfig& config, const std::vector<std::string>& more)
+    {
+        std::vector<std::string> names;
+        std::vector<Found> found = outputs(more, names);
+        ScheduleConfig schedule_config;
+        schedule_config.scratch = config.scratch;
+        Schedule schedule = build_schedule(graph_, schedule_config);
+        const Bytes device = plan_memory({&schedule}, {}).arena;
+        MemoryConfig host_memory;
+        host_memory.space = Space::host;
+        const Bytes host = plan_memory({&schedule}, host_memory).arena;
+        std::optional<Arenas> arenas;
+        succeed_together(comm_, [&] { arenas.emplace(device, host); });
+        const Mesh mesh = comm_.size() > 1 ? graph_.mesh : Mesh{};
+        Grid grid(comm_, mesh, node_name(), {}, joint_axes(graph_));
+        if (comm_.size() > 1)
+            open_devices(grid);
+        Executor executor(graph_, schedule, *arenas, {.threads = config.threads}, &grid);
+        fill_kept(schedule, *arenas);
+        const Feed feed = [this](const Value& value, i64, void* to) {
+            read(value, static_cast<std::byte*>(to));
+        };
+        executor.run_until_decision(feed);
+        executor.run_after_decision(feed);
+        std::vector<Shard> shards;
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            Shard shard = shard_of(found[i].value, names[i]);
+            const auto bytes = shard.data.size();
+            if (bytes == 0) {
+            } else if (!found[i].kept) {
+                std::memcpy(shard.data.data(), executor.fetched_data(graph_[found[i].value].name), bytes);
+            } else if (const Buffer* buffer = kept_buffer_of(schedule, graph_[found[i].kept].name)) {
+                HostWindow window(arenas->of(buffer->space), buffer->offset, buffer->bytes);
+                window.pull();
+                std::memcpy(shard.data.data(), window.data(), bytes);
+            }
+            shards.push_back(std::move(shard));
+        }
+        return shards;
+    }
+
+private:
+    /// Finds the outputs and the values in `more`, and makes those that the executor must fetch the outputs
+    /// of the graph.
+    std::vector<Found> outputs(const std::vector<std::string>& more, std::vector<std::string>& names)
+    {
+        TRV_CHECK(graph_.outputs.size() == global_.outputs.size(), "a rank's graph has ",
+                  graph_.outputs.size(), " outputs, the whole graph ", global_.outputs.size());
+        for (const ValueId v : global_.outputs)
+            names.push_back(global_[v].name);
+        std::vector<ValueId> all = graph_.outputs;
+        for (const std::string& name : more) {
+            all.push_back(graph_.find(name));
+            TRV_CHECK(all.back().valid(), "a rank's graph has no value ", name);
+            names.push_back(name);
+        }
+        std::vector<Found> found;
+        graph_.outputs.clear();
+        for (const ValueId v : all) {
+            found.push_back({v, updated_in_place(graph_, v)});
+            if (found.back().kept)
+                continue;
+            require_fetchable(graph_, v);
+            if (std::find(graph_.outputs.begin(), graph_.outputs.end(), v) == graph_.outputs.end())
+                graph_.outputs.push_back(v);
+        }
+        return found;
+    }
+
+    void fill_kept(const Schedule& schedule, const Arenas& arenas)
+    {
+        for (const Value& value : graph_.values)
+            if (const Buffer* buffer = !value.producer && value.lifetime == Lifetime::run
+                                           ? kept_buffer_of(schedule, value.name)
+                                           : nullptr;
+                buffer && buffer->bytes > 0) {
+                HostWindow window(arenas.of(buffer->space), buffer->offset, buffer->bytes);
+                read(value, window.data());
+                window.push();
+            }
+    }
+
+    /// This rank's content of a value that no op computes.
+    void read(const Value& local, std::byte* to)
+    {
+        auto found = given_.find(local.name);
+        if (found == given_.end() && local.name.ends_with(".part")) // an output that is reduced first
+            found = given_.find(local.name.substr(0, local.name.size() - 5));
+        TRV_CHECK(found != given_.end(), "the whole graph has no value ", local.name);
+        const Value& whole = *found->second;
+        if (comm_.size() > 1 && contributes_nothing(whole, graph_.mesh, at_, to, local.type.bytes()))
+            return;
+        const Box box = box_in(whole, local.sharding);
+        TRV_CHECK(box.shape == local.type.shape, local.name, " is ", local.type);
+        source_(whole, box, to);
+    }
+
+    Box box_in(const Value& whole, const Sharding& sharding) const
+    {
+        return comm_.size() > 1 ? box_of(whole.type.shape, sharding, graph_.mesh, at_)
+                                : Box{Shape(whole.type.shape.size(), 0), whole.type.shape};
+    }
+
+    Shard shard_of(ValueId id, const std::string& name) const
+    {
+        const Value& local = graph_[id];
+        const ValueId global = global_.find(name);
+        Shard shard{name, local.type, local.sharding, {}, {}};
+        if (global) {
+            shard.type = global_[global].type;
+            shard.box = box_in(global_[global], local.sharding);
+        } else {
+            shard.box = {Shape(local.type.shape.size(), 0), local.type.shape};
+        }
+        TRV_CHECK(shard.box.shape == local.type.shape, name, " is ", local.type);
+        shard.data.resize(static_cast<std::size_t>(local.type.bytes()));
+        return shard;
+    }
+
+    const Graph& global_;
+    Graph graph_;
+    Comm& comm_;
+    const TensorSource& source_;
+    Coordinates at_;
+    std::map<std::string, const Value*> given_;
+};
+
+} // namespace
+
+std::vector<Shard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
+                            const RankRunConfig& config, const std::vector<std::string>& more)
+{
+    return RankRun(program, comm, source).run(config, more);
+}
+
+Graph unpartitioned(Graph graph)
+{
+    graph.mesh = {};
+    graph.stage_of_block.clear();
+    std::vector<ValueId> to(graph.values.size());
+    std::vector<bool> ops(graph.ops.size(), true), values(graph.values.size(), true);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+        to[i] = ValueId(i);
+        graph.values[i].sharding = {};
+    }
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+        Op& op = graph.ops[i];
+        for (ValueId& v : op.operands)
+            v = to[v.index()];
+        const bool copies = info(op).placement && is_floating(graph[op.operands[0]].type.dtype);
+        if (copies || !(info(op).placement || info(op).manual))
+            continue;
+        const ValueId from = op.operands[0], result = op.results[0];
+        if (graph[from].type != graph[result].type)
+            throw UserError({place_of(graph, op),
+                             str("is the boundary of a manual region: %", graph[from].name, " is ",
+                                 graph[from].type, ", %", graph[result].name, " is ", graph[result].type),
+                             "the program without partitioning has no such region",
+                             "compare a program without manual regions"});
+        to[result.index()] = from;
+        ops[i] = values[result.index()] = false;
+    }
+    for (ValueId& v : graph.outputs)
+        v = to[v.index()];
+    for (Carry& carry : graph.carries)
+        carry.out = to[carry.out.index()];
+    keep_only(graph, ops, values);
+    verify(graph, Level::global);
+    return graph;
+}
+
+RankProgram program_of_rank(const Graph& sharded, i64 rank)
+{
+    return {sharded, sharded.mesh.ranks() == 1 ? unpartitioned(sharded) : local_graph(sharded, rank)};
+}
+
+} // namespace trivium
