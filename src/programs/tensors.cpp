@@ -15,16 +15,6 @@ namespace trivium {
 
 namespace {
 
-/// Calls `f` with a value of the C++ type of any tensor type.
-template <class F>
-void with_tensor_type(DType type, F&& f)
-{
-    if (type == DType::i32)
-        f(std::int32_t{});
-    else
-        with_type(type, std::forward<F>(f));
-}
-
 /// A number in a tensor's type. Floats of less precision than double are rounded once, through float.
 template <class T>
 T stored(double value)
