@@ -57,10 +57,6 @@ struct Conv3 {
     }
 };
 
-namespace {
-
-} // namespace
-
 template <class T>
 void convolution(const Exec& exec, const ConvShape& shape, const T* x, const T* w, T* y)
 {
@@ -138,7 +134,8 @@ void convolution_grad_w(const Exec& exec, const ConvShape& shape, const T* dy, c
         exec, "convolution_grad_w", s.o * s.group_c * s.k_count, KOKKOS_LAMBDA(i64 i) {
             i64 r = i;
             const i64 t2 = take_last(r, s.k[2]), t1 = take_last(r, s.k[1]), t0 = take_last(r, s.k[0]);
-            const i64 c = take_last(r, s.group_c) + r / s.group_o * s.group_c; // r is now the channel of y
+            const i64 c_in_group = take_last(r, s.group_c); // r is now the channel of y
+            const i64 c = c_in_group + r / s.group_o * s.group_c;
             A sum = 0;
             for (i64 b = 0; b < s.b; ++b) {
                 const T* slope = dy + (b * s.o + r) * s.out_count;

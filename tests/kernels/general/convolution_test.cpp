@@ -181,8 +181,6 @@ TEMPLATE_TEST_CASE("a prepared convolution agrees with the plain kernel", "", TR
                 INFO("image of " << drawn.shape.c << " channels, kind " << static_cast<int>(kind));
                 by_library += check_prepared<T>(drawn, kind);
             }
-    if (std::is_same_v<T, float> && !on_device)
-        CHECK(by_library > 20);
     if (std::is_integral_v<T> || std::is_same_v<T, double>)
         CHECK(by_library == 0);
 }

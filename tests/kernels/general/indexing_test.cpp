@@ -41,7 +41,7 @@ Index drawn_extents(Draw& draw, i64 rank, int round)
 {
     Index extents = draw.list(rank, 1, 5);
     if (rank > 0 && round % 2 == 0)
-        extents.back() = draw(15, 300);
+        extents.back() = draw(15, 70);
     if (rank > 0 && round % 7 == 0)
         extents[static_cast<std::size_t>(draw(0, rank - 1))] = round % 14 == 0 ? 0 : 1;
     return extents;
@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("transpose and broadcast", "", TRV_TENSOR_TYPES)
 {
     using T = TestType;
     Draw draw("transpose");
-    for (int round = 1; round <= 30; ++round) {
+    for (int round = 1; round <= 24; ++round) {
         const i64 rank = draw(0, 4);
         const Index in = drawn_extents(draw, rank, round);
         Index dims(static_cast<std::size_t>(rank));
@@ -92,7 +92,7 @@ TEMPLATE_TEST_CASE("slice, pad and reverse", "", TRV_TENSOR_TYPES)
 {
     using T = TestType;
     Draw draw("slice");
-    for (int round = 1; round <= 40; ++round) {
+    for (int round = 1; round <= 30; ++round) {
         const i64 rank = draw(1, 4);
         const Index in = drawn_extents(draw, rank, round);
         Index start, limit, stride, sliced, low, high, interior, padded, reversed;
@@ -101,8 +101,8 @@ TEMPLATE_TEST_CASE("slice, pad and reverse", "", TRV_TENSOR_TYPES)
             limit.push_back(draw(start[d], in[d]));
             stride.push_back(round % 3 == 0 ? 1 : draw(1, 3));
             sliced.push_back((limit[d] - start[d] + stride[d] - 1) / stride[d]);
-            low.push_back(draw(-3, 3));
-            high.push_back(draw(-2, 20));
+            low.push_back(draw(-3, round % 5 == 0 && d + 1 == in.size() ? 300 : 3));
+            high.push_back(draw(-2, d + 1 == in.size() ? 20 : 3));
             interior.push_back(round % 3 == 0 ? 0 : draw(0, 2));
             padded.push_back(
                 std::max<i64>(0, low[d] + high[d] + (in[d] == 0 ? 0 : (in[d] - 1) * (interior[d] + 1) + 1)));
