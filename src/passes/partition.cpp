@@ -138,8 +138,10 @@ private:
         value.type = local_type(value.type, wanted(v), g_.mesh, c_.at);
         out_.values.push_back(std::move(value));
         Placed& p = of(v);
-        p.native = p.settled = ValueId(out_.values.size() - 1);
-        p.layout = {wanted(v), {}};
+        p.native = ValueId(out_.values.size() - 1);
+        p.layout = {wanted(v), g_[v].sharding.partial};
+        if (p.layout.partial.empty())
+            p.settled = p.native;
     }
 
     /// The value as its sharding requires it.
@@ -148,9 +150,10 @@ private:
         Placed& p = of(v);
         if (!p.settled) {
             const Builder::Where reader = b_.where;
-            b_.where.block =
-                g_[g_[v].producer].block; // the reduction belongs to the op that computed the partial values
-            b_.where.scope = g_[g_[v].producer].scope;
+            if (const OpId producer = g_[v].producer) { // the reduction belongs to it
+                b_.where.block = g_[producer].block;
+                b_.where.scope = g_[producer].scope;
+            }
             p.settled = emit_moves(b_, p.native, moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh), p.layout,
                                    g_[v].type, c_.at);
             b_.where = reader;
