@@ -8,6 +8,7 @@
 #include "cli/machine_file.hpp"
 #include "cli/memory_json.hpp"
 #include "cli/memory_picture.hpp"
+#include "cli/run_graph.hpp"
 #include "cli/schedule_picture.hpp"
 #include "compile/choose_schedule.hpp"
 #include "compile/compile.hpp"
@@ -42,6 +43,7 @@ struct ExplainArguments {
     std::string machine = default_machine();
     i64 rank = 0;
     double costly = 0.1;
+    GraphRunArguments run;
 };
 
 nlohmann::ordered_json shardings_json(const Graph& graph)
@@ -218,6 +220,28 @@ void write_picture(const std::string& path, const std::string& svg)
     log_info("wrote " + path);
 }
 
+int explain_run(const ExplainArguments& a)
+{
+    if (!a.config.file.ends_with(".graph"))
+        throw UserError({"--run", "only a graph can be run",
+                         str("'", a.config.file, "' does not end in .graph"),
+                         "name a FILE.graph, or use `trivium train CONFIG.toml`"});
+    const auto refuse = [](const char* option) {
+        throw UserError({"--run", str("does not go together with ", option), "a run prints its outputs only",
+                         str("remove one of the two")});
+    };
+    if (!a.only.empty())
+        refuse("--only");
+    if (!a.svg.empty())
+        refuse("--svg");
+    if (!a.csv.empty())
+        refuse("--csv");
+    GraphRunArguments run = a.run;
+    run.file = a.config.file;
+    run.json = a.config.json;
+    return run_graph(run);
+}
+
 int explain(const ExplainArguments& a)
 {
     if (a.reference == "keys")
@@ -226,6 +250,8 @@ int explain(const ExplainArguments& a)
         return fmt::print("{}", op_reference()), 0;
     if (a.config.file.empty())
         throw UserError({"command line", "a config is missing", "", "name a CONFIG.toml or a FILE.graph"});
+    if (a.run.run)
+        return explain_run(a);
     const Machine machine = machine_at(a.machine);
     const bool is_graph = a.config.file.ends_with(".graph");
     const auto selected = [&](const std::string& part) {
@@ -382,7 +408,20 @@ void add_explain_command(Command& program)
         .option("--dump", arguments->dump, "folder for the graph after each pass")
         .option("--skip", arguments->skip, "passes to skip, by name", {.list = true})
         .option("--reference", arguments->reference, "print the reference page of config keys or of ops",
-                {.words = {"keys", "ops"}});
+                {.words = {"keys", "ops"}})
+        .flag("--run", arguments->run.run,
+              "run a FILE.graph once on all ranks of its mesh (under mpirun or srun, or alone as threads of "
+              "one "
+              "process), and compare its outputs with those of the unpartitioned program")
+        .option(
+            "--inputs", arguments->run.inputs,
+            "with --run: safetensors file with the inputs, parameters and states by name (default: random "
+            "numbers)",
+            {.type = "FILE", .needs = "--run"})
+        .option("--outputs", arguments->run.outputs, "with --run: safetensors file to write the outputs to",
+                {.type = "FILE", .needs = "--run"})
+        .option("--seed", arguments->run.seed, "with --run: seed of the random numbers",
+                {.show_default = true, .needs = "--run"});
     command.action([=] { return explain(*arguments); });
 }
 

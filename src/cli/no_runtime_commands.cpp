@@ -2,6 +2,7 @@
 #include "base/check.hpp"
 #include "cli/commands.hpp"
 #include "cli/config_arguments.hpp"
+#include "cli/run_graph.hpp"
 
 #include <limits>
 
@@ -15,6 +16,13 @@ void add_runtime_commands(Command& program, const std::string&)
                              "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",
                              "build with the preset 'default'"});
         });
+}
+
+int run_graph(const GraphRunArguments&)
+{
+    throw UserError({"trivium explain --run", "is not part of this build",
+                     "it was built with the preset 'planner', without MPI, Kokkos, oneDNN and HDF5",
+                     "build with the preset 'default'"});
 }
 
 int thread_limit() { return std::numeric_limits<int>::max(); }

@@ -58,7 +58,7 @@ void require_fetchable(const Graph& graph, ValueId output)
             refuse("after an update", "compute it before the first update of a parameter or a state");
 }
 
-/// Where an output's content is after the run.
+/// Where an output's content is after the run: if no op computes it, where it came from.
 struct Found {
     ValueId value;
     ValueId kept; ///< the run-lifetime value in whose buffer it is; invalid: the executor fetches it
@@ -112,10 +112,14 @@ public:
         for (std::size_t i = 0; i < found.size(); ++i) {
             Shard shard = shard_of(found[i].value, names[i]);
             const auto bytes = shard.data.size();
-            if (bytes == 0) {
-            } else if (!found[i].kept) {
-                std::memcpy(shard.data.data(), executor.fetched_data(graph_[found[i].value].name), bytes);
-            } else if (const Buffer* buffer = kept_buffer_of(schedule, graph_[found[i].kept].name)) {
+            const Value& value = graph_[found[i].value];
+            if (bytes > 0 && !value.producer) {
+                read(value, shard.data.data());
+            } else if (bytes > 0 && !found[i].kept) {
+                std::memcpy(shard.data.data(), executor.fetched_data(value.name), bytes);
+            } else if (bytes > 0) {
+                const Buffer* buffer = kept_buffer_of(schedule, graph_[found[i].kept].name);
+                TRV_CHECK(buffer, "no buffer of ", value.name);
                 HostWindow window(arenas->of(buffer->space), buffer->offset, buffer->bytes);
                 window.pull();
                 std::memcpy(shard.data.data(), window.data(), bytes);
@@ -144,7 +148,7 @@ private:
         graph_.outputs.clear();
         for (const ValueId v : all) {
             found.push_back({v, updated_in_place(graph_, v)});
-            if (found.back().kept)
+            if (found.back().kept || !graph_[v].producer)
                 continue;
             require_fetchable(graph_, v);
             if (std::find(graph_.outputs.begin(), graph_.outputs.end(), v) == graph_.outputs.end())

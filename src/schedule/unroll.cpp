@@ -225,6 +225,9 @@ RankOrder plain_order(const Graph& graph, i64 microbatches)
     for (const Op& op : graph.ops)
         if (op.region == Region::microbatch)
             stages.insert(stage_of(graph, op));
+    const auto is_of_microbatch = [&](ValueId v) { return graph[v].lifetime == Lifetime::microbatch; };
+    if (stages.empty() && std::any_of(graph.outputs.begin(), graph.outputs.end(), is_of_microbatch))
+        stages.insert(0); // an input is an output, and no op runs
     RankOrder tasks;
     for (i64 m = 0; m < microbatches; ++m) {
         for (auto stage = stages.begin(); stage != stages.end(); ++stage)

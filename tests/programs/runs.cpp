@@ -1,13 +1,10 @@
 #include "runs.hpp"
 
 #include "ir/text.hpp"
-#include "kernels/runtime.hpp"
 #include "mpi/comm.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"
-
-#include <memory>
-#include <mutex>
+#include "runtime/device.hpp"
 
 namespace trivium::runs {
 
