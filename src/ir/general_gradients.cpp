@@ -37,7 +37,7 @@ Term result(Tape& t, int i = 0) { return {&t, t.result(i)}; }
 Term gradient(Tape& t, int i = 0) { return {&t, t.grad(i)}; }
 
 TensorType type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }
-const Shape& shape_of(Tape& t, ValueId id) { return t.build().graph()[id].type.shape; }
+Shape shape_of(Tape& t, ValueId id) { return t.build().graph()[id].type.shape; }
 OpView view(Tape& t) { return {t.build().graph(), t.op()}; }
 
 void give(Tape& t, int i, Term gradient) { t.accumulate_grad(i, gradient.id); }
@@ -230,7 +230,7 @@ void reduce(Tape& t)
 {
     if (!t.requires_grad(0))
         return;
-    const Shape& shape = shape_of(t, t.operand(0));
+    const Shape shape = shape_of(t, t.operand(0));
     const Numbers kept = others(view(t).dims(A::dims, shape.size()), shape.size());
     const auto spread = [&](ValueId x) {
         return Term{&t, t.build().op1(K::broadcast, {x}, {.lists = {{A::dims, kept}, {A::shape, shape}}})};
@@ -262,7 +262,7 @@ void broadcast(Tape& t)
 {
     if (!t.requires_grad(0))
         return;
-    const Shape &in = shape_of(t, t.operand(0)), &out = shape_of(t, t.result(0));
+    const Shape in = shape_of(t, t.operand(0)), out = shape_of(t, t.result(0));
     const auto dims = view(t).dims(A::dims, out.size());
     std::vector<std::size_t> kept;
     for (std::size_t d = 0; d < dims.size(); ++d)

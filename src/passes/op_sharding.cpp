@@ -59,6 +59,11 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
             look(i, rule_.operands[i]);
         for (std::size_t r = 0; r < rule_.results.size(); ++r)
             look(rule_.operands.size() + r, rule_.results[r]);
+        // A sum that is added to another one must be partial over the same axes.
+        for (std::size_t f = 0; op.accumulate && g_[op.operands.back()].role != Role::carry && f < rule_.factors.size(); ++f)
+            if (rule_.factors[f].kind == FactorKind::reduced && rule_.factors[f].size >= parts[part].size &&
+                std::find(factors.begin(), factors.end(), static_cast<int>(f)) == factors.end())
+                factors.push_back(static_cast<int>(f));
         // Then another factor may have it instead.
         for (std::size_t f = 0; elsewhere && info(op).factors && f < rule_.factors.size(); ++f)
             if (const Factor& factor = rule_.factors[f];

@@ -80,7 +80,7 @@ private:
         ValueId settled; ///< as its sharding requires: combined, and in its shards
         std::map<std::tuple<DimAxes, Region, Phase, int>, ValueId> copies; ///< in other shardings
         std::map<std::tuple<DimAxes, std::vector<i64>, Region, Phase, int>, ValueId>
-            parts; ///< other boxes than those of shardings: by the sharding and this rank's box
+            parts; ///< other boxes than those of shardings: by the sharding and all boxes
     };
 
     static bool is_sum(const Move& move)
@@ -433,9 +433,14 @@ private:
         const Layout from = kept(v);
         const Approach way = approach(sharding, i, assignment, from, g_[v]);
         const Box need = sharding.operand_box(i, assignment, c_.at);
-        std::vector<i64> key = need.offset;
-        key.insert(key.end(), need.shape.begin(), need.shape.end());
-        key.push_back(way.exchanges);
+        // All ranks must make the same exchanges, so this rank's box alone does not tell them apart.
+        std::vector<i64> key{way.exchanges};
+        const Coordinates first(g_.mesh.axes.size(), 0);
+        for (const i64 rank : g_.mesh.group(first, names_in(sharding.operand_axes(i, assignment)))) {
+            const Box box = sharding.operand_box(i, assignment, g_.mesh.coordinates(rank));
+            key.insert(key.end(), box.offset.begin(), box.offset.end());
+            key.insert(key.end(), box.shape.begin(), box.shape.end());
+        }
         const auto at = std::tuple(sharding.operand_axes(i, assignment), key, b_.where.region, b_.where.phase,
                                    stage_of_block(b_.where.block));
         if (const auto known = of(v).parts.find(at); known != of(v).parts.end())
@@ -514,11 +519,13 @@ private:
         for (std::size_t r = 0; r < rule.results.size(); ++r)
             if (sharding.irregular_result(r, assignment)) {
                 Placed& p = of(op.results[r]);
+                out_[p.native].name += ".own";
                 p.native = exchanged(
                     p.native, p.layout.axes,
                     [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
                     [&](const Coordinates& rank) { return shard_of(g_[op.results[r]], p.layout.axes, rank); });
                 out_[p.native].sharding = sharding_of(p.layout);
+                out_[p.native].name = g_[op.results[r]].name;
                 if (p.settled)
                     p.settled = p.native;
             }

@@ -51,6 +51,9 @@ public:
                     sweep(level);
                 }
         }
+        for (const Op& op : graph_.ops) // by then a priority may have sharded the accumulator further
+            if (op.accumulate)
+                values_[op.results[0].index()].dims = values_[op.operands.back().index()].dims;
         for (std::size_t i = 0; i < values_.size(); ++i)
             finish(graph_.values[i], values_[i]);
     }

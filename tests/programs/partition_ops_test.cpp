@@ -4,6 +4,7 @@
 #include "ir/text.hpp"
 #include "mpi/comm.hpp"
 #include "op_cases.hpp"
+#include "plan/collective_list.hpp"
 #include "plan/graph_file.hpp"
 #include "programs/compare.hpp"
 #include "runs.hpp"
@@ -87,6 +88,7 @@ TEST_CASE("every op, with any shardings of its operands, equals the op on one ra
 {
     runs::start_runtime();
     int run = 0;
+    std::map<std::string, int> kinds;
     const char* only = std::getenv("TRIVIUM_CASE");
     for (const OpCase& op : op_cases()) {
         if (only && op.name != only)
@@ -100,8 +102,14 @@ TEST_CASE("every op, with any shardings of its operands, equals the op on one ra
                 const double difference = runs::difference_on_threads(text, 7);
                 CHECK(difference <= 1e-12);
                 ++run;
+                for (const CollectiveEntry& entry : collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0)))
+                    ++kinds[entry.kind];
             }
         }
     }
+    for (const char* kind : {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "permute", "halo"})
+        CHECK((only || kinds[kind] >= 20));
+    for (const auto& [kind, times] : kinds)
+        WARN(kind << " " << times);
     WARN(run << " programs");
 }

@@ -1,0 +1,20 @@
+#pragma once
+// Random programs of general ops with random annotations, forward and backward.
+#include "ir/graph.hpp"
+
+namespace trivium {
+
+struct RandomConfig {
+    Mesh mesh;
+    int least_ops = 5, most_ops = 30; ///< of the forward pass, but for those of the loss
+    bool backward = true;             ///< also the gradients of parameters, as outputs
+    int annotated = 3;                ///< one in so many values
+};
+
+/// The program of this seed.
+Graph random_program(std::uint64_t seed, const RandomConfig& config);
+
+/// A random closed or open sharding of a tensor of this shape.
+Sharding random_sharding(std::uint64_t seed, const Shape& shape, const Mesh& mesh);
+
+} // namespace trivium
