@@ -101,6 +101,11 @@ ValueId Builder::filled_like(ValueId x, double fill_value)
     return op1(OpKind::fill, {x}, {.value = fill_value});
 }
 
+ValueId Builder::scaled_by(ValueId x, double factor)
+{
+    return op1(OpKind::multiply, {x, filled_like(x, factor)});
+}
+
 ValueId Builder::squares_of(ValueId x)
 {
     return op1(OpKind::sum_squares, {x}, {}, graph_[x].name + ".squares");

@@ -22,6 +22,8 @@ public:
     Where where;
 
     Graph& graph() { return graph_; }
+    /// No value made from now on gets this name.
+    void reserve(const std::string& name) { used_.try_emplace(name, 0); }
 
     /// A value that no op computes. Its lifetime follows from its role.
     ValueId value(const std::string& name, TensorType type, Role role, Init init = {});
@@ -38,6 +40,7 @@ public:
     /// x itself if it has that type and needs no name.
     ValueId cast_to(ValueId x, DType dtype, const std::string& name = "");
     ValueId filled_like(ValueId x, double value); ///< x's shape, filled
+    ValueId scaled_by(ValueId x, double factor);  ///< x times a number
     ValueId squares_of(ValueId x);                ///< f64[]: sum of squares
     /// Adds `x` into the accumulator `into` and returns its next content. If the op that computes `x` can
     /// accumulate in the type of `into` and nothing else reads `x` (`only_reader`), that op accumulates and

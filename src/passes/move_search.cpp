@@ -35,8 +35,9 @@ bool is_exchange(MoveKind kind) { return kind == MoveKind::all_to_all || kind ==
 
 class Search {
 public:
-    Search(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh, AxisParts parts)
-        : whole_(whole), mesh_(mesh), parts_(std::move(parts))
+    /// `divides`: all dimensions divide evenly, so axes may be divided.
+    Search(const Layout& from, const DimAxes& to, const Shape& whole, AxisParts parts, bool divides)
+        : whole_(whole), divides_(divides), parts_(std::move(parts))
     {
         for (std::size_t d = 0; d < to.size(); ++d) {
             first_.dims.push_back(parts_.parts_of(from.axes[d]));
@@ -98,7 +99,8 @@ private:
         i64 count = 1;
         for (const PartId part : dim)
             count *= parts_[part].size;
-        return count <= whole_[d];
+        // Parts of axes nest only in dimensions that divide evenly.
+        return divides_ ? whole_[d] % count == 0 : count <= whole_[d];
     }
 
     void expand(int id, const State& state)
@@ -287,7 +289,7 @@ private:
     }
 
     const Shape& whole_;
-    const Mesh& mesh_;
+    bool divides_;
     AxisParts parts_;
     State first_, last_;
     std::map<PartId, Combine> combine_;
@@ -308,6 +310,12 @@ bool even(const DimAxes& axes, const Shape& whole, const Mesh& mesh)
             return false;
     }
     return true;
+}
+
+/// Whether both are parts of one axis, or one is the axis.
+bool same_axis(const std::string& a, const std::string& b)
+{
+    return a.substr(0, a.find(":(")) == b.substr(0, b.find(":("));
 }
 
 /// All sums, then one exchange.
@@ -336,14 +344,14 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
         for (const auto& axes : *dims)
             for (const std::string& axis : axes) {
                 for (const std::string& other : names)
-                    overlap = overlap || (other != axis && mesh.overlap(other, axis));
+                    overlap = overlap || (other != axis && same_axis(other, axis));
                 names.push_back(axis);
             }
     for (const Partial& p : from.partial)
         names.push_back(p.axis);
     const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh);
     if (divides || !overlap) {
-        Search search(from, to, whole, mesh, AxisParts(mesh, names, divides));
+        Search search(from, to, whole, AxisParts(mesh, names, divides), divides);
         if (std::vector<Move> moves = search.run(); !moves.empty())
             return moves;
     }

@@ -36,6 +36,8 @@ public:
         out_.mesh = g_.mesh;
         out_.stage_of_block = g_.stage_of_block;
         out_.at = c_.at;
+        for (const Value& v : g_.values)
+            b_.reserve(v.name);
         find_sums();
         ahead_ = look_ahead(g_, parts_, c_.stage_axis, sums_);
     }
@@ -389,7 +391,8 @@ private:
             if (const ValueId into = aliased_operand(op, r)) {
                 const Layout& kept = of(into).layout;
                 const bool begins = op.accumulate && g_[into].role == Role::carry;
-                if (made.axes != kept.axes || (!begins && made.partial != kept.partial))
+                if (made.axes != kept.axes || (!begins && !(op.accumulate ? within(made.partial, kept.partial)
+                                                                          : made.partial == kept.partial)))
                     return {};
                 continue;
             }
@@ -402,6 +405,27 @@ private:
                 bytes += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
         }
         return bytes + 1e-3 * touched;
+    }
+
+    static bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
+    {
+        return std::all_of(some.begin(), some.end(),
+                           [&](const Partial& p) { return std::find(all.begin(), all.end(), p) != all.end(); });
+    }
+
+    /// An addend that is complete along axes over which its accumulator is partial counts on one rank of each: the
+    /// others add zero. What accumulates is linear in its first operand.
+    void add_once(const Op& op, Op& local, Layout& layout)
+    {
+        if (g_[op.operands.back()].role == Role::carry)
+            return;
+        const std::vector<Partial>& all = of(op.operands.back()).layout.partial;
+        const bool counts = std::all_of(all.begin(), all.end(), [&](const Partial& p) {
+            return within({p}, layout.partial) || g_.mesh.index_along(p.axis, c_.at) == 0;
+        });
+        if (layout.partial.size() < all.size()) // the same ops on all ranks, so that their collectives keep their order
+            local.operands[0] = b_.scaled_by(local.operands[0], counts ? 1 : 0);
+        layout.partial = all;
     }
 
     void choose(const Op& op)
@@ -513,6 +537,8 @@ private:
             if (!pending.empty())
                 layouts.back().partial = pending;
         }
+        if (op.accumulate)
+            add_once(op, local, layouts[0]);
         if (info(op).manual)
             return cross(op, local.operands[0], layouts[0]);
         append(op, std::move(local), layouts);

@@ -39,6 +39,8 @@ TEST_CASE("random programs with random annotations compute the one-rank result, 
         INFO("seed " << seed);
         const std::string text = to_text(random_program(seed, config));
         INFO(text);
+        if (std::getenv("TRIVIUM_SEEDS"))
+            std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(seed));
         double difference = -1;
         std::string error;
         try {
@@ -47,6 +49,7 @@ TEST_CASE("random programs with random annotations compute the one-rank result, 
             error = problem.what();
         }
         ++run;
+        if (only && !error.empty()) { FILE* f = fopen("/tmp/p10/failing.graph", "w"); fputs(text.c_str(), f); fclose(f); }
         CHECK(error == "");
         CHECK(difference <= 1e-10);
         if (!error.empty())
