@@ -120,7 +120,7 @@ std::optional<Assignment> OpSharding::assignment_like(const DimAxes& operand) co
         if (const PartList* axes = factors.axes_of(static_cast<int>(f)))
             made[f] = *axes;
     for (std::size_t f = 0; f < made.size(); ++f)
-        if (!made[f].empty() && rule_.factors[f].kind == FactorKind::replicated && composed_)
+        if (!made[f].empty() && rule_.factors[f].kind == FactorKind::replicated)
             return {};
     if (!possible(made) || operand_axes(0, made) != operand || (composed_ && irregular_operand(0, made)))
         return {};

@@ -85,19 +85,25 @@ private:
             parts; ///< other boxes than those of shardings: by the sharding and all boxes
     };
 
-    static bool is_sum(const Move& move)
+    /// Whether the move is a sum that may wait: its axis then shards nothing.
+    bool may_wait(const Move& move, const DimAxes& to) const
     {
-        return move.kind == MoveKind::all_reduce && move.combine == Combine::sum;
+        return move.kind == MoveKind::all_reduce && move.combine == Combine::sum &&
+               std::none_of(to.begin(), to.end(), [&](const std::vector<std::string>& axes) {
+                   return std::any_of(axes.begin(), axes.end(),
+                                      [&](const std::string& axis) { return g_.mesh.overlap(axis, move.axis); });
+               });
     }
 
     /// Removes the sums from `moves`: what stays partial in an addend is reduced once, with the accumulator.
-    static std::vector<Partial> put_off_sums(std::vector<Move>& moves)
+    std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to) const
     {
         std::vector<Partial> partial;
         std::erase_if(moves, [&](const Move& move) {
-            if (is_sum(move))
+            const bool waits = may_wait(move, to);
+            if (waits)
                 partial.push_back({move.axis, move.combine});
-            return is_sum(move);
+            return waits;
         });
         return partial;
     }
@@ -109,7 +115,7 @@ private:
         if (p.settled)
             return;
         std::vector<Move> moves = moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh);
-        Layout to{wanted(v), put_off_sums(moves)};
+        Layout to{wanted(v), put_off_sums(moves, wanted(v))};
         if (to.partial.empty())
             return;
         p.native = emit_moves(b_, p.native, moves, p.layout, g_[v].type, c_.at);
@@ -220,7 +226,7 @@ private:
         });
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
-            p.layout.partial = put_off_sums(moves);
+            p.layout.partial = put_off_sums(moves, wanted(to));
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
         if (p.layout.partial.empty())
             p.settled = p.native;
@@ -398,7 +404,7 @@ private:
             }
             std::vector<Move> moves = moves_between(made, wanted(op.results[r]), v.type.shape, g_.mesh);
             if (sums_[op.results[r].index()])
-                std::erase_if(moves, is_sum);
+                put_off_sums(moves, wanted(op.results[r]));
             bytes += elements_moved(moves, made, v.type.shape, g_.mesh) *
                      static_cast<double>(size_of(v.type.dtype));
             if (sharding.irregular_result(r, assignment))
