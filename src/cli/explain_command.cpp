@@ -224,6 +224,8 @@ int explain_run(const ExplainArguments& a)
         refuse("--svg");
     if (!a.csv.empty())
         refuse("--csv");
+    if (a.rank != 0)
+        refuse("--rank");
     GraphRunArguments run = a.run;
     run.file = a.config.file;
     run.json = a.config.json;

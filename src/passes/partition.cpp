@@ -54,8 +54,10 @@ public:
             else if (!run_pending(op))
                 choose(op);
         }
-        b_.where = {Region::epilogue, Phase::update, 0, ""};
         for (const ValueId v : g_.outputs) {
+            b_.where = {Region::epilogue, Phase::update, 0, ""};
+            if (g_[v].lifetime == Lifetime::microbatch) // the epilogue cannot read it
+                b_.where = {Region::microbatch, g_[v].producer ? g_[g_[v].producer].phase : Phase::forward, 0, ""};
             const ValueId settled = whole(v);
             if (settled != of(v).native) { // the host finds outputs by name
                 out_[of(v).native].name += ".part";
@@ -65,6 +67,7 @@ public:
         }
         for (const Carry& carry : g_.carries)
             out_.carries.push_back({of(carry.in).native, of(carry.out).native});
+        sort_regions(out_);
         return std::move(out_);
     }
 
