@@ -236,6 +236,8 @@ int explain_run(const ExplainArguments& a)
         refuse("--svg");
     if (!a.csv.empty())
         refuse("--csv");
+    if (a.rank != 0)
+        refuse("--rank");
     GraphRunArguments run = a.run;
     run.file = a.config.file;
     run.json = a.config.json;
@@ -347,7 +349,8 @@ int explain(const ExplainArguments& a)
     if (selected("shardings"))
         fmt::print("# shardings, over all ranks\n{}{}", sharding_legend, sharding_table(program->sharded));
     if (selected("communication") && is_graph && program->graph.mesh.ranks() > 1)
-        fmt::print("# collectives of rank {}: what, along which axes, bytes sent, of which value, for which op\n{}{}",
+        fmt::print("# collectives of rank {}: what, along which axes, bytes sent, of which value, for which "
+                   "op\n{}{}",
                    a.rank, collectives_table(collectives_of(program->graph)), advice_text(advice(a)));
     if (selected("communication") && program->graph.mesh.ranks() > 1) {
         fmt::print(
@@ -393,10 +396,11 @@ void add_explain_command(Command& program)
         .option("--machine", arguments->machine, machine_help(), {.type = "MACHINE"})
         .option("--rank", arguments->rank, "rank whose program is printed (default: 0)",
                 {.from = 0, .to = 1e9})
-        .option("--costly", arguments->costly,
-                "of a FILE.graph: warn of a collective that sends more than this share of the bytes of a rank's "
-                "tensors, and name the annotation that avoids it (default: 0.1)",
-                {.from = 0, .to = 1e9})
+        .option(
+            "--costly", arguments->costly,
+            "of a FILE.graph: warn of a collective that sends more than this share of the bytes of a rank's "
+            "tensors, and name the annotation that avoids it (default: 0.1)",
+            {.from = 0, .to = 1e9})
         .option("--program", arguments->program, "program to print: train or eval",
                 {.words = {"train", "eval"}})
         .option(

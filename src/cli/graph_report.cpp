@@ -81,8 +81,9 @@ std::string collectives_table(const std::vector<CollectiveEntry>& all)
 {
     std::string text;
     for (const CollectiveEntry& entry : all)
-        text += fmt::format("  {:<14} {:<16} {:>12} %{}{}\n", entry.kind, joined(entry.axes), format_bytes(entry.bytes),
-                            entry.value, entry.at.empty() ? "" : ", for " + entry.at);
+        text +=
+            fmt::format("  {:<14} {:<16} {:>12} %{}{}\n", entry.kind, joined(entry.axes),
+                        format_bytes(entry.bytes), entry.value, entry.at.empty() ? "" : ", for " + entry.at);
     return all.empty() ? "  none\n" : text;
 }
 
@@ -90,13 +91,13 @@ std::string advice_text(const std::vector<Advice>& all)
 {
     std::string text;
     for (const Advice& advice : all) {
-        text += fmt::format("  warning: {} of %{} over {} sends {}, {:.0f} % of the bytes of a rank's tensors",
-                            advice.collective.kind, advice.collective.value, joined(advice.collective.axes),
-                            format_bytes(advice.collective.bytes), 100 * advice.share);
-        text += advice.value.empty()
-                    ? "; no annotation that was tried sends less\n"
-                    : fmt::format("; annotate %{} as {} to save {}\n", advice.value, advice.annotation,
-                                  format_bytes(advice.saved));
+        text +=
+            fmt::format("  warning: {} of %{} over {} sends {}, {:.0f} % of the bytes of a rank's tensors",
+                        advice.collective.kind, advice.collective.value, joined(advice.collective.axes),
+                        format_bytes(advice.collective.bytes), 100 * advice.share);
+        text += advice.value.empty() ? "; no annotation that was tried sends less\n"
+                                     : fmt::format("; annotate %{} as {} to save {}\n", advice.value,
+                                                   advice.annotation, format_bytes(advice.saved));
     }
     return text;
 }

@@ -193,7 +193,8 @@ std::string to_text(const Attributes& attributes)
     });
     for (const NumberLists::Entry& list : attributes.lists.entries()) {
         const ListName& name = name_of(list.attr);
-        append(name.single ? print_field(name.name, list.numbers.at(0)) : print_field(name.name, list.numbers));
+        append(name.single ? print_field(name.name, list.numbers.at(0))
+                           : print_field(name.name, list.numbers));
     }
     return text.empty() ? "" : text + "}";
 }

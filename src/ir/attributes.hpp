@@ -156,8 +156,8 @@ struct Attributes {
     std::optional<double> scale{};         ///< of attention scores, or of an update's direction
     std::optional<double> value{};         ///< of a fill
     std::optional<double> weight_decay{};
-    std::optional<double> momentum{};      ///< the part of the last momentum that remains
-    std::optional<double> alpha{}, beta{}; ///< coefficients of a weighted sum
+    std::optional<double> momentum{};       ///< the part of the last momentum that remains
+    std::optional<double> alpha{}, beta{};  ///< coefficients of a weighted sum
     std::optional<std::string> direction{}; ///< of a comparison
     std::optional<std::string> sharding{};  ///< of a manual region's boundary
     NumberLists lists{};
@@ -167,8 +167,8 @@ struct Attributes {
     bool operator==(const Attributes&) const = default;
 };
 
-/// Calls visit(Attr, name, member) for each member of Attributes except the lists, in the order in which they print. A size is
-/// printed under its factor's name, an offset under that name followed by "_offset".
+/// Calls visit(Attr, name, member) for each member of Attributes except the lists, in the order in which they
+/// print. A size is printed under its factor's name, an offset under that name followed by "_offset".
 template <class Visit>
 void each_attribute(Visit&& visit)
 {

@@ -262,10 +262,11 @@ ValueId Builder::exchange(OpKind kind, ValueId x, const std::string& axis, const
         }
         return list;
     };
-    return op1(kind, {x},
-               {.axis = axis,
-                .lists = {{Attr::shape, shape}, {Attr::owned, numbers(owned)}, {Attr::needed, numbers(needed)}}},
-               graph_[x].name + suffix);
+    return op1(
+        kind, {x},
+        {.axis = axis,
+         .lists = {{Attr::shape, shape}, {Attr::owned, numbers(owned)}, {Attr::needed, numbers(needed)}}},
+        graph_[x].name + suffix);
 }
 
 ValueId Builder::all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,

@@ -83,8 +83,8 @@ public:
     ValueId reduce_scatter(ValueId x, const std::string& axis, std::size_t dim, i64 extent,
                            Combine combine = Combine::sum);
     ValueId all_reduce(ValueId x, const std::string& axis, Combine combine);
-    /// Exchanges between the ranks along `axis`, a mesh axis or a joint one: each owns a box of a tensor and then
-    /// has the one that it needs, which has `shape` on this rank.
+    /// Exchanges between the ranks along `axis`, a mesh axis or a joint one: each owns a box of a tensor and
+    /// then has the one that it needs, which has `shape` on this rank.
     ValueId all_to_all(ValueId x, const std::string& axis, const std::vector<Box>& owned,
                        const std::vector<Box>& needed, const Shape& shape);
     ValueId permute(ValueId x, const std::string& axis, const std::vector<Box>& owned,

@@ -186,7 +186,8 @@ public:
     void take_sizes(const FactorSizes& sizes)
     {
         for (const auto& [name, size] : sizes)
-            if (const int at = find(name); at >= 0 && rule.factors[static_cast<std::size_t>(at)].size == unknown) {
+            if (const int at = find(name);
+                at >= 0 && rule.factors[static_cast<std::size_t>(at)].size == unknown) {
                 if (size < 0 || size > max_elements)
                     refuse(str("the size of '", name, "' is ", size, ", must be from 0 to 2^48"));
                 rule.factors[static_cast<std::size_t>(at)].size = size;

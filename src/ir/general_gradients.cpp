@@ -236,8 +236,7 @@ void reduce(Tape& t)
         return Term{&t, t.build().op1(K::broadcast, {x}, {.lists = {{A::dims, kept}, {A::shape, shape}}})};
     };
     const auto reduced = [&](Term x, Combine combine) {
-        return t.build().op1(K::reduce, {x.id},
-                             {.combine = combine, .lists = lists_of(t.op(), {A::dims})});
+        return t.build().op1(K::reduce, {x.id}, {.combine = combine, .lists = lists_of(t.op(), {A::dims})});
     };
     const Term dy = spread(t.grad(0)), x = operand(t, 0);
     switch (t.op().attrs.combine.value_or(Combine::sum)) {
@@ -270,7 +269,8 @@ void broadcast(Tape& t)
             kept.push_back(dims[d]);
     ValueId sum = t.grad(0);
     if (kept.size() < out.size())
-        sum = t.build().op1(K::reduce, {sum}, {.combine = Combine::sum, .lists = {{A::dims, others(kept, out.size())}}});
+        sum = t.build().op1(K::reduce, {sum},
+                            {.combine = Combine::sum, .lists = {{A::dims, others(kept, out.size())}}});
     // The sum has the kept dimensions in the result's order.
     std::vector<std::size_t> sorted = kept;
     std::sort(sorted.begin(), sorted.end());
@@ -299,8 +299,8 @@ void transpose(Tape& t)
 void reshape(Tape& t)
 {
     if (t.requires_grad(0))
-        t.accumulate_grad(0, t.build().op1(K::reshape, {t.grad(0)},
-                                           {.lists = {{A::shape, shape_of(t, t.operand(0))}}}));
+        t.accumulate_grad(
+            0, t.build().op1(K::reshape, {t.grad(0)}, {.lists = {{A::shape, shape_of(t, t.operand(0))}}}));
 }
 
 void slice(Tape& t)
@@ -325,7 +325,8 @@ void pad(Tape& t)
     const Shape in = shape_of(t, t.operand(0)), out = shape_of(t, t.result(0));
     const OpView op = view(t);
     // Element i of the operand is at low + i (interior + 1), or was cut off.
-    Numbers low = op.list(A::low), high(in.size()), stride = op.list_or(A::interior, in.size(), 0), limit(in.size());
+    Numbers low = op.list(A::low), high(in.size()), stride = op.list_or(A::interior, in.size(), 0),
+            limit(in.size());
     for (std::size_t d = 0; d < in.size(); ++d) {
         ++stride[d];
         low[d] = -low[d];
@@ -381,16 +382,17 @@ void dynamic_update_slice(Tape& t)
     if (t.requires_grad(1)) {
         operands.resize(1);
         operands.insert(operands.end(), starts.begin(), starts.end());
-        t.accumulate_grad(1, t.build().op1(K::dynamic_slice, operands, {.lists = {{A::shape, update.shape}}}));
+        t.accumulate_grad(1,
+                          t.build().op1(K::dynamic_slice, operands, {.lists = {{A::shape, update.shape}}}));
     }
 }
 
 void gather(Tape& t)
 {
     if (t.requires_grad(0))
-        t.accumulate_grad(0, t.build().op1(K::scatter,
-                                           {zeros(t, type_of(t, t.operand(0))), t.operand(1), t.grad(0)},
-                                           {.combine = Combine::sum, .lists = lists_of(t.op(), gather_lists)}));
+        t.accumulate_grad(
+            0, t.build().op1(K::scatter, {zeros(t, type_of(t, t.operand(0))), t.operand(1), t.grad(0)},
+                             {.combine = Combine::sum, .lists = lists_of(t.op(), gather_lists)}));
 }
 
 void scatter(Tape& t)
@@ -484,7 +486,8 @@ void pool(Tape& t)
     const Shape x = shape_of(t, t.operand(0)), dy = shape_of(t, t.grad(0));
     const OpView op = view(t);
     if (combine == Combine::product)
-        throw UserError({op.place(), "has no gradient", "a product over windows has none", "use another combiner"});
+        throw UserError(
+            {op.place(), "has no gradient", "a product over windows has none", "use another combiner"});
     if (combine != Combine::sum) {
         t.accumulate_grad(0, t.build().op1(K::pool_grad, {t.grad(0), t.operand(0)},
                                            {.combine = combine,

@@ -8,7 +8,7 @@ namespace trivium {
 
 inline constexpr i64 max_ranks = i64{1} << 20; ///< of a mesh
 inline constexpr std::size_t max_mesh_axes = 8;
-inline constexpr i64 max_priority = 1000; ///< of a dimension's sharding
+inline constexpr i64 max_priority = 1000;         ///< of a dimension's sharding
 inline constexpr std::size_t max_dims = 16;       ///< of a tensor
 inline constexpr i64 max_elements = i64{1} << 48; ///< of a tensor
 inline constexpr Bytes max_graph_tensors =

@@ -97,7 +97,8 @@ i64 Mesh::index_along(const std::string& name, const Coordinates& at) const
 bool Mesh::overlap(std::string_view a, std::string_view b) const
 {
     const AxisPart one = axis_part(*this, a), other = axis_part(*this, b);
-    return one.axis == other.axis && one.major < other.major * other.size && other.major < one.major * one.size;
+    return one.axis == other.axis && one.major < other.major * other.size &&
+           other.major < one.major * one.size;
 }
 
 bool Mesh::has_group(std::string_view axis) const

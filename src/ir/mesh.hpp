@@ -44,8 +44,8 @@ struct Mesh {
     int find(const std::string& name) const;
     /// Size of the axis called `name`, or of a part of one (size_of); 1 if the mesh has no such axis.
     i64 size(const std::string& name) const;
-    /// Size of the axis, or of the part of an axis "x:(2)4" (Shardy's sub-axes: of size 4, below a major part of
-    /// 2); nothing if the mesh has none.
+    /// Size of the axis, or of the part of an axis "x:(2)4" (Shardy's sub-axes: of size 4, below a major part
+    /// of 2); nothing if the mesh has none.
     std::optional<i64> size_of(std::string_view name) const;
     /// The rank's index along such an axis; 0 if the mesh has none.
     i64 index_along(const std::string& name, const Coordinates& at) const;
@@ -104,7 +104,7 @@ struct Partial {
 struct Sharding {
     std::vector<DimSharding> dims;
     std::vector<Partial> partial;
-    std::string origin{}; ///< origin, for `explain`: an annotation or a rule
+    std::string origin{};                  ///< origin, for `explain`: an annotation or a rule
     std::vector<std::string> replicated{}; ///< axes that propagation must not use
     bool pinned = false; ///< a user or the model stated it: the value itself has it, wherever it is read
 

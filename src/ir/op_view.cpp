@@ -27,9 +27,10 @@ const std::vector<i64>& OpView::list(Attr attr, std::optional<std::size_t> lengt
     require(numbers != nullptr, str("has no attribute '", text_of(attr), "'"),
             str("write {", text_of(attr), "=…} after its operands"));
     if (length)
-        require(numbers->size() == *length,
-                str("its attribute '", text_of(attr), "' has ", numbers->size(), " numbers, must have ", *length),
-                "write one per dimension");
+        require(
+            numbers->size() == *length,
+            str("its attribute '", text_of(attr), "' has ", numbers->size(), " numbers, must have ", *length),
+            "write one per dimension");
     return *numbers;
 }
 
@@ -65,7 +66,8 @@ std::vector<std::size_t> OpView::dims(Attr attr, std::size_t rank) const
 Shape OpView::extents(Attr attr) const
 {
     const Shape& shape = list(attr);
-    require(shape.size() <= max_dims, str("its attribute '", text_of(attr), "' has more than ", max_dims, " dimensions"),
+    require(shape.size() <= max_dims,
+            str("its attribute '", text_of(attr), "' has more than ", max_dims, " dimensions"),
             "join dimensions");
     i64 elements = 1;
     for (const i64 extent : shape) {

@@ -72,7 +72,8 @@ FactorRule broadcast(const Graph& graph, const Op& given)
     const Shape shape = op.extents(Attr::shape), &in_shape = op.shape(0);
     const auto dims = op.dims(Attr::dims, shape.size());
     op.require(dims.size() == in_shape.size(),
-               str("its attribute 'dims' has ", dims.size(), " numbers, the operand ", in_shape.size(), " dimensions"),
+               str("its attribute 'dims' has ", dims.size(), " numbers, the operand ", in_shape.size(),
+                   " dimensions"),
                "name the result's dimension for each dimension of the operand");
     RuleMaker maker(op);
     FactorList result(shape.size(), -1);
@@ -220,7 +221,8 @@ FactorRule top_k(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     FactorList result = own_factors(maker, op, 0);
     const i64 count = op.list(Attr::count, 1)[0], extent = op.shape(0).back();
-    op.require(count >= 1 && count <= extent, str("takes ", count, " of ", extent), "take at least 1, at most all");
+    op.require(count >= 1 && count <= extent, str("takes ", count, " of ", extent),
+               "take at least 1, at most all");
     Factor& all = maker.rule.factors[static_cast<std::size_t>(result.back())];
     all.kind = FactorKind::replicated;
     all.blocked = true;
@@ -253,9 +255,10 @@ FactorRule boundary(const Graph& graph, const Op& given, bool enters)
     const std::string& text = given.attrs.sharding ? *given.attrs.sharding : "";
     const Sharding manual = parse_sharding(text, op.place());
     const Shape& shape = op.shape(0);
-    op.require(manual.dims.size() == shape.size() && manual.partial.empty(),
-               str("its attribute 'sharding' has ", manual.dims.size(), " dimensions, the operand ", shape.size()),
-               "write, for example, sharding=\"<x,->\"");
+    op.require(
+        manual.dims.size() == shape.size() && manual.partial.empty(),
+        str("its attribute 'sharding' has ", manual.dims.size(), " dimensions, the operand ", shape.size()),
+        "write, for example, sharding=\"<x,->\"");
     RuleMaker maker(op);
     FactorList whole, rest;
     for (std::size_t d = 0; d < shape.size(); ++d) {

@@ -22,9 +22,9 @@
 // a type states the shape over all ranks. `on host` after it: the value is in host memory. A sharding may
 // follow a type: <data,tensor+data?@1,-|tensor:sum> lists the axes of each dimension, major first, `-` for
 // none, `?` if propagation may add axes, `@` its priority, and after the bar the axes over which the value is
-// still partial or (`data:replicated`) which propagation must not use. Ops may stand outside the regions: then
-// they are of the microbatch. docs/graphs.md has the grammar.
-// Attributes (attributes.hpp) follow an op; numbers are bare, all other values are quoted.
+// still partial or (`data:replicated`) which propagation must not use. Ops may stand outside the regions:
+// then they are of the microbatch. docs/graphs.md has the grammar. Attributes (attributes.hpp) follow an op;
+// numbers are bare, all other values are quoted.
 #include "ir/graph.hpp"
 
 namespace trivium {

@@ -107,7 +107,8 @@ private:
                         const char* what) const
     {
         for (const std::string_view other : used)
-            TRV_RULE(!g_.mesh.overlap(axis, other), here, str(what, " '", axis, "' twice"), "use an axis once");
+            TRV_RULE(!g_.mesh.overlap(axis, other), here, str(what, " '", axis, "' twice"),
+                     "use an axis once");
         used.push_back(axis);
     }
 

@@ -12,7 +12,8 @@ constexpr i64 far = i64{1} << 40; ///< beyond which offsets and strides make no 
 void require_within(const OpView& op, const char* name, const std::vector<i64>& numbers, i64 least)
 {
     for (const i64 number : numbers)
-        op.require(number >= least && number <= far, str("its attribute '", name, "' has the number ", number),
+        op.require(number >= least && number <= far,
+                   str("its attribute '", name, "' has the number ", number),
                    str("use numbers from ", least, " to 2^40"));
 }
 
@@ -23,7 +24,8 @@ i64 dilated(i64 extent, i64 base) { return extent > 0 ? (extent - 1) * base + 1 
 /// moves.
 int windowed(RuleMaker& maker, std::size_t operand, std::size_t d, i64 in, i64 out, Window window)
 {
-    const bool same = in == out && window.stride == 1 && window.base == 1 && window.low == 0 && window.reach == 0;
+    const bool same =
+        in == out && window.stride == 1 && window.base == 1 && window.low == 0 && window.reach == 0;
     const int factor = maker.factor(out);
     window.of = factor;
     maker.rule.operands[operand][d] = same ? factor : maker.window(window, in);
@@ -60,7 +62,8 @@ ConvolutionShape convolution_shape(const OpView& op, const Shape& x, const Shape
 i64 windows(const OpView& op, const WindowDim& w, i64 extent, std::size_t d)
 {
     const i64 count = w.count(extent);
-    op.require(count > 0 || extent == 0, str("has no window along dimension ", d), "use a smaller window, or pad");
+    op.require(count > 0 || extent == 0, str("has no window along dimension ", d),
+               "use a smaller window, or pad");
     return count;
 }
 
@@ -99,11 +102,11 @@ void set_padding(Attributes& attrs, const std::vector<WindowDim>& dims)
 
 Stretch stretch_of(const Box& box, std::size_t d) { return {box.offset[d], box.shape[d]}; }
 
-std::vector<WindowDim> local_windows(const LocalPart& part, const Shape& sizes, std::size_t first, const Box& out,
-                                     const Box& in)
+std::vector<WindowDim> local_windows(const LocalPart& part, const Shape& sizes, std::size_t first,
+                                     const Box& out, const Box& in)
 {
-    std::vector<WindowDim> dims =
-        window_dims(OpView(part.graph, part.op), {sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end()});
+    std::vector<WindowDim> dims = window_dims(
+        OpView(part.graph, part.op), {sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end()});
     for (std::size_t d = 0; d < dims.size(); ++d)
         dims[d] = dims[d].on(stretch_of(out, first + d), stretch_of(in, first + d));
     return dims;
@@ -126,8 +129,8 @@ WindowDim WindowDim::on(const Stretch& out, const Stretch& in) const
 {
     WindowDim local = *this;
     local.low = low - out.begin * stride + in.begin * base;
-    local.high = out.size == 0 ? 0
-                               : (out.size - 1) * stride + reach() + 1 - dilated(in.size, base) - local.low;
+    local.high =
+        out.size == 0 ? 0 : (out.size - 1) * stride + reach() + 1 - dilated(in.size, base) - local.low;
     return local;
 }
 
@@ -202,8 +205,8 @@ FactorRule pad(const Graph& graph, const Op& given)
     FactorList result;
     for (std::size_t d = 0; d < shape.size(); ++d) {
         const i64 extent = dilated(shape[d], interior[d] + 1) + low[d] + high[d];
-        op.require(extent > 0 || (!graph.at.empty() && extent == 0),
-                   str("leaves nothing of dimension ", d), "remove less");
+        op.require(extent > 0 || (!graph.at.empty() && extent == 0), str("leaves nothing of dimension ", d),
+                   "remove less");
         result.push_back(windowed(maker, 0, d, shape[d], extent, {-1, 1, interior[d] + 1, low[d], 0}));
     }
     maker.result(result);
@@ -250,10 +253,9 @@ FactorRule concatenate(const Graph& graph, const Op& given)
     i64 begin = 0;
     for (std::size_t i = 0; i < op.operands(); ++i) {
         for (std::size_t d = 0; d < first.size(); ++d)
-            maker.rule.operands[i][d] =
-                d == dim && op.operands() > 1
-                    ? maker.window({result[d], 1, 1, begin, 0}, op.shape(i)[d])
-                    : result[d];
+            maker.rule.operands[i][d] = d == dim && op.operands() > 1
+                                            ? maker.window({result[d], 1, 1, begin, 0}, op.shape(i)[d])
+                                            : result[d];
         begin += op.shape(i)[dim];
     }
     maker.result(result);
@@ -296,7 +298,8 @@ FactorRule convolution(const Graph& graph, const Op& given)
     result = {c.batch, weights[0]};
     for (std::size_t s = 0; s < shape.spatial; ++s) {
         const WindowDim& dim = shape.dims[s];
-        result.push_back(windowed(maker, 0, 2 + s, x[2 + s], windows(op, dim, x[2 + s], 2 + s), forward(dim)));
+        result.push_back(
+            windowed(maker, 0, 2 + s, x[2 + s], windows(op, dim, x[2 + s], 2 + s), forward(dim)));
         weights[2 + s] = maker.factor(w[2 + s], FactorKind::replicated, true);
     }
     maker.result(result);
@@ -307,7 +310,8 @@ void local_convolution(Attributes& attrs, const LocalPart& part)
 {
     set_padding(attrs, local_windows(part, global_shape(part, 1), 2, part.results[0], part.operands[0]));
     if (attrs.lists.find(Attr::groups))
-        attrs.lists.set(Attr::groups, {part.operands[0].shape[1] / std::max<i64>(part.operands[1].shape[1], 1)});
+        attrs.lists.set(Attr::groups,
+                        {part.operands[0].shape[1] / std::max<i64>(part.operands[1].shape[1], 1)});
 }
 
 /// Operands dy [b, o, spatial…], w; the attribute `shape` is that of x.
@@ -317,8 +321,8 @@ FactorRule convolution_grad_x(const Graph& graph, const Op& given)
     op.require_operands(2);
     const Shape &dy = op.shape(0), &w = op.shape(1), x = op.extents(Attr::shape);
     const ConvolutionShape shape = convolution_shape(op, x, w);
-    op.require(dy.size() == x.size() && dy[0] == x[0] && dy[1] == w[0], "has operands that do not fit its shape",
-               "use the shape of the convolution's input");
+    op.require(dy.size() == x.size() && dy[0] == x[0] && dy[1] == w[0],
+               "has operands that do not fit its shape", "use the shape of the convolution's input");
     RuleMaker maker(op);
     const Channels c = channels(maker, shape, x[0], w);
     reduced(maker, c.out);
@@ -339,7 +343,8 @@ void local_convolution_grad_x(Attributes& attrs, const LocalPart& part)
 {
     set_padding(attrs, local_windows(part, global_shape(part, 1), 2, part.operands[0], part.results[0]));
     if (attrs.lists.find(Attr::groups))
-        attrs.lists.set(Attr::groups, {part.results[0].shape[1] / std::max<i64>(part.operands[1].shape[1], 1)});
+        attrs.lists.set(Attr::groups,
+                        {part.results[0].shape[1] / std::max<i64>(part.operands[1].shape[1], 1)});
     attrs.lists.set(Attr::shape, part.results[0].shape);
 }
 
@@ -350,8 +355,8 @@ FactorRule convolution_grad_w(const Graph& graph, const Op& given)
     op.require_operands(2);
     const Shape &dy = op.shape(0), &x = op.shape(1), w = op.extents(Attr::shape);
     const ConvolutionShape shape = convolution_shape(op, x, w);
-    op.require(dy.size() == x.size() && dy[0] == x[0] && dy[1] == w[0], "has operands that do not fit its shape",
-               "use the shape of the convolution's weights");
+    op.require(dy.size() == x.size() && dy[0] == x[0] && dy[1] == w[0],
+               "has operands that do not fit its shape", "use the shape of the convolution's weights");
     RuleMaker maker(op);
     const Channels c = channels(maker, shape, x[0], w);
     reduced(maker, c.batch);
@@ -374,7 +379,8 @@ void local_convolution_grad_w(Attributes& attrs, const LocalPart& part)
     const OpView op(part.graph, part.op);
     set_padding(attrs, local_windows(part, op.list(Attr::shape), 2, part.operands[0], part.operands[1]));
     if (attrs.lists.find(Attr::groups))
-        attrs.lists.set(Attr::groups, {part.operands[1].shape[1] / std::max<i64>(part.results[0].shape[1], 1)});
+        attrs.lists.set(Attr::groups,
+                        {part.operands[1].shape[1] / std::max<i64>(part.results[0].shape[1], 1)});
     attrs.lists.set(Attr::shape, part.results[0].shape);
 }
 

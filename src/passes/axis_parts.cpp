@@ -56,7 +56,8 @@ void each_axis_name(const Graph& graph, Visit&& visit)
                     visit(none, axis);
 }
 
-using Boundaries = std::vector<std::set<i64>>; ///< by axis: the products of major parts at which parts begin and end
+using Boundaries =
+    std::vector<std::set<i64>>; ///< by axis: the products of major parts at which parts begin and end
 
 Boundaries whole_axes(const Mesh& mesh)
 {
@@ -79,10 +80,11 @@ Boundaries boundaries_of(const Graph& graph)
         for (const i64 at : {part.major, part.major * part.size})
             for (const i64 other : all[static_cast<std::size_t>(part.axis)])
                 if (at % other != 0 && other % at != 0)
-                    throw UserError({str(source_place(graph, v.line), "%", v.name),
-                                     str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
-                                     str("major parts of ", at, " and of ", other, " do not nest"),
-                                     "divide the axis in one way, or use a mesh with smaller axes"});
+                    throw UserError(
+                        {str(source_place(graph, v.line), "%", v.name),
+                         str("names the part '", name, "' of an axis that is divided otherwise elsewhere"),
+                         str("major parts of ", at, " and of ", other, " do not nest"),
+                         "divide the axis in one way, or use a mesh with smaller axes"});
         add_boundaries(all, part);
     });
     return all;

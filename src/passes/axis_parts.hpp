@@ -25,8 +25,8 @@ public:
         i64 major = 1, size = 1; ///< product of the axis' parts before this one, and its own size
     };
 
-    /// Divides the axes as the shardings of `graph` name them and, with `reshapes`, further into primes. Throws
-    /// UserError at a value whose sharding names a part that does not exist, or that overlaps another.
+    /// Divides the axes as the shardings of `graph` name them and, with `reshapes`, further into primes.
+    /// Throws UserError at a value whose sharding names a part that does not exist, or that overlaps another.
     AxisParts(const Graph& graph, bool reshapes);
     /// The axes of a mesh, divided as `names` name them and, with `divide`, further into primes.
     AxisParts(const Mesh& mesh, const std::vector<std::string>& names, bool divide);

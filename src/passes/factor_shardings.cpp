@@ -161,7 +161,8 @@ bool FactorShardings::write(ValueSharding& sharding, int by) const
             i64 parts = 1;
             for (const PartId part : entry.axes)
                 parts *= parts_[part].size;
-            // The next factor would be sharded in steps: a rank would hold several stretches of the dimension.
+            // The next factor would be sharded in steps: a rank would hold several stretches of the
+            // dimension.
             more = entry.overflow.empty() && parts >= entry.size;
         }
         ValueSharding::Dim& dim = sharding.dims[d];

@@ -32,8 +32,8 @@ public:
     i64 elements() const { return elements_; }
     /// The longest beginning of `axes` that may shard the factor here; empty unless it extends what does.
     PartList admissible(int factor, const PartList& axes) const;
-    /// The beginning of `axes` that contradicts nothing here: neither another factor nor, if the tensor has it,
-    /// this one.
+    /// The beginning of `axes` that contradicts nothing here: neither another factor nor, if the tensor has
+    /// it, this one.
     PartList unopposed(int factor, const PartList& axes) const;
     /// Takes over admissible(factor, axes).
     void extend(int factor, const PartList& axes);

@@ -14,8 +14,8 @@ class Lookahead {
 public:
     Lookahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
               const std::vector<bool>& sums)
-        : g_(graph), parts_(parts), stage_axis_(stage_axis), sums_(sums), ops_(graph.ops.size()), free_(graph.values.size(), false),
-          readers_(graph.values.size())
+        : g_(graph), parts_(parts), stage_axis_(stage_axis), sums_(sums), ops_(graph.ops.size()),
+          free_(graph.values.size(), false), readers_(graph.values.size())
     {
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];
@@ -69,8 +69,10 @@ private:
     {
         const OpInfo& row = info(op);
         return !row.placement && !row.contributes && !row.communicates && !row.manual && !op.accumulate &&
-               op.region == Region::microbatch && row.in_place.size() == static_cast<std::size_t>(std::count_if(
-                   row.in_place.begin(), row.in_place.end(), [](const Alias& a) { return !a.must; }));
+               op.region == Region::microbatch &&
+               row.in_place.size() ==
+                   static_cast<std::size_t>(std::count_if(row.in_place.begin(), row.in_place.end(),
+                                                          [](const Alias& a) { return !a.must; }));
     }
 
     Plan& plan(std::size_t o)
@@ -100,8 +102,8 @@ private:
         const Value& value = g_[v];
         auto [at, added] = prices_.try_emplace({from.axes, axes_of(from.partial), to, value.type.shape}, 0.0);
         if (added)
-            at->second =
-                elements_moved(moves_between(from, to, value.type.shape, g_.mesh), from, value.type.shape, g_.mesh);
+            at->second = elements_moved(moves_between(from, to, value.type.shape, g_.mesh), from,
+                                        value.type.shape, g_.mesh);
         return at->second * static_cast<double>(size_of(value.type.dtype));
     }
     static std::vector<std::string> axes_of(const std::vector<Partial>& partial)
@@ -116,7 +118,8 @@ private:
 
     double size(const DimAxes& axes, ValueId v) const
     {
-        return static_cast<double>(local_type(g_[v].type, axes, g_.mesh, Coordinates(g_.mesh.axes.size(), 0)).bytes());
+        return static_cast<double>(
+            local_type(g_[v].type, axes, g_.mesh, Coordinates(g_.mesh.axes.size(), 0)).bytes());
     }
 
     /// What an op moves if every tensor is at home: the choice of the op alone.
@@ -149,7 +152,8 @@ private:
     Layout made(ValueId v)
     {
         const Op& op = g_[g_[v].producer];
-        const auto r = static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
+        const auto r =
+            static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
         Plan& p = plan(g_[v].producer.index());
         return left(p.sharding->result_layout(r, p.options[p.chosen]), v);
     }
@@ -184,15 +188,15 @@ private:
         for (const auto& need : all)
             candidates.push_back(need.second);
         // What is kept until a later phase takes no more memory than propagation intended.
-        const bool kept = std::any_of(all.begin(), all.end(), [&](const auto& need) {
-            return need.first != g_[g_[v].producer].phase;
-        });
+        const bool kept = std::any_of(
+            all.begin(), all.end(), [&](const auto& need) { return need.first != g_[g_[v].producer].phase; });
         Home best{};
         for (std::size_t c = 0; c < candidates.size(); ++c) {
             if (kept && size(candidates[c], v) > size(candidates[0], v))
                 continue;
             const Home one{candidates[c], cost_with(v, native, candidates[c], all), size(candidates[c], v)};
-            if (c == 0 || one.bytes < best.bytes - 1e-9 || (one.bytes <= best.bytes + 1e-9 && one.size < best.size))
+            if (c == 0 || one.bytes < best.bytes - 1e-9 ||
+                (one.bytes <= best.bytes + 1e-9 && one.size < best.size))
                 best = one;
         }
         return best;
@@ -214,10 +218,7 @@ private:
     }
 
     /// Whether it moves by the choices of each op alone.
-    bool worth_a_look(ValueId v)
-    {
-        return cost_with(v, made(v), home(v), needs(v)) > 0;
-    }
+    bool worth_a_look(ValueId v) { return cost_with(v, made(v), home(v), needs(v)) > 0; }
 
     bool known(ValueId v) const { return ops_[g_[v].producer.index()].sharding != nullptr && in_zone(v); }
     bool in_zone(ValueId v) const { return joined_.count(v) > 0; }
@@ -274,7 +275,7 @@ private:
     std::vector<Plan> ops_;
     std::vector<bool> free_; ///< by value: its sharding may be chosen
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> readers_; ///< by value: op and operand
-    std::vector<std::size_t> zone_;                                        ///< ops that may change
+    std::vector<std::size_t> zone_;                                         ///< ops that may change
     std::set<std::size_t> known_;
     std::set<ValueId> joined_;
     std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double> prices_;

@@ -14,9 +14,9 @@ struct Foresight {
 
 /// Starts from the choice of each op alone. Then it goes over the ops next to values that move, up to four
 /// times, and gives each the choice with which all its tensors move the fewest bytes: from where they are
-/// computed, over the best sharding to keep them in, to all who read them. What a user or the model annotated,
-/// inputs, outputs, carries, and sums that may wait stay as they are.
-/// `sums`: by value, whether it may stay partial until the accumulator is summed to which alone it is added.
+/// computed, over the best sharding to keep them in, to all who read them. What a user or the model
+/// annotated, inputs, outputs, carries, and sums that may wait stay as they are. `sums`: by value, whether it
+/// may stay partial until the accumulator is summed to which alone it is added.
 Foresight look_ahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
                      const std::vector<bool>& sums);
 

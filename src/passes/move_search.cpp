@@ -109,8 +109,9 @@ private:
         const auto go = [&](State next, MoveKind kind, PartId part, std::size_t dim, double moved) {
             next.exchanges = is_exchange(kind);
             // Neighbours become one move, so only the first counts; one exchange takes every element once.
-            const bool another = id > 0 && (next.exchanges ? state.exchanges
-                                                           : nodes_[static_cast<std::size_t>(id)].step.kind == kind);
+            const bool another =
+                id > 0 &&
+                (next.exchanges ? state.exchanges : nodes_[static_cast<std::size_t>(id)].step.kind == kind);
             // Of equals, what reduces comes first.
             const double later = state.partial.empty() || kind == MoveKind::slice ? 0 : 1e-9 * mine;
             const bool reduces = kind == MoveKind::all_reduce || kind == MoveKind::reduce_scatter;
@@ -326,7 +327,8 @@ std::vector<Move> direct(const Layout& from, const DimAxes& to)
         moves.push_back({MoveKind::all_reduce, p.axis, 0, p.combine, from.axes});
     std::string joint;
     for (std::size_t d = 0; d < to.size(); ++d) {
-        const auto parted = std::mismatch(from.axes[d].begin(), from.axes[d].end(), to[d].begin(), to[d].end());
+        const auto parted =
+            std::mismatch(from.axes[d].begin(), from.axes[d].end(), to[d].begin(), to[d].end());
         for (auto axis = parted.first; axis != from.axes[d].end(); ++axis)
             joint += (joint.empty() ? "" : "+") + *axis;
     }

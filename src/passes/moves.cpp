@@ -50,8 +50,9 @@ double received(const DimAxes& from, const DimAxes& to, const Shape& whole, cons
                   need = box_of(whole, sharding_of({to, {}}), mesh, at);
         i64 common = 1;
         for (std::size_t d = 0; d < whole.size(); ++d)
-            common *= std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
-                                           std::max(have.offset[d], need.offset[d]));
+            common *=
+                std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
+                                     std::max(have.offset[d], need.offset[d]));
         moved += static_cast<double>(element_count(need.shape) - common);
     }
     return moved;
@@ -180,16 +181,18 @@ ValueId emit_moves(Builder& b, ValueId x, const std::vector<Move>& moves, Layout
             break;
         case MoveKind::all_reduce: x = b.all_reduce(x, move.axis, move.combine); break;
         case MoveKind::slice:
-            x = b.slice_of(
-                x, move.dim,
-                part_of(b.graph()[x].type.shape[move.dim], mesh.size(move.axis), mesh.index_along(move.axis, at)));
+            x = b.slice_of(x, move.dim,
+                           part_of(b.graph()[x].type.shape[move.dim], mesh.size(move.axis),
+                                   mesh.index_along(move.axis, at)));
             break;
         case MoveKind::all_to_all:
         case MoveKind::permute: {
             std::vector<Box> owned, needed;
             for (const i64 member : mesh.group(at, {move.axis})) {
-                owned.push_back(box_of(whole.shape, sharding_of({before, {}}), mesh, mesh.coordinates(member)));
-                needed.push_back(box_of(whole.shape, sharding_of({now.axes, {}}), mesh, mesh.coordinates(member)));
+                owned.push_back(
+                    box_of(whole.shape, sharding_of({before, {}}), mesh, mesh.coordinates(member)));
+                needed.push_back(
+                    box_of(whole.shape, sharding_of({now.axes, {}}), mesh, mesh.coordinates(member)));
             }
             x = move.kind == MoveKind::permute ? b.permute(x, move.axis, owned, needed, type.shape)
                                                : b.all_to_all(x, move.axis, owned, needed, type.shape);

@@ -19,8 +19,8 @@ struct Layout {
 /// The same as a closed sharding.
 Sharding sharding_of(const Layout& layout);
 
-/// slice: ranks keep a part of what they have. all_to_all: the last axes of some dimensions become the last of
-/// others. permute: whole shards change ranks.
+/// slice: ranks keep a part of what they have. all_to_all: the last axes of some dimensions become the last
+/// of others. permute: whole shards change ranks.
 enum class MoveKind { all_gather, reduce_scatter, all_reduce, slice, all_to_all, permute };
 
 struct Move {
@@ -32,10 +32,10 @@ struct Move {
 };
 
 /// The moves from `from` to the combined shards `to` of a tensor of shape `whole` that send the fewest
-/// elements; among equals, the fewest moves, slices first. Where no axis changes its place that is: reductions,
-/// the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then gathers; then
-/// slices. Otherwise a shortest-path search over layouts, in which an axis may be divided, of at most
-/// `search_limit` layouts; beyond, the same simple sequence.
+/// elements; among equals, the fewest moves, slices first. Where no axis changes its place that is:
+/// reductions, the fastest axis before the slower ones, as reduce-scatter if `to` has that axis next; then
+/// gathers; then slices. Otherwise a shortest-path search over layouts, in which an axis may be divided, of
+/// at most `search_limit` layouts; beyond, the same simple sequence.
 std::vector<Move> moves_between(const Layout& from, const DimAxes& to, const Shape& whole, const Mesh& mesh);
 inline constexpr int search_limit = 20'000;
 

@@ -49,10 +49,9 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
                 for (const int f : rule_.parts_of(dim))
                     if (rule_[f].kind == FactorKind::replicated)
                         elsewhere = elsewhere || holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part);
-                    else if (rule_[f].pinned.empty() &&
-                        rule_[f].size >= parts[part].size &&
-                        holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part) &&
-                        std::find(factors.begin(), factors.end(), f) == factors.end())
+                    else if (rule_[f].pinned.empty() && rule_[f].size >= parts[part].size &&
+                             holds(by_tensor_[tensor][static_cast<std::size_t>(f)], part) &&
+                             std::find(factors.begin(), factors.end(), f) == factors.end())
                         factors.push_back(f);
         };
         for (std::size_t i = 0; i < rule_.operands.size(); ++i)
@@ -60,7 +59,8 @@ OpSharding::OpSharding(const Graph& graph, const Op& op, const AxisParts& parts,
         for (std::size_t r = 0; r < rule_.results.size(); ++r)
             look(rule_.operands.size() + r, rule_.results[r]);
         // A sum that is added to another one must be partial over the same axes.
-        for (std::size_t f = 0; op.accumulate && g_[op.operands.back()].role != Role::carry && f < rule_.factors.size(); ++f)
+        for (std::size_t f = 0;
+             op.accumulate && g_[op.operands.back()].role != Role::carry && f < rule_.factors.size(); ++f)
             if (rule_.factors[f].kind == FactorKind::reduced && rule_.factors[f].size >= parts[part].size &&
                 std::find(factors.begin(), factors.end(), static_cast<int>(f)) == factors.end())
                 factors.push_back(static_cast<int>(f));
@@ -230,7 +230,8 @@ Stretch OpSharding::stretch(std::size_t factor, const Assignment& assignment, co
     return {part.offset[0], part.shape[0]};
 }
 
-Stretch OpSharding::dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const
+Stretch OpSharding::dim_stretch(int dim, i64 extent, const Assignment& assignment,
+                                const Coordinates& at) const
 {
     const Factor& made = rule_[dim];
     const auto part_of = [&](int f) { return stretch(static_cast<std::size_t>(f), assignment, at); };

@@ -16,7 +16,8 @@ public:
 
     const FactorRule& rule() const { return rule_; }
 
-    /// For each axis, the factors that it could shard: those that it shards in some operand or result; -1: none.
+    /// For each axis, the factors that it could shard: those that it shards in some operand or result; -1:
+    /// none.
     const std::vector<std::pair<PartId, std::vector<int>>>& options() const { return options_; }
     /// The assignment of one factor (or -1) for each of options(), with the axes of a factor in the order of
     /// some operand or result, otherwise fastest first. Nothing if the op cannot run like that.
@@ -47,7 +48,8 @@ public:
 private:
     DimAxes axes_for(const FactorList& dims, const Assignment& assignment) const;
     Stretch dim_stretch(int dim, i64 extent, const Assignment& assignment, const Coordinates& at) const;
-    Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment, const Coordinates& at) const;
+    Box box(const FactorList& dims, const Shape& whole, const Assignment& assignment,
+            const Coordinates& at) const;
     bool irregular(int dim, i64 extent, const Assignment& assignment) const;
     bool possible(const Assignment& assignment) const;
     void order(Assignment& assignment) const;

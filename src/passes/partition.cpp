@@ -58,8 +58,9 @@ public:
         }
         for (const ValueId v : g_.outputs) {
             b_.where = {Region::epilogue, Phase::update, 0, ""};
-            if (g_[v].lifetime == Lifetime::microbatch && g_[v].producer)
-                b_.where = {Region::microbatch, g_[g_[v].producer].phase, 0, ""};
+            if (g_[v].lifetime == Lifetime::microbatch) // the epilogue cannot read it
+                b_.where = {Region::microbatch, g_[v].producer ? g_[g_[v].producer].phase : Phase::forward, 0,
+                            ""};
             const ValueId settled = whole(v);
             if (settled != of(v).native) { // the host finds outputs by name
                 out_[of(v).native].name += ".part";
@@ -90,8 +91,9 @@ private:
     {
         return move.kind == MoveKind::all_reduce && move.combine == Combine::sum &&
                std::none_of(to.begin(), to.end(), [&](const std::vector<std::string>& axes) {
-                   return std::any_of(axes.begin(), axes.end(),
-                                      [&](const std::string& axis) { return g_.mesh.overlap(axis, move.axis); });
+                   return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
+                       return g_.mesh.overlap(axis, move.axis);
+                   });
                });
     }
 
@@ -202,7 +204,8 @@ private:
             return settled;
         ValueId& copy = of(v).copies[{axes, b_.where.region, b_.where.phase, stage_of_block(b_.where.block)}];
         if (!copy) {
-            copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from, g_[v].type, c_.at);
+            copy = emit_moves(b_, settled, moves_between(from, axes, g_[v].type.shape, g_.mesh), from,
+                              g_[v].type, c_.at);
         }
         return copy;
     }
@@ -222,7 +225,8 @@ private:
         p.layout.partial = kept(to).partial;
         Layout rest = source.layout; // but what stays partial
         std::erase_if(rest.partial, [&](const Partial& partial) {
-            return std::find(p.layout.partial.begin(), p.layout.partial.end(), partial) != p.layout.partial.end();
+            return std::find(p.layout.partial.begin(), p.layout.partial.end(), partial) !=
+                   p.layout.partial.end();
         });
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
@@ -284,9 +288,8 @@ private:
             before += g_[op.operands[i]].type.elements();
         for (const ValueId v : op.results)
             after += g_[v].type.elements();
-        if (after > before || std::any_of(first.partial.begin(), first.partial.end(), [](const Partial& p) {
-                return p.combine != Combine::sum;
-            }))
+        if (after > before || std::any_of(first.partial.begin(), first.partial.end(),
+                                          [](const Partial& p) { return p.combine != Combine::sum; }))
             return false;
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
         const std::optional<Assignment> assignment = sharding.assignment_like(first.axes);
@@ -326,8 +329,9 @@ private:
             const Box have = shard_of(v, from, at), need = sharding.operand_box(operand, assignment, at);
             i64 common = 1;
             for (std::size_t d = 0; d < have.shape.size(); ++d)
-                common *= std::max<i64>(0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
-                                               std::max(have.offset[d], need.offset[d]));
+                common *= std::max<i64>(
+                    0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
+                           std::max(have.offset[d], need.offset[d]));
             cells += static_cast<double>(element_count(need.shape) - common);
             ++ranks;
         }
@@ -354,10 +358,11 @@ private:
         double bytes;
     };
 
-    Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment, const Layout& from,
-                      const Value& v) const
+    Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
+                      const Layout& from, const Value& v) const
     {
-        const DimAxes sharded = sharding.operand_axes(i, assignment), whole = sharding.regular_axes(i, assignment);
+        const DimAxes sharded = sharding.operand_axes(i, assignment),
+                      whole = sharding.regular_axes(i, assignment);
         Approach halo{sharded, true,
                       bytes_moved(from, sharded, v) + bytes_lacking(sharded, sharding, i, assignment, v)},
             slice{whole, false, bytes_moved(from, whole, v)};
@@ -415,12 +420,13 @@ private:
 
     static bool within(const std::vector<Partial>& some, const std::vector<Partial>& all)
     {
-        return std::all_of(some.begin(), some.end(),
-                           [&](const Partial& p) { return std::find(all.begin(), all.end(), p) != all.end(); });
+        return std::all_of(some.begin(), some.end(), [&](const Partial& p) {
+            return std::find(all.begin(), all.end(), p) != all.end();
+        });
     }
 
-    /// An addend that is complete along axes over which its accumulator is partial counts on one rank of each: the
-    /// others add zero. What accumulates is linear in its first operand.
+    /// An addend that is complete along axes over which its accumulator is partial counts on one rank of
+    /// each: the others add zero. What accumulates is linear in its first operand.
     void add_once(const Op& op, Op& local, Layout& layout)
     {
         if (g_[op.operands.back()].role == Role::carry)
@@ -429,7 +435,8 @@ private:
         const bool counts = std::all_of(all.begin(), all.end(), [&](const Partial& p) {
             return within({p}, layout.partial) || g_.mesh.index_along(p.axis, c_.at) == 0;
         });
-        if (layout.partial.size() < all.size()) // the same ops on all ranks, so that their collectives keep their order
+        if (layout.partial.size() <
+            all.size()) // the same ops on all ranks, so that their collectives keep their order
             local.operands[0] = b_.scaled_by(local.operands[0], counts ? 1 : 0);
         layout.partial = all;
     }
@@ -476,10 +483,15 @@ private:
         if (const auto known = of(v).parts.find(at); known != of(v).parts.end())
             return known->second;
         const ValueId x = sharded_as(v, way.axes);
-        const auto needed = [&](const Coordinates& rank) { return sharding.operand_box(i, assignment, rank); };
-        const ValueId made = way.exchanges
-                                 ? exchanged(x, way.axes, [&](const Coordinates& rank) { return shard_of(g_[v], way.axes, rank); }, needed)
-                                 : sliced(x, shard_of(g_[v], way.axes, c_.at), need);
+        const auto needed = [&](const Coordinates& rank) {
+            return sharding.operand_box(i, assignment, rank);
+        };
+        const ValueId made =
+            way.exchanges
+                ? exchanged(
+                      x, way.axes, [&](const Coordinates& rank) { return shard_of(g_[v], way.axes, rank); },
+                      needed)
+                : sliced(x, shard_of(g_[v], way.axes, c_.at), need);
         of(v).parts[at] = made;
         return made;
     }
@@ -494,7 +506,9 @@ private:
     /// Whether ranks only swap what they have.
     static bool same_boxes(std::vector<Box> have, std::vector<Box> need)
     {
-        const auto less = [](const Box& a, const Box& b) { return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape); };
+        const auto less = [](const Box& a, const Box& b) {
+            return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape);
+        };
         std::sort(have.begin(), have.end(), less);
         std::sort(need.begin(), need.end(), less);
         return have == need;
@@ -510,7 +524,8 @@ private:
         for (std::size_t d = 0; d < axes.size(); ++d) {
             const std::vector<i64> ranks = g_.mesh.group(first, axes[d]);
             if (std::all_of(ranks.begin(), ranks.end(), [&](i64 rank) {
-                    const Box have = owned(g_.mesh.coordinates(rank)), need = needed(g_.mesh.coordinates(rank));
+                    const Box have = owned(g_.mesh.coordinates(rank)),
+                              need = needed(g_.mesh.coordinates(rank));
                     return have.offset[d] == need.offset[d] && have.shape[d] == need.shape[d];
                 }))
                 continue;
@@ -523,7 +538,8 @@ private:
             need.push_back(needed(g_.mesh.coordinates(member)));
         }
         const Shape shape = needed(c_.at).shape;
-        return same_boxes(have, need) ? b_.permute(x, joint, have, need, shape) : b_.halo(x, joint, have, need, shape);
+        return same_boxes(have, need) ? b_.permute(x, joint, have, need, shape)
+                                      : b_.halo(x, joint, have, need, shape);
     }
 
     /// Appends the local op. With `pending`, its operands are still partial over these axes.
@@ -555,7 +571,9 @@ private:
                 p.native = exchanged(
                     p.native, p.layout.axes,
                     [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
-                    [&](const Coordinates& rank) { return shard_of(g_[op.results[r]], p.layout.axes, rank); });
+                    [&](const Coordinates& rank) {
+                        return shard_of(g_[op.results[r]], p.layout.axes, rank);
+                    });
                 out_[p.native].sharding = sharding_of(p.layout);
                 out_[p.native].name = g_[op.results[r]].name;
                 if (p.settled)

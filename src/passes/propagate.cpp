@@ -2,9 +2,9 @@
 
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
+#include "ir/text.hpp"
 #include "passes/axis_parts.hpp"
 #include "passes/factor_shardings.hpp"
-#include "ir/text.hpp"
 
 #include <algorithm>
 #include <set>
@@ -130,15 +130,18 @@ private:
             for (ValueSharding::Dim& dim : result.dims)
                 dim.open = false;
         }
-        const auto same = [&](const FactorList& dims) { return dims.empty() || dims == entry.rule.operands[0]; };
+        const auto same = [&](const FactorList& dims) {
+            return dims.empty() || dims == entry.rule.operands[0];
+        };
         entry.elementwise = !entry.rule.operands.empty() &&
                             std::all_of(entry.rule.operands.begin(), entry.rule.operands.end(), same) &&
                             std::all_of(entry.rule.results.begin(), entry.rule.results.end(), same) &&
                             std::all_of(entry.rule.factors.begin(), entry.rule.factors.end(),
                                         [](const Factor& f) { return f.kind == FactorKind::parallel; });
         entry.passes = entry.elementwise || info(op).reshapes;
-        entry.boundary = info(op).placement && op.region == Region::microbatch &&
-                         std::find(graph_.outputs.begin(), graph_.outputs.end(), op.results[0]) != graph_.outputs.end();
+        entry.boundary =
+            info(op).placement && op.region == Region::microbatch &&
+            std::find(graph_.outputs.begin(), graph_.outputs.end(), op.results[0]) != graph_.outputs.end();
         for (const ValueId v : entry.operands) {
             users_[v.index()].push_back(index);
             ++uses_[v.index()];
@@ -243,22 +246,26 @@ private:
         const auto project = [&](const std::vector<ValueId>& ids, const std::vector<FactorList>& dims,
                                  std::vector<FactorShardings>& into) {
             for (std::size_t i = 0; i < dims.size(); ++i) {
-                into.emplace_back(op.rule, dims[i], graph_[ids[i]].type.shape, values_[ids[i].index()], parts_);
+                into.emplace_back(op.rule, dims[i], graph_[ids[i]].type.shape, values_[ids[i].index()],
+                                  parts_);
                 sharded = sharded || into.back().sharded();
             }
         };
         // Most ops of a large graph have no sharded tensor until late.
         const auto any = [&](const std::vector<ValueId>& ids) {
-            return std::any_of(ids.begin(), ids.end(), [&](ValueId v) { return values_[v.index()].sharded(); });
+            return std::any_of(ids.begin(), ids.end(),
+                               [&](ValueId v) { return values_[v.index()].sharded(); });
         };
-        if (!any(op.operands) && !any(op.results) && !info(graph_.ops[static_cast<std::size_t>(index)]).manual)
+        if (!any(op.operands) && !any(op.results) &&
+            !info(graph_.ops[static_cast<std::size_t>(index)]).manual)
             return;
         project(op.operands, op.rule.operands, operands);
         project(op.results, op.rule.results, results);
         std::vector<PartList> axes;
         for (std::size_t f = 0; f < op.rule.factors.size(); ++f) {
             const Direction way = direction(index, static_cast<int>(f), level);
-            axes.push_back(compatible_axes(static_cast<int>(f), operands, results, way.forward, way.backward));
+            axes.push_back(
+                compatible_axes(static_cast<int>(f), operands, results, way.forward, way.backward));
             if (!op.rule.factors[f].pinned.empty())
                 axes.back() = parts_.parts_of(op.rule.factors[f].pinned);
         }
@@ -329,7 +336,8 @@ private:
             if (dim.by >= 0 && v.sharding.origin.empty())
                 v.sharding.origin = origin(graph_.ops[static_cast<std::size_t>(dim.by)]);
             else if (dim.by >= 0 && v.sharding.origin.starts_with("the "))
-                v.sharding.origin += str("; ", dim.axes.back(), " by ", origin(graph_.ops[static_cast<std::size_t>(dim.by)]));
+                v.sharding.origin +=
+                    str("; ", dim.axes.back(), " by ", origin(graph_.ops[static_cast<std::size_t>(dim.by)]));
         }
         v.sharding.replicated.clear();
     }

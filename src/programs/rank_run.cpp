@@ -199,6 +199,8 @@ private:
         if (global) {
             shard.type = global_[global].type;
             shard.box = box_in(global_[global], local.sharding);
+            if (comm_.size() == 1) // the graph without partitioning has no shardings
+                shard.sharding = global_[global].sharding;
         } else {
             shard.box = {Shape(local.type.shape.size(), 0), local.type.shape};
         }

@@ -118,8 +118,9 @@ double sent_by(const Graph& g, const Op& op)
         const Box own = boxes(op, Attr::owned)[me], need = boxes(op, Attr::needed)[me];
         i64 common = 1;
         for (std::size_t d = 0; d < own.shape.size(); ++d)
-            common *= std::max<i64>(0, std::min(own.offset[d] + own.shape[d], need.offset[d] + need.shape[d]) -
-                                           std::max(own.offset[d], need.offset[d]));
+            common *=
+                std::max<i64>(0, std::min(own.offset[d] + own.shape[d], need.offset[d] + need.shape[d]) -
+                                     std::max(own.offset[d], need.offset[d]));
         return static_cast<double>(element_count(need.shape) - common);
     }
     const auto n = static_cast<double>(g.mesh.ranks_along(*op.attrs.axis));
@@ -184,7 +185,8 @@ TEST_CASE("no move if nothing changes, and the shortest sequence otherwise")
 {
     const Mesh mesh{{{"data", 2}, {"tensor", 3}}};
     const auto names = [&](const Layout& from, const DimAxes& to) {
-        static constexpr const char* kinds[] = {"all_gather ", "reduce_scatter ", "all_reduce ", "slice ", "all_to_all ", "permute "};
+        static constexpr const char* kinds[] = {"all_gather ", "reduce_scatter ", "all_reduce ",
+                                                "slice ",      "all_to_all ",     "permute "};
         std::vector<std::string> all;
         for (const Move& move : moves_between(from, to, Shape(to.size(), 12), mesh))
             all.push_back(kinds[static_cast<int>(move.kind)] + move.axis);

@@ -126,7 +126,8 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
         const std::size_t dim = op.attrs.dim ? static_cast<std::size_t>(op.attrs.dim->front()) : 0;
         if (name == "slice") {
             after[rank] = mine;
-            const std::vector<i64>&start = *op.attrs.lists.find(Attr::start), &limit = *op.attrs.lists.find(Attr::limit);
+            const std::vector<i64>&start = *op.attrs.lists.find(Attr::start),
+                  &limit = *op.attrs.lists.find(Attr::limit);
             for (std::size_t d = 0; d < start.size(); ++d)
                 after[rank] = rows(after[rank], d, {start[d], limit[d] - start[d]});
         } else {
@@ -140,16 +141,17 @@ inline std::vector<Array> communicate(const std::vector<Graph>& graphs, std::siz
                     parts.push_back(&before[static_cast<std::size_t>(member)]);
             if (op.attrs.lists.find(Attr::owned)) {
                 const std::vector<i64> members = g.mesh.group(g.at, {axis});
-                const auto me = std::find(members.begin(), members.end(), g.mesh.rank(g.at)) - members.begin();
+                const auto me =
+                    std::find(members.begin(), members.end(), g.mesh.rank(g.at)) - members.begin();
                 after[rank] = exchanged(op, parts, static_cast<std::size_t>(me));
             } else if (name == "all_gather")
                 after[rank] = joined(parts, dim);
             else if (name == "all_reduce")
                 after[rank] = combined(parts, *op.attrs.combine);
             else if (name == "reduce_scatter")
-                after[rank] = rows(combined(parts, Combine::sum), dim,
-                                   part_of(mine.shape[dim], g.mesh.size(axis),
-                                           g.mesh.index_along(axis, g.at)));
+                after[rank] =
+                    rows(combined(parts, Combine::sum), dim,
+                         part_of(mine.shape[dim], g.mesh.size(axis), g.mesh.index_along(axis, g.at)));
             else
                 FAIL("no move makes the op " << name);
         }

@@ -181,7 +181,8 @@ TEST_CASE("of several factors that could have an axis, the one in the largest te
         g[y].sharding = annotated(std::move(y_mn), true);
         return propagate(g);
     };
-    // x's rows and w's columns: of y only one could be sharded over tensor. Tensors of one size: the first operand's.
+    // x's rows and w's columns: of y only one could be sharded over tensor. Tensors of one size: the first
+    // operand's.
     const Graph two = product({{"tensor"}, {}}, {{}, {"tensor"}}, {{}, {}});
     CHECK(axes_of(two, "y", 0) == Axes{"tensor"});
     CHECK(axes_of(two, "y", 1).empty());

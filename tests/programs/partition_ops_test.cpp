@@ -73,14 +73,9 @@ std::string program(Draw& draw, const OpCase& op, const Mesh& mesh)
     return text;
 }
 
-const std::vector<Mesh> meshes{{{{"x", 2}}},
-                               {{{"x", 4}}},
-                               {{{"x", 2}, {"y", 2}}},
-                               {{{"x", 3}, {"y", 2}}},
-                               {{{"x", 6}}},
-                               {{{"x", 2}, {"y", 4}}},
-                               {{{"x", 2}, {"y", 2}, {"z", 2}}},
-                               {{{"x", 8}}}};
+const std::vector<Mesh> meshes{
+    {{{"x", 2}}}, {{{"x", 4}}},           {{{"x", 2}, {"y", 2}}},           {{{"x", 3}, {"y", 2}}},
+    {{{"x", 6}}}, {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}, {{{"x", 8}}}};
 
 } // namespace
 
@@ -102,7 +97,8 @@ TEST_CASE("every op, with any shardings of its operands, equals the op on one ra
                 const double difference = runs::difference_on_threads(text, 7);
                 CHECK(difference <= 1e-12);
                 ++run;
-                for (const CollectiveEntry& entry : collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0)))
+                for (const CollectiveEntry& entry :
+                     collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0)))
                     ++kinds[entry.kind];
             }
         }

@@ -48,7 +48,10 @@ private:
                 return k;
         return known_[0];
     }
-    std::size_t dim(ValueId v) { return static_cast<std::size_t>(below(draw_, static_cast<i64>(shape(v).size()))); }
+    std::size_t dim(ValueId v)
+    {
+        return static_cast<std::size_t>(below(draw_, static_cast<i64>(shape(v).size())));
+    }
 
     ValueId keep(ValueId v, bool exact)
     {
@@ -85,7 +88,8 @@ private:
         Numbers high(to.size());
         for (std::size_t d = 0; d < to.size(); ++d)
             high[d] = to[d] - from[d];
-        return b_.op1(K::pad, {x}, {.value = 0.5, .lists = {{A::low, Numbers(to.size(), 0)}, {A::high, high}}});
+        return b_.op1(K::pad, {x},
+                      {.value = 0.5, .lists = {{A::low, Numbers(to.size(), 0)}, {A::high, high}}});
     }
 
     void step()
@@ -107,7 +111,8 @@ private:
         case 3: { // maximum of exact values: no ties that rounding breaks
             const Known x = any(), y = any();
             if (x.exact && y.exact && x.id != y.id)
-                keep(b_.op1(below(draw_, 2) ? K::maximum : K::minimum, {x.id, fitted(y.id, shape(x.id))}), true);
+                keep(b_.op1(below(draw_, 2) ? K::maximum : K::minimum, {x.id, fitted(y.id, shape(x.id))}),
+                     true);
             break;
         }
         case 4:
@@ -115,7 +120,8 @@ private:
         case 6: {
             const Known x = any_of_rank(2);
             Numbers dims{static_cast<i64>(dim(x.id))};
-            keep(tame(b_.op1(K::reduce, {x.id}, {.combine = Combine::sum, .lists = {{A::dims, dims}}})), false);
+            keep(tame(b_.op1(K::reduce, {x.id}, {.combine = Combine::sum, .lists = {{A::dims, dims}}})),
+                 false);
             break;
         }
         case 7: {
@@ -123,7 +129,10 @@ private:
             if (!x.exact || shape(x.id).size() < 2)
                 break;
             Numbers dims{static_cast<i64>(dim(x.id))};
-            keep(b_.op1(K::reduce, {x.id}, {.combine = below(draw_, 2) ? Combine::max : Combine::min, .lists = {{A::dims, dims}}}), true);
+            keep(b_.op1(
+                     K::reduce, {x.id},
+                     {.combine = below(draw_, 2) ? Combine::max : Combine::min, .lists = {{A::dims, dims}}}),
+                 true);
             break;
         }
         case 8: {
@@ -159,7 +168,9 @@ private:
             stride[d] = 1 + below(draw_, 3);
             if (limit[d] - start[d] < 2)
                 break;
-            keep(b_.op1(K::slice, {x.id}, {.lists = {{A::start, start}, {A::limit, limit}, {A::stride, stride}}}), x.exact);
+            keep(b_.op1(K::slice, {x.id},
+                        {.lists = {{A::start, start}, {A::limit, limit}, {A::stride, stride}}}),
+                 x.exact);
             break;
         }
         case 12: {
@@ -173,7 +184,10 @@ private:
                 empty = empty || (extent - 1) * (interior.back() + 1) + 1 + low.back() + high.back() < 1;
             }
             if (!empty)
-                keep(b_.op1(K::pad, {x.id}, {.value = 0.25, .lists = {{A::low, low}, {A::high, high}, {A::interior, interior}}}), x.exact);
+                keep(b_.op1(
+                         K::pad, {x.id},
+                         {.value = 0.25, .lists = {{A::low, low}, {A::high, high}, {A::interior, interior}}}),
+                     x.exact);
             break;
         }
         case 13: {
@@ -181,7 +195,9 @@ private:
             const std::size_t d = dim(x.id);
             Shape other = shape(x.id);
             other[d] = 1 + below(draw_, 6);
-            keep(b_.op1(K::concatenate, {x.id, fitted(y.id, other)}, {.lists = {{A::dims, {static_cast<i64>(d)}}}}), x.exact && y.exact);
+            keep(b_.op1(K::concatenate, {x.id, fitted(y.id, other)},
+                        {.lists = {{A::dims, {static_cast<i64>(d)}}}}),
+                 x.exact && y.exact);
             break;
         }
         case 14: {
@@ -191,7 +207,8 @@ private:
         }
         case 15: {
             const Known x = any();
-            keep(tame(b_.op1(K::cumsum, {x.id}, {.lists = {{A::dims, {static_cast<i64>(dim(x.id))}}}})), false);
+            keep(tame(b_.op1(K::cumsum, {x.id}, {.lists = {{A::dims, {static_cast<i64>(dim(x.id))}}}})),
+                 false);
             break;
         }
         case 16: {
@@ -215,9 +232,12 @@ private:
         const Known x = any_of_rank(2);
         const Shape in = shape(x.id);
         const i64 out = 2 + below(draw_, 9);
-        const ValueId w = b_.value(str("w", graph_.values.size()), {DType::f64, {in.back(), out}}, Role::parameter);
+        const ValueId w =
+            b_.value(str("w", graph_.values.size()), {DType::f64, {in.back(), out}}, Role::parameter);
         keep(tame(b_.op1(K::matmul, {x.id, w},
-                         {.rule = in.size() == 2 ? Rule("m k, k n -> m n") : in.size() == 3 ? Rule("b m k, k n -> b m n") : Rule("a b m k, k n -> a b m n")})),
+                         {.rule = in.size() == 2   ? Rule("m k, k n -> m n")
+                                  : in.size() == 3 ? Rule("b m k, k n -> b m n")
+                                                   : Rule("a b m k, k n -> a b m n")})),
              false);
     }
 
@@ -252,11 +272,19 @@ private:
             offsets.push_back(d);
         sizes[0] = 1;
         const ValueId y = b_.op1(K::gather, {x.id, ids},
-                                 {.lists = {{A::offset_dims, offsets}, {A::collapsed_dims, {0}}, {A::index_map, {0}}, {A::index_dim, {1}}, {A::slice_sizes, sizes}}});
+                                 {.lists = {{A::offset_dims, offsets},
+                                            {A::collapsed_dims, {0}},
+                                            {A::index_map, {0}},
+                                            {A::index_dim, {1}},
+                                            {A::slice_sizes, sizes}}});
         keep(y, x.exact);
         if (below(draw_, 2))
             keep(tame(b_.op1(K::scatter, {x.id, ids, y},
-                             {.combine = Combine::sum, .lists = {{A::offset_dims, offsets}, {A::collapsed_dims, {0}}, {A::index_map, {0}}, {A::index_dim, {1}}}})),
+                             {.combine = Combine::sum,
+                              .lists = {{A::offset_dims, offsets},
+                                        {A::collapsed_dims, {0}},
+                                        {A::index_map, {0}},
+                                        {A::index_dim, {1}}}})),
                  false);
     }
 
@@ -266,12 +294,22 @@ private:
         const Shape in = shape(x.id);
         if (in.size() != 3)
             return;
-        const i64 size = 1 + below(draw_, std::min<i64>(3, in[2])), stride = 1 + below(draw_, 2), low = below(draw_, 2);
+        const i64 size = 1 + below(draw_, std::min<i64>(3, in[2])), stride = 1 + below(draw_, 2),
+                  low = below(draw_, 2);
         if (below(draw_, 2)) {
-            const ValueId w = b_.value(str("w", graph_.values.size()), {DType::f64, {2 + below(draw_, 5), in[1], size}}, Role::parameter);
-            keep(tame(b_.op1(K::convolution, {x.id, w}, {.lists = {{A::stride, {stride}}, {A::low, {low}}, {A::high, {1}}}})), false);
+            const ValueId w = b_.value(str("w", graph_.values.size()),
+                                       {DType::f64, {2 + below(draw_, 5), in[1], size}}, Role::parameter);
+            keep(tame(b_.op1(K::convolution, {x.id, w},
+                             {.lists = {{A::stride, {stride}}, {A::low, {low}}, {A::high, {1}}}})),
+                 false);
         } else {
-            keep(tame(b_.op1(K::pool, {x.id}, {.combine = Combine::sum, .lists = {{A::window, {1, 1, size}}, {A::stride, {1, 1, stride}}, {A::low, {0, 0, low}}, {A::high, {0, 0, 1}}}})), false);
+            keep(tame(b_.op1(K::pool, {x.id},
+                             {.combine = Combine::sum,
+                              .lists = {{A::window, {1, 1, size}},
+                                        {A::stride, {1, 1, stride}},
+                                        {A::low, {0, 0, low}},
+                                        {A::high, {0, 0, 1}}}})),
+                 false);
         }
     }
 
@@ -291,7 +329,8 @@ private:
             Numbers dims(shape(v).size());
             for (std::size_t d = 0; d < dims.size(); ++d)
                 dims[d] = static_cast<i64>(d);
-            const ValueId sum = b_.op1(K::reduce, {b_.op1(K::sin, {v})}, {.combine = Combine::sum, .lists = {{A::dims, dims}}});
+            const ValueId sum = b_.op1(K::reduce, {b_.op1(K::sin, {v})},
+                                       {.combine = Combine::sum, .lists = {{A::dims, dims}}});
             loss = loss ? b_.sum_of(loss, sum) : sum;
         }
         graph_[loss].name = "loss";

@@ -1,5 +1,5 @@
-// Random programs with random annotations, forward and backward, on threads: all ranks together compute what one
-// computes. A failing case prints its seed and its text.
+// Random programs with random annotations, forward and backward, on threads: all ranks together compute what
+// one computes. A failing case prints its seed and its text.
 #include "base/check.hpp"
 #include "catch.hpp"
 #include "ir/text.hpp"
@@ -15,12 +15,8 @@ using namespace trivium;
 
 namespace {
 
-const std::vector<Mesh> meshes{{{{"x", 2}}},
-                               {{{"x", 2}, {"y", 2}}},
-                               {{{"x", 3}, {"y", 2}}},
-                               {{{"x", 4}}},
-                               {{{"x", 2}, {"y", 4}}},
-                               {{{"x", 2}, {"y", 2}, {"z", 2}}}};
+const std::vector<Mesh> meshes{{{{"x", 2}}}, {{{"x", 2}, {"y", 2}}}, {{{"x", 3}, {"y", 2}}},
+                               {{{"x", 4}}}, {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}};
 
 } // namespace
 
@@ -32,7 +28,8 @@ TEST_CASE("random programs with random annotations compute the one-rank result, 
     soak::Budget budget;
     const char* only = std::getenv("TRIVIUM_SEED");
     int run = 0;
-    for (u64 seed = only ? std::strtoull(only, nullptr, 10) : first; seed < first + 1000 || budget.left() || only; ++seed) {
+    for (u64 seed = only ? std::strtoull(only, nullptr, 10) : first;
+         seed < first + 1000 || budget.left() || only; ++seed) {
         RandomConfig config;
         config.mesh = meshes[seed % meshes.size()];
         config.backward = seed % 4 != 0;
@@ -49,12 +46,17 @@ TEST_CASE("random programs with random annotations compute the one-rank result, 
             error = problem.what();
         }
         ++run;
-        if (only) { FILE* f = fopen("/tmp/p10/failing.graph", "w"); fputs(text.c_str(), f); fclose(f); }
+        if (only) {
+            FILE* f = fopen("/tmp/p10/failing.graph", "w");
+            fputs(text.c_str(), f);
+            fclose(f);
+        }
         CHECK(error == "");
         CHECK(difference <= 1e-10);
         if (!error.empty())
             continue;
-        for (const CollectiveEntry& entry : collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0)))
+        for (const CollectiveEntry& entry :
+             collectives_of(local_graph(sharded_graph(read_graph(text, "t")), 0)))
             ++kinds[entry.kind];
         if (only)
             break;

@@ -8,10 +8,7 @@
 
 namespace trivium::runs {
 
-void start_runtime()
-{
-    static const Computing computing(1);
-}
+void start_runtime() { static const Computing computing(1); }
 
 double difference_on_threads(const std::string& text, std::uint64_t seed)
 {

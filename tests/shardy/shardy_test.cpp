@@ -60,7 +60,8 @@ std::string shardings_wrong(const Case& test, const Graph& sharded)
         const std::size_t space = line.find(' ');
         const ValueId v = sharded.find(line.substr(1, space - 1));
         const std::string want = line.substr(space + 1, line.find('>') - space);
-        const std::string got = v ? to_text(Sharding{sharded[v].sharding.dims, sharded[v].sharding.partial}) : "no value";
+        const std::string got =
+            v ? to_text(Sharding{sharded[v].sharding.dims, sharded[v].sharding.partial}) : "no value";
         if (got != want)
             wrong += str("  ", line.substr(0, space), ": expected ", want, ", got ", got, "\n");
     }
@@ -77,8 +78,8 @@ std::string text_of(std::string kind, std::vector<std::string> axes)
     return kind + "(" + list + ")";
 }
 
-/// Exchanges in a row as one, without axes: where Shardy permutes and then exchanges, or exchanges several times,
-/// ours is one exchange, in which every element travels once.
+/// Exchanges in a row as one, without axes: where Shardy permutes and then exchanges, or exchanges several
+/// times, ours is one exchange, in which every element travels once.
 std::vector<std::string> merged(const std::vector<std::string>& all)
 {
     std::vector<std::string> out;
@@ -123,7 +124,8 @@ std::string collectives_wrong(const Case& test, const Graph& sharded)
                     text += " " + one;
                 return all.empty() ? " none" : text;
             };
-            return str("  collectives: expected", joined(want), ", got", joined(got), " (", bytes, " bytes)\n");
+            return str("  collectives: expected", joined(want), ", got", joined(got), " (", bytes,
+                       " bytes)\n");
         }
     }
     return "";

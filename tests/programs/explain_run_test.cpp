@@ -1,0 +1,139 @@
+// `trivium explain FILE.graph --run` from outside.
+#include "catch.hpp"
+#include "train/program.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace {
+
+using nlohmann::json;
+
+std::string product_on(const std::string& mesh, const std::string& inner)
+{
+    return "graph product\nmesh " + mesh + "\ninput %a : f32[8,16] " + inner +
+           "\ninput %h : bf16[8,12]\nparameter %w : f32[16,12]\n"
+           "%b = matmul(%a, %w) {rule=\"b d, d f -> b f\"} : f32[8,12]\n"
+           "%c = gelu(%b) : f32[8,12]\n"
+           "%h2 = gelu(%h) : bf16[8,12]\n"
+           "output %c\noutput %h2\n";
+}
+
+std::vector<std::string> arguments(const std::vector<std::string>& more)
+{
+    std::vector<std::string> all{"explain", "p.graph", "--run"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+}
+
+json json_of(const Outcome& outcome)
+{
+    INFO(outcome.err);
+    REQUIRE(outcome.status == 0);
+    return json::parse(outcome.out);
+}
+
+void refuses(const Outcome& outcome, const std::string& words, int status = 2)
+{
+    INFO(outcome.err);
+    CHECK(outcome.status == status);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err.find(words) != std::string::npos);
+    CHECK(outcome.err.find("internal") == std::string::npos);
+}
+
+} // namespace
+
+TEST_CASE("a program runs alone, as threads and under the launcher, with the same outputs")
+{
+    const Folder folder;
+    for (const auto& [mesh, ranks] : {std::pair("x=1", 1), std::pair("x=2", 2), std::pair("x=2 y=2", 4)}) {
+        write_text(folder / "p.graph", product_on(mesh, "<-,x>"));
+        const json alone = json_of(run_program(arguments({"--json", "--outputs", "alone"}), folder.path()));
+        REQUIRE(alone["outputs"].size() == 2);
+        const json& c = alone["outputs"][0];
+        CHECK(c["name"] == "c");
+        CHECK((c["shape"] == json{8, 12}));
+        CHECK(c["dtype"] == "f32");
+        CHECK(alone["outputs"][1]["dtype"] == "bf16");
+        CHECK((ranks == 1 || c["sharding"].get<std::string>().front() == '<'));
+        CHECK(alone["difference"].get<double>() < 1e-5);
+        CHECK(alone["difference"].get<double>() >= c["difference"].get<double>());
+        const json launched =
+            json_of(run_ranks({{ranks, arguments({"--json", "--outputs", "launched"})}}, folder.path()));
+        CHECK((launched == alone)); // reductions add in rank order
+        CHECK((read_text(folder / "alone") == read_text(folder / "launched")));
+    }
+    const Outcome text = run_program(arguments({"--seed", "7"}), folder.path());
+    REQUIRE(text.status == 0);
+    CHECK(text.out.find("%c   f32[8,12]   <") != std::string::npos);
+    CHECK(text.out.find("\nlargest difference: ") != std::string::npos);
+    CHECK(text.out.find("largest difference: 0.") == std::string::npos);
+}
+
+TEST_CASE("the outputs of one program are the inputs of another")
+{
+    const Folder folder;
+    write_text(folder / "p.graph", product_on("x=2", "<x,->"));
+    REQUIRE(run_program(arguments({"--outputs", "first.safetensors"}), folder.path()).status == 0);
+    write_text(folder / "p.graph",
+               "graph next\nmesh y=2\ninput %c : f32[8,12] <-,y>\ninput %h2 : bf16[8,12]\n"
+               "%d = reshard(%c) : f32[8,12] <y,->\noutput %c\noutput %d\noutput %h2\n");
+    const json all = json_of(run_ranks(
+        {{2, arguments({"--json", "--inputs", "first.safetensors", "--outputs", "next.safetensors"})}},
+        folder.path()));
+    CHECK(all["difference"] == 0);
+    const std::string first = read_text(folder / "first.safetensors"),
+                      next = read_text(folder / "next.safetensors");
+    const std::size_t c = 8 * 12 * 4, h = 8 * 12 * 2;
+    CHECK(next.substr(next.size() - h) == first.substr(first.size() - h));
+    CHECK(next.substr(next.size() - h - c, c) == first.substr(first.size() - h - c, c));
+}
+
+TEST_CASE("each wrong use has one clear error")
+{
+    const Folder folder;
+    write_text(folder / "p.graph", product_on("x=4", "<x,->"));
+    refuses(run_ranks({{2, arguments({})}}, folder.path()),
+            "p.graph: has a mesh of 4 ranks, but 2 ranks were started\n  remedy: start it with mpirun -n 4");
+    refuses(run_program({"explain", "run.toml", "--run"}, folder.path()), "only a graph can be run");
+    refuses(run_program({"explain", "p.graph", "--inputs", "x"}, folder.path()), "--run");
+    refuses(run_program(arguments({"--only", "graph"}), folder.path()), "does not go together with --only");
+    refuses(run_program(arguments({"--rank", "1"}), folder.path()), "does not go together with --rank");
+    refuses(run_program(arguments({"--inputs", "missing.safetensors"}), folder.path()),
+            "missing.safetensors");
+    write_text(folder / "p.graph", product_on("x=65", "<-,->"));
+    refuses(run_program(arguments({}), folder.path()), "start it with mpirun -n 65");
+    write_text(folder / "p.graph", product_on("x=1", "<-,->"));
+    refuses(run_ranks({{2, arguments({})}}, folder.path()), "a mesh of 1 rank, but 2 ranks were started");
+    write_text(folder / "p.graph",
+               "graph one\nmesh x=2\nat x=0\ninput %a : f32[4] of f32[8] <x>\noutput %a\n");
+    refuses(run_program(arguments({}), folder.path()), "");
+    write_text(folder / "p.graph", "graph one\nmesh x=2\nat x=0\ninput %a : f32[4] <x> of f32[8]\n"
+                                   "%b = gelu(%a) : f32[4]\noutput %b\n");
+    refuses(run_program(arguments({}), folder.path()), "it is the graph of one of several ranks");
+    write_text(folder / "p.graph", "graph g\ninput %a : f32[8]\noutput %a\n");
+    REQUIRE(run_program(arguments({"--outputs", "a.safetensors"}), folder.path()).status == 0);
+    for (const auto& [line, words] :
+         {std::pair("input %b : f32[8]", "a.safetensors: has no tensor 'b'"),
+          std::pair("input %a : f32[4,2]", "tensor 'a' is F32 [8], but p.graph:2: %a is F32 [4, 2]"),
+          std::pair("input %a : i32[8]", "tensor 'a' is F32 [8], but p.graph:2: %a is I32 [8]")}) {
+        write_text(folder / "p.graph", std::string("graph g\n") + line + "\noutput %" + line[7] + "\n");
+        refuses(run_program(arguments({"--inputs", "a.safetensors"}), folder.path()), words);
+    }
+    write_text(folder / "p.graph", "graph g\ninput %a : f32[8]\noutput %a\n");
+    refuses(run_program(arguments({"--outputs", "p.graph/b.safetensors"}), folder.path()), "p.graph", 1);
+}
+
+TEST_CASE("a program with a manual region runs, but is not compared")
+{
+    const Folder folder;
+    write_text(
+        folder / "p.graph",
+        "graph manual\nmesh x=2\ninput %a : f32[4,2] <x,->\n%l = local(%a) {sharding=\"<x,->\"} : f32[2,2]\n"
+        "%m = gelu(%l) : f32[2,2]\n%g = global(%m) {sharding=\"<x,->\"} : f32[4,2]\noutput %g\n");
+    const json all = json_of(run_program(arguments({"--json"}), folder.path()));
+    CHECK(all["difference"].is_null());
+    CHECK(all["outputs"][0]["difference"].is_null());
+    CHECK(run_program(arguments({}), folder.path()).out.find("largest difference: not compared") !=
+          std::string::npos);
+}
