@@ -2,8 +2,8 @@
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
-#include "ir/general_gradients.hpp"
-#include "ir/general_rules.hpp"
+#include "ir/general/general_gradients.hpp"
+#include "ir/general/general_rules.hpp"
 
 #include <algorithm>
 

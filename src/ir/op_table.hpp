@@ -100,6 +100,7 @@ struct OpInfo {
     bool forward_first = false; ///< the same, from operands to results only
     bool expands = false;       ///< repeats elements: propagation goes from operands to results last
     bool manual = false;        ///< the boundary of a manual region
+    bool enters = false;        ///< with `manual`: its result is inside
 };
 
 const OpInfo& info(OpKind kind);

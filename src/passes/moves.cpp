@@ -1,7 +1,7 @@
 #include "passes/moves.hpp"
 
 #include "base/check.hpp"
-#include "passes/move_search.hpp"
+#include "passes/sharding/move_search.hpp"
 
 #include <algorithm>
 

@@ -1,9 +1,10 @@
 #include "passes/partition.hpp"
 
 #include "base/check.hpp"
-#include "passes/lookahead.hpp"
 #include "passes/moves.hpp"
-#include "passes/op_sharding.hpp"
+#include "passes/sharding/box_moves.hpp"
+#include "passes/sharding/lookahead.hpp"
+#include "passes/sharding/pricing.hpp"
 
 #include <algorithm>
 #include <map>
@@ -14,22 +15,11 @@ namespace trivium {
 
 namespace {
 
-/// Whether some op has dimensions made of several factors, over which one axis may be divided.
-bool any_composed(const Graph& graph)
-{
-    return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
-        if (!info(op).factors)
-            return false;
-        const FactorRule rule = rule_of(graph, op);
-        return std::any_of(rule.factors.begin(), rule.factors.end(),
-                           [](const Factor& f) { return !f.parts.empty(); });
-    });
-}
-
 class Partitioner {
 public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
-        : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph))
+        : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
+          pricing_(graph)
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -39,7 +29,7 @@ public:
         for (const Value& v : g_.values)
             b_.reserve(v.name);
         find_sums();
-        ahead_ = look_ahead(g_, parts_, c_.stage_axis, sums_);
+        ahead_ = look_ahead(g_, parts_, c_.stage_axis, sums_, c_.once);
     }
 
     Graph run()
@@ -307,76 +297,13 @@ private:
         return g_[v].lifetime != Lifetime::microbatch;
     }
 
-    double bytes_moved(const Layout& from, const DimAxes& to, const Value& v) const
-    {
-        return elements_moved(moves_between(from, to, v.type.shape, g_.mesh), from, v.type.shape, g_.mesh) *
-               static_cast<double>(size_of(v.type.dtype));
-    }
-
-    /// The boxes that the ranks of an exchange own and need: `owned` by sharding, or both by the op.
-    struct Boxes {
-        std::vector<Box> owned, needed;
-    };
-
-    /// The mean bytes that a rank lacks of the boxes that it needs.
-    double bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,
-                         const Assignment& assignment, const Value& v) const
-    {
-        const Coordinates first(g_.mesh.axes.size(), 0);
-        double cells = 0, ranks = 0;
-        for (const i64 rank : g_.mesh.group(first, names_in(from))) {
-            const Coordinates at = g_.mesh.coordinates(rank);
-            const Box have = shard_of(v, from, at), need = sharding.operand_box(operand, assignment, at);
-            i64 common = 1;
-            for (std::size_t d = 0; d < have.shape.size(); ++d)
-                common *= std::max<i64>(
-                    0, std::min(have.offset[d] + have.shape[d], need.offset[d] + need.shape[d]) -
-                           std::max(have.offset[d], need.offset[d]));
-            cells += static_cast<double>(element_count(need.shape) - common);
-            ++ranks;
-        }
-        return cells / ranks * static_cast<double>(size_of(v.type.dtype));
-    }
-
-    static std::vector<std::string> names_in(const DimAxes& axes)
-    {
-        std::vector<std::string> all;
-        for (const auto& dim : axes)
-            all.insert(all.end(), dim.begin(), dim.end());
-        return all;
-    }
-
-    Box shard_of(const Value& v, const DimAxes& axes, const Coordinates& at) const
-    {
-        return box_of(v.type.shape, sharding_of({axes, {}}), g_.mesh, at);
-    }
-
-    /// An operand that an op reads in boxes that are not shards: how it gets them.
-    struct Approach {
-        DimAxes axes;   ///< the sharding from which
-        bool exchanges; ///< from its neighbours; otherwise each rank has all that it needs
-        double bytes;
-    };
-
-    Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
-                      const Layout& from, const Value& v) const
-    {
-        const DimAxes sharded = sharding.operand_axes(i, assignment),
-                      whole = sharding.regular_axes(i, assignment);
-        Approach halo{sharded, true,
-                      bytes_moved(from, sharded, v) + bytes_lacking(sharded, sharding, i, assignment, v)},
-            slice{whole, false, bytes_moved(from, whole, v)};
-        return slice.bytes == 0 || slice.bytes < halo.bytes ? slice : halo;
-    }
-
     /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
     /// Computed for the first rank, which has the largest shards, because all ranks must make the same
     /// choice.
     std::optional<double> cost(const Op& op, const OpSharding& sharding, const Assignment& assignment)
     {
-        // A value that outlives the microbatch would be moved in every microbatch: never worth it. A program
-        // without accumulators runs once.
-        const double fixed = g_.carries.empty() ? 1 : 1e9;
+        // A value that outlives the microbatch would be moved in every microbatch: never worth it.
+        const double fixed = c_.once ? 1 : 1e9;
         const Coordinates first(g_.mesh.axes.size(), 0);
         const FactorRule& rule = sharding.rule();
         double bytes = 0, touched = 0;
@@ -387,11 +314,11 @@ private:
             const Layout from = kept(op.operands[i]);
             double moved = 0;
             if (sharding.irregular_operand(i, assignment))
-                moved = approach(sharding, i, assignment, from, v).bytes;
+                moved = pricing_.approach(sharding, i, assignment, from, v).bytes;
             else if (of(op.operands[i]).copies.count({axes, op.region, op.phase, stage_of(g_, op)}))
                 continue;
             else
-                moved = bytes_moved(from, axes, v);
+                moved = pricing_.bytes_moved(from, axes, v);
             bytes +=
                 moved * (op.region == Region::microbatch && outlives_microbatch(op.operands[i]) ? fixed : 1);
         }
@@ -468,7 +395,7 @@ private:
         if (!sharding.irregular_operand(i, assignment))
             return sharded_as(v, sharding.operand_axes(i, assignment));
         const Layout from = kept(v);
-        const Approach way = approach(sharding, i, assignment, from, g_[v]);
+        const Approach way = pricing_.approach(sharding, i, assignment, from, g_[v]);
         const Box need = sharding.operand_box(i, assignment, c_.at);
         // All ranks must make the same exchanges, so this rank's box alone does not tell them apart.
         std::vector<i64> key{way.exchanges};
@@ -489,57 +416,11 @@ private:
         const ValueId made =
             way.exchanges
                 ? exchanged(
-                      x, way.axes, [&](const Coordinates& rank) { return shard_of(g_[v], way.axes, rank); },
-                      needed)
-                : sliced(x, shard_of(g_[v], way.axes, c_.at), need);
+                      b_, c_.at, x, way.axes,
+                      [&](const Coordinates& rank) { return shard_of(g_, g_[v], way.axes, rank); }, needed)
+                : sliced(b_, x, shard_of(g_, g_[v], way.axes, c_.at), need);
         of(v).parts[at] = made;
         return made;
-    }
-
-    ValueId sliced(ValueId x, const Box& have, Box need)
-    {
-        for (std::size_t d = 0; d < need.offset.size(); ++d)
-            need.offset[d] = need.shape[d] > 0 ? need.offset[d] - have.offset[d] : 0;
-        return b_.part_at(x, need);
-    }
-
-    /// Whether ranks only swap what they have.
-    static bool same_boxes(std::vector<Box> have, std::vector<Box> need)
-    {
-        const auto less = [](const Box& a, const Box& b) {
-            return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape);
-        };
-        std::sort(have.begin(), have.end(), less);
-        std::sort(need.begin(), need.end(), less);
-        return have == need;
-    }
-
-    /// An exchange with the neighbours along the axes that shard the tensor.
-    template <class Owned, class Needed>
-    ValueId exchanged(ValueId x, const DimAxes& axes, const Owned& owned, const Needed& needed)
-    {
-        // Only along the dimensions in which some rank needs something else than it has.
-        const Coordinates first(g_.mesh.axes.size(), 0);
-        std::string joint;
-        for (std::size_t d = 0; d < axes.size(); ++d) {
-            const std::vector<i64> ranks = g_.mesh.group(first, axes[d]);
-            if (std::all_of(ranks.begin(), ranks.end(), [&](i64 rank) {
-                    const Box have = owned(g_.mesh.coordinates(rank)),
-                              need = needed(g_.mesh.coordinates(rank));
-                    return have.offset[d] == need.offset[d] && have.shape[d] == need.shape[d];
-                }))
-                continue;
-            for (const std::string& name : axes[d])
-                joint += (joint.empty() ? "" : "+") + name;
-        }
-        std::vector<Box> have, need;
-        for (const i64 member : g_.mesh.group(c_.at, {joint})) {
-            have.push_back(owned(g_.mesh.coordinates(member)));
-            need.push_back(needed(g_.mesh.coordinates(member)));
-        }
-        const Shape shape = needed(c_.at).shape;
-        return same_boxes(have, need) ? b_.permute(x, joint, have, need, shape)
-                                      : b_.halo(x, joint, have, need, shape);
     }
 
     /// Appends the local op. With `pending`, its operands are still partial over these axes.
@@ -569,10 +450,10 @@ private:
                 Placed& p = of(op.results[r]);
                 out_[p.native].name += ".own";
                 p.native = exchanged(
-                    p.native, p.layout.axes,
+                    b_, c_.at, p.native, p.layout.axes,
                     [&](const Coordinates& rank) { return sharding.result_box(r, assignment, rank); },
                     [&](const Coordinates& rank) {
-                        return shard_of(g_[op.results[r]], p.layout.axes, rank);
+                        return shard_of(g_, g_[op.results[r]], p.layout.axes, rank);
                     });
                 out_[p.native].sharding = sharding_of(p.layout);
                 out_[p.native].name = g_[op.results[r]].name;
@@ -623,6 +504,9 @@ private:
     std::vector<Placed> values_;
     AxisParts parts_;
     Foresight ahead_;
+    Pricing pricing_;
+    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double>
+        prices_;             ///< elements moved
     std::vector<bool> sums_; ///< by value (find_sums)
 };
 

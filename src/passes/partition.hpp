@@ -9,6 +9,8 @@ struct PartitionConfig {
     Coordinates at; ///< the rank, on the graph's mesh
     std::string stage_axis =
         pipeline_axis; ///< an axis that shards no dimension: each of its ranks has its own graph
+    bool once =
+        false; ///< the microbatch region runs once: to move a weight there costs no more than other values
 };
 
 /// For each op it chooses which axes shard which factors: the choice that moves the fewest bytes, where

@@ -3,8 +3,8 @@
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
-#include "passes/axis_parts.hpp"
-#include "passes/factor_shardings.hpp"
+#include "passes/sharding/axis_parts.hpp"
+#include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
 #include <set>
@@ -74,17 +74,6 @@ private:
         PartList axes;
         bool open = false;
     };
-
-    static bool any_composed(const Graph& graph)
-    {
-        return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
-            if (!info(op).factors)
-                return false;
-            const FactorRule rule = rule_of(graph, op);
-            return std::any_of(rule.factors.begin(), rule.factors.end(),
-                               [](const Factor& f) { return !f.parts.empty(); });
-        });
-    }
 
     void begin(Value& v, ValueSharding& state)
     {
@@ -161,7 +150,7 @@ private:
                     if (std::find(all.begin(), all.end(), part) == all.end())
                         all.push_back(part);
             if (info(op).manual) {
-                const bool enters = op.kind == OpKind::local;
+                const bool enters = info(op).enters;
                 for (const DimSharding& dim : parse_sharding(*op.attrs.sharding, place_of(graph_, op)).dims)
                     for (const PartId part : parts_.parts_of(dim.axes)) {
                         if (enters)

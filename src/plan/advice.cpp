@@ -17,7 +17,8 @@ namespace {
 
 Graph first_rank(const Graph& sharded)
 {
-    return simplify(partition(sharded, {Coordinates(sharded.mesh.axes.size(), 0)}));
+    return simplify(partition(
+        sharded, {Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, sharded.carries.empty()}));
 }
 
 Bytes sent(const std::vector<CollectiveEntry>& all)

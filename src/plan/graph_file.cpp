@@ -59,7 +59,7 @@ Graph local_graph(const Graph& sharded, i64 rank)
             extract_stages(graph, {balance_stages(graph, each), each,
                                    static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
     }
-    graph = bucket(simplify(partition(graph, {at, pipeline_axis})), {});
+    graph = bucket(simplify(partition(graph, {at, pipeline_axis, sharded.carries.empty()})), {});
     verify(graph, Level::local);
     return graph;
 }

@@ -1,8 +1,8 @@
 // Products: a rule becomes one matrix product with its epilogue, compiled once per shape, or sums over
 // factors. Convolutions: prepared once per shape.
 #include "base/check.hpp"
-#include "ir/general_rules.hpp"
-#include "ir/op_view.hpp"
+#include "ir/general/general_rules.hpp"
+#include "ir/general/op_view.hpp"
 #include "ir/product_form.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/general/convolution.hpp"

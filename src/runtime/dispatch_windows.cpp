@@ -1,5 +1,5 @@
-#include "ir/general_rules.hpp"
-#include "ir/op_view.hpp"
+#include "ir/general/general_rules.hpp"
+#include "ir/general/op_view.hpp"
 #include "kernels/general/dynamic_slice.hpp"
 #include "kernels/general/gather_scatter.hpp"
 #include "kernels/general/pooling.hpp"

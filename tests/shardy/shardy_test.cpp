@@ -111,7 +111,8 @@ std::string collectives_wrong(const Case& test, const Graph& sharded)
             want.push_back(text_of(word.substr(0, open), axes));
         }
         Bytes bytes = 0;
-        const Graph local = simplify(partition(sharded, {Coordinates(sharded.mesh.axes.size(), 0)}));
+        const Graph local = simplify(partition(
+            sharded, {Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, sharded.carries.empty()}));
         verify(local, Level::local);
         for (const CollectiveEntry& entry : collectives_of(local)) {
             got.push_back(text_of(entry.kind, entry.axes));

@@ -111,7 +111,12 @@ TEST_CASE("no pass names an op or a model")
     for (const std::string& name : trivium::op_names())
         if (!trivium::find_op(name)->communicates && name != "slice")
             names.ops.push_back(name);
-    names.common = {"add", "sum", "fill", "cast", "accumulate", "stack"};
+    names.common = {"add",       "sum",       "fill",     "cast",     "accumulate", "stack",   "abs",
+                    "sign",      "exp",       "log",      "floor",    "ceil",       "sin",     "cos",
+                    "divide",    "select",    "reduce",   "pad",      "constant",   "gather",  "scatter",
+                    "sort",      "reverse",   "local",    "global",   "pool",       "compare", "power",
+                    "remainder", "negate",    "multiply", "subtract", "maximum",    "minimum", "reshape",
+                    "transpose", "broadcast", "sqrt",     "tanh",     "sigmoid",    "erf",     "iota"};
     names.models = trivium::preset_names();
     for (const std::string_view family : trivium::names_of_enum<trivium::Family>)
         names.models.emplace_back(family);

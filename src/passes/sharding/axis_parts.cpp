@@ -1,6 +1,7 @@
-#include "passes/axis_parts.hpp"
+#include "passes/sharding/axis_parts.hpp"
 
 #include "base/check.hpp"
+#include "ir/op_table.hpp"
 #include "ir/text.hpp"
 
 #include <algorithm>
@@ -91,6 +92,17 @@ Boundaries boundaries_of(const Graph& graph)
 }
 
 } // namespace
+
+bool any_composed(const Graph& graph)
+{
+    return std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op& op) {
+        if (!info(op).factors)
+            return false;
+        const FactorRule rule = rule_of(graph, op);
+        return std::any_of(rule.factors.begin(), rule.factors.end(),
+                           [](const Factor& f) { return !f.parts.empty(); });
+    });
+}
 
 AxisParts::AxisParts(const Graph& graph, bool reshapes) : mesh_(graph.mesh), of_axis_(graph.mesh.axes.size())
 {

@@ -1,11 +1,12 @@
-#include "passes/move_search.hpp"
+#include "passes/sharding/move_search.hpp"
 
 #include "base/check.hpp"
-#include "passes/axis_parts.hpp"
+#include "passes/sharding/axis_parts.hpp"
 
 #include <algorithm>
 #include <map>
 #include <queue>
+#include <set>
 
 namespace trivium {
 
@@ -319,6 +320,22 @@ bool same_axis(const std::string& a, const std::string& b)
     return a.substr(0, a.find(":(")) == b.substr(0, b.find(":("));
 }
 
+/// Whether a part of one axis could take the place of another axis: they differ in size, and have few parts.
+bool worth_dividing(const std::vector<std::string>& names, const Mesh& mesh)
+{
+    constexpr std::size_t most_parts = 8;
+    const bool differ = std::any_of(names.begin(), names.end(), [&](const std::string& axis) {
+        return mesh.size(axis) != mesh.size(names[0]);
+    });
+    std::set<std::string> axes;
+    for (const std::string& name : names)
+        axes.insert(name.substr(0, name.find(":(")));
+    std::size_t parts = 0;
+    for (const std::string& axis : axes)
+        parts += AxisParts(mesh, {axis}, true).parts_of(axis).size();
+    return differ && parts <= most_parts;
+}
+
 /// All sums, then one exchange.
 std::vector<Move> direct(const Layout& from, const DimAxes& to)
 {
@@ -351,9 +368,10 @@ std::vector<Move> search_moves(const Layout& from, const DimAxes& to, const Shap
             }
     for (const Partial& p : from.partial)
         names.push_back(p.axis);
-    const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh);
-    if (divides || !overlap) {
-        Search search(from, to, whole, AxisParts(mesh, names, divides), divides);
+    const bool divides = even(from.axes, whole, mesh) && even(to, whole, mesh) && worth_dividing(names, mesh);
+    const bool nests = even(from.axes, whole, mesh) && even(to, whole, mesh);
+    if (nests || !overlap) {
+        Search search(from, to, whole, AxisParts(mesh, names, divides), nests);
         if (std::vector<Move> moves = search.run(); !moves.empty())
             return moves;
     }

@@ -1,6 +1,6 @@
-#include "passes/lookahead.hpp"
+#include "passes/sharding/lookahead.hpp"
 
-#include "base/check.hpp"
+#include "passes/sharding/pricing.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -13,9 +13,9 @@ namespace {
 class Lookahead {
 public:
     Lookahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
-              const std::vector<bool>& sums)
-        : g_(graph), parts_(parts), stage_axis_(stage_axis), sums_(sums), ops_(graph.ops.size()),
-          free_(graph.values.size(), false), readers_(graph.values.size())
+              const std::vector<bool>& sums, bool once)
+        : once_(once), pricing_(graph), g_(graph), parts_(parts), stage_axis_(stage_axis), sums_(sums),
+          ops_(graph.ops.size()), free_(graph.values.size(), false), readers_(graph.values.size())
     {
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];
@@ -28,7 +28,10 @@ public:
             const Op& op = g_.ops[o];
             for (std::size_t i = 0; i < op.operands.size(); ++i) {
                 readers_[op.operands[i].index()].emplace_back(o, i);
-                if (!plain(op))
+                // What crosses blocks may cross pipeline stages: the choice, and with it rounding, must not
+                // depend on where a stage ends.
+                const OpId producer = g_[op.operands[i]].producer;
+                if (!plain(op) || (producer && g_[producer].block != op.block))
                     free_[op.operands[i].index()] = false;
             }
         }
@@ -97,23 +100,7 @@ private:
 
     double bytes(const Layout& from, const DimAxes& to, ValueId v)
     {
-        if (from.partial.empty() && from.axes == to)
-            return 0;
-        const Value& value = g_[v];
-        auto [at, added] = prices_.try_emplace({from.axes, axes_of(from.partial), to, value.type.shape}, 0.0);
-        if (added)
-            at->second = elements_moved(moves_between(from, to, value.type.shape, g_.mesh), from,
-                                        value.type.shape, g_.mesh);
-        return at->second * static_cast<double>(size_of(value.type.dtype));
-    }
-    static std::vector<std::string> axes_of(const std::vector<Partial>& partial)
-    {
-        std::vector<std::string> axes;
-        for (const Partial& p : partial) {
-            axes.push_back(p.axis);
-            axes.emplace_back(name_of(p.combine));
-        }
-        return axes;
+        return pricing_.bytes_moved(from, to, g_[v]);
     }
 
     double size(const DimAxes& axes, ValueId v) const
@@ -158,13 +145,14 @@ private:
         return left(p.sharding->result_layout(r, p.options[p.chosen]), v);
     }
 
-    /// The shardings in which it is read, each phase once.
-    std::set<std::pair<Phase, DimAxes>> needs(ValueId v)
+    /// The shardings in which ops of that block read it, each phase once. Those of other blocks may be in
+    /// other stages.
+    std::set<std::pair<Phase, DimAxes>> needs(ValueId v, int block)
     {
         std::set<std::pair<Phase, DimAxes>> all;
         for (const auto& [o, i] : readers_[v.index()]) {
             const Op& op = g_.ops[o];
-            if (!plain(op) || i >= plan(o).sharding->rule().operands.size())
+            if (op.block != block || !plain(op) || i >= plan(o).sharding->rule().operands.size())
                 continue;
             all.emplace(op.phase, plan(o).sharding->operand_axes(i, plan(o).options[plan(o).chosen]));
         }
@@ -183,7 +171,7 @@ private:
     Home best_home(ValueId v)
     {
         const Layout native = made(v);
-        const auto all = needs(v);
+        const auto all = needs(v, g_[g_[v].producer].block);
         std::vector<DimAxes> candidates{home(v), native.axes};
         for (const auto& need : all)
             candidates.push_back(need.second);
@@ -202,23 +190,26 @@ private:
         return best;
     }
 
-    double value_cost(ValueId v)
+    double value_cost(ValueId v, int block)
     {
         if (free_[v.index()])
             return best_home(v).bytes;
         Layout native{home(v), {}};
-        if (g_[v].producer && plain(g_[g_[v].producer]))
+        if (g_[v].producer && plain(g_[g_[v].producer]) && g_[g_[v].producer].block == block)
             native = made(v);
         double sum = bytes(native, home(v), v);
-        for (const auto& need : needs(v)) {
+        for (const auto& need : needs(v, block)) {
             const double moved = bytes({home(v), {}}, need.second, v);
-            sum += moved * (g_[v].lifetime != Lifetime::microbatch && !g_.carries.empty() ? 1e9 : 1);
+            sum += moved * (g_[v].lifetime != Lifetime::microbatch && !once_ ? 1e9 : 1);
         }
         return sum;
     }
 
     /// Whether it moves by the choices of each op alone.
-    bool worth_a_look(ValueId v) { return cost_with(v, made(v), home(v), needs(v)) > 0; }
+    bool worth_a_look(ValueId v)
+    {
+        return cost_with(v, made(v), home(v), needs(v, g_[g_[v].producer].block)) > 0;
+    }
 
     bool known(ValueId v) const { return ops_[g_[v].producer.index()].sharding != nullptr && in_zone(v); }
     bool in_zone(ValueId v) const { return joined_.count(v) > 0; }
@@ -250,7 +241,7 @@ private:
             p.chosen = option;
             double sum = 0, touched = 0;
             for (const ValueId v : around)
-                sum += value_cost(v);
+                sum += value_cost(v, op.block);
             for (std::size_t i = 0; i < p.sharding->rule().operands.size(); ++i)
                 touched += size(p.sharding->operand_axes(i, p.options[option]), op.operands[i]);
             for (std::size_t r = 0; r < op.results.size(); ++r)
@@ -268,6 +259,8 @@ private:
         return best != before;
     }
 
+    bool once_;
+    Pricing pricing_;
     const Graph& g_;
     const AxisParts& parts_;
     const std::string& stage_axis_;
@@ -278,15 +271,14 @@ private:
     std::vector<std::size_t> zone_;                                         ///< ops that may change
     std::set<std::size_t> known_;
     std::set<ValueId> joined_;
-    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double> prices_;
 };
 
 } // namespace
 
 Foresight look_ahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
-                     const std::vector<bool>& sums)
+                     const std::vector<bool>& sums, bool once)
 {
-    return Lookahead(graph, parts, stage_axis, sums).run();
+    return Lookahead(graph, parts, stage_axis, sums, once).run();
 }
 
 } // namespace trivium

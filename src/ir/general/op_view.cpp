@@ -1,4 +1,4 @@
-#include "ir/op_view.hpp"
+#include "ir/general/op_view.hpp"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-#include "ir/general_rules.hpp"
-#include "ir/op_view.hpp"
+#include "ir/general/general_rules.hpp"
+#include "ir/general/op_view.hpp"
 #include "ir/text.hpp"
 
 #include <algorithm>

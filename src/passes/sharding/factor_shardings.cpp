@@ -1,4 +1,4 @@
-#include "passes/factor_shardings.hpp"
+#include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
 #include <numeric>

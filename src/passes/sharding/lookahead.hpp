@@ -1,7 +1,7 @@
 #pragma once
 // The partitioner looks ahead: where a value that nobody annotated is computed in one sharding and read in
 // another, its producer, its readers and its own sharding are chosen together.
-#include "passes/op_sharding.hpp"
+#include "passes/sharding/op_sharding.hpp"
 
 #include <map>
 
@@ -18,6 +18,6 @@ struct Foresight {
 /// annotated, inputs, outputs, carries, and sums that may wait stay as they are. `sums`: by value, whether it
 /// may stay partial until the accumulator is summed to which alone it is added.
 Foresight look_ahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
-                     const std::vector<bool>& sums);
+                     const std::vector<bool>& sums, bool once);
 
 } // namespace trivium

@@ -1,7 +1,7 @@
-#include "passes/op_sharding.hpp"
+#include "passes/sharding/op_sharding.hpp"
 
 #include "base/check.hpp"
-#include "passes/factor_shardings.hpp"
+#include "passes/sharding/factor_shardings.hpp"
 
 #include <algorithm>
 

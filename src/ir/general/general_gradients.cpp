@@ -1,9 +1,9 @@
-#include "ir/general_gradients.hpp"
+#include "ir/general/general_gradients.hpp"
 
 #include "base/check.hpp"
 #include "ir/builder.hpp"
-#include "ir/general_rules.hpp"
-#include "ir/op_view.hpp"
+#include "ir/general/general_rules.hpp"
+#include "ir/general/op_view.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -107,60 +107,28 @@ constexpr std::initializer_list<Attr> gather_lists = {A::offset_dims,      A::co
 
 void none(Tape&) {}
 
-void negate(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term) { return -dy; });
-}
-void abs(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy * x.apply(K::sign); });
-}
-void exp(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y; });
-}
-void expm1(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y + dy; });
-}
-void log(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy / x; });
-}
-void log1p(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy / (x + x.of(1)); });
-}
-void sqrt(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y.of(0.5) / y; });
-}
-void rsqrt(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term y) { return dy * y.of(-0.5) * y / x; });
-}
-void tanh(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy - dy * y * y; });
-}
-void sigmoid(Tape& t)
-{
-    unary(t, [](Term dy, Term, Term y) { return dy * y * (y.of(1) - y); });
-}
-void sin(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return dy * x.apply(K::cos); });
-}
-void cos(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) { return -(dy * x.apply(K::sin)); });
-}
-void erf(Tape& t)
-{
-    unary(t, [](Term dy, Term x, Term) {
-        return dy * x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp);
-    });
-}
+// dy, x, y: the gradient of the result, the operand and the result.
+#define TRV_GRADIENT(name, formula)                                                                          \
+    void name(Tape& t)                                                                                       \
+    {                                                                                                        \
+        unary(t, []([[maybe_unused]] Term dy, [[maybe_unused]] Term x, [[maybe_unused]] Term y) {            \
+            return formula;                                                                                  \
+        });                                                                                                  \
+    }
+TRV_GRADIENT(negate, -dy)
+TRV_GRADIENT(abs, dy* x.apply(K::sign))
+TRV_GRADIENT(exp, dy* y)
+TRV_GRADIENT(expm1, dy* y + dy)
+TRV_GRADIENT(log, dy / x)
+TRV_GRADIENT(log1p, dy / (x + x.of(1)))
+TRV_GRADIENT(sqrt, dy* y.of(0.5) / y)
+TRV_GRADIENT(rsqrt, dy* y.of(-0.5) * y / x)
+TRV_GRADIENT(tanh, dy - dy * y * y)
+TRV_GRADIENT(sigmoid, dy* y*(y.of(1) - y))
+TRV_GRADIENT(sin, dy* x.apply(K::cos))
+TRV_GRADIENT(cos, -(dy* x.apply(K::sin)))
+TRV_GRADIENT(erf, dy* x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp))
+#undef TRV_GRADIENT
 
 void subtract(Tape& t)
 {

@@ -16,6 +16,9 @@ inline bool holds(const PartList& list, PartId part)
     return std::find(list.begin(), list.end(), part) != list.end();
 }
 
+/// Whether some op has dimensions made of several factors, over which one axis may be divided.
+bool any_composed(const Graph& graph);
+
 /// Every axis as a list of its parts. All parts of an axis multiply to its size; an axis that nothing divides
 /// is one part.
 class AxisParts {

@@ -2,7 +2,7 @@
 // One op's tensors, with their axes by factor instead of by dimension: the state in which propagation
 // compares and extends them (Shardy: "propagate shardings along factors").
 #include "ir/factors.hpp"
-#include "passes/axis_parts.hpp"
+#include "passes/sharding/axis_parts.hpp"
 
 namespace trivium {
 

@@ -1,0 +1,56 @@
+#include "passes/sharding/box_moves.hpp"
+
+#include <algorithm>
+#include <tuple>
+
+namespace trivium {
+
+namespace {
+
+/// Whether ranks only swap what they have.
+bool same_boxes(std::vector<Box> have, std::vector<Box> need)
+{
+    const auto less = [](const Box& a, const Box& b) {
+        return std::tie(a.offset, a.shape) < std::tie(b.offset, b.shape);
+    };
+    std::sort(have.begin(), have.end(), less);
+    std::sort(need.begin(), need.end(), less);
+    return have == need;
+}
+
+} // namespace
+
+ValueId sliced(Builder& builder, ValueId x, const Box& have, Box need)
+{
+    for (std::size_t d = 0; d < need.offset.size(); ++d)
+        need.offset[d] = need.shape[d] > 0 ? need.offset[d] - have.offset[d] : 0;
+    return builder.part_at(x, need);
+}
+
+ValueId exchanged(Builder& builder, const Coordinates& at, ValueId x, const DimAxes& axes, const BoxOf& owned,
+                  const BoxOf& needed)
+{
+    const Mesh mesh = builder.graph().mesh;
+    const Coordinates first(mesh.axes.size(), 0);
+    std::string joint;
+    for (std::size_t d = 0; d < axes.size(); ++d) {
+        const std::vector<i64> ranks = mesh.group(first, axes[d]);
+        if (std::all_of(ranks.begin(), ranks.end(), [&](i64 rank) {
+                const Box have = owned(mesh.coordinates(rank)), need = needed(mesh.coordinates(rank));
+                return have.offset[d] == need.offset[d] && have.shape[d] == need.shape[d];
+            }))
+            continue;
+        for (const std::string& name : axes[d])
+            joint += (joint.empty() ? "" : "+") + name;
+    }
+    std::vector<Box> have, need;
+    for (const i64 member : mesh.group(at, {joint})) {
+        have.push_back(owned(mesh.coordinates(member)));
+        need.push_back(needed(mesh.coordinates(member)));
+    }
+    const Shape shape = needed(at).shape;
+    return same_boxes(have, need) ? builder.permute(x, joint, have, need, shape)
+                                  : builder.halo(x, joint, have, need, shape);
+}
+
+} // namespace trivium

@@ -1,0 +1,62 @@
+#include "passes/sharding/pricing.hpp"
+
+#include "ir/exchange.hpp"
+
+namespace trivium {
+
+std::vector<std::string> names_in(const DimAxes& axes)
+{
+    std::vector<std::string> all;
+    for (const auto& dim : axes)
+        all.insert(all.end(), dim.begin(), dim.end());
+    return all;
+}
+
+Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at)
+{
+    return box_of(value.type.shape, sharding_of({axes, {}}), graph.mesh, at);
+}
+
+double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& value)
+{
+    if (from.partial.empty() && from.axes == to)
+        return 0;
+    std::vector<std::string> partial;
+    for (const Partial& p : from.partial) {
+        partial.push_back(p.axis);
+        partial.emplace_back(name_of(p.combine));
+    }
+    const Shape& shape = value.type.shape;
+    auto [at, added] = elements_.try_emplace({from.axes, partial, to, shape}, 0.0);
+    if (added)
+        at->second = elements_moved(moves_between(from, to, shape, g_.mesh), from, shape, g_.mesh);
+    return at->second * static_cast<double>(size_of(value.type.dtype));
+}
+
+double Pricing::bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,
+                              const Assignment& assignment, const Value& value) const
+{
+    const Coordinates first(g_.mesh.axes.size(), 0);
+    double cells = 0, ranks = 0;
+    for (const i64 rank : g_.mesh.group(first, names_in(from))) {
+        const Coordinates at = g_.mesh.coordinates(rank);
+        const Box need = sharding.operand_box(operand, assignment, at);
+        const std::optional<Box> common = common_part(shard_of(g_, value, from, at), need);
+        cells += static_cast<double>(element_count(need.shape) - (common ? element_count(common->shape) : 0));
+        ++ranks;
+    }
+    return cells / ranks * static_cast<double>(size_of(value.type.dtype));
+}
+
+Approach Pricing::approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
+                           const Layout& from, const Value& value)
+{
+    const DimAxes sharded = sharding.operand_axes(i, assignment),
+                  whole = sharding.regular_axes(i, assignment);
+    Approach halo{sharded, true,
+                  bytes_moved(from, sharded, value) + bytes_lacking(sharded, sharding, i, assignment, value)},
+        slice{whole, false, bytes_moved(from, whole, value)};
+    return slice.bytes == 0 || slice.bytes < halo.bytes ? slice : halo;
+}
+
+} // namespace trivium

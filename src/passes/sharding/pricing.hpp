@@ -1,0 +1,41 @@
+#pragma once
+// What it costs to bring a value from one sharding to another, or to the boxes that an op reads.
+#include "passes/sharding/op_sharding.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace trivium {
+
+/// All names of axes, by dimension.
+std::vector<std::string> names_in(const DimAxes& axes);
+/// The shard of a value by this sharding.
+Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at);
+
+/// An operand that an op reads in boxes that are not shards: how it gets them.
+struct Approach {
+    DimAxes axes;   ///< the sharding from which
+    bool exchanges; ///< from its neighbours; otherwise each rank has all that it needs
+    double bytes;
+};
+
+/// Bytes that a rank sends, on average. Remembers what it has computed.
+class Pricing {
+public:
+    explicit Pricing(const Graph& graph) : g_(graph) {}
+
+    double bytes_moved(const Layout& from, const DimAxes& to, const Value& value);
+    /// The cheaper way to operand i of an op.
+    Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
+                      const Layout& from, const Value& value);
+
+private:
+    /// The bytes of a rank's box that its shard lacks.
+    double bytes_lacking(const DimAxes& from, const OpSharding& sharding, std::size_t operand,
+                         const Assignment& assignment, const Value& value) const;
+
+    const Graph& g_;
+    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double> elements_;
+};
+
+} // namespace trivium
