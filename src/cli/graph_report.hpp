@@ -1,5 +1,5 @@
 #pragma once
-// What `explain` says of the graph of a file: values, collectives, costly ones.
+// The report of `explain` about the graph of a file: values, collectives, costly ones.
 #include "plan/advice.hpp"
 
 #include <nlohmann/json_fwd.hpp>

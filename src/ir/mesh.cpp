@@ -114,7 +114,14 @@ i64 Mesh::ranks_along(const std::string& axis) const
     if (axis == world_axis)
         return ranks();
     i64 count = 1;
-    each_part(*this, axis, [&](const AxisPart& part) { count *= std::max<i64>(part.size, 1); });
+    std::vector<std::pair<int, i64>> seen; // an axis that is named twice counts once
+    each_part(*this, axis, [&](const AxisPart& part) {
+        if (part.size > 0 &&
+            std::find(seen.begin(), seen.end(), std::pair(part.axis, part.major)) == seen.end()) {
+            seen.emplace_back(part.axis, part.major);
+            count *= part.size;
+        }
+    });
     return count;
 }
 

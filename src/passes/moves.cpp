@@ -161,6 +161,23 @@ double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& 
     return moved;
 }
 
+std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to, const Mesh& mesh)
+{
+    std::vector<Partial> partial;
+    std::erase_if(moves, [&](const Move& move) {
+        const bool waits = move.kind == MoveKind::all_reduce && move.combine == Combine::sum &&
+                           std::none_of(to.begin(), to.end(), [&](const std::vector<std::string>& axes) {
+                               return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
+                                   return mesh.overlap(axis, move.axis);
+                               });
+                           });
+        if (waits)
+            partial.push_back({move.axis, move.combine});
+        return waits;
+    });
+    return partial;
+}
+
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at)
 {
     return {whole.dtype, box_of(whole.shape, sharding_of({axes, {}}), mesh, at).shape};

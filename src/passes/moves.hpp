@@ -42,6 +42,10 @@ inline constexpr int search_limit = 20'000;
 /// Elements that a rank receives, on average, for the moves; for a reduction, the elements that it sends.
 double elements_moved(const std::vector<Move>& moves, Layout from, const Shape& whole, const Mesh& mesh);
 
+/// Removes the sums that may wait from the moves to the shards `to`: those over axes that then shard nothing.
+/// Returns the axes over which the tensor stays partial.
+std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to, const Mesh& mesh);
+
 /// The type of the shard that the rank at `at` holds of a tensor of type `whole`.
 TensorType local_type(const TensorType& whole, const DimAxes& axes, const Mesh& mesh, const Coordinates& at);
 

@@ -76,30 +76,6 @@ private:
             parts; ///< other boxes than those of shardings: by the sharding and all boxes
     };
 
-    /// Whether the move is a sum that may wait: its axis then shards nothing.
-    bool may_wait(const Move& move, const DimAxes& to) const
-    {
-        return move.kind == MoveKind::all_reduce && move.combine == Combine::sum &&
-               std::none_of(to.begin(), to.end(), [&](const std::vector<std::string>& axes) {
-                   return std::any_of(axes.begin(), axes.end(), [&](const std::string& axis) {
-                       return g_.mesh.overlap(axis, move.axis);
-                   });
-               });
-    }
-
-    /// Removes the sums from `moves`: what stays partial in an addend is reduced once, with the accumulator.
-    std::vector<Partial> put_off_sums(std::vector<Move>& moves, const DimAxes& to) const
-    {
-        std::vector<Partial> partial;
-        std::erase_if(moves, [&](const Move& move) {
-            const bool waits = may_wait(move, to);
-            if (waits)
-                partial.push_back({move.axis, move.combine});
-            return waits;
-        });
-        return partial;
-    }
-
     /// Shards an addend like its accumulator, without the sums that may wait.
     void settle_addend(ValueId v)
     {
@@ -107,7 +83,7 @@ private:
         if (p.settled)
             return;
         std::vector<Move> moves = moves_between(p.layout, wanted(v), g_[v].type.shape, g_.mesh);
-        Layout to{wanted(v), put_off_sums(moves, wanted(v))};
+        Layout to{wanted(v), put_off_sums(moves, wanted(v), g_.mesh)};
         if (to.partial.empty())
             return;
         p.native = emit_moves(b_, p.native, moves, p.layout, g_[v].type, c_.at);
@@ -220,7 +196,7 @@ private:
         });
         std::vector<Move> moves = moves_between(rest, wanted(to), g_[to].type.shape, g_.mesh);
         if (sums_[to.index()])
-            p.layout.partial = put_off_sums(moves, wanted(to));
+            p.layout.partial = put_off_sums(moves, wanted(to), g_.mesh);
         p.native = emit_moves(b_, source.native, moves, source.layout, g_[from].type, c_.at);
         if (p.layout.partial.empty())
             p.settled = p.native;
@@ -336,7 +312,7 @@ private:
             }
             std::vector<Move> moves = moves_between(made, wanted(op.results[r]), v.type.shape, g_.mesh);
             if (sums_[op.results[r].index()])
-                put_off_sums(moves, wanted(op.results[r]));
+                put_off_sums(moves, wanted(op.results[r]), g_.mesh);
             bytes += elements_moved(moves, made, v.type.shape, g_.mesh) *
                      static_cast<double>(size_of(v.type.dtype));
             if (sharding.irregular_result(r, assignment))

@@ -101,5 +101,7 @@ TEST_CASE("the requirements of each level on shardings")
     CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {4})) == Levels{true, true, true});
     CHECK(levels(with({{{{"data", "tensor"}, false}}, {}, ""}, {3})) ==
           Levels{false, false, true}); // locally, 3 is the size of a part
-    CHECK(levels(with({{whole}, {{"tensor"}}, ""}, {4})) == Levels{false, false, true});
+    CHECK(levels(with({{whole}, {{"tensor"}}, ""}, {4})) == Levels{true, true, true});
+    CHECK(levels(with({{over_data}, {{"data"}}, ""}, {4})) ==
+          Levels{false, false, true}); // partial over what shards it
 }
