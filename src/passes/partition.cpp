@@ -51,7 +51,7 @@ public:
             if (g_[v].lifetime == Lifetime::microbatch) // the epilogue cannot read it
                 b_.where = {Region::microbatch, g_[v].producer ? g_[g_[v].producer].phase : Phase::forward, 0,
                             ""};
-            const ValueId settled = whole(v);
+            const ValueId settled = g_[v].producer ? whole(v) : sharded_as(v, wanted(v));
             if (settled != of(v).native) { // the host finds outputs by name
                 out_[of(v).native].name += ".part";
                 out_[settled].name = g_[v].name;
@@ -443,7 +443,8 @@ private:
     {
         Placed& p = of(op.results[0]);
         p.layout = layout;
-        p.native = b_.reshard_to(x, sharding_of(layout), g_[op.results[0]].name);
+        p.native = b_.reshard_to(x, sharding_of(layout));
+        out_[p.native].name = g_[op.results[0]].name;
         if (layout.axes == wanted(op.results[0]))
             p.settled = p.native;
     }
