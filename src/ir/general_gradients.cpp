@@ -387,10 +387,13 @@ void dynamic_update_slice(Tape& t)
 
 void gather(Tape& t)
 {
-    if (t.requires_grad(0))
-        t.accumulate_grad(0, t.build().op1(K::scatter,
-                                           {zeros(t, type_of(t, t.operand(0))), t.operand(1), t.grad(0)},
-                                           {.combine = Combine::sum, .lists = lists_of(t.op(), gather_lists)}));
+    if (!t.requires_grad(0))
+        return;
+    NumberLists lists = lists_of(t.op(), gather_lists); // each element back to where it was read
+    lists.set(A::clamp, {view(t).number_or(A::clamp, 1)});
+    t.accumulate_grad(0, t.build().op1(K::scatter,
+                                       {zeros(t, type_of(t, t.operand(0))), t.operand(1), t.grad(0)},
+                                       {.combine = Combine::sum, .lists = lists}));
 }
 
 void scatter(Tape& t)
@@ -417,6 +420,7 @@ void scatter(Tape& t)
     }
     NumberLists lists = lists_of(t.op(), gather_lists);
     lists.set(A::slice_sizes, sizes);
+    lists.set(A::clamp, {op.number_or(A::clamp, 0)}); // a skipped update has no gradient
     t.accumulate_grad(2, t.build().op1(K::gather, {t.grad(0), t.operand(1)}, {.lists = lists}));
 }
 

@@ -80,14 +80,18 @@ k::Lines lines_along(const Shape& shape, i64 dim)
 {
     k::Lines lines;
     for (std::size_t d = 0; d < shape.size(); ++d)
-        (static_cast<i64>(d) < dim ? lines.outer : static_cast<i64>(d) == dim ? lines.n : lines.inner) *= shape[d];
+        (static_cast<i64>(d) < dim    ? lines.outer
+         : static_cast<i64>(d) == dim ? lines.n
+                                      : lines.inner) *= shape[d];
     return lines;
 }
 
 template <class T>
 Call copies(const Args& a, const k::IndexMap& map, double value = 0)
 {
-    return [map, value, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) { k::index_copy(e, map, value, x, y); };
+    return [map, value, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
+        k::index_copy(e, map, value, x, y);
+    };
 }
 
 template <class T>
@@ -249,13 +253,13 @@ Call bind_general_op(const Args& a)
     case OpKind::reverse: return copies<T>(a, k::reverse_map(a.in_shape(0), a.list(Attr::dims)));
     case OpKind::sort: return bind_sort<T>(a);
     case OpKind::top_k:
-        return [rows = a.rows(0), n = a.last(0), count = a.list(Attr::count)[0], x = a.in<T>(0), y = a.out<T>(0),
-                i = a.out<std::int32_t>(1)](const k::Exec& e) { k::top_k(e, rows, n, count, 0, x, y, i); };
+        return
+            [rows = a.rows(0), n = a.last(0), count = a.list(Attr::count)[0], x = a.in<T>(0), y = a.out<T>(0),
+             i = a.out<std::int32_t>(1)](const k::Exec& e) { k::top_k(e, rows, n, count, 0, x, y, i); };
     case OpKind::cumsum:
         return [s = lines_along(a.in_shape(0), a.list(Attr::dims)[0]),
-                backwards = a.number_or(Attr::backwards, 0) != 0, x = a.in<T>(0), y = a.out<T>(0)](const k::Exec& e) {
-            k::cumsum(e, s, backwards, x, y);
-        };
+                backwards = a.number_or(Attr::backwards, 0) != 0, x = a.in<T>(0),
+                y = a.out<T>(0)](const k::Exec& e) { k::cumsum(e, s, backwards, x, y); };
     default: return bind_pointwise<T>(a);
     }
 }
@@ -299,9 +303,8 @@ Call bind_integers(const Binding& binding)
     case OpKind::cast:
         return with_tensor_type(in, [&](auto from) {
             return with_tensor_type(out, [&](auto to) -> Call {
-                return [n = a.n(0), x = a.in<decltype(from)>(0), y = a.out<decltype(to)>(0)](const k::Exec& e) {
-                    k::convert(e, n, x, y);
-                };
+                return [n = a.n(0), x = a.in<decltype(from)>(0),
+                        y = a.out<decltype(to)>(0)](const k::Exec& e) { k::convert(e, n, x, y); };
             });
         });
     case OpKind::add: return sum(a.ids(1));
