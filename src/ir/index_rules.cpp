@@ -34,23 +34,28 @@ struct GatherDims {
         index_batch = op.dims(Attr::index_batch_dims, indices.size());
         index_map = op.dims(Attr::index_map, operand.size());
         const i64 at = op.number_or(Attr::index_dim, static_cast<i64>(indices.size()));
-        op.require(at >= 0 && at <= static_cast<i64>(indices.size()),
-                   str("its attribute 'index_dim' is ", at, ", the indices have ", indices.size(), " dimensions"),
-                   "name a dimension of the indices, or the one after the last");
+        op.require(
+            at >= 0 && at <= static_cast<i64>(indices.size()),
+            str("its attribute 'index_dim' is ", at, ", the indices have ", indices.size(), " dimensions"),
+            "name a dimension of the indices, or the one after the last");
         index_dim = static_cast<std::size_t>(at);
         for (std::size_t d = 0; d < operand.size(); ++d)
             if (!lists(collapsed, d) && !lists(batch, d))
                 window.push_back(d);
         const i64 length = index_dim < indices.size() ? indices[index_dim] : 1;
-        op.require(static_cast<i64>(index_map.size()) == length,
-                   str("its attribute 'index_map' names ", index_map.size(), " dimensions, an index has ", length),
-                   "name the operand's dimension of each component of an index");
+        op.require(
+            static_cast<i64>(index_map.size()) == length,
+            str("its attribute 'index_map' names ", index_map.size(), " dimensions, an index has ", length),
+            "name the operand's dimension of each component of an index");
         op.require(window.size() == offset.size(),
-                   str("its attribute 'offset_dims' names ", offset.size(), " dimensions, the slices have ", window.size()),
+                   str("its attribute 'offset_dims' names ", offset.size(), " dimensions, the slices have ",
+                       window.size()),
                    "name one for each operand dimension that is neither collapsed nor batch");
-        op.require(std::is_sorted(offset.begin(), offset.end()), "its attribute 'offset_dims' is not sorted", "sort it");
+        op.require(std::is_sorted(offset.begin(), offset.end()), "its attribute 'offset_dims' is not sorted",
+                   "sort it");
         op.require(batch.size() == index_batch.size(),
-                   str("has ", batch.size(), " batch dimensions of the operand, ", index_batch.size(), " of the indices"),
+                   str("has ", batch.size(), " batch dimensions of the operand, ", index_batch.size(),
+                       " of the indices"),
                    "pair them");
         for (std::size_t i = 0; i < batch.size(); ++i)
             op.require(operand[batch[i]] == indices[index_batch[i]] && !lists(collapsed, batch[i]) &&
@@ -122,7 +127,8 @@ GatherFactors gather_factors(RuleMaker& maker, const OpView& op, const GatherDim
         const std::size_t index = from_indices[next++];
         const auto paired = std::find(dims.index_batch.begin(), dims.index_batch.end(), index);
         if (paired != dims.index_batch.end())
-            made.indices[index] = made.operand[dims.batch[static_cast<std::size_t>(paired - dims.index_batch.begin())]];
+            made.indices[index] =
+                made.operand[dims.batch[static_cast<std::size_t>(paired - dims.index_batch.begin())]];
         else
             made.indices[index] =
                 maker.factor(indices[index], scatters ? FactorKind::reduced : FactorKind::parallel);
@@ -158,11 +164,14 @@ FactorRule dynamic_slice(const Graph& graph, const Op& given)
     // Of a rank's part, only `whole` says which dimensions are sliced.
     const auto whole = given.attrs.lists.find(Attr::whole) ? op.list(Attr::whole, shape.size()) : shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-        op.require(sizes[d] <= whole[d], str("takes ", sizes[d], " of dimension ", d, ", which has ", whole[d]),
+        op.require(sizes[d] <= whole[d],
+                   str("takes ", sizes[d], " of dimension ", d, ", which has ", whole[d]),
                    "take a slice within the operand");
         const bool sliced = sizes[d] != shape[d];
-        maker.rule.operands[0][d] = maker.factor(shape[d], sliced ? FactorKind::replicated : FactorKind::parallel, sliced);
-        result.push_back(sliced ? maker.factor(sizes[d], FactorKind::parallel, true) : maker.rule.operands[0][d]);
+        maker.rule.operands[0][d] =
+            maker.factor(shape[d], sliced ? FactorKind::replicated : FactorKind::parallel, sliced);
+        result.push_back(sliced ? maker.factor(sizes[d], FactorKind::parallel, true)
+                                : maker.rule.operands[0][d]);
     }
     maker.result(result);
     return maker.rule;
@@ -191,7 +200,8 @@ FactorRule dynamic_update_slice(const Graph& graph, const Op& given)
     RuleMaker maker(op);
     const auto whole = given.attrs.lists.find(Attr::whole) ? op.list(Attr::whole, shape.size()) : shape;
     for (std::size_t d = 0; d < shape.size(); ++d) {
-        op.require(update[d] <= whole[d], str("writes ", update[d], " of dimension ", d, ", which has ", whole[d]),
+        op.require(update[d] <= whole[d],
+                   str("writes ", update[d], " of dimension ", d, ", which has ", whole[d]),
                    "use an update that fits into the tensor");
         maker.rule.operands[0][d] = maker.factor(shape[d]);
         maker.rule.operands[1][d] = update[d] == shape[d]
@@ -218,11 +228,11 @@ FactorRule gather(const Graph& graph, const Op& given)
     const Shape &operand = op.shape(0), &indices = op.shape(1);
     const auto sizes = op.list(Attr::slice_sizes, operand.size());
     const auto offsets = op.list_or_empty(Attr::offset_dims);
-    const std::size_t rank = offsets.size() + indices.size() -
-                             (op.number_or(Attr::index_dim, static_cast<i64>(indices.size())) <
-                                      static_cast<i64>(indices.size())
-                                  ? 1
-                                  : 0);
+    const std::size_t rank =
+        offsets.size() + indices.size() -
+        (op.number_or(Attr::index_dim, static_cast<i64>(indices.size())) < static_cast<i64>(indices.size())
+             ? 1
+             : 0);
     const GatherDims dims(op, operand, indices, rank);
     const Shape whole = whole_shape(op);
     for (std::size_t d = 0; d < operand.size(); ++d)
@@ -237,10 +247,7 @@ FactorRule gather(const Graph& graph, const Op& given)
     return maker.rule;
 }
 
-void local_gather(Attributes& attrs, const LocalPart& part)
-{
-    set_place(attrs, part);
-}
+void local_gather(Attributes& attrs, const LocalPart& part) { set_place(attrs, part); }
 
 FactorRule scatter(const Graph& graph, const Op& given)
 {
@@ -253,7 +260,8 @@ FactorRule scatter(const Graph& graph, const Op& given)
                                                                   : window_sizes(dims, operand, updates);
     const Shape whole = whole_shape(op);
     for (std::size_t d = 0; d < operand.size(); ++d)
-        op.require(sizes[d] <= whole[d], str("writes ", sizes[d], " of dimension ", d, ", which has ", operand[d]),
+        op.require(sizes[d] <= whole[d],
+                   str("writes ", sizes[d], " of dimension ", d, ", which has ", operand[d]),
                    "use updates that fit into the operand");
     RuleMaker maker(op);
     const GatherFactors factors =

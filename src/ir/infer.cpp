@@ -58,9 +58,9 @@ void check_types(const Graph& graph, const Op& op)
         if (!fits)
             throw UserError({place_of(graph, op),
                              str("operand ", i, " is ", name_of(type), ", must be ",
-                                 wanted == OperandType::real   ? "f64, f32 or bf16"
+                                 wanted == OperandType::real  ? "f64, f32 or bf16"
                                  : wanted == OperandType::i32 ? "i32"
-                                                               : name_of(*first)),
+                                                              : name_of(*first)),
                              "", "use cast"});
         if (!first && wanted != OperandType::i32)
             first = type;

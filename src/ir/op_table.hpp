@@ -102,8 +102,8 @@ struct OpInfo {
     bool bucket = false;    ///< may have several operands of one element type, with one result per operand
     bool reshapes = false;  ///< moves elements only, like an element-wise op for propagation
     bool forward_first = false; ///< the same, from operands to results only
-    bool expands = false; ///< repeats elements: propagation goes from operands to results last
-    bool manual = false;  ///< the boundary of a manual region
+    bool expands = false;       ///< repeats elements: propagation goes from operands to results last
+    bool manual = false;        ///< the boundary of a manual region
 };
 
 const OpInfo& info(OpKind kind);

@@ -1,5 +1,6 @@
 #pragma once
-// Binds general tensor ops (ir/general_ops.inc), for the four types of tensors and for a rank's part of an op.
+// Binds general tensor ops (ir/general_ops.inc), for the four types of tensors and for a rank's part of an
+// op.
 #include "runtime/dispatch.hpp"
 
 namespace trivium {

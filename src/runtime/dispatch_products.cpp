@@ -1,5 +1,5 @@
-// Products: a rule becomes one matrix product with its epilogue, compiled once per shape, or sums over factors.
-// Convolutions: prepared once per shape.
+// Products: a rule becomes one matrix product with its epilogue, compiled once per shape, or sums over
+// factors. Convolutions: prepared once per shape.
 #include "base/check.hpp"
 #include "ir/general_rules.hpp"
 #include "ir/op_view.hpp"
@@ -17,7 +17,8 @@ namespace trivium {
 struct Dispatch::Products {
     using Key = std::tuple<i64, i64, i64, i64, bool, bool, DType, DType, kernels::Epilogue, Fp8, Fp8>;
     std::map<Key, std::unique_ptr<kernels::Product>> made;
-    std::map<std::vector<i64>, std::unique_ptr<kernels::Convolution>> convolutions; ///< by all numbers of the shape
+    std::map<std::vector<i64>, std::unique_ptr<kernels::Convolution>>
+        convolutions; ///< by all numbers of the shape
 };
 
 namespace {
@@ -45,7 +46,8 @@ kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue 
 
 /// The rule's form as a single matrix product, if the libraries compute it: not of i32, or without factors to
 /// sum over, or where the factors mix.
-std::optional<ProductForm> library_form(const FactorRule& rule, const Binding& binding, const std::string& place)
+std::optional<ProductForm> library_form(const FactorRule& rule, const Binding& binding,
+                                        const std::string& place)
 {
     const Op& op = *binding.op;
     if ((*binding.graph)[op.operands[0]].type.dtype == DType::i32)
@@ -89,10 +91,11 @@ kernels::EinsumShape einsum_shape(const FactorRule& rule)
 Call bind_einsum(const Binding& binding, const FactorRule& rule)
 {
     const Args a{binding};
-    TRV_CHECK(binding.op->kind == OpKind::matmul, "op '", info(*binding.op).name, "' is not a single matrix product");
+    TRV_CHECK(binding.op->kind == OpKind::matmul, "op '", info(*binding.op).name,
+              "' is not a single matrix product");
     const DType in = a.in_type(0).dtype, out = a.out_type(0).dtype;
-    TRV_CHECK(a.in_type(1).dtype == in && (out == in || out == accumulator_of(in)), "a product of ", a.in_type(0),
-              " and ", a.in_type(1), " into ", a.out_type(0));
+    TRV_CHECK(a.in_type(1).dtype == in && (out == in || out == accumulator_of(in)), "a product of ",
+              a.in_type(0), " and ", a.in_type(1), " into ", a.out_type(0));
     const kernels::EinsumShape s = einsum_shape(rule);
     return with_tensor_type(in, [&](auto from) {
         using T = decltype(from);
@@ -196,8 +199,8 @@ Call Dispatch::bind_convolution(const Binding& binding)
                                      : kind == ConvKind::grad_x ? convolution_shape(a, result, second, first)
                                                                 : convolution_shape(a, second, result, first);
     const DType type = a.in_type(0).dtype;
-    TRV_CHECK(a.in_type(1).dtype == type && a.out_type(0).dtype == type, "a convolution of ", a.in_type(0), " with ",
-              a.in_type(1));
+    TRV_CHECK(a.in_type(1).dtype == type && a.out_type(0).dtype == type, "a convolution of ", a.in_type(0),
+              " with ", a.in_type(1));
     std::vector<i64> key = numbers_of(shape);
     key.insert(key.end(), {static_cast<i64>(kind), static_cast<i64>(type), binding.scratch.size});
     std::unique_ptr<kernels::Convolution>& made = products_->convolutions[key];

@@ -60,9 +60,11 @@ Call bind_pool_grad(const Args& a)
     put(s.x_extent, a.in_shape(1));
     put(s.dx_extent, a.out_shape(0));
     const k::Combine how = combine_of(a);
-    TRV_CHECK(how == k::Combine::max || how == k::Combine::min, "the gradient of a sum or product over windows");
+    TRV_CHECK(how == k::Combine::max || how == k::Combine::min,
+              "the gradient of a sum or product over windows");
     return [s, which = how == k::Combine::max ? k::Extremum::max : k::Extremum::min, dy = a.in<T>(0),
-            x = a.in<T>(1), dx = a.out<T>(0)](const k::Exec& e) { k::pool_extremum_grad(e, s, which, dy, x, dx); };
+            x = a.in<T>(1),
+            dx = a.out<T>(0)](const k::Exec& e) { k::pool_extremum_grad(e, s, which, dy, x, dx); };
 }
 
 /// Where a rank's parts of the tensor and of the slice lie in the whole ones.
@@ -144,17 +146,17 @@ k::GatherShape gather_shape(const Args& a, const Shape& slices)
 template <class T>
 Call bind_gather(const Args& a)
 {
-    return [s = gather_shape(a, a.out_shape(0)), x = a.in<T>(0), i = a.ids(1), y = a.out<T>(0)](const k::Exec& e) {
-        k::gather(e, s, x, i, y);
-    };
+    return [s = gather_shape(a, a.out_shape(0)), x = a.in<T>(0), i = a.ids(1),
+            y = a.out<T>(0)](const k::Exec& e) { k::gather(e, s, x, i, y); };
 }
 
 template <class T>
 Call bind_scatter(const Args& a)
 {
     const k::Combine how = a.attrs().combine ? combine_of(a) : k::Combine::set;
-    return [s = gather_shape(a, a.in_shape(2)), how, from_operand = !a.attrs().value, x = a.in<T>(0), i = a.ids(1),
-            u = a.in<T>(2), y = a.out<T>(0)](const k::Exec& e) { k::scatter(e, s, how, from_operand, x, i, u, y); };
+    return [s = gather_shape(a, a.in_shape(2)), how, from_operand = !a.attrs().value, x = a.in<T>(0),
+            i = a.ids(1), u = a.in<T>(2),
+            y = a.out<T>(0)](const k::Exec& e) { k::scatter(e, s, how, from_operand, x, i, u, y); };
 }
 
 template <class T>

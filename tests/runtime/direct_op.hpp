@@ -16,8 +16,8 @@ double rounded(double value, DType type);
 /// The results of an op with these operands. \throws UserError if they do not fit
 std::vector<Array> run_op(OpKind kind, const Attributes& attrs, const std::vector<Array>& operands);
 
-/// The op sharded over a mesh x=2, y=3 in every way that it allows: requires that the parts of all ranks, each
-/// run by its kernel, are the parts of `whole`, partial ones combined. Returns the number of ways.
+/// The op sharded over a mesh x=2, y=3 in every way that it allows: requires that the parts of all ranks,
+/// each run by its kernel, are the parts of `whole`, partial ones combined. Returns the number of ways.
 int check_parts(OpKind kind, const Attributes& attrs, const std::vector<Array>& operands,
                 const std::vector<Array>& whole);
 
