@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <random>
 
@@ -75,6 +77,55 @@ std::vector<Array> contents(const Case& c, DType type, unsigned seed)
     return all;
 }
 
+/// Appends a JSON line to the file that TRIVIUM_GENERAL_OPS names, for general_op_check.py.
+void record(OpKind kind, const Attributes& attrs, const std::vector<Array>& operands,
+            const std::vector<Array>& results)
+{
+    const char* path = std::getenv("TRIVIUM_GENERAL_OPS");
+    if (!path)
+        return;
+    std::ofstream out(path, std::ios::app);
+    out.precision(17);
+    const auto list = [&](const auto& numbers) {
+        out << '[';
+        for (std::size_t i = 0; i < numbers.size(); ++i) {
+            out << (i ? "," : "");
+            if (const auto number = static_cast<double>(numbers[i]); std::isfinite(number))
+                out << number;
+            else
+                out << (std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity");
+        }
+        out << ']';
+    };
+    const auto arrays = [&](const char* name, const std::vector<Array>& all) {
+        out << ", \"" << name << "\": [";
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            out << (i ? ", " : "") << "{\"type\": \"" << name_of(all[i].type.dtype) << "\", \"shape\": ";
+            list(all[i].type.shape);
+            out << ", \"cells\": ";
+            list(all[i].cells);
+            out << '}';
+        }
+        out << ']';
+    };
+    out << "{\"op\": \"" << info(kind).name << "\"";
+    for (const L::Entry& entry : attrs.lists.entries()) {
+        const auto* name = std::find_if(std::begin(list_names), std::end(list_names),
+                                        [&](const ListName& l) { return l.attr == entry.attr; });
+        out << ", \"" << name->name << "\": ";
+        list(entry.numbers);
+    }
+    if (attrs.combine)
+        out << ", \"combine\": \"" << name_of(*attrs.combine) << "\"";
+    if (attrs.direction)
+        out << ", \"direction\": \"" << *attrs.direction << "\"";
+    if (attrs.value)
+        out << ", \"value\": " << *attrs.value;
+    arrays("operands", operands);
+    arrays("results", results);
+    out << "}\n";
+}
+
 /// Runs the case in every type. Returns false if the attributes do not fit.
 bool check(const Case& c, unsigned seed, double tolerance = 0, bool in_parts = true)
 {
@@ -92,6 +143,8 @@ bool check(const Case& c, unsigned seed, double tolerance = 0, bool in_parts = t
         } catch (const UserError&) {
             return false;
         }
+        if (type == DType::f64)
+            record(c.kind, attrs, operands, made);
         std::vector<TensorType> types;
         for (const Array& array : made)
             types.push_back(array.type);
@@ -520,6 +573,19 @@ TEST_CASE("products that are not one matrix product")
          {"batch in the middle", K::matmul, {.rule = "m b k, n b k -> m b n"}, {{{2, 3, 4}}, {{5, 3, 4}}}},
          {"elements", K::matmul, {.rule = "a b, b a -> a b"}, {{{3, 4}}, {{4, 3}}}},
          {"a scalar", K::matmul, {.rule = "a b, a b -> ."}, {{{3, 4}}, {{3, 4}}}}});
+}
+
+TEST_CASE("empty tensors")
+{
+    check_all({{"reduce", K::reduce, {.combine = Combine::max, .lists = {{A::dims, {0}}}}, {{{0, 3}}}},
+               {"pad", K::pad, {.value = 2.0, .lists = {{A::low, {1, 0}}, {A::high, {2, 0}}}}, {{{0, 3}}}},
+               {"concatenate", K::concatenate, {.lists = {{A::dims, {0}}}}, {{{0, 3}}, {{2, 3}}, {{0, 3}}}},
+               {"product", K::matmul, {.rule = "m k, k n -> m n"}, {{{2, 0}}, {{0, 3}}}},
+               {"scatter",
+                K::scatter,
+                {.lists = {{A::offset_dims, {1}}, {A::collapsed_dims, {0}}, {A::index_map, {0}}}},
+                {{{3, 2}}, {{0}, true, 0, 2}, {{0, 2}}}},
+               {"add", K::add, {}, {{{0, 3}}, {{0, 3}}}}});
 }
 
 TEST_CASE("operands of one op have one element type")
