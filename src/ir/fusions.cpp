@@ -12,8 +12,8 @@ namespace {
 /// One product without batch, whose result has the memory order that the library writes.
 bool plain(const FactorRule& product)
 {
-    const ProductForm form = product_form(product, "a product");
-    return form.batch == 1 && !form.swapped;
+    const std::optional<ProductForm> form = find_product_form(product);
+    return form && form->batch == 1 && !form->swapped && form->k > 0;
 }
 
 bool any_product(const FactorRule& first, const FactorRule&) { return plain(first); }
@@ -24,7 +24,7 @@ bool bias_of_columns(const FactorRule& first, const FactorRule& second)
     const FactorList &out = second.results[0], &bias = second.operands[1];
     return plain(first) && bias.size() <= out.size() &&
            std::equal(bias.rbegin(), bias.rend(), out.rbegin()) &&
-           element_count(second.shape_of(bias)) == product_form(first, "a product").n;
+           element_count(second.shape_of(bias)) == find_product_form(first)->n;
 }
 
 using K = OpKind;

@@ -44,6 +44,29 @@ void check_bucket(const Graph& graph, const Op& op)
                              "put only tensors of one element type into a bucket"});
 }
 
+void check_types(const Graph& graph, const Op& op)
+{
+    const std::vector<OperandType>& types = info(op).types;
+    std::optional<DType> first;
+    for (std::size_t i = 0; !types.empty() && i < plain_operands(op); ++i) {
+        const OperandType wanted = types[std::min(i, types.size() - 1)];
+        const DType type = graph[op.operands[i]].type.dtype;
+        const bool fits = wanted == OperandType::real   ? is_floating(type)
+                          : wanted == OperandType::i32  ? type == DType::i32
+                          : wanted == OperandType::same ? type == first
+                                                        : true;
+        if (!fits)
+            throw UserError({place_of(graph, op),
+                             str("operand ", i, " is ", name_of(type), ", must be ",
+                                 wanted == OperandType::real  ? "f64, f32 or bf16"
+                                 : wanted == OperandType::i32 ? "i32"
+                                                              : name_of(*first)),
+                             "", "use cast"});
+        if (!first && wanted != OperandType::i32)
+            first = type;
+    }
+}
+
 DType element_type(const Graph& graph, const Op& op, const ResultType& type, std::size_t result)
 {
     switch (type.of) {
@@ -97,6 +120,7 @@ std::vector<TensorType> infer(const Graph& graph, const Op& op, const FactorRule
         throw UserError({place_of(graph, op),
                          str("its rule has ", rule.results.size(), " results, the op ", required), "",
                          "write a rule with as many results"});
+    check_types(graph, op);
     if (row.bucket)
         check_bucket(graph, op);
     std::vector<TensorType> types;

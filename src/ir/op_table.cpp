@@ -84,6 +84,7 @@ void accumulate_each(Tape& t, const std::vector<ValueId>& gradients)
 using A = Attr;
 using R = ResultType;
 using S = ScratchKind;
+using T = OperandType;
 
 const std::vector<OpInfo>& table()
 {

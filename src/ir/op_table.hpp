@@ -53,6 +53,9 @@ struct ResultType {
     static constexpr ResultType attribute() { return {Of::attribute}; }
 };
 
+/// Which element types an operand may have. `same`: that of the first operand that is any or real.
+enum class OperandType : std::uint8_t { any, real, i32, same };
+
 /// What one rank computes of an op: its stretch of each factor, and the boxes of operands and results.
 struct LocalPart {
     const Graph& graph; ///< of all ranks
@@ -73,6 +76,7 @@ struct OpInfo {
     void (*localize)(Attributes&, const LocalPart&) = nullptr;
     std::optional<int> operands{}; ///< if the rule is an attribute: number of operands; none: one or more
     std::vector<ResultType> results{};
+    std::vector<OperandType> types{}; ///< of the operands; the last one repeats. Empty: not checked
     AttrSet needs{}, may_have{};
     void (*gradient)(Tape&) = nullptr; ///< null: no gradient flows through
     /// Model FLOPs; null: not counted.

@@ -31,19 +31,15 @@ FactorList joined(const FactorList& a, const FactorList& b, const FactorList& c)
 
 } // namespace
 
-ProductForm product_form(const FactorRule& rule, const std::string& place)
+std::optional<ProductForm> find_product_form(const FactorRule& rule)
 {
     TRV_CHECK(rule.operands.size() >= 2 && !rule.results.empty(), "not a product");
     const FactorList &a = rule.operands[0], &b = rule.operands[1], &c = rule.results[0];
     const FactorList batch = chosen(c, {a, b}, {}), m = chosen(c, {a}, {b}), n = chosen(c, {b}, {a}),
                      k = chosen(a, {b}, {c});
-    const auto no_form = [&](const char* problem) -> UserError {
-        return UserError({place, problem, "it is not one matrix product",
-                          "order the dimensions so that each group of factors is contiguous"});
-    };
     if (batch.size() + m.size() + k.size() != a.size() || batch.size() + n.size() + k.size() != b.size() ||
         batch.size() + m.size() + n.size() != c.size())
-        throw no_form("a factor occurs in only one operand");
+        return {}; // a factor occurs in only one operand
     const auto extent = [&](const FactorList& group) {
         i64 product = 1;
         for (const int f : group)
@@ -58,10 +54,10 @@ ProductForm product_form(const FactorRule& rule, const std::string& place)
     form.trans_a = !lies(a, m, k);
     form.trans_b = !lies(b, k, n);
     if ((form.trans_a && !lies(a, k, m)) || (form.trans_b && !lies(b, n, k)))
-        throw no_form("an operand mixes its groups of factors");
+        return {}; // an operand mixes its groups of factors
     if (!lies(c, m, n)) {
         if (!lies(c, n, m))
-            throw no_form("the result mixes its groups of factors");
+            return {}; // the result mixes its groups of factors
         // C' = B' A'
         std::swap(form.m, form.n);
         const bool a_transposed = form.trans_a;

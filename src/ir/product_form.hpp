@@ -2,6 +2,8 @@
 // A product's rule as one matrix product: which factors are rows, columns, contracted and batch.
 #include "ir/factors.hpp"
 
+#include <optional>
+
 namespace trivium {
 
 /// C[batch, m, n] = op(A)[batch, m, k] op(B)[batch, k, n], all row-major and dense.
@@ -13,8 +15,8 @@ struct ProductForm {
 };
 
 /// Uses the rule's first two operands and first result; the others belong to the epilogue of the product.
-/// Throws UserError at `place` if the rule is not a single product: a group of factors is not contiguous and
-/// in the same order in each tensor, or a factor occurs in only one operand.
-ProductForm product_form(const FactorRule& rule, const std::string& place);
+/// Nothing if the rule is not a single product: a group of factors is not contiguous and in the same order in
+/// each tensor, or a factor occurs in only one operand.
+std::optional<ProductForm> find_product_form(const FactorRule& rule);
 
 } // namespace trivium

@@ -1,5 +1,5 @@
 #pragma once
-// Binds general tensor ops (ir/general/general_ops.inc), for the four types of tensors and for a rank's part of an
+// Binds general tensor ops (ir/general_ops.inc), for the four types of tensors and for a rank's part of an
 // op.
 #include "runtime/dispatch.hpp"
 

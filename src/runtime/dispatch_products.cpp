@@ -44,23 +44,13 @@ kernels::EpilogueOperands epilogue_operands(const Binding& b, kernels::Epilogue 
     return {};
 }
 
-/// The rule's form as a single matrix product, if the libraries compute it: not of i32, or without factors to
-/// sum over, or where the factors mix.
-std::optional<ProductForm> library_form(const FactorRule& rule, const Binding& binding,
-                                        const std::string& place)
+/// The rule's form as a single matrix product, if the libraries compute it: not of i32 or over empty tensors.
+std::optional<ProductForm> library_form(const FactorRule& rule, const Binding& binding)
 {
-    const Op& op = *binding.op;
-    if ((*binding.graph)[op.operands[0]].type.dtype == DType::i32)
+    if ((*binding.graph)[binding.op->operands[0]].type.dtype == DType::i32)
         return {};
-    try {
-        const ProductForm form = product_form(rule, place);
-        if (form.batch > 0 && form.m > 0 && form.n > 0 && form.k > 0)
-            return form;
-    } catch (const UserError&) {
-        if (op.kind != OpKind::matmul)
-            throw;
-    }
-    return {};
+    const std::optional<ProductForm> form = find_product_form(rule);
+    return form && form->batch > 0 && form->m > 0 && form->n > 0 && form->k > 0 ? form : std::nullopt;
 }
 
 kernels::EinsumShape einsum_shape(const FactorRule& rule)
@@ -149,7 +139,7 @@ Call Dispatch::bind_product(const Binding& binding)
     const Op& op = *binding.op;
     const std::string place = op.scope + "." + info(op).name;
     const FactorRule rule = rule_of(graph, op);
-    const std::optional<ProductForm> library = library_form(rule, binding, place);
+    const std::optional<ProductForm> library = library_form(rule, binding);
     if (!library)
         return bind_einsum(binding, rule);
     const ProductForm& form = *library;

@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "base/rng.hpp"
 #include "catch.hpp"
+#include "gradient_cases.hpp"
 #include "passes/autodiff.hpp"
 #include "small_graph.hpp"
 
@@ -13,23 +14,7 @@ using namespace trivium::runs;
 
 namespace {
 
-/// Builds an op on parameters and returns the results that enter the loss.
-using Build = std::function<std::vector<ValueId>(Builder&)>;
-
-struct Case {
-    std::string name;
-    Build build;
-};
-
-ValueId parameter(Builder& b, const std::string& name, Shape shape)
-{
-    return b.value(name, {DType::f64, std::move(shape)}, Role::parameter, FillInit{0.0});
-}
-
-ValueId ids(Builder& b, const std::string& name, Shape shape)
-{
-    return b.value(name, {DType::i32, std::move(shape)}, Role::input);
-}
+using Case = GradientCase;
 
 Build product(const std::string& rule, Shape x, Shape y)
 {
@@ -38,7 +23,7 @@ Build product(const std::string& rule, Shape x, Shape y)
     };
 }
 
-std::vector<Case> cases()
+std::vector<Case> model_cases()
 {
     using V = std::vector<ValueId>;
     return {
@@ -153,6 +138,13 @@ std::vector<Case> cases()
                                                 ids(b, "targets<7", {2, 3})})};
          }},
     };
+}
+
+std::vector<Case> cases()
+{
+    std::vector<Case> all = model_cases(), more = general_cases();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
 }
 
 /// The loss: the sum of all results, each multiplied by a random parameter of its shape. The gradients of

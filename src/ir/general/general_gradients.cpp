@@ -1,9 +1,4 @@
-#include "ir/general/general_gradients.hpp"
-
-#include "base/check.hpp"
-#include "ir/builder.hpp"
-#include "ir/general/general_rules.hpp"
-#include "ir/general/op_view.hpp"
+#include "ir/general/gradient_tools.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,10 +7,6 @@
 namespace trivium::gradients {
 
 namespace {
-
-using A = Attr;
-using K = OpKind;
-using Numbers = std::vector<i64>;
 
 /// A value in a formula; all tensors of a formula have one shape and type.
 struct Term {
@@ -36,10 +27,6 @@ Term operand(Tape& t, int i) { return {&t, t.operand(i)}; }
 Term result(Tape& t, int i = 0) { return {&t, t.result(i)}; }
 Term gradient(Tape& t, int i = 0) { return {&t, t.grad(i)}; }
 
-TensorType type_of(Tape& t, ValueId id) { return t.build().graph()[id].type; }
-Shape shape_of(Tape& t, ValueId id) { return t.build().graph()[id].type.shape; }
-OpView view(Tape& t) { return {t.build().graph(), t.op()}; }
-
 void give(Tape& t, int i, Term gradient) { t.accumulate_grad(i, gradient.id); }
 
 template <class Formula>
@@ -56,12 +43,6 @@ ValueId compared(Tape& t, ValueId a, ValueId b, const char* direction)
 Term chosen(Tape& t, ValueId which, Term yes, Term no)
 {
     return {&t, t.build().op1(K::select, {which, yes.id, no.id})};
-}
-
-ValueId zeros(Tape& t, const TensorType& type)
-{
-    return t.build().op1(K::constant, {},
-                         {.dtype = type.dtype, .value = 0.0, .lists = {{A::shape, type.shape}}});
 }
 
 /// dims 0 to rank - 1 without those in `dims`.
@@ -90,45 +71,64 @@ ValueId padded(Tape& t, ValueId x, Numbers low, Numbers high, Numbers interior)
                                     {A::interior, std::move(interior)}}});
 }
 
-/// The lists of `op` with these names.
-NumberLists lists_of(const Op& op, std::initializer_list<Attr> names)
-{
-    NumberLists lists;
-    for (const Attr name : names)
-        if (const Numbers* numbers = op.attrs.lists.find(name))
-            lists.set(name, *numbers);
-    return lists;
-}
-
-constexpr std::initializer_list<Attr> gather_lists = {A::offset_dims,      A::collapsed_dims, A::batch_dims,
-                                                      A::index_batch_dims, A::index_map,      A::index_dim};
-
 } // namespace
 
 void none(Tape&) {}
 
-// dy, x, y: the gradient of the result, the operand and the result.
-#define TRV_GRADIENT(name, formula)                                                                          \
-    void name(Tape& t)                                                                                       \
-    {                                                                                                        \
-        unary(t, []([[maybe_unused]] Term dy, [[maybe_unused]] Term x, [[maybe_unused]] Term y) {            \
-            return formula;                                                                                  \
-        });                                                                                                  \
-    }
-TRV_GRADIENT(negate, -dy)
-TRV_GRADIENT(abs, dy* x.apply(K::sign))
-TRV_GRADIENT(exp, dy* y)
-TRV_GRADIENT(expm1, dy* y + dy)
-TRV_GRADIENT(log, dy / x)
-TRV_GRADIENT(log1p, dy / (x + x.of(1)))
-TRV_GRADIENT(sqrt, dy* y.of(0.5) / y)
-TRV_GRADIENT(rsqrt, dy* y.of(-0.5) * y / x)
-TRV_GRADIENT(tanh, dy - dy * y * y)
-TRV_GRADIENT(sigmoid, dy* y*(y.of(1) - y))
-TRV_GRADIENT(sin, dy* x.apply(K::cos))
-TRV_GRADIENT(cos, -(dy* x.apply(K::sin)))
-TRV_GRADIENT(erf, dy* x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp))
-#undef TRV_GRADIENT
+void negate(Tape& t)
+{
+    unary(t, [](Term dy, Term, Term) { return -dy; });
+}
+void abs(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term) { return dy * x.apply(K::sign); });
+}
+void exp(Tape& t)
+{
+    unary(t, [](Term dy, Term, Term y) { return dy * y; });
+}
+void expm1(Tape& t)
+{
+    unary(t, [](Term dy, Term, Term y) { return dy * y + dy; });
+}
+void log(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term) { return dy / x; });
+}
+void log1p(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term) { return dy / (x + x.of(1)); });
+}
+void sqrt(Tape& t)
+{
+    unary(t, [](Term dy, Term, Term y) { return dy * y.of(0.5) / y; });
+}
+void rsqrt(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term y) { return dy * y.of(-0.5) * y / x; });
+}
+void tanh(Tape& t)
+{
+    unary(t, [](Term dy, Term, Term y) { return dy - dy * y * y; });
+}
+void sigmoid(Tape& t)
+{
+    unary(t, [](Term dy, Term, Term y) { return dy * y * (y.of(1) - y); });
+}
+void sin(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term) { return dy * x.apply(K::cos); });
+}
+void cos(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term) { return -(dy * x.apply(K::sin)); });
+}
+void erf(Tape& t)
+{
+    unary(t, [](Term dy, Term x, Term) {
+        return dy * x.of(2 * std::numbers::inv_sqrtpi) * (-(x * x)).apply(K::exp);
+    });
+}
 
 void subtract(Tape& t)
 {
@@ -326,158 +326,6 @@ void reverse(Tape& t)
 {
     if (t.requires_grad(0))
         t.accumulate_grad(0, t.build().op1(K::reverse, {t.grad(0)}, {.lists = lists_of(t.op(), {A::dims})}));
-}
-
-void dynamic_slice(Tape& t)
-{
-    if (!t.requires_grad(0))
-        return;
-    std::vector<ValueId> operands{zeros(t, type_of(t, t.operand(0))), t.grad(0)};
-    operands.insert(operands.end(), t.op().operands.begin() + 1, t.op().operands.end());
-    t.accumulate_grad(0, t.build().op1(K::dynamic_update_slice, operands));
-}
-
-void dynamic_update_slice(Tape& t)
-{
-    const std::vector<ValueId> starts(t.op().operands.begin() + 2, t.op().operands.end());
-    const TensorType update = type_of(t, t.operand(1));
-    std::vector<ValueId> operands{t.grad(0)};
-    if (t.requires_grad(0)) {
-        operands.push_back(zeros(t, update));
-        operands.insert(operands.end(), starts.begin(), starts.end());
-        t.accumulate_grad(0, t.build().op1(K::dynamic_update_slice, operands));
-    }
-    if (t.requires_grad(1)) {
-        operands.resize(1);
-        operands.insert(operands.end(), starts.begin(), starts.end());
-        t.accumulate_grad(1,
-                          t.build().op1(K::dynamic_slice, operands, {.lists = {{A::shape, update.shape}}}));
-    }
-}
-
-void gather(Tape& t)
-{
-    if (t.requires_grad(0))
-        t.accumulate_grad(
-            0, t.build().op1(K::scatter, {zeros(t, type_of(t, t.operand(0))), t.operand(1), t.grad(0)},
-                             {.combine = Combine::sum, .lists = lists_of(t.op(), gather_lists)}));
-}
-
-void scatter(Tape& t)
-{
-    if (t.op().attrs.combine != Combine::sum)
-        throw UserError({place_of(t.build().graph(), t.op()), "has no gradient",
-                         "only a scatter with combine=\"sum\" has one", "add the updates"});
-    if (t.requires_grad(0))
-        t.accumulate_grad(0, t.grad(0));
-    if (!t.requires_grad(2))
-        return;
-    const Shape operand = shape_of(t, t.operand(0)), updates = shape_of(t, t.operand(2));
-    const OpView op = view(t);
-    const auto offset = op.dims(A::offset_dims, updates.size());
-    const Numbers collapsed = op.list_or_empty(A::collapsed_dims), batch = op.list_or_empty(A::batch_dims);
-    Numbers sizes(operand.size(), 1);
-    std::size_t next = 0;
-    for (std::size_t d = 0; d < operand.size(); ++d) {
-        const auto lists = [&](const Numbers& dims) {
-            return std::find(dims.begin(), dims.end(), static_cast<i64>(d)) != dims.end();
-        };
-        if (!lists(collapsed) && !lists(batch))
-            sizes[d] = updates[offset[next++]];
-    }
-    NumberLists lists = lists_of(t.op(), gather_lists);
-    lists.set(A::slice_sizes, sizes);
-    t.accumulate_grad(2, t.build().op1(K::gather, {t.grad(0), t.operand(1)}, {.lists = lists}));
-}
-
-void sort(Tape& t)
-{
-    const TensorType keys = type_of(t, t.operand(0));
-    const NumberLists along = lists_of(t.op(), {A::dims});
-    NumberLists count = along;
-    count.set(A::shape, keys.shape);
-    // Where each element went: sorting the order that the sort made brings every gradient back.
-    const ValueId places = t.build().op1(K::iota, {}, {.dtype = DType::i32, .lists = count});
-    const ValueId order = t.build().op(K::sort, {t.operand(0), places},
-                                       {.lists = lists_of(t.op(), {A::dims, A::descending})})[1];
-    for (int i = 0; i < static_cast<int>(t.op().operands.size()); ++i)
-        if (t.requires_grad(i) && t.grad(i))
-            t.accumulate_grad(i, t.build().op(K::sort, {order, t.grad(i)}, {.lists = along})[1]);
-}
-
-void top_k(Tape& t)
-{
-    if (!t.requires_grad(0) || !t.grad(0))
-        return;
-    // One scatter per row: all dimensions but the last are batch dimensions.
-    const TensorType type = type_of(t, t.operand(0));
-    const std::size_t rank = type.shape.size();
-    Numbers batch(rank - 1);
-    for (std::size_t d = 0; d + 1 < rank; ++d)
-        batch[d] = static_cast<i64>(d);
-    const auto last = static_cast<i64>(rank - 1);
-    t.accumulate_grad(0, t.build().op1(K::scatter, {zeros(t, type), t.result(1), t.grad(0)},
-                                       {.combine = Combine::sum,
-                                        .lists = {{A::collapsed_dims, {last}},
-                                                  {A::batch_dims, batch},
-                                                  {A::index_batch_dims, batch},
-                                                  {A::index_map, {last}}}}));
-}
-
-void cumsum(Tape& t)
-{
-    if (!t.requires_grad(0))
-        return;
-    NumberLists lists = lists_of(t.op(), {A::dims});
-    if (view(t).number_or(A::backwards, 0) == 0)
-        lists.set(A::backwards, {1});
-    t.accumulate_grad(0, t.build().op1(K::cumsum, {t.grad(0)}, {.lists = lists}));
-}
-
-void convolution(Tape& t)
-{
-    for (const int i : {0, 1})
-        if (t.requires_grad(i)) {
-            NumberLists lists =
-                lists_of(t.op(), {A::stride, A::low, A::high, A::dilation, A::base, A::groups});
-            lists.set(A::shape, shape_of(t, t.operand(i)));
-            t.accumulate_grad(i, t.build().op1(i == 0 ? K::convolution_grad_x : K::convolution_grad_w,
-                                               {t.grad(0), t.operand(1 - i)}, {.lists = lists}));
-        }
-}
-
-void pool(Tape& t)
-{
-    if (!t.requires_grad(0))
-        return;
-    const Combine combine = t.op().attrs.combine.value_or(Combine::sum);
-    const Shape x = shape_of(t, t.operand(0)), dy = shape_of(t, t.grad(0));
-    const OpView op = view(t);
-    if (combine == Combine::product)
-        throw UserError(
-            {op.place(), "has no gradient", "a product over windows has none", "use another combiner"});
-    if (combine != Combine::sum) {
-        t.accumulate_grad(0, t.build().op1(K::pool_grad, {t.grad(0), t.operand(0)},
-                                           {.combine = combine,
-                                            .lists = lists_of(t.op(), {A::window, A::stride, A::low, A::high,
-                                                                       A::dilation, A::base})}));
-        return;
-    }
-    const auto dims = general::window_dims(op, op.list(A::window));
-    Numbers stride, low, high, base;
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-        const general::WindowDim& w = dims[d];
-        stride.push_back(w.base);
-        base.push_back(w.stride);
-        low.push_back(w.reach() - w.low);
-        high.push_back((x[d] - 1) * w.base + w.reach() + 1 - ((dy[d] - 1) * w.stride + 1) - low.back());
-    }
-    NumberLists lists = lists_of(t.op(), {A::window, A::dilation});
-    lists.set(A::stride, stride);
-    lists.set(A::low, low);
-    lists.set(A::high, high);
-    lists.set(A::base, base);
-    t.accumulate_grad(0, t.build().op1(K::pool, {t.grad(0)}, {.combine = Combine::sum, .lists = lists}));
 }
 
 } // namespace trivium::gradients

@@ -44,4 +44,8 @@ void cumsum(Tape& tape);
 void convolution(Tape& tape);
 void pool(Tape& tape); ///< not of combine="product"
 
+/// The gradient of operand `i` of a product, itself the product of `operands` with the rule of `attrs`
+/// (product_gradient_rule). It is the same along dimensions that only this operand has.
+void factor_of_product(Tape& tape, int i, const std::vector<ValueId>& operands, Attributes attrs);
+
 } // namespace trivium::gradients
