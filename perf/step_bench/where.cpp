@@ -15,9 +15,10 @@ std::string kind_of(const Graph& graph, const Op& op, bool shapes)
     const std::string name = info(op).name;
     if (!shapes || info(op).scratch != ScratchKind::product)
         return name;
-    const ProductForm f = product_form(rule_of(graph, op), name);
-    return fmt::format("{} {} x {} x {} {}{}", name, f.m, f.n, f.k, f.trans_a ? 't' : 'n',
-                       f.trans_b ? 't' : 'n');
+    const std::optional<ProductForm> f = find_product_form(rule_of(graph, op));
+    return f ? fmt::format("{} {} x {} x {} {}{}", name, f->m, f->n, f->k, f->trans_a ? 't' : 'n',
+                           f->trans_b ? 't' : 'n')
+             : name;
 }
 
 } // namespace

@@ -4,7 +4,7 @@
 #include "harness.hpp"
 #include "ir/builder.hpp"
 #include "ir/verify.hpp"
-#include "passes/op_sharding.hpp"
+#include "passes/sharding/op_sharding.hpp"
 #include "runtime/dispatch.hpp"
 
 #include <algorithm>
