@@ -146,7 +146,7 @@ private:
     }
 
     /// The shardings in which ops of that block read it, each phase once. Those of other blocks may be in
-    /// other stages.
+    /// other stages; whether weights' gradients are a phase of their own depends on the pipeline's schedule.
     std::set<std::pair<Phase, DimAxes>> needs(ValueId v, int block)
     {
         std::set<std::pair<Phase, DimAxes>> all;
@@ -154,7 +154,8 @@ private:
             const Op& op = g_.ops[o];
             if (op.block != block || !plain(op) || i >= plan(o).sharding->rule().operands.size())
                 continue;
-            all.emplace(op.phase, plan(o).sharding->operand_axes(i, plan(o).options[plan(o).chosen]));
+            all.emplace(op.phase == Phase::weights ? Phase::backward : op.phase,
+                        plan(o).sharding->operand_axes(i, plan(o).options[plan(o).chosen]));
         }
         return all;
     }
