@@ -11,6 +11,7 @@
 #include "passes/bucket.hpp"
 #include "passes/fuse.hpp"
 #include "passes/halves.hpp"
+#include "passes/lookahead.hpp"
 #include "passes/offload.hpp"
 #include "passes/optimizer.hpp"
 #include "passes/partition.hpp"
@@ -92,6 +93,16 @@ Graph gathered(Graph g, const ParallelConfig& p, const std::string& suffix, Pass
     return runner.run("gather" + suffix, Level::global, std::move(g), gather_in_microbatches);
 }
 
+/// With a sharding for every value.
+Graph sharded(Graph g, const std::string& suffix, PassRunner& runner)
+{
+    g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
+    g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
+    return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [](Graph graph) {
+        return look_ahead(std::move(graph), {{}, pipeline_axis});
+    });
+}
+
 /// The program of all ranks, with every value's sharding. `split`: weight gradients have their own phase.
 Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
 {
@@ -113,18 +124,18 @@ Graph training_graph(const RunConfig& config, bool split, PassRunner& runner)
     g = gathered(std::move(g), p, "", runner);
     g = runner.run("autodiff", Level::global, std::move(g),
                    [&](Graph graph) { return autodiff(std::move(graph), gradients); });
+    g = runner.run("optimizer", Level::global, std::move(g),
+                   [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
+    g = sharded(std::move(g), "", runner);
     if (split)
-        g = runner.run("halves", Level::global, std::move(g), halve_backward);
+        g = runner.run("halves", Level::sharded, std::move(g), halve_backward);
     const bool gathers = gathers_in_microbatches(p);
     const RecomputeConfig again{gathers && p.gather_every != GatherEvery::microbatch, p.recompute,
                                 p.recompute_layers, gathers && p.tile > 0};
     if (again.gathers || again.parts || again.activations != Recompute::none)
-        g = runner.run("recompute", Level::global, std::move(g),
-                       [&](Graph graph) { return recompute(std::move(graph), again); });
-    g = runner.run("optimizer", Level::global, std::move(g),
-                   [&](Graph graph) { return add_optimizer(std::move(graph), optimizer); });
-    g = runner.run("simplify", Level::global, std::move(g), simplify);
-    return runner.run("propagate", Level::sharded, std::move(g), propagate);
+        g = runner.run("recompute", Level::sharded, std::move(g),
+                       [&](Graph graph) { return simplify(recompute(std::move(graph), again)); });
+    return g;
 }
 
 /// Parameters are laid out as in `kept`, if it is given, because the programs share them.
@@ -137,9 +148,7 @@ Graph evaluation_graph(const RunConfig& config, PassRunner& runner, const Graph*
     g.name = "eval";
     g.mesh = mesh_of(config.parallel);
     g = gathered(std::move(g), config.parallel, "-eval", runner);
-    g = runner.run("simplify-eval", Level::global, std::move(g),
-                   [](Graph graph) { return simplify(stack_outputs(std::move(graph))); });
-    return runner.run("propagate-eval", Level::sharded, std::move(g), propagate);
+    return sharded(stack_outputs(std::move(g)), "-eval", runner);
 }
 
 std::string suffix_of(const Graph& sharded) { return sharded.name == "train" ? "" : "-" + sharded.name; }
@@ -464,8 +473,7 @@ Compiled compile_generation(const RunConfig& config, const GenerationShape& shap
         Graph g = build_decode_graph(alone.model, graph, queries, shape.capacity);
         g.name = name;
         g.mesh = mesh_of(alone.parallel);
-        g = runner.run(name, Level::global, std::move(g), simplify);
-        g = runner.run("propagate-" + name, Level::sharded, std::move(g), propagate);
+        g = sharded(std::move(g), "-" + name, runner);
         compiled.programs.push_back({lone_graph(g, runner), 1, {}, g});
     }
     compiled.passes = runner.records();

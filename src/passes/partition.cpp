@@ -1,9 +1,9 @@
 #include "passes/partition.hpp"
 
 #include "base/check.hpp"
+#include "passes/lookahead.hpp"
 #include "passes/moves.hpp"
 #include "passes/sharding/box_moves.hpp"
-#include "passes/sharding/lookahead.hpp"
 #include "passes/sharding/pricing.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Partitioner {
 public:
     Partitioner(const Graph& graph, const PartitionConfig& config)
         : g_(graph), c_(config), b_(out_), values_(graph.values.size()), parts_(graph, any_composed(graph)),
-          pricing_(graph)
+          pricing_(graph), sums_(sums_that_wait(graph))
     {
         out_.name = g_.name;
         out_.file = g_.file;
@@ -28,8 +28,6 @@ public:
         out_.at = c_.at;
         for (const Value& v : g_.values)
             b_.reserve(v.name);
-        find_sums();
-        ahead_ = look_ahead(g_, parts_, c_.stage_axis, sums_, c_.once);
     }
 
     Graph run()
@@ -90,27 +88,8 @@ private:
         p.layout = std::move(to);
     }
 
-    /// Values whose only reader is the one op that adds them into a carried accumulator in every microbatch.
-    /// They may stay partial: what they lack is summed once, with the accumulator.
-    void find_sums()
-    {
-        sums_.resize(g_.values.size(), false);
-        std::vector<int> readers(g_.values.size(), 0);
-        for (const Op& op : g_.ops)
-            for (const ValueId v : op.operands)
-                ++readers[v.index()];
-        for (const Op& op : g_.ops)
-            if (op.accumulate && info(op).linear && g_[op.operands.back()].role == Role::carry &&
-                readers[op.operands.back().index()] == 1 && readers[op.operands[0].index()] == 1)
-                sums_[op.operands[0].index()] = true;
-    }
-
     Placed& of(ValueId v) { return values_[v.index()]; }
-    DimAxes wanted(ValueId v) const
-    {
-        const auto home = ahead_.homes.find(v);
-        return home != ahead_.homes.end() ? home->second : dim_axes(g_[v].sharding);
-    }
+    DimAxes wanted(ValueId v) const { return dim_axes(g_[v].sharding); }
 
     void give(ValueId v)
     {
@@ -347,9 +326,6 @@ private:
     void choose(const Op& op)
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
-        const auto foreseen = ahead_.assignments.find(static_cast<std::size_t>(&op - g_.ops.data()));
-        if (foreseen != ahead_.assignments.end())
-            return emit(op, sharding, foreseen->second, {});
         std::optional<Assignment> best;
         double least = 0;
         for (const Assignment& assignment : sharding.assignments())
@@ -480,11 +456,10 @@ private:
     Builder b_;
     std::vector<Placed> values_;
     AxisParts parts_;
-    Foresight ahead_;
     Pricing pricing_;
     std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double>
         prices_;             ///< elements moved
-    std::vector<bool> sums_; ///< by value (find_sums)
+    std::vector<bool> sums_; ///< by value (sums_that_wait)
 };
 
 } // namespace

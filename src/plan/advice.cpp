@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/op_table.hpp"
 #include "ir/text.hpp"
+#include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
@@ -17,8 +18,9 @@ namespace {
 
 Graph first_rank(const Graph& sharded)
 {
-    return simplify(partition(
-        sharded, {Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, sharded.carries.empty()}));
+    const PartitionConfig config{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis,
+                                 sharded.carries.empty()};
+    return simplify(partition(look_ahead(sharded, config), config));
 }
 
 Bytes sent(const std::vector<CollectiveEntry>& all)

@@ -4,6 +4,7 @@
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
 #include "passes/bucket.hpp"
+#include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
@@ -51,7 +52,8 @@ Graph local_graph(const Graph& sharded, i64 rank)
     if (mesh.ranks() == 1)
         return sharded;
     const Coordinates at = mesh.coordinates(rank);
-    Graph graph = sharded;
+    const PartitionConfig config{at, pipeline_axis, sharded.carries.empty()};
+    Graph graph = look_ahead(sharded, config);
     if (const i64 ranks = mesh.size(pipeline_axis); ranks > 1) {
         std::vector<int> each(static_cast<std::size_t>(ranks));
         std::iota(each.begin(), each.end(), 0);
@@ -59,7 +61,7 @@ Graph local_graph(const Graph& sharded, i64 rank)
             extract_stages(graph, {balance_stages(graph, each), each,
                                    static_cast<int>(at[static_cast<std::size_t>(mesh.find(pipeline_axis))])});
     }
-    graph = bucket(simplify(partition(graph, {at, pipeline_axis, sharded.carries.empty()})), {});
+    graph = bucket(simplify(partition(graph, config)), {});
     verify(graph, Level::local);
     return graph;
 }

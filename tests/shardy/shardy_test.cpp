@@ -3,6 +3,7 @@
 #include "base/check.hpp"
 #include "ir/text.hpp"
 #include "ir/verify.hpp"
+#include "passes/lookahead.hpp"
 #include "passes/partition.hpp"
 #include "passes/propagate.hpp"
 #include "passes/simplify.hpp"
@@ -111,8 +112,9 @@ std::string collectives_wrong(const Case& test, const Graph& sharded)
             want.push_back(text_of(word.substr(0, open), axes));
         }
         Bytes bytes = 0;
-        const Graph local = simplify(partition(
-            sharded, {Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis, sharded.carries.empty()}));
+        const PartitionConfig config{Coordinates(sharded.mesh.axes.size(), 0), pipeline_axis,
+                                     sharded.carries.empty()};
+        const Graph local = simplify(partition(look_ahead(sharded, config), config));
         verify(local, Level::local);
         for (const CollectiveEntry& entry : collectives_of(local)) {
             got.push_back(text_of(entry.kind, entry.axes));

@@ -1,4 +1,4 @@
-#include "passes/sharding/lookahead.hpp"
+#include "passes/lookahead.hpp"
 
 #include "passes/sharding/pricing.hpp"
 
@@ -12,10 +12,10 @@ namespace {
 
 class Lookahead {
 public:
-    Lookahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
-              const std::vector<bool>& sums, bool once)
-        : once_(once), pricing_(graph), g_(graph), parts_(parts), stage_axis_(stage_axis), sums_(sums),
-          ops_(graph.ops.size()), free_(graph.values.size(), false), readers_(graph.values.size())
+    Lookahead(const Graph& graph, const PartitionConfig& config)
+        : once_(config.once), pricing_(graph), g_(graph), parts_(graph, any_composed(graph)),
+          stage_axis_(config.stage_axis), sums_(sums_that_wait(graph)), ops_(graph.ops.size()),
+          free_(graph.values.size(), false), readers_(graph.values.size())
     {
         for (std::size_t i = 0; i < g_.values.size(); ++i) {
             const Value& v = g_.values[i];
@@ -28,33 +28,28 @@ public:
             const Op& op = g_.ops[o];
             for (std::size_t i = 0; i < op.operands.size(); ++i) {
                 readers_[op.operands[i].index()].emplace_back(o, i);
-                // What crosses blocks may cross pipeline stages: the choice, and with it rounding, must not
-                // depend on where a stage ends.
-                const OpId producer = g_[op.operands[i]].producer;
-                if (!plain(op) || (producer && g_[producer].block != op.block))
+                if (!plain(op))
                     free_[op.operands[i].index()] = false;
             }
         }
     }
 
-    Foresight run()
+    std::map<ValueId, DimAxes> run()
     {
         for (std::size_t v = 0; v < free_.size(); ++v)
             if (free_[v] && worth_a_look(ValueId(v)))
                 join(ValueId(v));
-        Foresight made;
+        std::map<ValueId, DimAxes> homes;
         bool changed = !zone_.empty();
         for (int sweep = 0; changed && sweep < 4; ++sweep) {
             changed = false;
             for (const std::size_t o : zone_)
                 changed = improve(o) || changed;
         }
-        for (const std::size_t o : zone_)
-            made.assignments[o] = plan(o).options[plan(o).chosen];
         for (std::size_t v = 0; v < free_.size(); ++v)
             if (free_[v] && known(ValueId(v)))
-                made.homes[ValueId(v)] = best_home(ValueId(v)).axes;
-        return made;
+                homes[ValueId(v)] = best_home(ValueId(v)).axes;
+        return homes;
     }
 
 private:
@@ -145,17 +140,15 @@ private:
         return left(p.sharding->result_layout(r, p.options[p.chosen]), v);
     }
 
-    /// The shardings in which ops of that block read it, each phase once. Those of other blocks may be in
-    /// other stages; whether weights' gradients are a phase of their own depends on the pipeline's schedule.
-    std::set<std::pair<Phase, DimAxes>> needs(ValueId v, int block)
+    /// The shardings in which ops read it, each phase once.
+    std::set<std::pair<Phase, DimAxes>> needs(ValueId v)
     {
         std::set<std::pair<Phase, DimAxes>> all;
         for (const auto& [o, i] : readers_[v.index()]) {
             const Op& op = g_.ops[o];
-            if (op.block != block || !plain(op) || i >= plan(o).sharding->rule().operands.size())
+            if (!plain(op) || i >= plan(o).sharding->rule().operands.size())
                 continue;
-            all.emplace(op.phase == Phase::weights ? Phase::backward : op.phase,
-                        plan(o).sharding->operand_axes(i, plan(o).options[plan(o).chosen]));
+            all.emplace(op.phase, plan(o).sharding->operand_axes(i, plan(o).options[plan(o).chosen]));
         }
         return all;
     }
@@ -172,7 +165,7 @@ private:
     Home best_home(ValueId v)
     {
         const Layout native = made(v);
-        const auto all = needs(v, g_[g_[v].producer].block);
+        const auto all = needs(v);
         std::vector<DimAxes> candidates{home(v), native.axes};
         for (const auto& need : all)
             candidates.push_back(need.second);
@@ -191,15 +184,15 @@ private:
         return best;
     }
 
-    double value_cost(ValueId v, int block)
+    double value_cost(ValueId v)
     {
         if (free_[v.index()])
             return best_home(v).bytes;
         Layout native{home(v), {}};
-        if (g_[v].producer && plain(g_[g_[v].producer]) && g_[g_[v].producer].block == block)
+        if (g_[v].producer && plain(g_[g_[v].producer]))
             native = made(v);
         double sum = bytes(native, home(v), v);
-        for (const auto& need : needs(v, block)) {
+        for (const auto& need : needs(v)) {
             const double moved = bytes({home(v), {}}, need.second, v);
             sum += moved * (g_[v].lifetime != Lifetime::microbatch && !once_ ? 1e9 : 1);
         }
@@ -207,10 +200,7 @@ private:
     }
 
     /// Whether it moves by the choices of each op alone.
-    bool worth_a_look(ValueId v)
-    {
-        return cost_with(v, made(v), home(v), needs(v, g_[g_[v].producer].block)) > 0;
-    }
+    bool worth_a_look(ValueId v) { return cost_with(v, made(v), home(v), needs(v)) > 0; }
 
     bool known(ValueId v) const { return ops_[g_[v].producer.index()].sharding != nullptr && in_zone(v); }
     bool in_zone(ValueId v) const { return joined_.count(v) > 0; }
@@ -242,7 +232,7 @@ private:
             p.chosen = option;
             double sum = 0, touched = 0;
             for (const ValueId v : around)
-                sum += value_cost(v, op.block);
+                sum += value_cost(v);
             for (std::size_t i = 0; i < p.sharding->rule().operands.size(); ++i)
                 touched += size(p.sharding->operand_axes(i, p.options[option]), op.operands[i]);
             for (std::size_t r = 0; r < op.results.size(); ++r)
@@ -263,9 +253,9 @@ private:
     bool once_;
     Pricing pricing_;
     const Graph& g_;
-    const AxisParts& parts_;
-    const std::string& stage_axis_;
-    const std::vector<bool>& sums_;
+    AxisParts parts_;
+    std::string stage_axis_;
+    std::vector<bool> sums_;
     std::vector<Plan> ops_;
     std::vector<bool> free_; ///< by value: its sharding may be chosen
     std::vector<std::vector<std::pair<std::size_t, std::size_t>>> readers_; ///< by value: op and operand
@@ -276,10 +266,29 @@ private:
 
 } // namespace
 
-Foresight look_ahead(const Graph& graph, const AxisParts& parts, const std::string& stage_axis,
-                     const std::vector<bool>& sums, bool once)
+std::vector<bool> sums_that_wait(const Graph& graph)
 {
-    return Lookahead(graph, parts, stage_axis, sums, once).run();
+    std::vector<bool> sums(graph.values.size(), false);
+    std::vector<int> readers(graph.values.size(), 0);
+    for (const Op& op : graph.ops)
+        for (const ValueId v : op.operands)
+            ++readers[v.index()];
+    for (const Op& op : graph.ops)
+        if (op.accumulate && info(op).linear && graph[op.operands.back()].role == Role::carry &&
+            readers[op.operands.back().index()] == 1 && readers[op.operands[0].index()] == 1)
+            sums[op.operands[0].index()] = true;
+    return sums;
+}
+
+Graph look_ahead(Graph graph, const PartitionConfig& config)
+{
+    for (const auto& [v, axes] : Lookahead(graph, config).run())
+        if (axes != dim_axes(graph[v].sharding)) {
+            Sharding chosen = sharding_of({axes, {}});
+            chosen.origin = graph[v].sharding.origin;
+            graph[v].sharding = std::move(chosen);
+        }
+    return graph;
 }
 
 } // namespace trivium
