@@ -270,8 +270,6 @@ private:
             double moved = 0;
             if (sharding.irregular_operand(i, assignment))
                 moved = pricing_.approach(sharding, i, assignment, from, v).bytes;
-            else if (of(op.operands[i]).copies.count({axes, op.region, op.phase, stage_of(g_, op)}))
-                continue;
             else
                 moved = pricing_.bytes_moved(from, axes, v);
             bytes +=
