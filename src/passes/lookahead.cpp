@@ -95,7 +95,7 @@ private:
 
     double bytes(const Layout& from, const DimAxes& to, ValueId v)
     {
-        return pricing_.bytes_moved(from, to, g_[v]);
+        return pricing_.bytes_moved(from, to, g_[v], sums_[v.index()]);
     }
 
     double size(const DimAxes& axes, ValueId v) const
@@ -116,19 +116,11 @@ private:
             touched += size(need, op.operands[i]);
         }
         for (std::size_t r = 0; r < op.results.size(); ++r) {
-            const Layout made = left(p.sharding->result_layout(r, p.options[option]), op.results[r]);
+            const Layout made = p.sharding->result_layout(r, p.options[option]);
             all += bytes(made, home(op.results[r]), op.results[r]);
             touched += size(made.axes, op.results[r]);
         }
         return all + 1e-3 * touched;
-    }
-
-    /// The layout without the sums that may wait.
-    Layout left(Layout layout, ValueId v) const
-    {
-        if (sums_[v.index()])
-            std::erase_if(layout.partial, [](const Partial& p) { return p.combine == Combine::sum; });
-        return layout;
     }
 
     Layout made(ValueId v)
@@ -137,7 +129,7 @@ private:
         const auto r =
             static_cast<std::size_t>(std::find(op.results.begin(), op.results.end(), v) - op.results.begin());
         Plan& p = plan(g_[v].producer.index());
-        return left(p.sharding->result_layout(r, p.options[p.chosen]), v);
+        return p.sharding->result_layout(r, p.options[p.chosen]);
     }
 
     /// The shardings in which ops read it, each phase once.

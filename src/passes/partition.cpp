@@ -287,11 +287,7 @@ private:
                     return {};
                 continue;
             }
-            std::vector<Move> moves = moves_between(made, wanted(op.results[r]), v.type.shape, g_.mesh);
-            if (sums_[op.results[r].index()])
-                put_off_sums(moves, wanted(op.results[r]), g_.mesh);
-            bytes += elements_moved(moves, made, v.type.shape, g_.mesh) *
-                     static_cast<double>(size_of(v.type.dtype));
+            bytes += pricing_.bytes_moved(made, wanted(op.results[r]), v, sums_[op.results[r].index()]);
             if (sharding.irregular_result(r, assignment))
                 bytes += static_cast<double>(local_type(v.type, made.axes, g_.mesh, first).bytes());
         }
@@ -455,8 +451,6 @@ private:
     std::vector<Placed> values_;
     AxisParts parts_;
     Pricing pricing_;
-    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double>
-        prices_;             ///< elements moved
     std::vector<bool> sums_; ///< by value (sums_that_wait)
 };
 

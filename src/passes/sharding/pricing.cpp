@@ -17,7 +17,7 @@ Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const 
     return box_of(value.type.shape, sharding_of({axes, {}}), graph.mesh, at);
 }
 
-double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& value)
+double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& value, bool sums_wait)
 {
     if (from.partial.empty() && from.axes == to)
         return 0;
@@ -27,9 +27,13 @@ double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& 
         partial.emplace_back(name_of(p.combine));
     }
     const Shape& shape = value.type.shape;
-    auto [at, added] = elements_.try_emplace({from.axes, partial, to, shape}, 0.0);
-    if (added)
-        at->second = elements_moved(moves_between(from, to, shape, g_.mesh), from, shape, g_.mesh);
+    auto [at, added] = elements_.try_emplace({from.axes, partial, to, shape, sums_wait}, 0.0);
+    if (added) {
+        std::vector<Move> moves = moves_between(from, to, shape, g_.mesh);
+        if (sums_wait)
+            put_off_sums(moves, to, g_.mesh);
+        at->second = elements_moved(moves, from, shape, g_.mesh);
+    }
     return at->second * static_cast<double>(size_of(value.type.dtype));
 }
 

@@ -24,7 +24,8 @@ class Pricing {
 public:
     explicit Pricing(const Graph& graph) : g_(graph) {}
 
-    double bytes_moved(const Layout& from, const DimAxes& to, const Value& value);
+    /// `sums_wait`: without the sums that the value may keep open (put_off_sums).
+    double bytes_moved(const Layout& from, const DimAxes& to, const Value& value, bool sums_wait = false);
     /// The cheaper way to operand i of an op.
     Approach approach(const OpSharding& sharding, std::size_t i, const Assignment& assignment,
                       const Layout& from, const Value& value);
@@ -35,7 +36,7 @@ private:
                          const Assignment& assignment, const Value& value) const;
 
     const Graph& g_;
-    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape>, double> elements_;
+    std::map<std::tuple<DimAxes, std::vector<std::string>, DimAxes, Shape, bool>, double> elements_;
 };
 
 } // namespace trivium
