@@ -99,7 +99,7 @@ Graph sharded(Graph g, const std::string& suffix, PassRunner& runner)
     g = runner.run("simplify" + suffix, Level::global, std::move(g), simplify);
     g = runner.run("propagate" + suffix, Level::sharded, std::move(g), propagate);
     return runner.run("look-ahead" + suffix, Level::sharded, std::move(g), [](Graph graph) {
-        return look_ahead(std::move(graph), {{}, pipeline_axis});
+        return look_ahead(graph, {{}, pipeline_axis});
     });
 }
 

@@ -77,6 +77,8 @@ struct Op {
     int line = 0;            ///< in the graph's file; 0: made by the program
     int block = 0;           ///< unit of stage assignment: 0 embedding, 1..layers, layers + 1 head
     std::string scope;       ///< its part of the model, e.g. "layers.3.attn"
+    /// The axes over which each factor is divided, if the lookahead chose; empty: the partitioner chooses.
+    std::vector<std::vector<std::string>> division;
 };
 
 /// `out` is the content of `in`'s buffer in the next iteration of its region.

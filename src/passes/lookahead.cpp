@@ -34,22 +34,27 @@ public:
         }
     }
 
-    std::map<ValueId, DimAxes> run()
+    Graph run()
     {
         for (std::size_t v = 0; v < free_.size(); ++v)
             if (free_[v] && worth_a_look(ValueId(v)))
                 join(ValueId(v));
-        std::map<ValueId, DimAxes> homes;
+        Graph made = g_;
         bool changed = !zone_.empty();
         for (int sweep = 0; changed && sweep < 4; ++sweep) {
             changed = false;
             for (const std::size_t o : zone_)
                 changed = improve(o) || changed;
         }
-        for (std::size_t v = 0; v < free_.size(); ++v)
-            if (free_[v] && known(ValueId(v)))
-                homes[ValueId(v)] = best_home(ValueId(v)).axes;
-        return homes;
+        for (const std::size_t o : zone_)
+            for (const PartList& axes : plan(o).options[plan(o).chosen])
+                made.ops[o].division.push_back(parts_.names_of(axes));
+        for (std::size_t i = 0; i < free_.size(); ++i)
+            if (const ValueId v(i); free_[i] && known(v)) {
+                made[v].sharding = sharding_of({best_home(v).axes, {}});
+                made[v].sharding.origin = g_[v].sharding.origin;
+            }
+        return made;
     }
 
 private:
@@ -186,7 +191,7 @@ private:
         double sum = bytes(native, home(v), v);
         for (const auto& need : needs(v)) {
             const double moved = bytes({home(v), {}}, need.second, v);
-            sum += moved * (g_[v].lifetime != Lifetime::microbatch && !once_ ? 1e9 : 1);
+            sum += moved * (outlives_microbatch(g_, v) && !once_ ? 1e9 : 1);
         }
         return sum;
     }
@@ -272,15 +277,6 @@ std::vector<bool> sums_that_wait(const Graph& graph)
     return sums;
 }
 
-Graph look_ahead(Graph graph, const PartitionConfig& config)
-{
-    for (const auto& [v, axes] : Lookahead(graph, config).run())
-        if (axes != dim_axes(graph[v].sharding)) {
-            Sharding chosen = sharding_of({axes, {}});
-            chosen.origin = graph[v].sharding.origin;
-            graph[v].sharding = std::move(chosen);
-        }
-    return graph;
-}
+Graph look_ahead(const Graph& graph, const PartitionConfig& config) { return Lookahead(graph, config).run(); }
 
 } // namespace trivium

@@ -12,7 +12,7 @@ namespace trivium {
 /// annotated, inputs, outputs, carries, and sums that may wait stay as they are. All stages of a pipeline
 /// look ahead together, and before the schedule or recomputation adds to the graph: none of these may change
 /// a choice, and with it the rounding. `config.at` is not used.
-Graph look_ahead(Graph graph, const PartitionConfig& config);
+Graph look_ahead(const Graph& graph, const PartitionConfig& config);
 
 /// By value, whether it is only ever added into one carried accumulator, in every microbatch. It may stay
 /// partial: what it lacks is summed once, with the accumulator.

@@ -244,14 +244,6 @@ private:
         return true;
     }
 
-    /// Whether v is kept longer than a microbatch, or is such a value resharded (a gathered parameter).
-    bool outlives_microbatch(ValueId v) const
-    {
-        while (g_[v].producer && info(g_[g_[v].producer]).placement)
-            v = g_[g_[v].producer].operands[0];
-        return g_[v].lifetime != Lifetime::microbatch;
-    }
-
     /// Bytes that the choice moves, plus a little for the work; nullopt if an in-place result would not fit.
     /// Computed for the first rank, which has the largest shards, because all ranks must make the same
     /// choice.
@@ -272,8 +264,8 @@ private:
                 moved = pricing_.approach(sharding, i, assignment, from, v).bytes;
             else
                 moved = pricing_.bytes_moved(from, axes, v);
-            bytes +=
-                moved * (op.region == Region::microbatch && outlives_microbatch(op.operands[i]) ? fixed : 1);
+            bytes += moved *
+                     (op.region == Region::microbatch && outlives_microbatch(g_, op.operands[i]) ? fixed : 1);
         }
         for (std::size_t r = 0; r < rule.results.size(); ++r) {
             const Value& v = g_[op.results[r]];
@@ -320,6 +312,12 @@ private:
     void choose(const Op& op)
     {
         const OpSharding sharding(g_, op, parts_, c_.stage_axis);
+        if (!op.division.empty()) {
+            Assignment foreseen;
+            for (const std::vector<std::string>& axes : op.division)
+                foreseen.push_back(parts_.parts_of(axes));
+            return emit(op, sharding, foreseen, {});
+        }
         std::optional<Assignment> best;
         double least = 0;
         for (const Assignment& assignment : sharding.assignments())
@@ -375,6 +373,7 @@ private:
     {
         const FactorRule& rule = sharding.rule();
         Op local = sharding.local_op(assignment, c_.at);
+        local.division.clear();
         for (std::size_t i = 0; i < rule.operands.size(); ++i)
             local.operands[i] =
                 !pending.empty() ? of(op.operands[i]).native : operand_for(op, sharding, i, assignment);

@@ -17,6 +17,13 @@ Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const 
     return box_of(value.type.shape, sharding_of({axes, {}}), graph.mesh, at);
 }
 
+bool outlives_microbatch(const Graph& graph, ValueId v)
+{
+    while (graph[v].producer && info(graph[graph[v].producer]).placement)
+        v = graph[graph[v].producer].operands[0];
+    return graph[v].lifetime != Lifetime::microbatch;
+}
+
 double Pricing::bytes_moved(const Layout& from, const DimAxes& to, const Value& value, bool sums_wait)
 {
     if (from.partial.empty() && from.axes == to)

@@ -12,6 +12,9 @@ std::vector<std::string> names_in(const DimAxes& axes);
 /// The shard of a value by this sharding.
 Box shard_of(const Graph& graph, const Value& value, const DimAxes& axes, const Coordinates& at);
 
+/// Whether v is kept longer than a microbatch, or is such a value resharded (a gathered parameter).
+bool outlives_microbatch(const Graph& graph, ValueId v);
+
 /// An operand that an op reads in boxes that are not shards: how it gets them.
 struct Approach {
     DimAxes axes;   ///< the sharding from which
