@@ -65,7 +65,7 @@ Piece piece_of(std::vector<T>& data)
 /// On rank 0: calls visit(box, data) with each rank's part of an output, its own first. The others send
 /// theirs.
 template <class Visit>
-void each_shard(Comm& comm, Shard& own, Visit&& visit)
+void each_shard(Comm& comm, TensorShard& own, Visit&& visit)
 {
     constexpr int box_tag = 0, data_tag = 1;
     if (comm.rank() > 0) {
@@ -104,8 +104,8 @@ Comparison compare_with_one_rank(const Graph& sharded, Comm& comm, const TensorS
 {
     RankProgram program{sharded, {}};
     succeed_together(comm, [&] { program.local = program_of_rank(sharded, comm.rank()).local; });
-    std::vector<Shard> shards = run_rank(program, comm, source, config.run);
-    std::vector<Shard> expected;
+    std::vector<TensorShard> shards = run_rank(program, comm, source, config.run);
+    std::vector<TensorShard> expected;
     succeed_together(comm, [&] {
         if (comm.rank() == 0 && config.compare)
             expected = run_rank({sharded, unpartitioned(sharded)}, *make_self_comm(), source, config.run);

@@ -84,7 +84,7 @@ public:
                 given_[value.name] = &value;
     }
 
-    std::vector<Shard> run(const RankRunConfig& config, const std::vector<std::string>& more)
+    std::vector<TensorShard> run(const RankRunConfig& config, const std::vector<std::string>& more)
     {
         std::vector<std::string> names;
         std::vector<Found> found = outputs(more, names);
@@ -108,9 +108,9 @@ public:
         };
         executor.run_until_decision(feed);
         executor.run_after_decision(feed);
-        std::vector<Shard> shards;
+        std::vector<TensorShard> shards;
         for (std::size_t i = 0; i < found.size(); ++i) {
-            Shard shard = shard_of(found[i].value, names[i]);
+            TensorShard shard = shard_of(found[i].value, names[i]);
             const auto bytes = shard.data.size();
             const Value& value = graph_[found[i].value];
             if (bytes > 0 && !value.producer) {
@@ -191,11 +191,11 @@ private:
                                 : Box{Shape(whole.type.shape.size(), 0), whole.type.shape};
     }
 
-    Shard shard_of(ValueId id, const std::string& name) const
+    TensorShard shard_of(ValueId id, const std::string& name) const
     {
         const Value& local = graph_[id];
         const ValueId global = global_.find(name);
-        Shard shard{name, local.type, local.sharding, {}, {}};
+        TensorShard shard{name, local.type, local.sharding, {}, {}};
         if (global) {
             shard.type = global_[global].type;
             shard.box = box_in(global_[global], local.sharding);
@@ -219,8 +219,8 @@ private:
 
 } // namespace
 
-std::vector<Shard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
-                            const RankRunConfig& config, const std::vector<std::string>& more)
+std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
+                                  const RankRunConfig& config, const std::vector<std::string>& more)
 {
     return RankRun(program, comm, source).run(config, more);
 }

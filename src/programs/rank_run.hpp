@@ -12,7 +12,7 @@ struct RankRunConfig {
 };
 
 /// What a rank holds of a tensor.
-struct Shard {
+struct TensorShard {
     std::string name;
     TensorType type; ///< of the whole tensor
     Sharding sharding;
@@ -30,8 +30,8 @@ struct RankProgram {
 /// rank's graph in `more`. All ranks call it with the graphs of their ranks; each rank gets its boxes from
 /// `source`. A process that makes several calls must hold a Computing. Throws UserError for outputs that an
 /// executor cannot fetch, IoError if there is too little memory.
-std::vector<Shard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
-                            const RankRunConfig& config, const std::vector<std::string>& more = {});
+std::vector<TensorShard> run_rank(const RankProgram& program, Comm& comm, const TensorSource& source,
+                                  const RankRunConfig& config, const std::vector<std::string>& more = {});
 
 /// The graph without mesh, shardings and boundaries of manual regions; reshard ops are copies. Its outputs
 /// are those of `graph` in the same order, under other names where an op is left out. Throws UserError if a

@@ -153,7 +153,7 @@ TEST_CASE("one rank's boxes, also of values that are not outputs")
     const Graph graph = sharded_graph(read_graph(text, "test.graph"));
     const Tensors tensors = draw_tensors(graph, 1);
     const TensorSource source = source_of(tensors);
-    std::vector<Shard> shards[2];
+    std::vector<TensorShard> shards[2];
     run_on_threads(2, [&](Comm& comm) {
         shards[comm.rank()] =
             run_rank(program_of_rank(graph, comm.rank()), comm, source, config(), {"b", "w"});

@@ -225,9 +225,8 @@ OpCase pooling(Random& r, bool gradient)
         const i64 room = (x[d] - 1) * base[d] + 1 + low[d] + high[d] - (window[d] - 1) * dilation[d] - 1;
         y.push_back(room < 0 ? 0 : room / stride[d] + 1);
     }
-    for (const i64 extent : y)
-        if (extent == 0)
-            y.assign(n + 1, 1); // refused
+    if (std::find(y.begin(), y.end(), 0) != y.end())
+        y.assign(n + 1, 1); // refused
     return {"gradient of a pool", K::pool_grad, attrs, {{y}, {x, false, -2, 2}}};
 }
 

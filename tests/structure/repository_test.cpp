@@ -77,6 +77,15 @@ TEST_CASE("every file includes what it uses")
         {"src/", "", "src/kernels/host/", "src/kernels/device/", "src/kernels/device/cuda/"}));
 }
 
+TEST_CASE("no two headers define a type of the same name")
+{
+    std::vector<SourceFile> headers = sources({"src", "mpi", "io"}, {".hpp"});
+    std::erase_if(headers, [](const SourceFile& file) { // instead of those of the host
+        return file.path.starts_with("src/kernels/device/");
+    });
+    none(types_defined_twice(headers));
+}
+
 TEST_CASE("files are short")
 {
     const std::vector<std::string> written{".hpp", ".cpp", ".inc",   ".cu", ".h",

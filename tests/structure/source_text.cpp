@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <regex>
 #include <sstream>
 #include <stdexcept>
 
@@ -123,6 +125,31 @@ Findings containing(const std::vector<SourceFile>& files, const std::vector<std:
             for (const std::string& phrase : phrases)
                 if (has_word(lines[i], phrase))
                     findings.push_back(file.path + ":" + std::to_string(i + 1) + ": '" + phrase + "'");
+    }
+    return findings;
+}
+
+Findings types_defined_twice(const std::vector<SourceFile>& files)
+{
+    static const std::regex type("(?:struct|class|enum class) ([A-Za-z_0-9]+)[^;]*");
+    static const std::regex space("namespace ([A-Za-z_0-9:]+) \\{");
+    Findings findings;
+    std::map<std::string, std::string> places;
+    for (const SourceFile& file : files) {
+        std::string in;
+        const std::vector<std::string> lines = lines_of(without_comments(file.text));
+        for (std::size_t i = 0; i < lines.size(); ++i) {
+            std::smatch match;
+            if (std::regex_match(lines[i], match, space))
+                in = match[1];
+            if (!std::regex_match(lines[i], match, type))
+                continue;
+            const std::string name = in + "::" + match[1].str();
+            const auto [first, fresh] = places.emplace(name, file.path);
+            if (!fresh)
+                findings.push_back(file.path + ":" + std::to_string(i + 1) + ": " + first->second +
+                                   " has a type " + name + ", too");
+        }
     }
     return findings;
 }

@@ -30,6 +30,10 @@ bool has_word(std::string_view line, std::string_view word);
 /// Lines that contain one of `phrases` as whole words.
 Findings containing(const std::vector<SourceFile>& files, const std::vector<std::string>& phrases);
 
+/// Types that two of `files` define at the beginning of a line in one namespace: the linker would take one
+/// for the other.
+Findings types_defined_twice(const std::vector<SourceFile>& files);
+
 /// Files with more than `most` lines.
 Findings too_long(const std::vector<SourceFile>& files, std::size_t most);
 

@@ -58,3 +58,12 @@ TEST_CASE("a phrase is found as whole words")
     const std::vector<SourceFile> files{{"a.md", "it goes on\nit goes on on 4 ranks\nthe mischief\n"}};
     CHECK(containing(files, {"goes on on", "chief"}) == Findings{"a.md:2: 'goes on on'"});
 }
+
+TEST_CASE("a type that two headers define is found")
+{
+    const SourceFile first{"a.hpp", "namespace n {\nstruct Shard {\n};\nstruct Other;\n} // namespace n\n"};
+    const SourceFile twin{"b.hpp", "namespace n {\nclass Shard final : Base {\n};\nstruct Other;\n}\n"};
+    const SourceFile elsewhere{"c.hpp", "namespace m {\nstruct Shard {\n};\n}\n"};
+    CHECK(types_defined_twice({first, elsewhere}).empty());
+    CHECK(types_defined_twice({first, twin}) == Findings{"b.hpp:2: a.hpp has a type n::Shard, too"});
+}
