@@ -69,7 +69,7 @@ std::vector<Array> run_last(const Graph& graph, const std::vector<Array>& operan
     binding.op = &op;
     binding.overwrite = true;
     std::vector<Memory> in, out;
-    Memory scratch(scratch_size);
+    static Memory scratch(scratch_size); // kernels expect nothing in it
     for (const Array& array : operands) {
         in.emplace_back(array.type.bytes());
         store(in.back(), array);

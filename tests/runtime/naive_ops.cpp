@@ -334,8 +334,9 @@ struct Naive {
         const Index stride = list(Attr::stride, n, 1), low = list(Attr::low, n, 0),
                     dilation = list(Attr::dilation, n, 1), base = list(Attr::base, n, 1);
         const i64 groups = number(Attr::groups, 1), per_group = ys[1] / groups;
+        const std::vector<Index> window = indices_of(Shape(ws.begin() + 1, ws.end()));
         for (const Index& i : indices_of(ys))
-            for (const Index& t : indices_of(Shape(ws.begin() + 1, ws.end()))) {
+            for (const Index& t : window) {
                 Index from = {i[0], i[1] / per_group * ws[1] + t[0]}, w = t;
                 w.insert(w.begin(), i[1]);
                 bool fits = true;
