@@ -27,9 +27,11 @@ std::vector<double> differences_on_threads(const std::string& text, std::uint64_
 {
     const Graph sharded = sharded_graph(read_graph(text, "program"));
     const TensorSource source = drawn_source(sharded, seed);
+    const Graph foreseen = foreseen_graph(sharded);
     std::vector<double> found;
     run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
-        const Comparison comparison = compare_with_one_rank(sharded, comm, source, {small_scratch()});
+        const Comparison comparison =
+            compare_with_one_rank(sharded, comm, source, {small_scratch(), true, false, &foreseen});
         if (comm.rank() == 0)
             for (const ComparedOutput& output : comparison.outputs)
                 found.push_back(output.difference.value());
@@ -47,9 +49,11 @@ double difference_from(const std::string& text, const std::string& alone, std::u
 {
     const Graph sharded = sharded_graph(read_graph(text, "program"));
     const TensorSource source = drawn_source(sharded, seed);
+    const Graph foreseen = foreseen_graph(sharded);
     Comparison got;
     run_on_threads(static_cast<int>(sharded.mesh.ranks()), [&](Comm& comm) {
-        Comparison own = compare_with_one_rank(sharded, comm, source, {small_scratch(), false, true});
+        Comparison own =
+            compare_with_one_rank(sharded, comm, source, {small_scratch(), false, true, &foreseen});
         if (comm.rank() == 0)
             got = std::move(own);
     });
