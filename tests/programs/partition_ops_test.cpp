@@ -21,8 +21,9 @@ namespace {
 const std::vector<Mesh> one_axis{{{{"x", 2}}}, {{{"x", 4}}}, {{{"x", 6}}}, {{{"x", 8}}}};
 const Mesh two_axes{{{"x", 2}, {"y", 2}}};
 const std::vector<Mesh> drawn_meshes{
-    {{{"x", 2}}}, {{{"x", 4}}},           {{{"x", 2}, {"y", 2}}},           {{{"x", 3}, {"y", 2}}},
-    {{{"x", 6}}}, {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}, {{{"x", 8}}}};
+    {{{"x", 2}}},          {{{"x", 4}}},           {{{"x", 2}, {"y", 2}}},           {{{"x", 3}, {"y", 2}}},
+    {{{"x", 6}}},          {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}, {{{"x", 8}}},
+    {{{"x", 1}, {"y", 3}}}};
 constexpr std::size_t batch_size = 32;
 
 /// Empty, or what is wrong with some outputs of the program.
@@ -126,12 +127,46 @@ u64 check_all_pairs(const std::vector<OpCase>& cases, const Mesh& mesh)
     return batches.count();
 }
 
+const char* const only_case = std::getenv("TRIVIUM_CASE");
+
 std::vector<OpCase> selected_cases()
 {
     std::vector<OpCase> all = op_cases();
-    if (const char* only = std::getenv("TRIVIUM_CASE"))
-        std::erase_if(all, [&](const OpCase& op) { return op.name.find(only) == std::string::npos; });
+    if (only_case)
+        std::erase_if(all, [&](const OpCase& op) { return op.name.find(only_case) == std::string::npos; });
     return all;
+}
+
+/// Each case once on each mesh, those of the given quarters. Counts the collectives in `kinds`.
+u64 check_drawn(u64 round, const std::vector<std::size_t>& quarters, std::map<std::string, int>* kinds)
+{
+    runs::start_runtime();
+    const std::vector<OpCase> cases = selected_cases();
+    u64 count = 0;
+    for (std::size_t m = 0; m < drawn_meshes.size(); ++m) {
+        const Mesh& mesh = drawn_meshes[m];
+        for (const std::size_t quarter : quarters) {
+            Draw draw(1'000'003 * soak::seed() + 1000 * round + 10 * m + quarter);
+            std::vector<const OpCase*> mine;
+            for (std::size_t c = 0; c < cases.size(); ++c)
+                if ((c + m) % 4 == quarter)
+                    mine.push_back(&cases[c]);
+            std::shuffle(mine.begin(), mine.end(), draw);
+            for (std::size_t first = 0; first < mine.size(); first += batch_size) {
+                const AxisPieces pieces = drawn_pieces(draw, mesh, below(draw, 2) == 0);
+                std::vector<OpProgram> batch;
+                for (std::size_t i = first; i < std::min(first + batch_size, mine.size()); ++i)
+                    batch.push_back(drawn_program(draw, *mine[i], mesh, pieces));
+                check_batch(batch, mesh, soak::seed());
+                count += batch.size();
+                if (kinds)
+                    for (const CollectiveEntry& entry :
+                         collectives_of(local_graph(sharded_graph(read_graph(text_of(batch, mesh), "t")), 0)))
+                        ++(*kinds)[entry.kind];
+            }
+        }
+    }
+    return count;
 }
 
 } // namespace
@@ -147,38 +182,23 @@ TEST_CASE("every sharding of operands and results over two ranks", "[release]")
 
 TEST_CASE("drawn shardings of every form, on up to eight ranks")
 {
-    runs::start_runtime();
-    const std::vector<OpCase> cases = selected_cases();
     std::map<std::string, int> kinds;
     const soak::Budget budget;
-    u64 count = 0;
-    for (u64 round = 0; round == 0 || budget.left(); ++round)
-        for (std::size_t m = 0; m < drawn_meshes.size(); ++m) {
-            const Mesh& mesh = drawn_meshes[m];
-            Draw draw(1'000'003 * soak::seed() + 100 * round + m);
-            std::vector<OpProgram> programs;
-            for (const OpCase& op : cases)
-                programs.push_back({&op, {}});
-            std::shuffle(programs.begin(), programs.end(), draw);
-            for (std::size_t first = 0; first < programs.size(); first += batch_size) {
-                const AxisPieces pieces = drawn_pieces(draw, mesh, below(draw, 2) == 0);
-                std::vector<OpProgram> batch;
-                for (std::size_t i = first; i < std::min(first + batch_size, programs.size()); ++i)
-                    batch.push_back(drawn_program(draw, *programs[i].op, mesh, pieces));
-                check_batch(batch, mesh, soak::seed());
-                count += batch.size();
-                if (round == 0)
-                    for (const CollectiveEntry& entry :
-                         collectives_of(local_graph(sharded_graph(read_graph(text_of(batch, mesh), "t")), 0)))
-                        ++kinds[entry.kind];
-            }
-        }
-    if (cases.size() == op_cases().size())
+    u64 count = check_drawn(0, {0}, &kinds);
+    for (u64 round = 1; budget.left(); ++round)
+        count += check_drawn(round, {0, 1, 2, 3}, nullptr);
+    if (!only_case)
         for (const char* kind :
              {"all_gather", "all_reduce", "reduce_scatter", "all_to_all", "permute", "halo"}) {
             INFO(kind);
             CHECK(kinds[kind] >= 20);
         }
+    std::printf("%llu programs\n", static_cast<unsigned long long>(count));
+}
+
+TEST_CASE("drawn shardings of every form, the other quarters", "[release]")
+{
+    const u64 count = check_drawn(0, {1, 2, 3}, nullptr);
     std::printf("%llu programs\n", static_cast<unsigned long long>(count));
 }
 
@@ -190,8 +210,9 @@ TEST_CASE("the whole product of shardings")
     const std::vector<OpCase> cases = selected_cases();
     for (const Mesh& mesh : one_axis) {
         const u64 count = check_all_pairs(cases, mesh);
-        std::printf("x=%lld: %llu programs\n", static_cast<long long>(mesh.ranks()),
-                    static_cast<unsigned long long>(count));
+        std::printf("x=%lld: %llu programs of %zu cases\n", static_cast<long long>(mesh.ranks()),
+                    static_cast<unsigned long long>(count), cases.size());
+        std::fflush(stdout);
     }
     std::vector<OpCase> small = cases;
     std::erase_if(small, [](const OpCase& op) { return !main_type(op) || !of_two_dims(op); });

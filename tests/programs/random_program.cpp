@@ -100,9 +100,10 @@ Graph random_program(std::uint64_t seed, const RandomConfig& config)
 
 RandomConfig random_config(std::uint64_t seed)
 {
-    static const std::vector<Mesh> meshes{{{{"x", 2}}},           {{{"x", 2}, {"y", 2}}},
-                                          {{{"x", 3}, {"y", 2}}}, {{{"x", 4}}},
-                                          {{{"x", 2}, {"y", 4}}}, {{{"x", 2}, {"y", 2}, {"z", 2}}}};
+    static const std::vector<Mesh> meshes{
+        {{{"x", 2}}},           {{{"x", 2}, {"y", 2}}}, {{{"x", 3}, {"y", 2}}},
+        {{{"x", 4}}},           {{{"x", 2}, {"y", 4}}}, {{{"x", 6}}},
+        {{{"x", 1}, {"y", 5}}}, {{{"x", 8}}},           {{{"x", 2}, {"y", 2}, {"z", 2}}}};
     RandomConfig config;
     config.mesh = meshes[seed % meshes.size()];
     config.backward = seed / meshes.size() % 4 != 0;

@@ -233,14 +233,18 @@ void RandomSteps::reduce()
     const auto with = [&](Combine combine) {
         return Attributes{.combine = combine, .lists = {{A::dims, dims}}};
     };
+    i64 factors = 1;
+    for (const i64 d : dims)
+        factors *= shape(x.id)[static_cast<std::size_t>(d)];
+    const bool few = factors <= 64; // their product is finite
     if (x.exact && one_in(2))
         keep(op(K::reduce, {x.id}, with(one_in(2) ? Combine::max : Combine::min)), true);
-    else if (!one_in(4) || graph_[x.id].type.dtype == DType::i32)
-        keep(tame(op(K::reduce, {x.id}, with(Combine::sum))), false);
-    else // of numbers near 1
-        keep(op(K::reduce, {op(K::add, {op(K::sigmoid, {x.id}), constant(x.id, 0.5)})},
-                with(Combine::product)),
+    else if (one_in(4) && few && graph_[x.id].type.dtype == DType::f64) // of numbers near 1
+        keep(tame(op(K::reduce, {op(K::add, {op(K::sigmoid, {x.id}), constant(x.id, 0.5)})},
+                     with(Combine::product))),
              false);
+    else
+        keep(tame(op(K::reduce, {x.id}, with(Combine::sum))), false);
 }
 
 void RandomSteps::product()
